@@ -1,5 +1,5 @@
--- Which hosts decide what an analyst account may see: one row per account, so that it changes as a whole. `telemetry query-api analysts`
--- inserts a row when it has looked them up (docs/operating/analytics.md#accounts); the newest counts.
+-- Hosts that decide what an analyst account can see: one row per account, so that a change is atomic. `telemetry query-api
+-- analysts` inserts a row after each check (docs/operating/analytics.md#accounts); the newest row counts.
 CREATE TABLE IF NOT EXISTS analyst_access
 (
     login           String COMMENT 'user of the account',

@@ -1,2 +1,2 @@
--- The database of the views that analyst accounts read, and of nothing else.
+-- The database of the views that analyst accounts read. It contains only these views.
 CREATE DATABASE IF NOT EXISTS analytics ENGINE = Atomic

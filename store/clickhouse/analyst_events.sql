@@ -1,6 +1,7 @@
--- What an analyst account may see, one row per event. It runs with the rights of `telemetry_analyst_views`, whose row policy
--- (schemas/clickhouse/analysts.xml) leaves out what isn't the account's before a statement's own conditions are evaluated. Conditions on
--- `site`, `at` and `day` use the primary key. Figures equal those of the owner's reads: the rules are those of query-api/sql.
+-- Events that an analyst account can read, one row per event. The view runs with the rights of `telemetry_analyst_views`, whose row
+-- policy (schemas/clickhouse/analysts.xml) hides other rows before ClickHouse evaluates the statement's own conditions. Conditions
+-- on `site`, `at` and `day` use the primary key. Figures equal those of the owner's reads: the rules are the same as in
+-- query-api/sql.
 CREATE OR REPLACE VIEW analytics.events
 (
     at          DateTime64(3, 'UTC') COMMENT 'time of the event',
@@ -30,7 +31,7 @@ AS
 WITH
     toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
     ['agent', 'edge', 'origin', 'index'] AS names,
-    -- Lists of `transform` must not be empty, and no host is a hyphen.
+    -- `transform` requires lists that aren't empty, and a hyphen is never a host.
     (SELECT (arrayPushBack(groupArray(site), '-'), arrayPushBack(groupArray(since), 0)) FROM analyst_sites WHERE since > 0) AS late,
     link_site = '' OR (link_site IN (SELECT site FROM analyst_sites)
         AND toUnixTimestamp64Milli(events.at) + 2208988800000 >= transform(link_site, late.1, late.2, toInt64(0))) AS is_told,
@@ -49,7 +50,7 @@ SELECT
     if(is_told, toString(agent), '') AS agent_id,
     multiIf(NOT is_agents, nobody, is_told, platform, organization) AS claimant_id,
     if(is_agents AND is_told, toString(agent), '') AS claimed_by,
-    -- A session that the account may not see makes no claim.
+    -- A session that the account can't see doesn't make a claim.
     toUInt8(events.is_claimed AND (is_told OR role = 1)) AS is_claimed,
     events.is_seen AS is_seen,
     events.bot AS bot,

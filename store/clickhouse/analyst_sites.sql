@@ -1,5 +1,5 @@
--- The hosts with events that the account which runs the statement may see, and since when. Fails if nobody has looked that up lately.
--- `authenticatedUser` is who signed in: `currentUser` is what a client of the native protocol claims.
+-- Hosts with events that the signed-in account can see, and since when. Fails if the account's access was not checked recently.
+-- `authenticatedUser` is the account that signed in; `currentUser` is the name that a client of the native protocol claims.
 CREATE VIEW IF NOT EXISTS analyst_sites AS
 WITH
     (
@@ -8,7 +8,7 @@ WITH
         FROM analyst_access
         WHERE login = authenticatedUser()
     ) AS access,
-    -- Lists of `transform` must not be empty, and no host is a hyphen.
+    -- `transform` requires lists that aren't empty, and a hyphen is never a host.
     arrayPushBack(access.1, '-') AS hosts,
     arrayPushBack(access.2, toInt64(0)) AS visible_from_ms,
     toInt64(-2208988800000) AS year_1900,

@@ -1,12 +1,13 @@
--- One live row per event: what the reads of content owners, analysts and dashboards count. Only the active writer inserts
--- (docs/operating/writer.md), rows that it has merged before (store/src/merge.rs).
+-- One live row per event, for the reads of content owners, analysts and dashboards. Only the active writer inserts rows
+-- (docs/operating/writer.md), and it merges them first (store/src/merge.rs).
 --
--- Read it with FINAL and do_not_merge_across_partitions_select_final = 1: a key has one `home`, so its versions are in one partition.
--- Put no column but site, at and key into PREWHERE, which ClickHouse evaluates before FINAL. Never filter by `home`, and never run
--- OPTIMIZE … CLEANUP: a late copy of an old insert would bring a deleted row back.
+-- Read it with FINAL and do_not_merge_across_partitions_select_final = 1: all versions of a key are in one partition, its `home`.
+-- Use only site, at and key in PREWHERE, because ClickHouse evaluates it before FINAL. Don't filter by `home`, and never run
+-- OPTIMIZE … CLEANUP: a late copy of an old insert would restore a deleted row.
 --
--- Columns without a prefix describe the report that represents the event (agent, edge, origin, index, no role; within a role the first
--- accepted), unless the comment says otherwise. `other_agents` has the other reports with an agent behind them: nearly always none, so
+-- Columns without a prefix describe the report that represents the event (agent, edge, origin, index, no role; within a role the
+-- first accepted), unless their comment differs. `other_agents` contains the other reports of agents and is nearly always empty, so
+-- figures of sessions and agents needn't read arrays. `reports` contains all reports in order of acceptance, one per observer.
 -- that figures of sessions and agents needn't read arrays. `reports` has all reports in order of acceptance, one per observer.
 CREATE TABLE IF NOT EXISTS events
 (
@@ -57,7 +58,7 @@ CREATE TABLE IF NOT EXISTS events
         received     UInt64,
         identity     UInt128,
         home         UInt32,
-        -- For the writer only: what the other columns lack of a report.
+        -- Only for the writer: the parts of the report that other columns don't contain.
         details      String
     ),
     version        UInt64 COMMENT 'epoch of the writer in the upper 24 bits, number of its block in the lower 40; the largest stays',
@@ -67,7 +68,7 @@ ENGINE = ReplacingMergeTree(version, is_deleted)
 PARTITION BY home
 PRIMARY KEY (site, at)
 ORDER BY (site, at, key)
--- The writer fetches rows of keys that are scattered, each in a granule and a compressed block of every column: small ones cost a third,
--- and 4 bytes per row more on disk.
+-- The writer fetches rows of scattered keys, each in another granule and another compressed block of every column. Small granules
+-- and blocks cost a third as much, and add 4 bytes per row on disk.
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, allow_experimental_replacing_merge_with_cleanup = 0,
     index_granularity = 256, min_compress_block_size = 4096, max_compress_block_size = 16384

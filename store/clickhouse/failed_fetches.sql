@@ -1,11 +1,12 @@
--- One row per log line of a bot whose status says that no content was returned. Such a line is a request and no event, so it is in
--- neither `events` nor `reports`. A status of 304 is a revalidation, every other one a failed fetch. Only the active writer inserts.
+-- One row per log line of a bot whose status means that no content was returned. Such a line is a request, not an event, so
+-- `events` and `reports` don't contain it. Status 304 is a revalidation, every other one a failed fetch. Only the active writer
+-- inserts rows.
 --
--- The partition is the month in which a copy was accepted: a client's clock can't choose it, and retention drops months as in `events`.
--- Copies that were accepted in different months are in different partitions, but at the same place, because a line's identity determines
--- its host and time. So read it with FINAL and do_not_merge_across_partitions_select_final = 0, unlike `events`: a line counts once,
--- and while several copies are stored, the one accepted first is shown. A row depends on nothing but its record, so inserting a block
--- again changes nothing.
+-- The partition is the month in which a copy was accepted, so clients can't choose it, and retention drops months as in `events`.
+-- Copies that were accepted in different months are in different partitions, but have the same sorting key, because a line's
+-- identity determines its host and time. So read it with FINAL and do_not_merge_across_partitions_select_final = 0, unlike
+-- `events`: a line counts once, as the copy that was accepted first. A row depends only on its record, so inserting a block again
+-- changes nothing.
 CREATE TABLE IF NOT EXISTS failed_fetches
 (
     site         String COMMENT 'reversed canonical host, com.example.blog; empty if it is not a host that can be owned',

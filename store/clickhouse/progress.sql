@@ -1,6 +1,6 @@
--- Stored offsets of the log, and how many of its records were stored and rejected. The active writer inserts a row after each block, and
--- several times within the silence after which a standby takes over; the newest counts. On SIGTERM it inserts a last row with
--- the largest beat of its epoch. Merges leave one row per topic.
+-- Stored offsets of the log, and how many of its records were stored and rejected. The active writer inserts a row after each
+-- block, and more often than the silence after which a standby takes over; the newest row counts. On SIGTERM it inserts a last row
+-- with the largest beat of its epoch. Merges keep one row per topic.
 CREATE TABLE IF NOT EXISTS progress
 (
     topic             String,

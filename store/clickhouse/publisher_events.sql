@@ -1,5 +1,6 @@
--- What the owner of a host and its subdomains sees, for operators' dashboards: publisher_events(site = 'com.example'), the host with its
--- labels reversed. One row per event; figures equal those of the owner's reads, if the owner always had all of these hosts.
+-- Events that the owner of a host and its subdomains sees, for operators' dashboards: publisher_events(site = 'com.example'), with
+-- the host's labels reversed. One row per event. Figures equal those of the owner's reads if the owner has always had all of these
+-- hosts.
 CREATE VIEW IF NOT EXISTS publisher_events AS
 WITH
     link_site = '' OR link_site = {site:String} OR startsWith(link_site, concat({site:String}, '.')) AS is_told
@@ -10,7 +11,7 @@ SELECT
     type AS event_type,
     events.outcome AS outcome,
     if(is_claim AND is_told, toString(agent), '') AS claimed_by,
-    -- A session that the owner may not see makes no claim.
+    -- A session that the owner can't see doesn't make a claim.
     toUInt8(events.is_claimed AND (is_told OR role = 1)) AS is_claimed,
     events.is_seen AS is_seen
 FROM events FINAL

@@ -1,5 +1,5 @@
--- Requests to store a part of the log again (`telemetry stream-workers replay`). The command inserts a row with version 0. The active
--- writer processes one request after the other between blocks of the log, and inserts a row with a larger version after each block.
+-- Requests to process a part of the log again (`telemetry stream-workers replay`). The command inserts a row with version 0. The
+-- active writer processes requests one by one, between blocks of the log, and inserts a row with a larger version after each block.
 -- Read it with FINAL. Rows are never deleted.
 CREATE TABLE IF NOT EXISTS replays
 (

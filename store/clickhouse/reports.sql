@@ -1,5 +1,6 @@
--- One live row per report, with everything that was reported; a second one for the issuer of the click token that bound it. Read it by
--- organization and time, or by the places that `events.reports` names. Only the active writer inserts, before it inserts into `events`.
+-- One live row per report, with everything that was reported. If a click token bound the report to another organization's session,
+-- that organization has a second row. Read it by organization and time, or by the places in `events.reports`. Only the active
+-- writer inserts rows, before it inserts into `events`.
 CREATE TABLE IF NOT EXISTS reports
 (
     organization         UUID COMMENT 'the reporting organization; in an issuer''s row the issuer of the click token',
@@ -50,6 +51,6 @@ ENGINE = ReplacingMergeTree(version, is_deleted)
 PARTITION BY home
 PRIMARY KEY (organization, at)
 ORDER BY (organization, at, identity)
--- A page of events reads a hundred reports, each in a granule of its own.
+-- A page of events reads a hundred reports, each in another granule.
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, allow_experimental_replacing_merge_with_cleanup = 0,
     index_granularity = 1024

@@ -1,4 +1,4 @@
--- Every host in `events`, with one row for the host itself and one for each parent that an organization can verify. Reads look up
+-- Hosts in `events`: one row for the host itself and one for each parent that an organization can verify. Reads use it to find
 -- which of an owner's hosts and subdomains have events. A host is inserted before its first event. Rows are never deleted.
 CREATE TABLE IF NOT EXISTS sites
 (

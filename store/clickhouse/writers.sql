@@ -1,6 +1,6 @@
--- The epochs of writers. The one with the largest epoch is active; all inserts of others fail (docs/operating/writer.md). A slot is the
--- query id of an epoch's inserts, and secret: ClickHouse runs no two statements with one query id. The row of epoch 0 has the slot of
--- claims. Rows are never deleted.
+-- Epochs of writers. The writer with the largest epoch is active, and inserts of other writers fail (docs/operating/writer.md). A
+-- slot is the secret query id of an epoch's inserts: ClickHouse doesn't run two statements with one query id at a time. The row of
+-- epoch 0 contains the slot of claims. Rows are never deleted.
 CREATE TABLE IF NOT EXISTS writers
 (
     epoch  UInt64,

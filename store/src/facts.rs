@@ -1,13 +1,13 @@
-//! What the tables store of a report besides its identity, its acceptance and its observer.
+//! Columns of a report that the merge function doesn't read.
 
 use schemas::ids::{OrgId, SessionId};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The type that only servers and agents report about one fetch, so the only one with several observers.
+/// The only event type with several observers: servers and agents both report a fetch.
 pub const CONTENT_RETRIEVED: &str = "content_retrieved";
 
-/// Codes of roles as stored: the reported role, or agent for event types that only agents report.
+/// Codes of roles in the tables: the reported role, or agent for event types that only agents report.
 pub mod role {
     pub const NONE: u8 = 0;
     pub const AGENT: u8 = 1;
@@ -17,7 +17,7 @@ pub mod role {
     pub const ORIGIN: u8 = 3;
 }
 
-/// The columns of `events` that describe one report. Reports are cloned while they are merged, so it is shared.
+/// The columns of `events` that describe one report. They are shared because merging clones reports.
 pub type Facts = Arc<ReportFacts>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,23 +25,24 @@ pub struct ReportFacts {
     pub event_type: String,
     /// Canonical URL; empty if none was reported.
     pub url: String,
-    /// The [`role`] it counts for.
+    /// The [`role`] that the report counts for.
     pub role: u8,
-    /// The organization whose session it is: the reporter, or the issuer of the click token.
+    /// Organization of the session: the reporter, or the issuer of the click token.
     pub platform: OrgId,
-    /// As the reporter names its agent; empty if unnamed.
+    /// The reporter's name for its agent; empty if unnamed.
     pub agent: String,
-    /// [`session_digest`]; 0 if it has no session.
+    /// The [`session_digest`]; 0 without a session.
     pub session: u64,
-    /// If empty, platform, agent and session may be shown; else only to readers who may see this host; `-` hides them from all.
+    /// Host that a reader must be allowed to see to get platform, agent and session. Empty shows them to all readers, `-` hides
+    /// them from all.
     pub link_site: String,
-    /// Who fetched the content and the response, if an edge or origin reported it.
+    /// The bot and the response, if an edge or origin reported the event.
     pub fetch: Option<Fetch>,
     /// Whether the owner of the host reported it ([`LogRecord::is_owners`](schemas::log::LogRecord::is_owners)).
     pub is_owners: bool,
 }
 
-/// Who fetched content, and the response.
+/// A bot and the response that it received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetch {
     /// Name of the bot, or `other`; empty if unknown.
@@ -59,7 +60,7 @@ pub struct Fetch {
 }
 
 impl ReportFacts {
-    /// Returns whether the report counts as an agent's: it has the agent's role, or no role but a session.
+    /// Returns whether the report counts as an agent's: its role is agent, or it has a session but no role.
     pub fn is_claim(&self) -> bool {
         self.role == role::AGENT || (self.role == role::NONE && self.session != 0)
     }
@@ -69,7 +70,7 @@ impl ReportFacts {
     }
 }
 
-/// Returns 64 bits that stand for a session, never 0. Session ids are unique per organization only.
+/// Returns a 64-bit digest of a session, never 0. Session ids are unique only within an organization.
 pub fn session_digest(platform: OrgId, session: SessionId) -> u64 {
     let digest: [u8; 32] = Sha256::new().chain_update(platform.0).chain_update(session.0).finalize().into();
     let [a, b, c, d, e, f, g, h, ..] = digest;

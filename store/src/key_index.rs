@@ -1,25 +1,25 @@
-//! Where the row of each key is, for all keys of `events`.
+//! Finds the row of each key of `events`.
 //!
-//! The writer builds it from `events` after it has taken over, and uses it only when it is complete: a key that it
-//! doesn't know has no row. 16 bytes per key and a quarter for growth. It keeps 64 bits of a hash of each key with a
-//! secret of the process, so colliding keys can't be chosen. Keys that collide by chance are stored in full.
+//! The writer builds the index from `events` after a takeover and uses it once it is complete: a key that is not in it has no
+//! row. The index takes 16 bytes per key and a quarter for growth. It stores 64 bits of a keyed hash, with a secret of the
+//! process, so clients can't choose colliding keys. Keys that collide by chance are stored in full.
 
 use crate::report::Home;
 use schemas::event_key::EventKey;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// Growing moves the entries of one shard, so no report waits longer than a few milliseconds.
+/// Growing moves the entries of one shard, which delays a report by a few milliseconds at most.
 const SHARDS: usize = 256;
 /// Bits of a fingerprint that choose the shard.
 const SHARD_BITS: u32 = 8;
 const MIN_SLOTS: usize = 16;
-/// The first representable time: 1900-01-01 UTC in milliseconds. The tables hold no earlier one.
+/// The earliest time in the tables: 1900-01-01 UTC in milliseconds.
 const FIRST_MS: i64 = -2_208_988_800_000;
-/// Bits of a packed place for the time: until the year 2457.
+/// Bits of a packed place for the time, enough until the year 2457.
 const TIME_BITS: u32 = 44;
 
-/// Partition and time of an event's row: with its site and its key they name it.
+/// Partition and time of an event's row; with site and key they identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPlace {
     pub home: Home,
@@ -31,7 +31,7 @@ pub struct KeyIndex {
     secret: RandomState,
     shards: Vec<Shard>,
     homes: Vec<Home>,
-    /// Keys whose fingerprint another key has.
+    /// Keys that have the same fingerprint as another key.
     collided: HashMap<EventKey, KeyPlace>,
 }
 
@@ -43,16 +43,16 @@ impl Default for KeyIndex {
 }
 
 impl KeyIndex {
-    /// Creates an index with room for some more than this number of keys.
+    /// Creates an index with room for slightly more than this number of keys.
     pub fn with_capacity(keys: usize) -> Self {
-        // Shards differ by some percent, and a fifth of the slots stays empty.
+        // Shards differ by a few percent, and a fifth of the slots stays empty.
         let slots = keys / SHARDS * 21 / 16;
         let shards = (0..SHARDS).map(|_| Shard { slots: vec![Slot::default(); slots], used: 0 }).collect();
         Self { shards, ..Self::default() }
     }
 
-    /// Returns where the key's row is. If no row of this key is found there, it has none: its row was dropped by
-    /// retention, or another key has the same fingerprint.
+    /// Returns the place of the key's row. If the place has no row with this key, the key has no row: retention dropped it, or
+    /// another key has the same fingerprint.
     pub fn get(&self, key: EventKey) -> Option<KeyPlace> {
         if let Some(place) = self.collided.get(&key) {
             return Some(*place);
@@ -61,7 +61,7 @@ impl KeyIndex {
         self.shards[shard_of(fingerprint)].get(fingerprint).and_then(|packed| self.unpack(packed))
     }
 
-    /// Adds a key that has no row. A key with the same fingerprint stays.
+    /// Adds a key that has no row, and keeps a key with the same fingerprint.
     pub fn insert(&mut self, key: EventKey, place: KeyPlace) {
         let (fingerprint, packed) = (self.fingerprint(key), self.pack(place));
         let shard = &mut self.shards[shard_of(fingerprint)];
@@ -71,7 +71,7 @@ impl KeyIndex {
         }
     }
 
-    /// Changes the place of a key whose row was found where [`get`](Self::get) said.
+    /// Changes the place of a key whose row was at the place from [`get`](Self::get).
     pub fn update(&mut self, key: EventKey, place: KeyPlace) {
         if let Some(known) = self.collided.get_mut(&key) {
             *known = place;
@@ -88,7 +88,7 @@ impl KeyIndex {
         }
     }
 
-    /// Removes a key whose row was found where [`get`](Self::get) said.
+    /// Removes a key whose row was at the place from [`get`](Self::get).
     pub fn remove(&mut self, key: EventKey) {
         if self.collided.remove(&key).is_none() {
             let fingerprint = self.fingerprint(key);
@@ -104,17 +104,17 @@ impl KeyIndex {
         self.len() == 0
     }
 
-    /// Returns the memory that it takes, in bytes.
+    /// Returns the memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.slots.capacity() * size_of::<Slot>()).sum()
     }
 
     fn fingerprint(&self, key: EventKey) -> u64 {
-        // 0 is an empty slot.
+        // 0 marks an empty slot.
         self.secret.hash_one(key.0).max(1)
     }
 
-    /// `None` if the time or the number of homes is out of range; such a place is kept whole.
+    /// Returns `None` if the time or the number of homes is out of range; such a place is stored in full.
     fn pack(&mut self, place: KeyPlace) -> Option<u64> {
         let time = u64::try_from(place.at_ms.checked_sub(FIRST_MS)?).ok().filter(|time| time >> TIME_BITS == 0)?;
         let known = self.homes.iter().position(|home| *home == place.home);
@@ -138,12 +138,12 @@ fn shard_of(fingerprint: u64) -> usize {
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// 0 if the slot is empty.
+    /// 0 in an empty slot.
     fingerprint: u64,
     place: u64,
 }
 
-/// A table with linear probing: an entry is in the first free slot from its own one on.
+/// A hash table with linear probing.
 #[derive(Default)]
 struct Shard {
     slots: Vec<Slot>,
@@ -157,7 +157,7 @@ impl Shard {
     }
 
     fn put(&mut self, fingerprint: u64, place: u64) {
-        // At most four fifths are in use.
+        // At most four fifths of the slots are in use.
         if (self.used + 1) * 5 > self.slots.len() * 4 {
             self.grow();
         }
@@ -170,7 +170,7 @@ impl Shard {
         let Some(mut gap) = self.find(fingerprint).filter(|n| self.slots[*n].fingerprint == fingerprint) else { return };
         self.used -= 1;
         self.slots[gap] = Slot::default();
-        // Entries behind the gap that would no longer be found move into it.
+        // Move entries that could no longer be found into the gap.
         let mut n = self.next(gap);
         while self.slots[n].fingerprint != 0 {
             let own = self.own_slot(self.slots[n].fingerprint);
@@ -183,7 +183,7 @@ impl Shard {
         }
     }
 
-    /// The slot with this fingerprint, else the free one where it belongs; `None` if there is no slot at all.
+    /// Returns the slot with this fingerprint, or the free slot where it belongs; `None` if the shard has no slots.
     fn find(&self, fingerprint: u64) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
@@ -257,7 +257,7 @@ mod tests {
     fn keys_with_one_fingerprint_are_both_kept() {
         let mut index = KeyIndex::default();
         index.insert(EventKey(1), place(1));
-        // As if another key had the fingerprint of the first: only its own entry distinguishes them.
+        // Give another key the fingerprint of key 2: only key 2's own entry distinguishes them.
         let fingerprint = index.fingerprint(EventKey(2));
         let packed = index.pack(place(3)).unwrap();
         index.shards[shard_of(fingerprint)].put(fingerprint, packed);
@@ -273,7 +273,7 @@ mod tests {
     proptest! {
         #[test]
         fn equals_a_map_after_any_changes(changes in prop::collection::vec((0_u64..60, 0_u8..3, any::<u16>()), 0..400)) {
-            // Few fingerprints in one small shard, so that runs of entries wrap around its end.
+            // Use few fingerprints in one small shard, so that runs of entries wrap around its end.
             let (mut shard, mut map) = (Shard::default(), HashMap::new());
             for (n, change, place) in changes {
                 let fingerprint = u64::MAX - n * (1 << 50);

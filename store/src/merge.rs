@@ -1,15 +1,13 @@
-//! The merge function: current rows and new reports in, rows to write out.
+//! The merge function: computes the rows to write from the current rows and new reports.
 //!
-//! The stored rows are always the same function of the set of all reports accepted so far, whatever their order,
-//! repeats and cuts:
+//! The stored rows depend only on the set of reports accepted so far, not on their order, repeats or division into blocks:
 //!
-//! - Of the copies of a report (same identity) the first accepted counts (docs/api/event-keys.md#first-report).
-//! - The first accepted report of each observer joins the event; of more than 32 observers, the 32 that reported first.
+//! - Of the copies of a report (same identity), the first accepted counts (docs/api/event-keys.md#first-report).
+//! - The first accepted report of each observer joins the event. Of more than 32 observers, the 32 that reported first join.
 //! - Every other report is an event of its own, whose key is the report's identity.
 //!
-//! `merge::properties` compares this with a model that knows all reports. The current rows are enough to get there: a
-//! report that leaves an event always takes its entry along, and no report ever returns to an event except by an
-//! earlier copy of itself.
+//! `merge::properties` compares this with a model that knows all reports. The current rows are sufficient: a report that leaves
+//! an event takes its entry along, and returns only as an earlier copy of itself.
 
 mod arrange;
 mod changes;
@@ -24,8 +22,7 @@ use crate::row::{EventRow, EventWrite, ReportWrite, WrittenReport};
 use arrange::{Arrangement, first_copies};
 use schemas::event_key::EventKey;
 
-/// The most reports, and so observers, of one event. Without a limit an attacker with many drains could grow one row
-/// without end.
+/// Maximum number of reports, and so of observers, per event. It limits the row size if an attacker uses many drains.
 pub const MOST_OBSERVERS: usize = 32;
 
 /// The current rows of a group of reports; see [`keys_to_look_up`].
@@ -33,13 +30,13 @@ pub const MOST_OBSERVERS: usize = 32;
 pub struct Current<F> {
     /// The row of the group's shared key.
     pub joined: Option<EventRow<F>>,
-    /// Rows of reports that stand alone.
+    /// Rows of standalone reports.
     pub standalone: Vec<EventRow<F>>,
-    /// Rows of `reports` that an interrupted block wrote, whose reports are not in `events` yet. Only the first block of
-    /// a new writer has any, and it must cover the records that they come from: otherwise some of that block could stay
-    /// visible without the rest, or a report could get a second row.
+    /// Rows of `reports` from an interrupted block whose reports are not in `events` yet. Only the first block of a new
+    /// writer has any, and it must cover the records that these rows come from. Otherwise a part of the interrupted block
+    /// could stay visible without the rest, or a report could get a second row.
     pub interrupted: Vec<WrittenReport>,
-    /// The first month that retention keeps. No row is in an earlier one, and none is written to it.
+    /// The first month that retention keeps. Earlier months have no rows and get no new ones.
     pub first_month: Home,
 }
 
@@ -49,13 +46,13 @@ impl<F> Default for Current<F> {
     }
 }
 
-/// The rows to write, in the order of insertion: `reports`, then `events_first`, then `events`. Each is one
-/// statement, or part of one: statements of different groups can be combined.
+/// The rows to write, in the order of insertion: `reports`, `events_first`, `events`. Each list is one statement, or part of
+/// one: statements of different groups can be combined.
 ///
-/// `reports` goes first because `events` alone decides what is known: a report that is in `events` is never written
-/// to `reports` again. A statement over several partitions isn't atomic. `events_first` contains the rows that must
-/// be visible before the others, because a report moves from the shared event to a partition that another report
-/// leaves. Each partition of it deletes as many events as it adds, so no total is wrong in between.
+/// `reports` is first because `events` alone decides what is stored: a report that is in `events` is never written to `reports`
+/// again. A statement over several partitions isn't atomic. `events_first` contains the rows that must be visible before the
+/// others, because a report moves from the shared event to a partition that another report leaves. In each partition it deletes
+/// as many events as it adds, so totals are never wrong in between.
 ///
 /// A list has at most one row for each place.
 #[derive(Clone, Debug)]
@@ -73,7 +70,7 @@ impl<F> Default for Changes<F> {
 }
 
 impl<F> Changes<F> {
-    /// Returns whether everything is stored already.
+    /// Returns whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.reports.is_empty() && self.events_first.is_empty() && self.events.is_empty()
     }
@@ -86,9 +83,8 @@ impl<F> Changes<F> {
     }
 }
 
-/// The keys of the rows that [`merge`] needs: those of the new reports that could stand alone and, because an
-/// interrupted block may have written them, those of the reports that are in the shared event. The row of the shared
-/// key must be known before.
+/// Returns the keys of the rows that [`merge`] needs: those of the new reports, which could stand alone, and those of the
+/// reports in the shared event, because an interrupted block may have written them. Requires the row of the shared key.
 pub fn keys_to_look_up<F>(joined: Option<&EventRow<F>>, new: &[Report<F>]) -> Vec<EventKey> {
     let stored = joined.into_iter().flat_map(|row| &row.reports).map(|report| report.accepted.identity);
     let mut keys: Vec<EventKey> = stored.chain(new.iter().map(|report| report.accepted.identity)).collect();
@@ -99,9 +95,8 @@ pub fn keys_to_look_up<F>(joined: Option<&EventRow<F>>, new: &[Report<F>]) -> Ve
 
 /// Merges new reports of one [group](Report::group), in any order, into its current rows.
 ///
-/// Returns nothing for reports that are stored already, even if their `facts` differ: a report with the same identity
-/// and acceptance never changes what is stored. Skips reports that were accepted before the first month, unless another copy is
-/// stored.
+/// Writes nothing for reports that are stored, even if their `facts` differ: a report with the same identity and acceptance
+/// doesn't change a row. Skips reports accepted before the first month, unless another copy is stored.
 pub fn merge<F: Clone>(current: &Current<F>, new: &[Report<F>]) -> Changes<F> {
     merge_within(current, new, MOST_OBSERVERS)
 }

@@ -1,6 +1,6 @@
-//! What the tests compare the store with: a model that knows all reports, and the reports that they generate.
+//! A model of the store that knows all reports, and the reports that tests generate.
 //!
-//! The model must share no code with the merge function.
+//! The model shares no code with the merge function.
 
 use crate::report::{Acceptance, Observer, Report};
 use schemas::event::SourceRole;
@@ -17,7 +17,7 @@ pub(crate) type Facts = u32;
 /// The reports of each event, in order of acceptance.
 pub(crate) type Events<'a> = BTreeMap<EventKey, Vec<&'a Report<Facts>>>;
 
-/// The events of a set of reports.
+/// Returns the events of a set of reports.
 pub(crate) fn events<'a>(reports: impl Iterator<Item = &'a Report<Facts>>, most_observers: usize) -> Events<'a> {
     let (mut events, mut seen) = (Events::new(), BTreeSet::new());
     for report in by_acceptance(reports).into_iter().filter(|report| seen.insert(report.accepted.identity)) {
@@ -30,7 +30,7 @@ pub(crate) fn events<'a>(reports: impl Iterator<Item = &'a Report<Facts>>, most_
     events
 }
 
-/// The first accepted copy of each report.
+/// Returns the first accepted copy of each report.
 pub(crate) fn first_copies<'a>(reports: impl Iterator<Item = &'a Report<Facts>>) -> BTreeMap<EventKey, &'a Report<Facts>> {
     let mut copies = by_acceptance(reports);
     copies.reverse();
@@ -43,7 +43,7 @@ fn by_acceptance<'a>(reports: impl Iterator<Item = &'a Report<Facts>>) -> Vec<&'
     reports
 }
 
-/// The time of an event: that of its first timely report, else of its first.
+/// Returns the time of an event: that of its first timely report, or else of its first report.
 pub(crate) fn time_ms(reports: &[&Report<Facts>]) -> i64 {
     let (day_ms, hour_ms) = (86_400_000, 3_600_000);
     let is_timely = |report: &&&Report<Facts>| {
@@ -53,10 +53,10 @@ pub(crate) fn time_ms(reports: &[&Report<Facts>]) -> i64 {
     reports.iter().find(is_timely).unwrap_or(&reports[0]).at_ms
 }
 
-/// What a generated report consists of. Small numbers collide, as copies, reused ids and common observers should.
+/// Parameters of a generated report. The numbers are small, so copies, reused ids and shared observers are frequent.
 #[derive(Clone, Copy)]
 pub(crate) struct Spec {
-    /// Correlation id with its page, if it has one. Odd ones are on another host.
+    /// Correlation id with its page. Odd ones are on another host.
     pub(crate) key: Option<u8>,
     pub(crate) observer: u8,
     pub(crate) id: u8,
@@ -74,7 +74,7 @@ impl fmt::Debug for Spec {
 }
 
 impl Spec {
-    /// Whether the report with this identity carries a correlation id.
+    /// Returns whether the report with this identity carries a correlation id.
     pub(crate) fn has_shared_key(identity: EventKey) -> bool {
         identity.0 >> 100 == 1
     }

@@ -1,4 +1,4 @@
-//! Reports, and the order in which they were accepted.
+//! Reports and their order of acceptance.
 
 use chrono::{DateTime, Datelike};
 use schemas::event::SourceRole;
@@ -6,38 +6,38 @@ use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
 use schemas::site::Site;
 
-/// A report is timely if it happened at most this long before it was accepted.
+/// Maximum time from an event to the acceptance of its report, if the report is timely.
 const TIMELY_BEFORE_US: i64 = 24 * 60 * 60 * 1_000_000;
-/// A report is timely if it happened at most this long after it was accepted: clocks differ.
+/// Maximum time from the acceptance of a timely report to its event: clocks differ.
 const TIMELY_AFTER_US: i64 = 60 * 60 * 1_000_000;
 
 /// One reported event.
 ///
-/// `F` is everything else that was reported: URL, session, agent, status and so on. The merge function never reads
-/// it, so columns can be added without touching the rules.
+/// `F` contains everything else that was reported: URL, session, agent, status and so on. The merge function never reads it, so
+/// new columns don't affect the rules.
 #[derive(Clone, Debug)]
 pub struct Report<F> {
-    /// Key of the event that this report may join, if it has a correlation id. The canonical host, the correlation id
-    /// and the URL (else the `content_id`) determine it, so reports about different hosts never share a key.
+    /// Key of the event that this report may join, if it has a correlation id. It depends on the canonical host, the
+    /// correlation id and the URL (or the `content_id`), so reports about different hosts never share a key.
     pub shared_key: Option<EventKey>,
     pub accepted: Acceptance,
     pub observer: Observer,
-    /// The canonical host; `None` if it is not a host that can be owned. All reports with one key have the same.
+    /// Canonical host; `None` if it can't be owned. All reports with one key have the same host.
     pub site: Option<Site>,
-    /// When the event happened according to the report, in milliseconds UTC. Clients choose it freely.
+    /// Reported time of the event, in milliseconds UTC. Clients choose it freely.
     pub at_ms: i64,
     pub facts: F,
 }
 
 impl<F> Report<F> {
-    /// Reports with the same group can affect each other's events; no others can. One call of the merge function
-    /// handles one group.
+    /// Returns the key of the report's group. Reports of different groups can't affect each other's events, so one call of the
+    /// merge function handles one group.
     pub fn group(&self) -> EventKey {
         self.shared_key.unwrap_or(self.accepted.identity)
     }
 }
 
-/// An observer of an event. Of each observer only the first accepted report with a correlation id joins the event.
+/// An observer of an event. Only its first accepted report with a correlation id joins the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Observer {
     pub org: OrgId,
@@ -47,8 +47,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Position in the order agent, edge, origin, index, no role. The report with the smallest represents the event
-    /// (docs/api/counting.md#5-one-report-represents-the-event).
+    /// Returns the position in the order agent, edge, origin, index, no role. The report with the smallest position represents
+    /// the event (docs/api/counting.md#5-one-report-represents-the-event).
     pub fn precedence(&self) -> u8 {
         match SourceRole::code(self.role) {
             0 => u8::MAX,
@@ -57,19 +57,18 @@ impl Observer {
     }
 }
 
-/// The order in which reports were accepted: by time, by place in the request, by identity. It is total, so "first
-/// accepted" is always one report.
+/// The order of acceptance: by time, by place in the request, by identity. The order is total, so exactly one report is the
+/// first accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Acceptance {
     /// When the gateway accepted the request, in microseconds UTC.
     pub at_us: i64,
     /// Place in the request, from 0. A request has at most 1,000 events.
     pub place: u16,
-    /// Reports with the same identity are copies of one report, of which the first accepted counts.
+    /// Identifies the report. Of its copies, the first accepted counts.
     ///
-    /// The identity of a report that carries a correlation id must include its observer and its `shared_key`, so that
-    /// a copy never belongs to another event or observer. The identity is also the key of the report's event if the
-    /// report stands alone.
+    /// The identity of a report with a correlation id must include its observer and its `shared_key`, so that a copy never
+    /// belongs to another event or observer. It is also the key of the event of a standalone report.
     pub identity: EventKey,
 }
 
@@ -82,39 +81,40 @@ impl Acceptance {
         u64::try_from(self.at_us).unwrap_or(0) << PLACE_BITS | u64::from(self.place)
     }
 
-    /// Returns a place that [`stored`](Self::stored) has room for; no record of the gateway has more.
+    /// Limits a place to what [`stored`](Self::stored) has room for. Records of the gateway never exceed it.
     pub fn clamped_place(place: usize) -> u16 {
         const LAST: u16 = (1 << PLACE_BITS) - 1;
         u16::try_from(place).unwrap_or(LAST).min(LAST)
     }
 
-    /// The reverse of [`stored`](Self::stored).
+    /// Reverses [`stored`](Self::stored).
     pub fn from_stored(received: u64, identity: EventKey) -> Self {
         let place = u16::try_from(received & ((1 << PLACE_BITS) - 1)).unwrap_or(0);
         Self { at_us: i64::try_from(received >> PLACE_BITS).unwrap_or(0), place, identity }
     }
 
-    /// Returns whether an event at this time, in milliseconds UTC, was reported in time: at most 24 hours before and
-    /// one hour after acceptance, both included.
+    /// Returns whether the report of an event at this time, in milliseconds UTC, is timely: at most 24 hours before and one
+    /// hour after acceptance, inclusive.
     pub fn is_timely(&self, at_ms: i64) -> bool {
         let late_by_us = self.at_us.saturating_sub(at_ms.saturating_mul(1_000));
         (-TIMELY_AFTER_US..=TIMELY_BEFORE_US).contains(&late_by_us)
     }
 }
 
-/// A partition of the tables: a month of acceptance. The writer chooses it when it first writes a key; it stays until
-/// the key's row is deleted. No read filters by it and no figure depends on it.
+/// A partition of the tables: a month of acceptance. The writer chooses it when it first writes a key, and it doesn't change
+/// until the row is deleted. Reads don't filter by it, and figures don't depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Home(pub u32);
 
 impl Home {
-    /// The month of acceptance in UTC, as `YYYYMM`; 0 for times outside the calendar.
+    /// Returns the month of acceptance in UTC, as `YYYYMM`; 0 for times outside the calendar.
     pub fn of(accepted: &Acceptance) -> Self {
         let month = DateTime::from_timestamp_micros(accepted.at_us).map_or(0, |at| at.year() * 100 + at.month() as i32);
         Self(u32::try_from(month).unwrap_or(0))
     }
 
-    /// Returns whether retention has deleted it, if this is the first month that is kept. What is not a month is never deleted.
+    /// Returns whether retention has deleted this month, given the first month to keep. Values that are not months never
+    /// expire.
     pub fn is_expired(self, first_month: Self) -> bool {
         self.0 != 0 && self < first_month
     }

@@ -1,11 +1,10 @@
-//! Rows of the two tables of the store, and where they are.
+//! Rows of `events` and `reports`, and their places.
 //!
-//! `events` has one live row per event, ordered by (site, time, key); `reports` has one live row per report, ordered
-//! by (organization, time, identity). Both are partitioned by home. A row that gets another time gets another place:
-//! its old place gets a tombstone, in the same partition, so that both become visible together. The merge function
-//! doesn't set versions. The writer gives all rows of a block the version `epoch << 40 | block`; of two rows at one
-//! place the one with the larger version wins. Tombstones must never be cleaned up, or a late copy of an old insert
-//! would bring a deleted row back.
+//! `events` has one live row per event, ordered by (site, time, key); `reports` has one live row per report, ordered by
+//! (organization, time, identity). Both are partitioned by home. If a row's time changes, its place changes too: the old place
+//! gets a tombstone in the same partition, so that both become visible together. The merge function doesn't set versions. The
+//! writer gives all rows of a block the version `epoch << 40 | block`; of the rows at one place, the one with the largest
+//! version wins. Tombstones must never be cleaned up, or a late copy of an old insert would restore a deleted row.
 
 use crate::report::{Acceptance, Home, Observer};
 use schemas::event_key::EventKey;
@@ -14,25 +13,25 @@ use schemas::site::Site;
 
 #[derive(Clone, Debug)]
 pub struct EventRow<F> {
-    /// The key that its reports share, or the identity of the report if it stands alone.
+    /// The shared key of its reports, or the identity of a standalone report.
     pub key: EventKey,
     /// The canonical host.
     pub site: Option<Site>,
     /// Partition; never changes while the row exists.
     pub home: Home,
-    /// Its reports, one per observer, in order of acceptance; never empty.
+    /// Reports of the event, one per observer, in order of acceptance; never empty.
     pub reports: Vec<Entry<F>>,
 }
 
 impl<F> EventRow<F> {
-    /// The time of the event, in milliseconds UTC: that of its first accepted timely report, else that of its first
-    /// accepted report. So nobody can move an event that another observer reported in time.
+    /// Returns the time of the event in milliseconds UTC: that of its first accepted timely report, or else of its first
+    /// accepted report. So an observer can't move an event that another observer reported in time.
     pub fn at_ms(&self) -> i64 {
         let timely = self.reports.iter().find(|report| report.accepted.is_timely(report.at_ms));
         timely.or(self.reports.first()).map_or(0, |report| report.at_ms)
     }
 
-    /// The report that represents the event: agent, edge, origin, index, no role; within a role the first accepted.
+    /// Returns the report that represents the event: agent, edge, origin, index, no role; within a role the first accepted.
     pub fn representing(&self) -> Option<&Entry<F>> {
         self.reports.iter().min_by_key(|report| (report.observer.precedence(), report.accepted))
     }
@@ -47,16 +46,16 @@ impl<F> EventRow<F> {
 pub struct Entry<F> {
     pub accepted: Acceptance,
     pub observer: Observer,
-    /// When the event happened according to the report, in milliseconds UTC.
+    /// Reported time of the event, in milliseconds UTC.
     pub at_ms: i64,
-    /// Partition of the report's row in `reports`. It is stored because a copy that was accepted earlier may replace
-    /// this report, and its row must then be found and stay in the same partition.
+    /// Partition of the report's row in `reports`. A copy that was accepted earlier can replace this report, and the row
+    /// must then be found and stay in the same partition.
     pub home: Home,
     pub facts: F,
 }
 
 impl<F> Entry<F> {
-    /// Where the report's row in `reports` is.
+    /// Returns the place of the report's row in `reports`.
     pub fn place(&self) -> ReportPlace {
         ReportPlace { home: self.home, org: self.observer.org, at_ms: self.at_ms, identity: self.accepted.identity }
     }
@@ -86,7 +85,7 @@ pub struct ReportPlace {
 #[derive(Clone, Debug)]
 pub enum EventWrite<F> {
     Row(EventRow<F>),
-    /// A row that deletes what is at its place.
+    /// Deletes the row at this place.
     Tombstone(EventPlace),
 }
 
@@ -101,10 +100,10 @@ impl<F> EventWrite<F> {
 
 #[derive(Clone, Debug)]
 pub enum ReportWrite {
-    /// A live row. Its content is that of the new report with this acceptance; a row of `reports` depends on nothing
-    /// else, so reports that join or leave an event are not written again.
+    /// A live row with the content of the new report that has this acceptance. It depends on nothing else, so reports that join
+    /// or leave an event are not written again.
     Row(WrittenReport),
-    /// A row that deletes what is at its place.
+    /// Deletes the row at this place.
     Tombstone(ReportPlace),
 }
 
@@ -121,6 +120,6 @@ impl ReportWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenReport {
     pub place: ReportPlace,
-    /// Which copy of the report it holds.
+    /// Acceptance of the copy that the row contains.
     pub accepted: Acceptance,
 }

@@ -1,4 +1,4 @@
-//! ClickHouse's format RowBinary: rows as bytes, column by column.
+//! Encodes and decodes rows in ClickHouse's RowBinary format.
 
 use uuid::Uuid;
 
@@ -16,12 +16,12 @@ impl Encoder {
         self.0.push((rest & 0x7f) as u8);
     }
 
-    /// Appends a String, also one of low cardinality.
+    /// Appends a String or a LowCardinality(String).
     pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    /// Appends a String that isn't UTF-8.
+    /// Appends a String that needn't be UTF-8.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.length(bytes.len());
         self.0.extend_from_slice(bytes);
@@ -43,7 +43,7 @@ impl Encoder {
 #[derive(Debug)]
 pub struct Decoder<'a>(pub &'a [u8]);
 
-/// A response that ends early or has a value of another type.
+/// Error for a response that ends early or has a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected response from ClickHouse")]
 pub struct Malformed;
@@ -90,7 +90,7 @@ impl<'a> Decoder<'a> {
         self.take(length)
     }
 
-    /// Reads a String that is UTF-8.
+    /// Reads a String; fails if it isn't UTF-8.
     pub fn text(&mut self) -> Result<String, Malformed> {
         String::from_utf8(self.bytes()?.to_vec()).map_err(|_| Malformed)
     }
@@ -101,7 +101,7 @@ impl<'a> Decoder<'a> {
 
     pub fn array<T>(&mut self, mut take: impl FnMut(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
         let length = self.length()?;
-        // An element has at least one byte.
+        // Each element has at least one byte.
         if length > self.0.len() {
             return Err(Malformed);
         }
@@ -109,7 +109,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Numbers, of as many bytes as their types have: u8 also is an Enum8, and i64 a DateTime64.
+/// Encodes and decodes numbers in the size of their types: u8 also for Enum8, i64 also for DateTime64.
 macro_rules! numbers {
     ($($number:ident)*) => {
         impl Encoder {

@@ -1,11 +1,10 @@
-//! A simulator of the writer protocol: writers, a network and a ClickHouse server in one thread, driven by a seed.
+//! Simulates the writer protocol: writers, a network and a ClickHouse server in one thread, driven by a seed.
 //!
-//! Writers are paused at every wait, two or three run at a time, and are killed. Requests are delayed, repeated and
-//! lost before or after they take effect. The server makes the partitions of an insert visible in any order, is
-//! killed in the middle of one, and is restored from backups. After every change of what a read can see, [`checks`]
-//! compares it with the model.
+//! Two or three writers run at a time. They are paused at every wait, and killed. Requests are delayed, repeated, and lost
+//! before or after they take effect. The server makes the partitions of an insert visible in any order, is killed in the middle
+//! of one, and is restored from backups. After every visible change, [`checks`] compares the tables with the model.
 //!
-//! To see that the simulator can find faults, `tests` breaks each [`Rule`] and expects a violation.
+//! `tests` breaks each [`Rule`] and expects a violation, to verify that the simulator finds faults.
 
 mod log;
 mod blocks;
@@ -33,11 +32,11 @@ macro_rules! rules {
 rules! {
     /// Inserts fail unless their epoch is the highest.
     Fence,
-    /// All claims of an epoch run under one query id.
+    /// All claims run under one query id.
     ClaimsExcludeEachOther,
-    /// All inserts of an epoch run under one query id, for which a successor waits.
+    /// All inserts of an epoch run under one query id, and a successor waits until it is free.
     InsertsHaveOneQueryId,
-    /// A claimed epoch is larger than that of every stored row.
+    /// A claimed epoch exceeds that of every stored row.
     ExceedsStoredVersions,
     /// `reports` is written before `events`.
     WritesReportsFirst,
@@ -45,27 +44,27 @@ rules! {
     StartsAtProgress,
     /// A writer reads the whole index before it merges.
     WaitsForIndex,
-    /// Rows that other partitions depend on have a statement of their own.
+    /// Rows that other partitions depend on have their own statement.
     WritesMovesFirst,
-    /// The first blocks of a writer cover the records of an interrupted one, and only the last of them is complete.
+    /// The first blocks of a writer cover the records of an interrupted block, and only the last of them is complete.
     CoversInterrupted,
-    /// They start from the rows that an interrupted block wrote to `reports`.
+    /// The first blocks start from the rows that an interrupted block wrote to `reports`.
     KnowsInterrupted,
-    /// Each of them has all interrupted reports of its groups.
+    /// Each of the first blocks contains all interrupted reports of its groups.
     KeepsGroupsWhole,
-    /// Sending that a writer is alive doesn't say that its predecessor's block is complete.
+    /// A heartbeat doesn't mark the predecessor's block as complete.
     HeartbeatsSettleNothing,
-    /// The row of `progress` of a block is numbered after the heartbeats that were sent while it was written.
+    /// A block's row of `progress` has a larger number than the heartbeats that were sent while the block was written.
     NumbersProgressLast,
     /// A repeated insert has the same bytes.
     RepeatsSameBytes,
     /// Tombstones are never removed.
     KeepsTombstones,
-    /// Before partitions are dropped, events that have a part in one of them and another part elsewhere are deleted.
+    /// Before partitions are dropped, events with parts both in and outside of them are deleted.
     DeletesDivided,
     /// A writer deletes expired months in a new epoch, before it reads the tables.
     DeletesBeforeItReads,
-    /// It keeps the row of a report that another event names, too: an interrupted block has moved it.
+    /// A deletion keeps the row of a report that another event names too: an interrupted block has moved it.
     KeepsMovedReports,
     /// Reports that were accepted in expired months are skipped.
     SkipsExpired,
@@ -73,7 +72,7 @@ rules! {
     BacksUpProgressFirst,
 }
 
-/// The rules that a schedule keeps: all of them, or all but one.
+/// The rules that a schedule follows: all of them, or all but one.
 #[derive(Clone, Copy)]
 struct Rules {
     broken: Option<Rule>,

@@ -1,5 +1,5 @@
-//! A table of the tests: of the rows at one place, the one with the largest version wins; among equal versions the
-//! one inserted last.
+//! A table for tests: of the rows at one place, the one with the largest version wins; of equal versions, the one inserted
+//! last.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ impl<P, R> Default for Table<P, R> {
 }
 
 impl<P: Ord, R> Table<P, R> {
-    /// Inserts a row, or a tombstone if there is none.
+    /// Inserts a row, or a tombstone for `None`.
     pub(crate) fn insert(&mut self, version: u64, place: P, row: Option<R>) {
         if self.rows.get(&place).is_none_or(|(stored, _)| *stored <= version) {
             self.rows.insert(place, (version, row));
         }
     }
 
-    /// The rows that a read with `FINAL` returns.
+    /// Returns the rows that a read with `FINAL` returns.
     pub(crate) fn live(&self) -> impl Iterator<Item = (&P, &R)> {
         self.rows.iter().filter_map(|(place, (_, row))| Some((place, row.as_ref()?)))
     }
 
-    /// The live rows of a larger version.
+    /// Returns the live rows with a larger version.
     pub(crate) fn newer_than(&self, version: u64) -> impl Iterator<Item = &R> {
         self.rows.values().filter(move |(own, _)| *own > version).filter_map(|(_, row)| row.as_ref())
     }
@@ -40,12 +40,12 @@ impl<P: Ord, R> Table<P, R> {
         self.rows.values().map(|(version, _)| *version).max().unwrap_or(0)
     }
 
-    /// Drops a partition, with its tombstones.
+    /// Drops partitions with their tombstones.
     pub(crate) fn drop_where(&mut self, is_dropped: impl Fn(&P) -> bool) {
         self.rows.retain(|place, _| !is_dropped(place));
     }
 
-    /// What the server must never do: removes tombstones.
+    /// Removes tombstones, which a real server must never do.
     pub(crate) fn clean_up(&mut self) {
         self.rows.retain(|_, (_, row)| row.is_some());
     }

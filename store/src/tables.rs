@@ -1,7 +1,7 @@
-//! The tables of the store in ClickHouse: their DDL, and their rows as bytes.
+//! The ClickHouse tables of the store: their DDL, and the encoding of their rows.
 //!
-//! `encode` and `decode` name the columns in the order of [`EVENT_COLUMNS`], [`REPORT_COLUMNS`] and
-//! [`FETCHED_COLUMNS`]; a test compares these with the DDL.
+//! `encode` and `decode` use the columns in the order of [`EVENT_COLUMNS`], [`REPORT_COLUMNS`] and [`FETCHED_COLUMNS`]; the
+//! test `column_lists_match_the_ddl` compares these with the DDL.
 
 mod decode;
 mod encode;
@@ -148,7 +148,7 @@ pub const REPORT_COLUMNS: &[(&str, &str)] = &[
     ("is_deleted", "UInt8"),
 ];
 
-/// Returns columns as the argument of `input()` names them: name and type of each.
+/// Returns the names and types of columns, as an argument of `input()`.
 pub fn structure(columns: &[(&str, &str)]) -> String {
     columns.iter().map(|(name, of)| format!("`{name}` {of}")).collect::<Vec<_>>().join(", ")
 }

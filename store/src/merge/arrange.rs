@@ -1,4 +1,4 @@
-//! Which report of a group joins the shared event, and which stands alone.
+//! Decides which reports of a group join the shared event.
 
 use super::Current;
 use crate::report::{Acceptance, Home, Observer, Report};
@@ -6,8 +6,8 @@ use crate::row::Entry;
 use schemas::event_key::EventKey;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The first accepted copy of each report, stored or new, by identity. A stored copy stays if a new one was accepted
-/// at the same time.
+/// The first accepted copy of each report, by identity. If a stored and a new copy have the same acceptance, the stored copy
+/// counts.
 pub(super) type FirstCopies<F> = BTreeMap<EventKey, Entry<F>>;
 
 pub(super) fn first_copies<F: Clone>(current: &Current<F>, new: &[Report<F>]) -> FirstCopies<F> {
@@ -17,7 +17,7 @@ pub(super) fn first_copies<F: Clone>(current: &Current<F>, new: &[Report<F>]) ->
     let interrupted: BTreeMap<EventKey, Home> =
         current.interrupted.iter().map(|written| (written.place.identity, written.place.home)).collect();
     let mut new: Vec<&Report<F>> = new.iter().collect();
-    // The first copy chooses the home, if the report is not stored yet.
+    // The first copy determines the home of a report that is not stored yet.
     new.sort_by_key(|report| report.accepted);
     for report in new {
         let identity = report.accepted.identity;
@@ -37,9 +37,9 @@ fn keep_first<F>(firsts: &mut FirstCopies<F>, entry: Entry<F>) {
     }
 }
 
-/// The reports of a group by event, each list in order of acceptance.
+/// The reports of a group by event, in order of acceptance.
 pub(super) struct Arrangement<F> {
-    /// Reports of the shared event, one per observer; empty if there is none.
+    /// Reports of the shared event, one per observer; empty without a shared event.
     pub(super) joined: Vec<Entry<F>>,
     pub(super) standalone: Vec<Entry<F>>,
 }
@@ -48,8 +48,8 @@ impl<F> Arrangement<F> {
     pub(super) fn new(current: &Current<F>, firsts: FirstCopies<F>, most_observers: usize) -> Self {
         let stored_alone: BTreeSet<Acceptance> =
             current.standalone.iter().flat_map(|row| &row.reports).map(|report| report.accepted).collect();
-        // Only an earlier copy can make it join, unless retention has deleted the reports that it was behind. It stays alone then,
-        // or a repeat would move it without a new row of `reports`, and a crash in between would lose it.
+        // A stored standalone report joins only as an earlier copy, even if retention has deleted the reports accepted before
+        // it. Otherwise a repeat would move it without a new row of `reports`, and a crash in between would lose it.
         let stays_alone = |first: &Entry<F>| stored_alone.contains(&first.accepted);
         let mut leads: BTreeMap<Observer, Acceptance> = BTreeMap::new();
         for first in firsts.values().filter(|first| !stays_alone(first)) {

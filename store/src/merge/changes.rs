@@ -8,14 +8,14 @@ use schemas::event_key::EventKey;
 use schemas::site::Site;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows of `reports` for first copies that are not there yet.
+/// Returns rows of `reports` for first copies that are not stored yet.
 pub(super) fn report_writes<F>(current: &Current<F>, new: &[Report<F>], firsts: &FirstCopies<F>) -> Vec<ReportWrite> {
     let mut written: BTreeMap<EventKey, WrittenReport> = BTreeMap::new();
     for row in current.joined.iter().chain(&current.standalone) {
         let stored = row.reports.iter().map(|entry| WrittenReport { place: entry.place(), accepted: entry.accepted });
         written.extend(stored.map(|stored| (stored.place.identity, stored)));
     }
-    // These are newer than `events`.
+    // Interrupted rows are newer than `events`.
     written.extend(current.interrupted.iter().map(|written| (written.place.identity, *written)));
     let identities: BTreeSet<EventKey> = new.iter().map(|report| report.accepted.identity).collect();
     let mut writes = Vec::new();
@@ -31,12 +31,12 @@ pub(super) fn report_writes<F>(current: &Current<F>, new: &[Report<F>], firsts: 
     writes
 }
 
-/// The place that a report's row has left.
+/// Returns the former place of a report's row, if it differs.
 fn left(former: Option<&WrittenReport>, place: ReportPlace) -> Option<ReportPlace> {
     former.map(|former| former.place).filter(|former| *former != place)
 }
 
-/// Rows of `events`: those that must be inserted first, and the others.
+/// Returns the rows of `events` that must be inserted first, and the others.
 pub(super) fn event_writes<F: Clone>(
     current: &Current<F>,
     group: EventKey,
@@ -65,7 +65,7 @@ pub(super) fn event_writes<F: Clone>(
     (first, others)
 }
 
-/// The writes that make this row out of the former one: none if its reports are the same.
+/// Returns the writes that replace the former row; empty if the reports are the same.
 fn replace<F>(former: Option<&EventRow<F>>, row: EventRow<F>) -> Vec<EventWrite<F>> {
     let accepted = |row: &EventRow<F>| row.reports.iter().map(|report| report.accepted).collect::<Vec<Acceptance>>();
     let Some(former) = former else { return vec![EventWrite::Row(row)] };
@@ -77,20 +77,20 @@ fn replace<F>(former: Option<&EventRow<F>>, row: EventRow<F>) -> Vec<EventWrite<
     tombstone.into_iter().chain([EventWrite::Row(row)]).collect()
 }
 
-/// The homes of rows that are not stored yet.
+/// Homes of rows that are not stored yet.
 struct Homes {
-    /// The first month that is kept.
+    /// The first month that retention keeps.
     first_month: Home,
     /// Home of the shared event, if there is one.
     joined: Option<Home>,
     /// Whether the shared event is new.
     is_new: bool,
-    /// Identities of the reports that are stored in the shared event.
+    /// Identities of the reports in the stored shared event.
     stored: BTreeSet<EventKey>,
-    /// Standalone events to delete, because an earlier copy of their report joins the shared event, and whether a new
-    /// standalone event gets their home.
+    /// Standalone events to delete because an earlier copy of their report joins the shared event, each with whether a new
+    /// standalone event gets its home.
     vacated: Vec<(EventPlace, bool)>,
-    /// New standalone events that get the home of a vacated one, which is at this place.
+    /// New standalone events that get the home of a vacated one, with the place of the vacated one.
     inherited: BTreeMap<EventKey, EventPlace>,
 }
 
@@ -112,9 +112,9 @@ impl Homes {
         Self { first_month: current.first_month, joined, is_new: current.joined.is_none(), stored, vacated, inherited }
     }
 
-    /// The home of a new standalone event. A report that leaves the shared event inherits the home of one that joins
-    /// it, else it stays in the shared event's. Any other report gets its month of acceptance: its correlation id can
-    /// be in use for years, and retention must not drop all of its reports with the first month.
+    /// Returns the home of a new standalone event. A report that leaves the shared event inherits the home of one that joins
+    /// it, or stays in the shared event's home. Any other report gets its month of acceptance: its correlation id can be in use
+    /// for years, and retention must not drop all of its reports with the first month.
     fn of_new<F>(&self, entry: &Entry<F>) -> Home {
         let identity = entry.accepted.identity;
         let is_with_joined = self.is_new || self.stored.contains(&identity);
@@ -127,9 +127,8 @@ impl Homes {
     }
 }
 
-/// Chooses for each vacated event the new standalone event that gets its home: one of the same observer if there is
-/// one, so that no observer's figure is wrong in between, and rather one that leaves the shared event than one that
-/// is new.
+/// Chooses for each vacated event the new standalone event that gets its home. Prefers one of the same observer, so that the
+/// observer's figure is right in between, and then one that leaves the shared event.
 fn heirs(
     vacated: &[(EventPlace, Observer)],
     mut new: Vec<(EventKey, Observer)>,

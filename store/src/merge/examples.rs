@@ -1,4 +1,4 @@
-//! One example for each rule.
+//! Examples of the merge function, one for each rule.
 
 use super::{Changes, Current, MOST_OBSERVERS, keys_to_look_up, merge};
 use crate::model::{Facts, Spec};
@@ -15,7 +15,7 @@ fn spec(observer: u8, id: u8, accepted_s: i64) -> Spec {
     Spec { key: Some(0), observer, id, accepted_s, at_s: 0 }
 }
 
-/// The rows after these blocks, each merged into what the ones before have written, and the last changes.
+/// Merges these blocks one after another. Returns the rows, and the changes of the last block.
 fn after(blocks: &[&[Spec]]) -> (Current<Facts>, Changes<Facts>) {
     let (mut rows, mut last): (Vec<EventRow<Facts>>, _) = (Vec::new(), Changes::default());
     let mut copies = 0..;
@@ -84,7 +84,7 @@ fn untimely_reports_do_not_move_an_event() {
     assert_eq!(row.at_ms(), spec(EDGE, 0, 60).report(0).at_ms);
     assert_eq!(row.representing().unwrap().observer.role, Some(SourceRole::Agent));
     let (current, _) = after(&[&[backdated]]);
-    assert_eq!(current.joined.unwrap().at_ms(), backdated.report(0).at_ms, "it has no timely report");
+    assert_eq!(current.joined.unwrap().at_ms(), backdated.report(0).at_ms, "the event has no timely report");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn an_event_stays_in_its_home() {
     assert_eq!(current.joined.as_ref().unwrap().home, Home(202_602), "the month of the first write");
     assert_eq!(current.standalone[0].home, Home(202_603), "a report of its own month");
     let homes: Vec<Home> = current.joined.unwrap().reports.iter().map(|report| report.home).collect();
-    assert_eq!(homes, [Home(202_601), Home(202_602)], "rows of reports have their own");
+    assert_eq!(homes, [Home(202_601), Home(202_602)], "each row of reports has its own home");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_repeat_stays_alone_after_retention_dropped_the_event() {
     current.joined = None;
     assert!(merge(&current, &[spec(AGENT, 1, 40 * DAY_S).report(9)]).is_empty());
     let other = merge(&current, &[spec(AGENT, 2, 41 * DAY_S).report(9)]);
-    assert_eq!(other.events.len(), 1, "the next report founds the event again");
+    assert_eq!(other.events.len(), 1, "the next report creates the event again");
 }
 
 #[test]

@@ -12,13 +12,13 @@ use schemas::event_key::EventKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 const DAY_S: i64 = 86_400;
-/// Observers of a history, if it isn't about the limit.
+/// Number of observers in histories that don't test the limit.
 const OBSERVERS: usize = 6;
 
-/// The number of events, and of those that each observer reported.
+/// Number of events, and of reports per observer.
 type Totals = (usize, BTreeMap<Observer, usize>);
 
-/// Both tables, and all reports merged into them.
+/// Both tables, and the reports merged into them.
 #[derive(Default)]
 struct Store {
     events: Table<EventPlace, EventRow<Facts>>,
@@ -33,8 +33,7 @@ impl Store {
         self.events.live().map(|(_, row)| row).find(|row| row.key == key).cloned()
     }
 
-    /// What merging these reports would write. `since` is the version after which an interrupted block wrote rows of
-    /// `reports`.
+    /// Returns what merging these reports writes. An interrupted block wrote the rows of `reports` after version `since`.
     fn changes(&self, new: &[Report<Facts>], since: u64) -> Changes<Facts> {
         let mut groups: BTreeMap<EventKey, Vec<Report<Facts>>> = BTreeMap::new();
         new.iter().for_each(|report| groups.entry(report.group()).or_default().push(report.clone()));
@@ -57,7 +56,7 @@ impl Store {
         }
     }
 
-    /// Inserts the rows of the partitions that are chosen.
+    /// Inserts the rows of the chosen partitions.
     fn insert_events(&mut self, writes: &[EventWrite<Facts>], is_chosen: impl Fn(Home) -> bool) {
         for write in writes.iter().filter(|write| is_chosen(write.place().home)) {
             let row = if let EventWrite::Row(row) = write { Some(row.clone()) } else { None };
@@ -77,7 +76,7 @@ impl Store {
         self.merged.extend_from_slice(new);
     }
 
-    /// Copies without a correlation id can name different roles, so their observers don't count.
+    /// Ignores reports without a correlation id, because their copies can have different roles.
     fn totals(&self) -> Totals {
         let mut observers = BTreeMap::new();
         let reports = self.events.live().flat_map(|(_, row)| &row.reports);
@@ -86,7 +85,7 @@ impl Store {
         (self.events.live().count(), observers)
     }
 
-    /// The rows that go first change no total, and no observer's figure while no observer is left out.
+    /// Asserts that the rows that go first change no total, and no observer's figure unless the limit leaves observers out.
     fn assert_same_figures(&self, before: &Totals) {
         let now = self.totals();
         assert_eq!(now.0, before.0);
@@ -143,7 +142,7 @@ fn specs(observers: u8, reports: usize) -> impl Strategy<Value = Vec<Spec>> {
     vec(spec, 1..reports)
 }
 
-/// Blocks of reports in order of arrival, with repeats.
+/// Generates blocks of reports in order of arrival, with repeats.
 fn histories(observers: usize, reports: usize) -> impl Strategy<Value = Vec<Vec<Spec>>> {
     (specs(observers as u8, reports), vec((any::<Index>(), any::<Index>()), 0..8), vec(1..9_usize, 1..30)).prop_map(
         |(mut specs, repeats, cuts)| {
@@ -157,7 +156,7 @@ fn histories(observers: usize, reports: usize) -> impl Strategy<Value = Vec<Vec<
     )
 }
 
-/// The reports of these blocks. Those with one identity and acceptance are one report.
+/// Returns the reports of these blocks. Specs with the same identity and acceptance become one report.
 fn reports(blocks: &[Vec<Spec>]) -> Vec<Vec<Report<Facts>>> {
     let mut seen: BTreeMap<Acceptance, Report<Facts>> = BTreeMap::new();
     let mut copies = 0..;
@@ -196,7 +195,7 @@ proptest! {
         prop_assert!(store.changes(&some, store.version).is_empty());
     }
 
-    /// An insert of `events` stops after some of its partitions. The block is done again, with the next one added.
+    /// An insert into `events` stops after some partitions. The block is repeated together with the next one.
     #[test]
     fn an_interrupted_block_is_completed_by_a_larger_one(
         blocks in histories(OBSERVERS, 30),

@@ -1,4 +1,4 @@
-//! Backups, which copy one table after the other while writers go on.
+//! Simulates backups, which copy one table after another while writers run.
 
 use super::blocks::Attempt;
 use super::checks::Checks;
@@ -8,19 +8,19 @@ use crate::row::{EventPlace, EventRow, ReportPlace};
 use crate::table::Table;
 use std::rc::Rc;
 
-/// A backup copies `progress` first, so that every other table has at least what is acknowledged in it; then
-/// `events`, then `reports`, so that no event lacks a report.
+/// A backup copies `progress` first, so every other table contains at least what `progress` acknowledges; then `events`, then
+/// `reports`, so that no event lacks a report.
 #[derive(Default)]
 pub(super) struct Backup {
     progress: Option<(Vec<Claim>, Progress)>,
     events: Option<Table<EventPlace, EventRow<Facts>>>,
     reports: Option<Table<ReportPlace, StoredReport>>,
-    /// What could be visible while the tables were copied.
+    /// Attempts that could be visible while the tables were copied.
     pub(super) visible: Vec<Rc<Attempt>>,
 }
 
 impl Backup {
-    /// Copies the next table, or begins anew after the last one.
+    /// Copies the next table, or starts again after the last one.
     pub(super) fn copy_next(&mut self, tables: &Tables, checks: &Checks, is_progress_first: bool) {
         let is_progress_next = self.progress.is_none() && (is_progress_first || self.reports.is_some());
         if is_progress_next {
@@ -36,7 +36,7 @@ impl Backup {
         }
     }
 
-    /// The tables, if the backup is complete.
+    /// Returns the tables if the backup is complete.
     pub(super) fn tables(&self) -> Option<Tables> {
         let (writers, progress) = self.progress.clone()?;
         Some(Tables { writers, progress, events: self.events.clone()?, reports: self.reports.clone()? })

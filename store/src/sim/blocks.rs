@@ -1,4 +1,4 @@
-//! Blocks of records, and the statements that a block becomes.
+//! Blocks of records, and the statements that write them.
 
 use super::log::{Log, Offsets, Origin, later};
 use super::server::{Divided, Progress, ReportInsert, Statement, StoredReport};
@@ -13,10 +13,10 @@ use schemas::event_key::EventKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// How far a block must reach that has a report of a group.
+/// How far a block must reach if it has a report of a group.
 pub(super) type Needs = BTreeMap<EventKey, Offsets>;
 
-/// The records from one position to another.
+/// The records between two positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) from: Offsets,
@@ -24,8 +24,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// A block of random size and one month of acceptance; `None` at the end. As long as something is to be covered,
-    /// it has all interrupted reports of its groups.
+    /// Cuts a block of random size with records of one month; `None` at the end of the log. While interrupted reports are left
+    /// to cover, the block contains all of those of its groups.
     pub(super) fn cut(
         log: &Log,
         from: &Offsets,
@@ -66,21 +66,21 @@ fn with_whole_groups(log: &Log, from: &Offsets, mut to: Offsets, needs: &Needs) 
     }
 }
 
-/// A block that is being written, for the checks.
+/// A block that is being written.
 pub(super) struct Attempt {
     pub(super) block: Block,
-    /// The partitions in which it changes an event.
+    /// Partitions in which the block changes an event.
     pub(super) homes: BTreeSet<(EventKey, Home)>,
 }
 
-/// A block, and the current rows that are known so far.
+/// A block and the current rows that are known so far.
 pub(super) struct Gathering {
     pub(super) block: Block,
     pub(super) is_replay: bool,
     groups: BTreeMap<EventKey, Vec<Report<Facts>>>,
     pub(super) rows: BTreeMap<EventKey, EventRow<Facts>>,
     pub(super) absent: BTreeSet<EventKey>,
-    /// Keys of the rows that are being fetched.
+    /// Keys of rows that are being fetched.
     pub(super) asked: BTreeSet<EventKey>,
 }
 
@@ -91,7 +91,7 @@ impl Gathering {
         Self { block, is_replay, groups, rows: BTreeMap::new(), absent: BTreeSet::new(), asked: BTreeSet::new() }
     }
 
-    /// The keys to look up next; none when everything is known.
+    /// Returns the keys to look up next; empty when all are known.
     pub(super) fn unknown(&self) -> Vec<EventKey> {
         let mut keys: Vec<EventKey> = Vec::new();
         for (group, new) in &self.groups {
@@ -116,9 +116,9 @@ impl Gathering {
     }
 }
 
-/// The statements of a block, in order, and what changes in the index when they are done.
+/// The statements of a block, in order, and the resulting changes to the index.
 pub(super) struct Plan {
-    /// The last one inserts `progress`, except of a deletion.
+    /// The last statement inserts into `progress`, except in a deletion.
     pub(super) statements: Vec<Rc<Statement>>,
     pub(super) events: Vec<EventWrite<Facts>>,
     pub(super) progress: Progress,
@@ -138,7 +138,7 @@ impl Plan {
         Self { statements, events: Vec::new(), progress, kind: Kind::Heartbeat }
     }
 
-    /// Deletes the months before the first one that is kept: events with parts on both sides of it, then partitions.
+    /// Deletes the months before the first one to keep: events with parts on both sides of it, then partitions.
     pub(super) fn deletion(first_month: Home, divided: Vec<Divided>, version: u64, rules: &Rules) -> Self {
         let block = Block { from: Offsets::new(), to: Offsets::new() };
         let attempt = Rc::new(Attempt { block, homes: BTreeSet::new() });

@@ -1,7 +1,7 @@
 //! Compares what a read can see with the model, after every change.
 //!
-//! What is acknowledged (before the offsets in `progress`) must be visible. Besides it, blocks that have been begun
-//! may be visible, each of them partition by partition.
+//! Acknowledged records (before the offsets in `progress`) must be visible. Blocks that have started may be visible too, each
+//! partition by partition.
 
 use super::blocks::{Attempt, Block};
 use super::log::{Log, Offsets, later};
@@ -15,13 +15,13 @@ use std::rc::Rc;
 /// The events of a group of reports, each with its time and reports.
 type Events = BTreeMap<EventKey, (i64, Vec<(Acceptance, Facts)>)>;
 
-/// What a read may return.
+/// A result that a read may return.
 struct Candidate {
     groups: BTreeMap<EventKey, Events>,
     first_copies: BTreeMap<EventKey, (Acceptance, Facts)>,
 }
 
-/// Figures that never fall.
+/// Figures that must not decrease.
 #[derive(Default)]
 struct Figures {
     events: usize,
@@ -30,16 +30,16 @@ struct Figures {
 }
 
 pub(super) struct Checks {
-    /// The group of each report, by identity.
+    /// Group of each report, by identity.
     groups: BTreeMap<EventKey, EventKey>,
-    /// Blocks of which something may be visible that is not acknowledged yet.
+    /// Blocks that may be partly visible but are not acknowledged.
     attempts: Vec<Rc<Attempt>>,
     acknowledged: Offsets,
-    /// What is acknowledged, then the same with each set of attempts; empty if it must be computed again.
+    /// The acknowledged records, alone and with each set of attempts; empty if they must be computed again.
     candidates: Vec<Candidate>,
     figures: Figures,
-    /// Groups with a report that was accepted in an expired month. Of their events only that they have one row each is checked and, at
-    /// the end, that they have the rows of their reports.
+    /// Groups with a report that was accepted in an expired month. For their events, only two things are checked: each has one
+    /// row and, at the end, the rows of its reports.
     expired: BTreeSet<EventKey>,
 }
 
@@ -52,7 +52,7 @@ impl Checks {
         Self { groups, attempts, acknowledged: start, candidates, figures, expired: BTreeSet::new() }
     }
 
-    /// An insert has begun to take effect.
+    /// Records that an insert starts to take effect.
     pub(super) fn evaluated(&mut self, statement: &Statement) {
         let (Statement::Reports { attempt, .. } | Statement::Events { attempt, .. }) = statement else { return };
         let is_block = attempt.block.from != attempt.block.to;
@@ -62,21 +62,21 @@ impl Checks {
         }
     }
 
-    /// These months and those before may be deleted from now on.
+    /// Allows the deletion of months up to `last`.
     pub(super) fn expire(&mut self, log: &Log, last: Home) {
         let reports = log.reports(&log.start(), &log.end()).map(|(_, report)| report).collect::<Vec<_>>();
         let expired = reports.into_iter().filter(|report| Home::of(&report.accepted) <= last);
         self.expired = expired.map(Report::group).collect();
     }
 
-    /// What may be visible now, for a backup.
+    /// Returns the attempts that may be visible now, for a backup.
     pub(super) fn visible(&self) -> Vec<Rc<Attempt>> {
         let block = Block { from: self.acknowledged.clone(), to: self.acknowledged.clone() };
         let acknowledged = Rc::new(Attempt { block, homes: BTreeSet::new() });
         self.attempts.iter().cloned().chain([acknowledged]).collect()
     }
 
-    /// The tables are those of a backup, which was made while these could be visible.
+    /// Resets the checks to a backup that was made while `visible` could be seen.
     pub(super) fn restored(&mut self, acknowledged: &Offsets, visible: &[Rc<Attempt>]) {
         let since = |to: &Offsets| Block { from: acknowledged.clone(), to: to.clone() };
         let attempt = |attempt: &Rc<Attempt>| Attempt { block: since(&attempt.block.to), homes: attempt.homes.clone() };
@@ -92,7 +92,7 @@ impl Checks {
         if self.expired.is_empty() { self.check_figures(log, tables) } else { Ok(()) }
     }
 
-    /// Everything is read, and nothing runs.
+    /// Checks the final state, when everything is read and nothing runs.
     pub(super) fn check_end(&mut self, log: &Log, tables: &Tables) -> Result<(), String> {
         self.check(log, tables)?;
         check_reports_of_events(tables)?;
@@ -136,7 +136,7 @@ impl Checks {
             let homes = changed.get(group).unwrap_or(&unchanged);
             let totals = self.candidates.iter().map(|candidate| candidate.events(group).map_or(0, Events::len));
             let is_expected = match homes.len() {
-                // Some of its partitions may be visible and others not: only the number of events is checked.
+                // Some of its partitions may be visible and others not, so check only the number of events.
                 2.. => (totals.clone().min()..=totals.max()).contains(&Some(visible.len())),
                 _ => self.candidates.iter().any(|candidate| candidate.events(group).unwrap_or(&nothing) == visible),
             };
@@ -158,7 +158,7 @@ impl Checks {
         Ok(())
     }
 
-    /// The partitions in which an attempt changes the events of a group.
+    /// Returns the partitions in which attempts change the events of each group.
     fn changed_homes(&self) -> BTreeMap<EventKey, BTreeSet<Home>> {
         let mut homes: BTreeMap<EventKey, BTreeSet<Home>> = BTreeMap::new();
         for (key, home) in self.attempts.iter().flat_map(|attempt| &attempt.homes) {
@@ -193,14 +193,14 @@ impl Checks {
         let mut now = Figures { reports: tables.reports.live().count(), ..Figures::default() };
         for (_, row) in tables.events.live() {
             now.events += 1;
-            // Copies without a correlation id can name different roles, of which the first accepted counts.
+            // Copies without a correlation id can have different roles; the first accepted counts.
             for report in row.reports.iter().filter(|report| Spec::has_shared_key(report.accepted.identity)) {
                 *now.observers.entry(report.observer).or_default() += 1;
             }
         }
         let before = std::mem::take(&mut self.figures);
         let is_less = |(observer, count)| now.observers.get(observer) < Some(count);
-        // While the limit leaves observers out, reports of two observers change places.
+        // If the limit leaves observers out, reports of two observers can change places.
         let fell = log.most_observers >= 4 && before.observers.iter().any(is_less);
         if fell || now.events < before.events || now.reports < before.reports {
             return Err("a figure fell".to_owned());
@@ -210,7 +210,7 @@ impl Checks {
     }
 }
 
-/// Every report belongs to one event, and every event has its reports.
+/// Checks that every report belongs to one event, and that every event has its reports.
 fn check_reports_of_events(tables: &Tables) -> Result<(), String> {
     let of_events = tables.events.live().flat_map(|(_, row)| &row.reports).map(|report| (report.place(), report.accepted));
     let named: BTreeSet<_> = of_events.collect();
@@ -219,7 +219,7 @@ fn check_reports_of_events(tables: &Tables) -> Result<(), String> {
     different.map_or(Ok(()), |(place, _)| Err(format!("report {:x} is without an event or without a row", place.identity.0)))
 }
 
-/// The copies that each event consists of, for messages.
+/// Returns the copies in each event, for messages.
 fn copies(events: &Events) -> Vec<Vec<Facts>> {
     events.values().map(|(_, reports)| reports.iter().map(|(_, facts)| *facts).collect()).collect()
 }

@@ -1,4 +1,4 @@
-//! What goes wrong in a schedule.
+//! Faults that a schedule injects.
 
 use super::Rule;
 use super::log::Log;
@@ -52,14 +52,14 @@ impl World {
         Ok(())
     }
 
-    /// Statements end where they are; nobody gets a reply.
+    /// Stops all running statements where they are, without replies.
     pub(super) fn kill_server(&mut self) -> Result<(), String> {
         self.server.running.clear();
         self.count("a killed server");
         Ok(())
     }
 
-    /// In a fifth of the schedules that get here, months expire.
+    /// Lets months expire in a fifth of the calls.
     fn expire(&mut self) -> Result<(), String> {
         if self.first_month.is_none() && self.random.random_bool(0.2) {
             let (start, end) = (self.log.start(), self.log.end());
@@ -76,7 +76,7 @@ impl World {
         Ok(())
     }
 
-    /// Restores the backup, with all writers stopped.
+    /// Stops all writers and restores the backup.
     fn restore(&mut self) -> Result<(), String> {
         let Some(tables) = self.backup.tables() else { return Ok(()) };
         self.checks.restored(&tables.progress.next, &self.backup.visible);

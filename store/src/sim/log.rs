@@ -1,11 +1,11 @@
-//! The log: partitions of records, each an accepted request.
+//! Simulates the log: partitions of records, each an accepted request.
 
 use crate::model::{Facts, Spec};
 use crate::report::{Home, Report};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// A position of every partition.
+/// One offset per partition.
 pub(super) type Offsets = Vec<usize>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,13 +27,13 @@ impl Record {
 
 pub(super) struct Log {
     partitions: Vec<Vec<Record>>,
-    /// The most observers of an event in this schedule.
+    /// Maximum number of observers per event in this schedule.
     pub(super) most_observers: usize,
 }
 
 impl Log {
-    /// Reports that collide in every way: copies, ids used again by one observer and on other hosts, records that
-    /// were accepted before their predecessors, months that end.
+    /// Generates reports that collide in every way: copies, ids that an observer reuses, also on other hosts, records that were
+    /// accepted before their predecessors, and changes of the month.
     pub(super) fn generate(random: &mut StdRng) -> Self {
         let step_s = [1, 43_200, 12 * 86_400, 25 * 86_400][random.random_range(0..4)];
         let mut partitions = vec![Vec::new(); random.random_range(1..=2)];
@@ -76,7 +76,7 @@ impl Log {
         &self.partitions[origin.partition][origin.offset]
     }
 
-    /// The records from one position to another.
+    /// Returns the records between two positions.
     pub(super) fn origins(from: &Offsets, to: &Offsets) -> impl Iterator<Item = Origin> {
         let ranges = from.iter().zip(to).enumerate();
         ranges.flat_map(|(partition, (from, to))| (*from..*to).map(move |offset| Origin { partition, offset }))
@@ -95,7 +95,7 @@ impl Log {
     }
 }
 
-/// The later of two positions, partition by partition.
+/// Returns the later of two positions in each partition.
 pub(super) fn later(one: &Offsets, other: &Offsets) -> Offsets {
     one.iter().zip(other).map(|(one, other)| *one.max(other)).collect()
 }

@@ -1,4 +1,4 @@
-//! A schedule: everything that happens, in an order that the seed determines.
+//! Runs a schedule: everything that happens, in an order that the seed determines.
 
 use super::backup::Backup;
 use super::checks::Checks;
@@ -12,13 +12,13 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
-/// A schedule that is not finished after so many steps never will be.
+/// A schedule that is not finished after this number of steps never finishes.
 const MOST_STEPS: usize = 50_000;
 
-/// How often each of [`KINDS`] has happened.
+/// Number of occurrences of each of [`KINDS`].
 pub(super) type Happened = BTreeMap<&'static str, usize>;
 
-/// What every kind of schedule must have.
+/// Situations that must occur in at least one schedule.
 pub(super) const KINDS: [&str; 8] = [
     "a takeover",
     "a fenced insert",
@@ -41,13 +41,13 @@ pub(super) struct World {
     pub(super) checks: Checks,
     pub(super) backup: Backup,
     pub(super) happened: Happened,
-    /// The first month that is kept, once one has expired.
+    /// The first month to keep, once a month has expired.
     pub(super) first_month: Option<Home>,
-    /// Faults have ended, and the schedule runs until everything is stored.
+    /// Whether faults have ended, and the schedule runs until everything is stored.
     is_settling: bool,
 }
 
-/// Runs the schedule of a seed. Returns what happened in it, or the violation that was found.
+/// Runs the schedule of a seed. Returns what happened, or the violation.
 pub(super) fn run(seed: u64, rules: Rules) -> Result<Happened, String> {
     let mut random = StdRng::seed_from_u64(seed);
     let log = Log::generate(&mut random);
@@ -79,7 +79,7 @@ pub(super) fn run(seed: u64, rules: Rules) -> Result<Happened, String> {
 }
 
 impl World {
-    /// Lets something go on that can: a writer, a request or a statement.
+    /// Advances a random writer, request or statement that is ready.
     fn work(&mut self) -> Result<(), String> {
         let ready: Vec<usize> = self.writers.iter().filter(|writer| writer.can_step()).map(|writer| writer.id).collect();
         let (requests, statements) = (self.network.len(), self.server.running.len());
@@ -116,7 +116,7 @@ impl World {
                 return Ok(std::mem::take(&mut self.happened));
             }
         }
-        Err("nobody finishes".to_owned())
+        Err("the schedule does not finish".to_owned())
     }
 
     fn is_done(&self) -> bool {
@@ -135,19 +135,19 @@ impl World {
         if has_taken_over && !self.writers[id].interrupted.is_empty() {
             self.count("an interrupted block");
         }
-        // What a writer that is no longer the leader read may be torn, but it can't write anything.
+        // A former leader may have read a torn state, but it can't write anything.
         let epoch = self.server.tables.writers.iter().map(|claim| claim.epoch).max();
         let is_leader = epoch == Some(self.writers[id].claim.epoch);
         violation.filter(|_| is_leader).map_or(Ok(()), Err)
     }
 
-    /// A writer that is writing a block sends a heartbeat.
+    /// Makes a writer send a heartbeat while it writes a block.
     fn beat(&mut self) {
         let id = self.random.random_range(0..self.writers.len());
         self.with_context(id, Writer::beat_beside);
     }
 
-    /// Lets a writer do something; returns the violation that it has found.
+    /// Runs an action of a writer and returns the violation that it found.
     fn with_context(&mut self, id: usize, act: fn(&mut Writer, &mut Context<'_>)) -> Option<String> {
         let is_standby = |writer: &Writer| matches!(writer.phase, Phase::TakingOver(Takeover::Standby));
         let is_leaderless = self.writers.iter().all(|writer| writer.is_dead() || is_standby(writer));
@@ -190,7 +190,7 @@ impl World {
                     self.server.tables.events.clean_up();
                 }
                 if !self.is_settling && self.random.random_bool(0.03) {
-                    // The host of both dies in the middle of an insert.
+                    // Kill the host of both in the middle of an insert.
                     let writer = self.server.running[n].request.writer;
                     self.writers[writer].phase = Phase::Dead;
                     self.add_writer()?;
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Delivers a reply, unless it gets lost or nobody waits for it any more.
+    /// Delivers a reply, unless it is lost or no longer expected.
     fn reply(&mut self, request: &Request, reply: Reply) {
         let is_lost = !self.is_settling && self.random.random_bool(0.05);
         let writer = &mut self.writers[request.writer];

@@ -1,7 +1,8 @@
-//! A ClickHouse server, as far as the protocol depends on it.
+//! Simulates the parts of a ClickHouse server that the protocol depends on.
 //!
-//! A statement is in the process list from before its condition is evaluated until its last partition is visible; the
-//! server runs no two statements with one query id. That is the assumption that must be confirmed on the real server.
+//! A statement is in the process list from before its condition is evaluated until its last partition is visible, and the
+//! server doesn't run two statements with one query id at a time. `writer::self_test` of stream-workers checks this assumption
+//! on a real server.
 
 use super::blocks::Attempt;
 use super::log::{Offsets, Origin};
@@ -17,8 +18,8 @@ use std::rc::Rc;
 
 pub(super) type Slot = u64;
 
-/// A row of `writers`: who holds an epoch, and the query id of its inserts. The row of epoch 0 has the query id of
-/// all claims.
+/// A row of `writers`: the owner of an epoch and the query id of its inserts. The row of epoch 0 has the query id of all
+/// claims.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
     pub(super) epoch: u64,
@@ -30,16 +31,16 @@ pub(super) struct Claim {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     pub(super) epoch: u64,
-    /// Counts the rows of an epoch.
+    /// Number of the row within its epoch.
     pub(super) beat: u64,
-    /// Version of the last block that is complete.
+    /// Version of the last complete block.
     pub(super) settled: u64,
-    /// The next records to read; everything before is acknowledged.
+    /// The next records to read; all earlier ones are acknowledged.
     pub(super) next: Offsets,
 }
 
 impl Progress {
-    /// The largest is the current row.
+    /// Returns the sort key of the row; the largest row is the current one.
     fn order(&self) -> (u64, u64) {
         (self.epoch, self.beat)
     }
@@ -62,11 +63,11 @@ pub(super) struct Tables {
     pub(super) reports: Table<ReportPlace, StoredReport>,
 }
 
-/// A row to insert into `reports`; without content it is a tombstone.
+/// A row to insert into `reports`; a tombstone if it has no content.
 pub(super) type ReportInsert = (ReportPlace, Option<StoredReport>);
 
 pub(super) enum Statement {
-    /// Takes an epoch, if the highest is the expected one.
+    /// Claims an epoch if the highest one is as expected.
     Claim {
         expected: u64,
         claim: Claim,
@@ -84,17 +85,17 @@ pub(super) enum Statement {
         is_first: bool,
     },
     Progress(Progress),
-    /// Succeeds if nothing runs under its query id.
+    /// Succeeds if no statement runs under its query id.
     Probe,
     ReadHead,
     ReadState,
-    /// The places of a part of the keys.
+    /// Reads the places of a part of the keys.
     ReadIndex {
         chunk: u128,
         chunks: u128,
     },
     ReadRows(Vec<EventPlace>),
-    /// The events with a part before this month and a part that isn't.
+    /// Reads the events with parts both before this month and after its start.
     ReadDivided(Home),
     /// Drops the partitions of `events` or `reports` before a month. It can't have a condition.
     Drop {
@@ -103,7 +104,7 @@ pub(super) enum Statement {
     },
 }
 
-/// An event and the places of its reports' rows, and whether an event without expired parts names them, too.
+/// An event and the places of its reports' rows, each with whether an event without expired parts names it too.
 pub(super) type Divided = (EventPlace, Vec<(ReportPlace, bool)>);
 
 impl Statement {
@@ -141,7 +142,7 @@ pub(super) enum Reply {
     Fenced,
     /// Another statement has the query id (code 216).
     Busy,
-    /// Nothing is known about the outcome.
+    /// The outcome is unknown.
     TimedOut,
     Head(Head),
     State(Progress, Vec<StoredReport>),
@@ -165,13 +166,13 @@ impl Head {
 
 pub(super) struct Running {
     pub(super) request: Request,
-    /// Partitions that are not visible yet; none before the condition is evaluated.
+    /// Partitions that are not visible yet; `None` until the condition is evaluated.
     left: Option<Vec<usize>>,
-    /// Whether the server takes long for it.
+    /// Whether the server is slow to run it.
     pub(super) is_slow: bool,
 }
 
-/// What a step of a running statement did.
+/// Result of a step of a running statement.
 pub(super) enum Advanced {
     Evaluated,
     Committed,
@@ -198,7 +199,7 @@ impl Server {
         Head { writers: writers.clone(), progress_epoch: progress.epoch, largest_version }
     }
 
-    /// Begins a statement; returns the reply of one that ends at once.
+    /// Starts a statement; returns the reply if it ends at once.
     pub(super) fn begin(&mut self, request: Request, is_slow: bool) -> Option<(Request, Reply)> {
         let is_busy = self.running.iter().any(|running| running.request.slot == request.slot);
         let tables = &self.tables;

@@ -1,12 +1,12 @@
-//! How a standby becomes the writer.
+//! Turns a standby into the writer.
 //!
-//! 1. It takes an epoch: an insert into `writers` that fails unless the highest epoch is the one it has read. All
-//!    claims run under one query id, so that no two are evaluated at once.
-//! 2. It takes the query id of each earlier epoch once. After that, no statement of them runs, and new ones fail.
+//! 1. It claims an epoch: an insert into `writers` that fails unless the highest epoch is the one it has read. All claims run
+//!    under one query id, so no two are evaluated at once.
+//! 2. It uses the query id of each earlier epoch once. After that, statements of these epochs no longer run, and new ones fail.
 //! 3. It deletes expired months.
 //! 4. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
 //!
-//! When to take over is a matter of time, and safety never depends on it: standbys of the simulator do it at random.
+//! Safety doesn't depend on the time of a takeover, so simulated standbys take over at random.
 
 use super::Rule;
 use super::blocks::Plan;
@@ -17,19 +17,19 @@ use crate::report::{Home, Report};
 use rand::RngExt;
 use std::rc::Rc;
 
-/// The index is read in so many statements.
+/// Number of statements that read the index.
 const CHUNKS: u128 = 3;
 
 pub(super) enum Takeover {
     Standby,
     ReadingHead,
-    /// Has sent the claim, which holds if the highest epoch is still this one.
+    /// Has sent the claim, which succeeds if the highest epoch is still this one.
     Claiming(Rc<Statement>, Slot, u64),
-    /// Reads who has the epoch.
+    /// Reads which writer has the epoch.
     Confirming(Rc<Statement>, Slot, u64),
     /// Waits for the last of these query ids to be free.
     Draining(Vec<Slot>),
-    /// Waits for the events that expired months would divide.
+    /// Waits for the events that dropping expired months would divide.
     Dividing(Home),
     ReadingState,
     ReadingIndex(u128),
@@ -48,7 +48,7 @@ impl Writer {
             }
             (Takeover::ReadingHead, Some(Reply::Head(head))) => self.claim_epoch(&head, context),
             (Takeover::ReadingHead, _) => Takeover::Standby,
-            // Whatever the reply was, an earlier copy of the claim may have succeeded.
+            // An earlier copy of the claim may have succeeded, whatever the reply.
             (Takeover::Claiming(claim, slot, expected), _) => {
                 self.ask(Statement::ReadHead, context);
                 Takeover::Confirming(claim, slot, expected)
@@ -78,8 +78,7 @@ impl Writer {
         Phase::TakingOver(next)
     }
 
-    /// Claims the epoch after every epoch that `writers` or a stored row has: after a restore, `writers` may be
-    /// behind.
+    /// Claims an epoch larger than any in `writers` or in a stored row: after a restore, `writers` may be behind.
     fn claim_epoch(&mut self, head: &Head, context: &mut Context<'_>) -> Takeover {
         let expected = head.epoch();
         let stored = if context.rules.keep(Rule::ExceedsStoredVersions) { head.largest_version >> 40 } else { 0 };
@@ -95,7 +94,7 @@ impl Writer {
     fn confirm(&mut self, head: &Head, claim: Rc<Statement>, slot: Slot, expected: u64, context: &mut Context<'_>) -> Takeover {
         let is_mine = |claim: &Claim| claim.epoch == self.claim.epoch && claim.writer == self.id;
         if head.epoch() == self.claim.epoch && head.writers.iter().any(is_mine) {
-            // Whoever wrote to `progress` had waited for the epochs before its own.
+            // A writer that wrote to `progress` has waited for all epochs before its own.
             let earlier = head.progress_epoch.max(1)..self.claim.epoch;
             let slots = head.writers.iter().filter(|claim| earlier.contains(&claim.epoch)).map(|claim| claim.slot);
             return self.drain(slots.collect(), context);

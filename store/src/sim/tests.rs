@@ -1,17 +1,17 @@
-//! Random schedules, and proof that the simulator finds what it looks for.
+//! Random schedules, and a check that the simulator notices broken rules.
 
 use super::schedule::{Happened, KINDS, run};
 use super::{RULES, Rule, Rules};
 use std::thread;
 
-/// A broken rule must be noticed within so many schedules.
+/// Maximum number of schedules until a broken rule must be noticed.
 const MOST_SCHEDULES: u64 = 20_000;
 
 fn setting(name: &str) -> Option<u64> {
-    std::env::var_os(name).map(|value| value.to_string_lossy().parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    std::env::var_os(name).map(|value| value.to_string_lossy().parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
-/// `STORE_SCHEDULES` is the number of schedules. `TEST_SEED` with the seed that a failure prints runs that one first.
+/// `STORE_SCHEDULES` sets the number of schedules. To repeat a failure, set `TEST_SEED` to the seed that it printed.
 #[test]
 fn no_schedule_violates_the_promises() {
     let first = setting("TEST_SEED").unwrap_or_else(rand::random);
@@ -25,7 +25,7 @@ fn no_schedule_violates_the_promises() {
     assert!(setting("STORE_SCHEDULES").is_some() || KINDS.iter().all(has_happened), "{happened:?}");
 }
 
-/// Returns the first schedule in which breaking a rule is noticed.
+/// Returns the first schedule that notices the broken rule.
 fn violation(rule: Rule) -> Option<u64> {
     (0..MOST_SCHEDULES).find(|seed| run(*seed, Rules { broken: Some(rule) }).is_err())
 }

@@ -1,8 +1,8 @@
-//! A writer, as a state machine that can be paused wherever it waits for the server.
+//! Simulates a writer, as a state machine that can be paused wherever it waits for the server.
 //!
-//! A block is inserted into `reports`, then `events`, then `progress`; the index in memory changes after that. A
-//! writer that is fenced dies. If it doesn't know the outcome of an insert, it takes its own query id, so that no
-//! earlier copy runs, and sends the same bytes again.
+//! The writer inserts a block into `reports`, then `events`, then `progress`, and then changes the index in memory. A fenced
+//! writer dies. If the outcome of an insert is unknown, the writer runs a statement under its own query id, to be sure that no
+//! earlier copy is running, and sends the same bytes again.
 
 use super::blocks::{Block, Gathering, Kind, Needs, Plan};
 use super::log::{Log, Offsets};
@@ -18,17 +18,17 @@ use schemas::event_key::EventKey;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What a writer can reach.
+/// Everything that a writer can access.
 pub(super) struct Context<'a> {
     pub(super) log: &'a Log,
     pub(super) rules: &'a Rules,
     pub(super) random: &'a mut StdRng,
     pub(super) network: &'a mut Vec<Request>,
-    /// The offsets committed to Kafka.
+    /// Offsets committed to Kafka.
     pub(super) kafka: &'a mut Offsets,
-    /// The first month that is kept, once one has expired.
+    /// The first month to keep, once a month has expired.
     pub(super) first_month: Option<Home>,
-    /// Whether all others are standbys.
+    /// Whether no writer is active.
     pub(super) is_leaderless: bool,
     pub(super) violation: &'a mut Option<String>,
 }
@@ -39,7 +39,7 @@ pub(super) enum Phase {
     Fetching(Gathering),
     /// Waits for the outcome of the statement with this number.
     Writing(Plan, usize),
-    /// Waits until nothing runs under its query id any more, to repeat the statement with this number.
+    /// Waits until no statement runs under its query id, to repeat the statement with this number.
     WaitingForSlot(Plan, usize),
     Committing,
     Dead,
@@ -56,13 +56,13 @@ pub(super) struct Writer {
     pub(super) progress: Progress,
     pub(super) block: u64,
     pub(super) index: BTreeMap<EventKey, EventPlace>,
-    /// Rows that it wrote itself.
+    /// Rows that this writer wrote.
     hot: BTreeMap<EventKey, EventRow<Facts>>,
-    /// What an interrupted block wrote to `reports`, and how far the first block must reach for it.
+    /// Rows that an interrupted block wrote to `reports`. `cover` and `needs` are how far the first blocks must reach for them.
     pub(super) interrupted: Vec<StoredReport>,
     pub(super) cover: Offsets,
     pub(super) needs: Needs,
-    /// It stores nothing in earlier months.
+    /// The writer stores nothing in earlier months.
     pub(super) first_month: Home,
 }
 
@@ -105,7 +105,7 @@ impl Writer {
         context.network.push(request);
     }
 
-    /// Sends a statement under a query id that nobody else has.
+    /// Sends a statement under a random query id.
     pub(super) fn ask(&mut self, statement: Statement, context: &mut Context<'_>) {
         let slot = context.random.random();
         self.send(slot, Rc::new(statement), context);
@@ -153,7 +153,7 @@ impl Writer {
             if !context.rules.keep(Rule::DeletesBeforeItReads) {
                 return Phase::TakingOver(self.delete_before(first_month, context));
             }
-            // A month has expired: it takes over from itself.
+            // A month has expired, so the writer takes over from itself.
             self.ask(Statement::ReadHead, context);
             return Phase::TakingOver(Takeover::ReadingHead);
         }
@@ -168,7 +168,7 @@ impl Writer {
         }
     }
 
-    /// Discards what it has read from the tables in an earlier epoch.
+    /// Discards what the writer has read from the tables in an earlier epoch.
     pub(super) fn forget_tables(&mut self, log: &Log) {
         self.block = 0;
         self.first_month = Home(0);
@@ -191,7 +191,7 @@ impl Writer {
         self.interrupted.iter().map(|row| WrittenReport { place: row.place, accepted: row.accepted }).collect()
     }
 
-    /// Whether a block up to here is the last one that an interrupted one needs.
+    /// Returns whether a block up to `next` is the last one that interrupted reports need.
     fn is_covered(&self, next: &Offsets) -> bool {
         self.cover.iter().zip(next).all(|(cover, next)| next >= cover)
     }
@@ -247,8 +247,8 @@ impl Writer {
         }
     }
 
-    /// Sends a heartbeat while a block is being written, and waits for no reply. What it says is true until the block's row of
-    /// `progress` is sent, which has a larger number.
+    /// Sends a heartbeat while a block is being written, without waiting for a reply. The heartbeat is true until the block's
+    /// row of `progress` is sent, which has a larger number.
     pub(super) fn beat_beside(&mut self, context: &mut Context<'_>) {
         let Phase::Writing(plan, n) = &self.phase else { return };
         if self.is_paused || n + 1 >= plan.statements.len() || plan.kind == Kind::Deletion {
@@ -260,7 +260,7 @@ impl Writer {
         context.network.push(Request { writer: self.id, call, slot: context.random.random(), statement, is_slow: true });
     }
 
-    /// Sends the statement with this number, or ends the block.
+    /// Sends the statement with this number, or completes the block.
     pub(super) fn write(&mut self, mut plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
         let is_progress = n + 1 == plan.statements.len() && plan.kind != Kind::Deletion;
         if is_progress && self.progress.beat >= plan.progress.beat && context.rules.keep(Rule::NumbersProgressLast) {
@@ -283,7 +283,7 @@ impl Writer {
             if self.is_covered(&self.progress.next) {
                 self.interrupted.clear();
             }
-            // From now on `events` says what is in the rows of records that were read again.
+            // `events` now contains the interrupted rows of records that were read again.
             let next = &self.progress.next;
             self.interrupted.retain(|row| row.origin.offset >= next[row.origin.partition]);
             self.remember(plan.events);
@@ -291,7 +291,7 @@ impl Writer {
         Phase::Committing
     }
 
-    /// Sends a statement again whose outcome is unknown.
+    /// Sends a statement with an unknown outcome again.
     fn repeat(&mut self, plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
         if context.rules.keep(Rule::RepeatsSameBytes) || plan.kind != Kind::Block {
             return self.write(plan, n, context);

@@ -1,4 +1,4 @@
-//! Rows of `events` as they are fetched.
+//! Decodes rows of `events`.
 
 use super::{HAS_OWN_URL, IS_OWNERS};
 use crate::facts::{Facts, Fetch, ReportFacts};
@@ -11,11 +11,12 @@ use schemas::ids::{DrainId, OrgId};
 use schemas::site::Site;
 use std::sync::Arc;
 
-/// Reads rows with the columns of [`FETCHED_COLUMNS`](super::FETCHED_COLUMNS); leaves out those that are deleted.
+/// Decodes rows with the columns of [`FETCHED_COLUMNS`](super::FETCHED_COLUMNS), without the deleted ones.
 ///
-/// `reports.details` begins with a byte: whether the report has another URL than the event, and whether it is the owner's. An event with
-/// one report has that report's other facts in its own columns. An event with several has type, role, platform, agent and session of
-/// each in `reports`, and the rest in `reports.details`: the URL if it is another one, the link's site and, if there is one, the fetch.
+/// `reports.details` starts with a byte of flags: whether the report's URL differs from the event's, and whether the report is
+/// the owner's. An event with one report has that report's other facts in its own columns. An event with several reports has
+/// the role, platform, agent and session of each in `reports`, and the rest in `reports.details`: the URL if it differs, the
+/// link's site, and the fetch if there is one.
 pub fn decode_events(response: &[u8]) -> Result<Vec<EventRow<Facts>>, Malformed> {
     Ok(Decoder(response).rows(event)?.into_iter().flatten().collect())
 }

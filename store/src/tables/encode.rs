@@ -1,4 +1,4 @@
-//! Rows of `events` and `reports` as they are inserted.
+//! Encodes rows of `events` and `reports`.
 
 use super::{EVENT_COLUMNS, HAS_OWN_URL, IS_OWNERS, REPORT_COLUMNS};
 use crate::facts::{CONTENT_RETRIEVED, Facts, Fetch, ReportFacts, role};
@@ -33,7 +33,7 @@ fn place(place: &EventPlace, body: &mut Encoder) {
     body.u32(place.home.0);
 }
 
-/// Appends the default value of each of these columns: zero bytes, whatever its type.
+/// Appends the default value of each column: zero bytes for every type.
 fn defaults(columns: &[(&str, &str)], body: &mut Encoder) {
     let bytes = |(_, of): &(&str, &str)| match *of {
         "UInt16" => 2_usize,
@@ -69,13 +69,13 @@ fn live_event(row: &EventRow<Facts>, body: &mut Encoder) {
     reports(row, body);
 }
 
-/// Position of the report that represents the event.
+/// Returns the position of the report that represents the event.
 fn representative(row: &EventRow<Facts>) -> usize {
     let order = |n: &usize| (row.reports[*n].observer.precedence(), row.reports[*n].accepted);
     (0..row.reports.len()).min_by_key(order).unwrap_or(0)
 }
 
-/// Whether an agent claims the fetch, and whether a server of an organization that claims nothing reports it
+/// Returns whether an agent claims the fetch, and whether a server of an organization without a claim reports it
 /// (docs/api/event-keys.md#figures).
 fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     let is_retrieval = row.reports.iter().any(|entry| entry.facts.event_type == CONTENT_RETRIEVED);
@@ -85,8 +85,8 @@ fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     (is_retrieval && claims().next().is_some(), is_retrieval && seen.any(|entry| is_others(&entry)))
 }
 
-/// The fetch as the owner's first report by precedence that names a bot describes it, else the owner's first that has a status, else the
-/// owner's first that describes it at all, else another observer's in the same way
+/// Returns the fetch as the owner's first report by precedence describes it: the first that names a bot, or else the first with
+/// a status, or else the first with a fetch. Without one, uses other observers' reports in the same order
 /// (docs/api/counting.md#5-one-report-represents-the-event).
 fn fetch_of(row: &EventRow<Facts>) -> Fetch {
     let described = row.reports.iter().filter_map(|entry| Some((entry, entry.facts.fetch.as_ref()?)));
@@ -106,7 +106,7 @@ fn fetch(fetch: &Fetch, body: &mut Encoder) {
     body.u64(*bytes);
 }
 
-/// The reports with an agent behind them, except the one at position `shown`.
+/// Appends the reports of agents, except the one at position `shown`.
 fn other_agents(row: &EventRow<Facts>, shown: usize, body: &mut Encoder) {
     let has_agent = |facts: &ReportFacts| facts.role == role::AGENT || facts.session != 0;
     let others = row.reports.iter().enumerate().filter(|(n, entry)| *n != shown && has_agent(&entry.facts));
@@ -136,8 +136,8 @@ fn reports(row: &EventRow<Facts>, body: &mut Encoder) {
     body.array(entries(), |body, entry| body.bytes(&details(&entry.facts, shown, is_only)));
 }
 
-/// What the other columns don't have of a report: see [`decode_events`](super::decode_events). A URL has up to 8 KB, so it is left out
-/// where it is the event's.
+/// Encodes the parts of a report that other columns don't contain; see [`decode_events`](super::decode_events). Omits the URL,
+/// which can have 8 KB, if it equals the event's.
 fn details(facts: &Facts, url_of_event: &str, is_only: bool) -> Vec<u8> {
     let mut details = Encoder::default();
     let has_own_url = facts.url != url_of_event;
@@ -155,18 +155,18 @@ fn details(facts: &Facts, url_of_event: &str, is_only: bool) -> Vec<u8> {
     details.0
 }
 
-/// What a row of `reports` contains besides its place.
+/// Content of a row of `reports` besides its place.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportContent<'a> {
     pub report: &'a Report<Facts>,
-    /// What the report consists of, but for what the facts have.
+    /// The rest of the report, which the facts don't contain.
     pub event: &'a LogEvent,
     /// Partition and offset of the record in the log.
     pub origin: (i32, i64),
 }
 
-/// Appends a row of `reports`, in the order of [`REPORT_COLUMNS`]: a live one, or without content
-/// one that deletes. In the row of an issuer, `issuer` takes the place of the reporting organization.
+/// Appends a row of `reports`, in the order of [`REPORT_COLUMNS`]: a live one, or a tombstone if there is no content. In an
+/// issuer's row, `issuer` replaces the reporting organization.
 pub fn encode_report(
     place: &ReportPlace,
     issuer: Option<OrgId>,

@@ -25,13 +25,13 @@ pub const FAILED_FETCH_COLUMNS: &[(&str, &str)] = &[
     ("precedence", "UInt64"),
 ];
 
-/// A log line of a bot whose request returned no content. Its row is a function of its record.
+/// A log line of a bot whose request returned no content. Its row depends only on its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedFetchRow {
     pub organization: OrgId,
-    /// The drain that delivered it, if it was one.
+    /// The drain that delivered the line, if any.
     pub drain: Option<DrainId>,
-    /// When it was accepted, and its identity: that of the report which the line would be, had content been returned.
+    /// Acceptance, with the identity that the line's report would have if content had been returned.
     pub accepted: Acceptance,
     pub fetch: FailedFetch,
 }
@@ -61,7 +61,7 @@ impl FailedFetchRow {
         body.u16(fetch.status);
         body.uuid(organization.0);
         body.uuid(drain.map(|drain| drain.0).unwrap_or_default());
-        // Of copies, the engine keeps the row with the largest.
+        // ClickHouse keeps the copy with the largest precedence.
         body.u64(u64::MAX - accepted.stored());
     }
 }

@@ -14,7 +14,8 @@ use schemas::site::Site;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Names and types of a table's stored columns, without codecs and comments; those of a `Nested` one with its name as prefix.
+/// Returns names and types of a table's stored columns, without codecs and comments. Columns of a `Nested` one have its name as
+/// a prefix.
 fn columns_of(ddl: &str) -> Vec<(String, String)> {
     let (_, body) = ddl.split_once("\n(\n").unwrap();
     let (body, _) = body.split_once("\n)\n").unwrap();
@@ -23,7 +24,7 @@ fn columns_of(ddl: &str) -> Vec<(String, String)> {
     for line in body.lines().map(str::trim).filter(|line| !line.starts_with("--") && !line.starts_with("INDEX")) {
         match (line, line.strip_suffix(" Nested")) {
             (_, Some(name)) => nested = Some(name),
-            // The column of the line before is an expression.
+            // The column of the previous line is an expression.
             (line, _) if line.starts_with("ALIAS ") => drop(columns.pop()),
             (line, _) if line.starts_with("COMMENT ") => {}
             ("(", _) => {}
@@ -59,7 +60,7 @@ fn inserts_name_the_columns_of_the_ddl() {
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{positions:?}");
 }
 
-/// Takes a value of a type off a body.
+/// Takes a value of this type from the body.
 fn value<'a>(of: &str, from: &mut Decoder<'a>) -> &'a [u8] {
     let before = from.0;
     match of {
@@ -78,7 +79,7 @@ fn value<'a>(of: &str, from: &mut Decoder<'a>) -> &'a [u8] {
     &before[..before.len() - from.0.len()]
 }
 
-/// Name and value of each column.
+/// Returns the name and the encoded value of each column.
 fn values(row: &EventRow<Facts>) -> Vec<(&'static str, Vec<u8>)> {
     let mut body = Encoder::default();
     encode_event(&EventWrite::Row(row.clone()), 7, &mut body);
@@ -88,7 +89,7 @@ fn values(row: &EventRow<Facts>) -> Vec<(&'static str, Vec<u8>)> {
     values
 }
 
-/// What a fetch of the row would respond.
+/// Returns the response to a fetch of the row.
 fn fetched(row: &EventRow<Facts>) -> Vec<u8> {
     values(row).into_iter().filter(|(name, _)| FETCHED_COLUMNS.contains(name)).flat_map(|(_, bytes)| bytes).collect()
 }
@@ -139,7 +140,6 @@ fn events_survive_encoding_and_decoding() {
     }
 }
 
-/// 32 reports with one long URL store it once.
 #[test]
 fn an_events_url_is_stored_once() {
     let long = format!("https://example.com/{}", "u".repeat(8_000));
@@ -164,20 +164,20 @@ fn the_agents_report_represents_and_the_first_named_bot_is_shown() {
     assert_eq!(column(&several, "bot"), b"\x04late");
     assert_eq!(column(&several, "roles"), [0b1_1110]);
     assert_eq!((column(&several, "is_claimed"), column(&several, "is_seen")), (vec![1], vec![1]));
-    // The server of the organization that claims it is no second observer.
+    // A server of the claiming organization is not a second observer.
     let mut own = several.clone();
     own.reports.iter_mut().for_each(|entry| entry.observer.org = OrgId(Uuid::from_u128(9)));
     assert_eq!((column(&own, "is_claimed"), column(&own, "is_seen")), (vec![1], vec![0]));
 }
 
-/// Reports of owners and others in any role, that describe the fetch or don't.
+/// Generates reports of owners and others in any role, with and without a fetch.
 fn entries() -> impl Strategy<Value = Vec<Entry<Facts>>> {
     let fetches =
         ["", "GPTBot"].into_iter().flat_map(|bot| [0, 200, 404].map(|status| Some(Fetch { status, ..self::bot(bot)? })));
     let fetch = select(fetches.chain([None]).collect::<Vec<_>>());
     vec((any::<bool>(), select(&SourceRole::ALL[..]), fetch), 1..6).prop_map(|reports| {
         let entries = (1..).zip(reports).map(|(n, (is_owners, role, fetch))| {
-            // The size tells whose fetch it is.
+            // The size identifies the report that the fetch comes from.
             let mut entry = entry(n, role, fetch.map(|fetch| Fetch { bytes: n as u64, ..fetch }));
             Arc::make_mut(&mut entry.facts).is_owners = is_owners;
             entry
@@ -186,7 +186,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry<Facts>>> {
     })
 }
 
-/// The event of these reports, each merged into what is stored of those before it.
+/// Returns the event of these reports, each merged into the stored row.
 fn merged(reports: &[Entry<Facts>]) -> EventRow<Facts> {
     let (shared_key, site) = (Some(EventKey(99)), Some(Site::from_stored("com.example")));
     let mut joined = None;
