@@ -1,4 +1,4 @@
-//! Records of the log as blocks of rows.
+//! Reads records of the log into blocks.
 
 mod block;
 mod dead_letter;

@@ -1,6 +1,6 @@
-//! Dead letters: records that no worker can decode or resolve, kept with their bytes, their place and the reason.
+//! Dead letters: records that can't be decoded or resolved, stored with their bytes, their place and the reason.
 //!
-//! Must have them acknowledged before the block they came in moves on: a record is never skipped.
+//! A block is stored only after its dead letters are acknowledged, so no record is lost.
 
 mod archive;
 mod put_back;
@@ -19,12 +19,12 @@ use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
 use std::time::Duration;
 
-/// Pause before a dead letter that was not acknowledged is sent again.
+/// Pause before an unacknowledged dead letter is sent again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const MAX_REASON_BYTES: usize = 1_024;
-/// Letters on their way together.
+/// Maximum number of letters that are sent concurrently.
 const AT_ONCE: usize = 100;
-/// What is kept of a record that the topic does not take whole.
+/// Bytes to store of a record that is too large for the topic.
 const HEAD_BYTES: usize = 1024 * 1024;
 
 pub(crate) struct RejectedTopic {
@@ -38,7 +38,7 @@ impl RejectedTopic {
         Ok(Self { producer: kafka::producer_of_any_size(settings)?, topic: settings.rejected_topic.clone(), known })
     }
 
-    /// Sends until every new letter is acknowledged. If a letter arrives twice, the first of its origin counts.
+    /// Sends every new letter until it is acknowledged. Of letters with the same origin, the first counts.
     pub(crate) async fn send_all(&self, letters: &[DeadLetter]) {
         let is_new = |letter: &&DeadLetter| !self.known.contains(letter.partition, letter.offset);
         futures::stream::iter(letters.iter().filter(is_new))
@@ -48,18 +48,18 @@ impl RejectedTopic {
 
     async fn send_patiently(&self, letter: &DeadLetter) {
         while let Err(error) = self.send_what_has_room(letter).await {
-            tracing::error!(origin = letter.origin, "a dead letter was not acknowledged, trying again: {error}");
+            tracing::error!(origin = letter.origin, "failed to send a dead letter, retrying: {error}");
             tokio::time::sleep(RETRY_PAUSE).await;
         }
         tracing::warn!(origin = letter.origin, reason = letter.reason, "rejected a record");
     }
 
-    /// The whole record, or its head where the topic of rejected ones does not take what the log did.
+    /// Sends the record, or only its head if the record is too large for the topic of rejected records.
     async fn send_what_has_room(&self, letter: &DeadLetter) -> KafkaResult<()> {
         let whole = self.send(letter, &letter.reason, &letter.payload).await;
         let Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge)) = whole else { return whole };
         let head = &letter.payload[..letter.payload.len().min(HEAD_BYTES)];
-        let reason = format!("only {} of {} bytes have room here: {}", head.len(), letter.payload.len(), letter.reason);
+        let reason = format!("only the first {} of {} bytes fit here: {}", head.len(), letter.payload.len(), letter.reason);
         self.send(letter, &reason, head).await
     }
 

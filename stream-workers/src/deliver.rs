@@ -1,4 +1,4 @@
-//! Delivers webhooks: what identity-api has written to the outbox is sent as signed POSTs, each at least once.
+//! Delivers webhooks: sends what identity-api wrote to the outbox as signed POSTs, each at least once.
 //!
 //! ```text
 //!  webhook_queue ── claim: a lease on what is due (queue) ──► lanes: so many of an endpoint, of an organization and in all
@@ -7,9 +7,9 @@
 //!        └── finish: delivered, due again, or a dead letter ◄── attempt: sign, POST through the guard, ten seconds
 //! ```
 //!
-//! At least once, and several deliverers at a time: a lease keeps others away while an attempt runs, and when its holder dies
-//! it runs out and somebody attempts again. Correctness does not rest on it: the body and its id are the same whoever sends
-//! them, and receivers drop what they have seen. Only an attempt whose end was written counts as one of the eight.
+//! Several deliverers can run at a time. A lease keeps others away during an attempt; if its holder dies, the lease expires and
+//! the delivery is attempted again. Correctness doesn't depend on leases: every attempt has the same body and id, and receivers
+//! ignore what they have seen. An attempt counts as one of the eight only if its end was stored.
 
 mod attempt;
 mod lanes;
@@ -40,15 +40,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Pause between two looks at the queue when nothing happens.
+/// Pause between two polls of the queue.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The same once an attempt has ended: there is room again, and perhaps more to do.
+/// Pause after the end of an attempt, which makes room for another one.
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
-/// Pause between two looks for deliveries whose endpoint was disabled.
+/// Pause between two sweeps, which drop the deliveries of disabled endpoints.
 const SWEEP: Duration = Duration::from_secs(30);
-/// What attempts under way get to end after a stop was asked for; within what a stopping process has.
+/// Time in which running attempts can end after a stop; less than a process has to stop.
 const GRACE: Duration = Duration::from_secs(6);
-/// What a look that has begun gets to end then: leases whose taking nobody heard of are nobody's until they run out.
+/// Time in which a running poll can end after a stop. Leases whose response is lost stay unused until they expire.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// What a deliverer needs besides a listener.
@@ -88,8 +88,8 @@ impl Default for Pace {
     }
 }
 
-/// How far time is taken to be ahead of the database's clock, which decides what is due: nothing, but in tests. Several
-/// deliverers so agree on the time, whatever their machines think.
+/// Offset added to the database's clock, which decides what is due; only tests set it. Several deliverers agree on the time,
+/// because they all use that clock.
 #[derive(Clone, Debug, Default)]
 pub struct Ahead(Arc<AtomicI64>);
 
@@ -98,13 +98,13 @@ impl Ahead {
         self.0.fetch_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
     }
 
-    /// How far it was moved, in microseconds.
+    /// Returns the offset in microseconds.
     pub fn micros(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// Delivers until `stop`, then gives attempts under way a while to end; what has not ended by then is given back.
+/// Delivers until `stop`, then gives running attempts six seconds to end, and gives the other leases back.
 pub async fn deliver(settings: &DeliverSettings, ahead: Ahead, stop: CancellationToken) -> anyhow::Result<()> {
     let (sealer, egress) = (settings.secrets.sealer()?, Egress::new(&settings.webhooks)?);
     let pool = stores::postgres(&settings.postgres)?;
@@ -117,7 +117,7 @@ pub async fn deliver(settings: &DeliverSettings, ahead: Ahead, stop: Cancellatio
     Ok(())
 }
 
-/// [`deliver`] as a process of its own, with `/health`, `/ready` and their OpenAPI document beside it.
+/// Runs [`deliver`] as a process, with `/health`, `/ready` and their OpenAPI document.
 pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: CancellationToken) -> anyhow::Result<()> {
     if process.profile.is_production() {
         settings.postgres.harden()?;
@@ -142,7 +142,7 @@ impl Deliverer {
     async fn run(self, stop: CancellationToken) {
         let mut attempts = JoinSet::new();
         let hurry = CancellationToken::new();
-        // Beside the looks: one that PostgreSQL does not answer must keep no delivery. Ends with this function.
+        // In a task of its own: a sweep that PostgreSQL doesn't answer must not delay deliveries. Ends with this function.
         let mut sweeps = JoinSet::new();
         sweeps.spawn(sweep(self.sender.queue.clone()));
         let mut next_look = Instant::now();
@@ -161,13 +161,13 @@ impl Deliverer {
         }
         let all_ended = async { while attempts.join_next().await.is_some() {} };
         if timeout(GRACE, all_ended).await.is_err() {
-            tracing::warn!(attempts = attempts.len(), "left before every receiver had answered; they are tried again");
+            tracing::warn!(attempts = attempts.len(), "stopped before all attempts ended; they will be repeated");
             hurry.cancel();
             while attempts.join_next().await.is_some() {}
         }
     }
 
-    /// Takes leases on what is due, as far as there is room, and begins an attempt for each.
+    /// Claims as many due deliveries as there is room for, and starts an attempt for each.
     async fn begin(&self, attempts: &mut JoinSet<()>, hurry: &CancellationToken) {
         let Some(room) = self.lanes.room() else { return };
         let asked_at = Instant::now();
@@ -179,12 +179,12 @@ impl Deliverer {
                     let sender = self.sender.clone();
                     match self.lanes.enter(OrgId(delivery.organization_id), delivery.endpoint_id) {
                         Some(lane) => drop(attempts.spawn(sender.attempt(delivery, asked_at, lane, hurry.clone()))),
-                        // What is claimed fits, unless lanes were taken since.
+                        // Claimed deliveries fit, unless lanes were taken in the meantime.
                         None => drop(attempts.spawn(async move { sender.give_back(&delivery, Duration::ZERO).await })),
                     }
                 }
             }
-            Err(error) => tracing::warn!("what is due cannot be found, asking again: {error}"),
+            Err(error) => tracing::warn!("failed to claim due deliveries, retrying: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How long events and dead letters are kept: forever, unless the operator sets a number of days.
+//! Retention of events and dead letters: unlimited unless the operator sets a number of days.
 
 use clap::Args;
 use service_kit::kafka;

@@ -1,4 +1,4 @@
-//! Reads the log and merges it into ClickHouse: one row per event, one per report. [`deliver`] is a process of its own.
+//! Reads the log and merges it into ClickHouse: one row per event, one per report. [`deliver`] runs in a separate process.
 //!
 //! The worker is a writer (docs/operating/writer.md). One process is the active writer, the others stand by:
 //!
@@ -12,8 +12,8 @@
 //!
 //! Between blocks, the active writer processes replays: requests to store a part of the log again (`replay`, `writer::replay`).
 //!
-//! `progress` has the offset at which the next block begins. A writer that dies before that insert leaves rows that its successor
-//! completes; nothing is counted twice, because a report that is stored changes nothing (invariants 3 and 10).
+//! `progress` contains the offset at which the next block starts. If a writer dies before that insert, its successor completes
+//! the rows. Nothing is counted twice, because a stored report changes nothing (invariants 3 and 10).
 
 mod settled;
 mod replay;
@@ -105,7 +105,7 @@ impl PrepareOptions {
     }
 }
 
-/// The name goes into a statement that creates tables.
+/// Validates the name, because it goes into a statement that creates tables.
 fn cluster_name(name: &str) -> Result<String, String> {
     let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     is_plain.then(|| name.to_owned()).ok_or_else(|| "use letters, digits, underscores and hyphens".to_owned())
@@ -132,7 +132,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Refuses what is good for development only, where that is asked for.
+    /// Rejects settings that are only safe for development, if the profile is production.
     pub fn under(mut self, profile: Profile) -> anyhow::Result<Self> {
         if profile.is_production() {
             self.kafka.harden()?;
@@ -161,7 +161,7 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// The consumer group of the shard: each is at offsets of its own.
+    /// Returns the consumer group of the shard. Each shard has its own offsets.
     pub(crate) fn group_of_shard(&self) -> String {
         if self.shard.is_only() {
             self.group.clone()
@@ -179,7 +179,7 @@ impl Tuning {
     }
 }
 
-/// The process that `cli` asks for, until its end.
+/// Runs the process that `cli` asks for.
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         let Cli { command, process, settings } = cli;
@@ -204,7 +204,7 @@ pub fn start(cli: Cli) -> Process {
     })
 }
 
-/// A mode that ends by itself; it may have to say that it waits for a store.
+/// Runs a mode that ends by itself. It logs, because it may have to wait for a store.
 async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     service_kit::command::run(async {
         telemetry::start_logs(settings)?;
@@ -213,15 +213,15 @@ async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyh
     .await
 }
 
-/// Creates what is missing: topics, database, tables. Safe to repeat, also by several processes at once.
+/// Creates missing topics, databases and tables. Safe to repeat, and to run in several processes at once.
 pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
     kafka::create_topics(&settings.kafka).await?;
     stores::apply_clickhouse_ddl(&settings.clickhouse).await?;
     settings.keep.apply(&settings.kafka).await
 }
 
-/// Runs the worker until `stop`: first as a standby, then as the active writer. PostgreSQL may be unavailable: only what the gateway
-/// could not look up or write waits for it.
+/// Runs the worker until `stop`: first as a standby, then as the active writer. PostgreSQL may be unavailable: only what the
+/// gateway could not look up or write waits for it.
 ///
 /// # Errors
 ///
@@ -261,7 +261,7 @@ async fn serve_probes(process: &ProcessSettings, probes: Vec<Probe>, stop: Cance
     }))
 }
 
-/// Ends once PostgreSQL, which was away at the start, has come back and knows the account as one that could do too much.
+/// Returns an error once PostgreSQL, which was unavailable at the start, is available and the account has too many privileges.
 async fn refuse_later(account: Judged, settings: &PostgresSettings) -> anyhow::Error {
     if account == Judged::NotYet
         && let Err(refused) = roles::refuse_privileged_once_there(settings, Role::Worker).await

@@ -1,4 +1,4 @@
-//! Every metric of the worker. No label comes from a record.
+//! Metrics of the worker. No label value comes from a record.
 
 use crate::consume::partition_stats::Counts;
 use metrics::{counter, gauge, histogram};
@@ -12,7 +12,7 @@ const AS: By = By {
     values: &["stored", "rejected"],
 };
 
-// What adds up with the gateway's figures: docs/metrics.md, and the test `reconcile`.
+// docs/metrics.md and the test `reconcile` relate these to the gateway's figures.
 measures! {
     RECORDS = Measure::counter("worker_records_total", "records", "Records of the log that are stored or rejected");
     STORED = Measure::counter("worker_events_stored_total", "events", "Events that are stored, repeats included");
@@ -55,7 +55,7 @@ pub(crate) fn readable(received_at_us: impl Iterator<Item = i64>, now_us: i64) {
     }
 }
 
-/// Shows the stored progress: counts of all partitions, and the offsets that are missing.
+/// Sets the gauges of the stored progress: counts of all partitions, and missing offsets.
 pub(crate) fn settled(counts: Counts, missing: u64) {
     gauge!(SETTLED_RECORDS.name).set(counts.records as f64);
     for (became, events) in AS.values.iter().zip([counts.stored, counts.rejected]) {
@@ -80,7 +80,7 @@ pub(crate) fn lag(behind: Duration) {
     gauge!(LAG.name).set(behind);
 }
 
-/// Shows whether this process is the active writer. If it isn't, the figures of one are 0, because they would be out of date.
+/// Sets whether this process is the active writer. If it isn't, sets the figures of one to 0, because they would be outdated.
 pub(crate) fn is_active(is_active: bool) {
     gauge!(ACTIVE.name).set(if is_active { 1.0 } else { 0.0 });
     if !is_active {

@@ -1,4 +1,5 @@
-//! `telemetry stream-workers replay`: requests that a part of the log is stored again, and follows the active writer.
+//! `telemetry stream-workers replay`: requests that a part of the log is stored again, and follows the active writer's
+//! progress.
 
 mod progress;
 mod range;
@@ -19,9 +20,9 @@ use service_kit::stores;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-/// How often the writer's newest row is read.
+/// Interval of reading the writer's newest row.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// After so long without a writer that begins, standard error says so.
+/// Time without a start after which a message is printed to standard error.
 const WAITS_AFTER: Duration = Duration::from_secs(20);
 
 /// What to replay, and how.
@@ -49,12 +50,12 @@ pub struct ReplayOptions {
     output: OutputOptions,
 }
 
-/// Requests a replay and waits until the active writer has processed it. If this command ends before, the writer continues.
+/// Requests a replay and waits until the active writer has processed it. If this command ends earlier, the writer continues.
 ///
 /// # Errors
 ///
-/// If a record can't be read and has no dead letter, if reading fails or, with `--expect-unchanged`, if the store lacked anything. The
-/// figures are printed before.
+/// If a record can't be read and has no dead letter, if reading fails or, with `--expect-unchanged`, if something was missing
+/// in the store. The figures are printed first.
 pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Result<()> {
     stores::check_clickhouse(&settings.clickhouse).await?;
     let topic = TopicReader::open(&settings.kafka, &settings.kafka.topic)?;
@@ -78,7 +79,7 @@ pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Res
     Ok(())
 }
 
-/// Returns what a replay would read.
+/// Reads the range without storing it.
 async fn dry_run(settings: &Settings, plan: &Plan, range: &Range) -> anyhow::Result<(Figures, String)> {
     let mut reader = Reader::begin(settings, plan, &range.parts).await?;
     let (mut figures, mut unexpected, mut progress) = (Figures::default(), Vec::new(), Progress::new(range.len()));

@@ -1,8 +1,8 @@
-//! Looks up click tokens that the gateway could not look up, and the agents of sessions. A block that has neither needs no query.
+//! Looks up click tokens that the gateway could not look up, and the agents of sessions. A block without either needs no query.
 //!
-//! An event gets the session that the gateway would have given it. A record that the gateway would have rejected becomes a dead letter.
-//! Tokens and agents count as of the acceptance of their event, so a replay stores the same rows
-//! (`a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_would_have_given_and_so_does_a_replay`).
+//! An event gets the session that the gateway would have given it. A record that the gateway would have rejected becomes a dead
+//! letter. Tokens and agents count as of the acceptance of their event, so a replay stores the same rows
+//! (`worker_lookups_give_the_gateways_rows`).
 
 pub(crate) mod back_off;
 pub(crate) mod session_writer;
@@ -30,9 +30,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 const REMEMBERED: usize = 100_000;
-/// Most tokens or sessions of one query, so that it ends before its deadline.
+/// Maximum tokens or sessions per query, so that it ends before its deadline.
 const MAX_ASKED: usize = 20_000;
-/// Deadline of one query, also if PostgreSQL hangs during it.
+/// Deadline of a query, even if PostgreSQL hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Resolver {
@@ -147,7 +147,7 @@ pub(crate) async fn patiently<'a, T>(what: &str, count: usize, ask: impl Fn() ->
         match tokio::time::timeout(DEADLINE, ask()).await {
             Ok(Ok(found)) => return found,
             Ok(Err(error)) => tracing::error!(count, "{what} wait for PostgreSQL: {error}"),
-            Err(_) => tracing::error!(count, "{what} wait for PostgreSQL: no answer"),
+            Err(_) => tracing::error!(count, "{what} wait for PostgreSQL: no response"),
         }
         metrics::resolve_retried();
         back_off.pause().await;
@@ -183,7 +183,7 @@ fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, Named>) {
 ///
 /// # Errors
 ///
-/// Why the gateway would have rejected the request. A record is stored as a whole or not at all.
+/// Returns why the gateway would have rejected the request. A record is stored completely or not at all.
 fn bind(record: &mut LogRecord, clicks: &HashMap<SecretHash, Clicked>) -> Result<(), String> {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     for (index, event) in record.events.iter_mut().enumerate() {
@@ -192,7 +192,7 @@ fn bind(record: &mut LogRecord, clicks: &HashMap<SecretHash, Clicked>) -> Result
         let binding = clicked.filter(|clicked| event.can_be_bound_by(reporter, clicked.org));
         match (binding, event.session_id) {
             (None, None) => return Err(format!("event {index}: the click token is unknown or expired")),
-            // Documents contain tokens of other issuers.
+            // Documents can contain tokens of other issuers.
             (None, Some(_)) => event.kept_ctx_hash = event.ctx_hash.take(),
             (Some(clicked), Some(session)) if session != clicked.session => {
                 return Err(format!("event {index}: the click token belongs to another session than session_id"));

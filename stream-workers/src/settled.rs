@@ -1,4 +1,4 @@
-//! `telemetry stream-workers settled`: how far the log is in the store, and what has become of its records.
+//! `telemetry stream-workers settled`: shows how far the log is stored, and what happened to its records.
 
 use crate::Settings;
 use crate::consume::partition_stats::{Counts, PartitionStats, total};
@@ -10,8 +10,8 @@ use service_kit::command::{Form, print_json, print_table};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings};
 use std::collections::BTreeMap;
 
-/// Returns, for each partition of the log, what `progress` says of it and the offset at which it ends. Nothing is stored of a partition
-/// without progress.
+/// Returns, for each partition of the log, its stored progress and the offset at which it ends. Without progress, nothing of a
+/// partition is stored.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ fn figures(counts: &Counts, missing: u64) -> Value {
 const TITLES: [&str; 9] =
     ["partition", "since", "next", "end", "records", "missing", "rejected records", "stored events", "rejected events"];
 
-/// A line for each partition and one for all.
+/// Returns a line for each partition and one for all.
 fn rows(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> Vec<Vec<String>> {
     let (all, missing) = all_of(standing);
     let partition = |(partition, (stats, end)): (&i32, &(PartitionStats, i64))| {

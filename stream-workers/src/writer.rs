@@ -1,6 +1,6 @@
 //! The writer: merges the log into one row per event (docs/adr/0014-one-row-per-event.md).
 //!
-//! One writer per ClickHouse server is active. The others wait until it stops, which they notice in `progress`.
+//! One writer per ClickHouse server is active. The others stand by until it stops, which they see in `progress`.
 
 mod batch;
 mod block;
@@ -54,21 +54,21 @@ use tokio_util::sync::CancellationToken;
 
 /// Heartbeats of the active writer within the silence after which a standby takes over.
 const HEARTBEATS: u32 = 4;
-/// How often a standby reads `progress` within that time.
+/// Reads of `progress` by a standby within that time.
 const LOOKS: u32 = 8;
-/// Each claim after the newest row of `progress` doubles that, at most this many times: a new writer needs time to wait for its
-/// predecessor and to read the index.
+/// Each claim after the newest row of `progress` doubles that time, at most this many times: a new writer needs time to wait
+/// for its predecessor and to read the index.
 const MAX_DOUBLINGS: u32 = 3;
-/// Time to finish the current block and release the epoch after SIGTERM. The next writer reads the records of an unfinished block again.
+/// Time to finish the current block and release the epoch after SIGTERM. The next writer reads an unfinished block again.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// Pause after a statement that fails for no known record.
+/// Pause after a failed statement for which no record is to blame.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Runs a writer until `stop`: first as a standby, then active. A writer that is fenced discards its state and becomes a standby.
+/// Runs a writer until `stop`, first as a standby, then active. A fenced writer discards its state and becomes a standby.
 ///
 /// # Errors
 ///
-/// If ClickHouse doesn't behave as the fence requires, or if the tables contradict themselves.
+/// If ClickHouse doesn't behave as the fence requires, or if the tables are inconsistent.
 pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     metrics::is_active(false);
     let server = Server::of_shard(&settings.clickhouse, settings.tuning.shard)?;
@@ -81,9 +81,9 @@ pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyho
             is_standby = !matches!(ended, Err(Ended::Block(_) | Ended::MonthExpired));
             match ended {
                 Err(Ended::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
-                // A statement of the takeover itself.
+                // A statement of the takeover failed.
                 Err(Ended::Block(failed)) => {
-                    tracing::error!("failed to take over, trying again: {}", failed.reason);
+                    tracing::error!("failed to take over, retrying: {}", failed.reason);
                     tokio::time::sleep(FAILURE_PAUSE).await;
                 }
                 Err(Ended::MonthExpired) => {}
@@ -127,13 +127,13 @@ async fn stand_by_and_write(
     }
 }
 
-/// Returns when the active writer has stopped, or when `progress` has been the same for a while, by this process's clock. All the while,
-/// this process must have reached Kafka: when Kafka is back after an outage, the active writer has that long to continue.
+/// Returns when the active writer has stopped, or when `progress` has not changed for some time, by this process's clock. This
+/// process must reach Kafka all that time: when Kafka is back after an outage, the active writer has as long to continue.
 async fn wait_for_silence((server, contact): (&Server, &Contact), silence: Duration) {
     let mut seen: Option<((u64, u64), Instant)> = None;
     let mut is_logged = false;
     loop {
-        // A standby that can't reach the server knows nothing of the others.
+        // Without contact, this process can't judge the others, so the silence starts again.
         seen = match progress::head(server).await {
             Ok(_) if !contact.is_recent() => None,
             // There has never been a writer.
@@ -178,7 +178,8 @@ async fn work(
     }
 }
 
-/// A writer without progress reads all of the log, and may meet records that another database's writer has set aside.
+/// Reads the known dead letters if there is no progress: the writer then reads the whole log, and may meet records that another
+/// database's writer has rejected.
 async fn known_letters(settings: &Settings, server: &Server, state: &State) -> Result<KnownLetters, Ended> {
     if !state.progress.partitions.is_empty() {
         return Ok(KnownLetters::default());
@@ -189,7 +190,7 @@ async fn known_letters(settings: &Settings, server: &Server, state: &State) -> R
         ended = keep_beating(server, (topic, every), state) => match ended? {},
     };
     Ok(read.unwrap_or_else(|error| {
-        // A dead letter may be sent twice.
+        // A dead letter may then be sent twice.
         tracing::warn!("failed to read the dead letters: {error:#}");
         KnownLetters::default()
     }))
@@ -245,10 +246,10 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Stores a block, a part of a replay, or a heartbeat; returns whether `progress` has a new row.
+    /// Stores a block, a part of a replay, or a heartbeat. Returns whether `progress` has a new row.
     async fn step(&mut self, beat_at: Instant, (narrowing, stop): (&mut Narrowing, &CancellationToken)) -> Result<bool, Ended> {
         let destination = self.destination();
-        // An interrupted block of the log comes first; an interrupted replay is continued.
+        // An interrupted block of the log must be completed before a replay starts or continues.
         let may_replay = self.state.cover.is_complete(&self.state.progress.next());
         if retention::first_month(self.events_keep, Clock::System.now()) > self.state.first_month {
             return Err(Ended::MonthExpired);
@@ -268,13 +269,13 @@ impl<'a> Work<'a> {
             () = tokio::time::sleep_until(beat_at) => self.beat().await.map(|()| true),
             step = self.replays.next(), if may_replay => {
                 self.replays.take(step, (&mut self.state, destination)).await?;
-                // Perhaps without one.
+                // A step of a replay needn't insert a row of `progress`.
                 Ok(false)
             }
         }
     }
 
-    /// Continues after a block that failed: part of it may be visible, so the writer takes over from itself.
+    /// Continues after a failed block. A part of it may be visible, so the writer takes over from itself.
     async fn recover(&mut self, failed: &FailedBlock, narrowing: &mut Narrowing) -> Result<(), Ended> {
         let FailedBlock { reason, records, culprits, .. } = failed;
         tracing::error!(records = records.len(), culprits = culprits.len(), "failed to store a block: {reason}");
@@ -305,7 +306,7 @@ impl<'a> Work<'a> {
         Destination { server: self.server, topic: self.topic, beat_every: self.beat_every }
     }
 
-    /// Stores a block. Meanwhile, the records of the next one are decoded.
+    /// Stores a block, and decodes the records of the next one meanwhile.
     async fn store(&mut self, (mut block, records): (Block, Records), narrowing: &Narrowing) -> Result<(), Ended> {
         let (destination, is_calm) = (self.destination(), self.state.is_calm());
         let Self { state, source, sessions, resolver, rejected, .. } = self;
@@ -319,7 +320,7 @@ impl<'a> Work<'a> {
             };
             tokio::select! {
                 () = prepare => {}
-                // PostgreSQL may be away for long, and a standby couldn't do better.
+                // PostgreSQL may be unavailable for long, and a standby couldn't do better.
                 ended = keep_beating(destination.server, (destination.topic, destination.beat_every), state) => match ended? {},
             }
             block::write(block, records, (state, destination)).await
@@ -344,7 +345,7 @@ async fn report_lag(lag: &Lag) -> Infallible {
     }
 }
 
-/// Inserts heartbeats, so that no standby takes over meanwhile, except without contact with Kafka.
+/// Inserts heartbeats while there is contact with Kafka, so that no standby takes over.
 async fn keep_beating(server: &Server, (topic, every): (&str, Duration), state: &State) -> Result<Infallible, Ended> {
     loop {
         tokio::time::sleep(every).await;
@@ -352,7 +353,8 @@ async fn keep_beating(server: &Server, (topic, every): (&str, Duration), state: 
     }
 }
 
-/// Name of this process in the table `writers`. Processes that follow each other in a container can have one host name and one number.
+/// Returns the name of this process in the table `writers`. Successive processes of a container can have the same host name and
+/// process id, so the name contains a random number.
 fn writer_name() -> &'static str {
     static NAME: LazyLock<String> =
         LazyLock::new(|| format!("{} pid {} start {:08x}", host_name(), std::process::id(), rand::random::<u32>()));

@@ -19,15 +19,16 @@ use std::collections::BTreeMap;
 use store::tables::FailedFetchRow;
 use tokio::time::Instant;
 
-/// Events after which a block is full. With one more request of 1,000 events, it stays below 100,000.
+/// Number of events at which a block is full. With one more request of 1,000 events, a block stays below 100,000.
 const BLOCK_ROWS: usize = 99_000;
-/// Bytes after which a block is full: of its records, and of what lookups may add to them. It has at most one record more.
+/// Size at which a block is full, in bytes: its records, and what lookups may add to them. A block exceeds it by one record at
+/// most.
 const BLOCK_BYTES: usize = 32 * 1024 * 1024;
 
-/// A session that the events of a record name.
+/// A session that events of a record name.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedSession {
-    /// The reporter, whose session it is.
+    /// The reporter, to which the session belongs.
     pub(crate) org: OrgId,
     pub(crate) accepted_at: DateTime<Utc>,
     pub(crate) report: SessionReport,
@@ -72,7 +73,7 @@ impl Block {
         std::mem::take(&mut self.unresolved)
     }
 
-    /// Reads one record. If it is not `wanted`, only its offset is added.
+    /// Reads one record. If it is not `wanted`, adds only its offset.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();
         let (sessions, failed_fetches) = (&mut self.named_sessions, &mut self.failed_fetches);
@@ -111,7 +112,7 @@ impl Block {
         self.skip(message);
     }
 
-    /// Skips a record of other shards.
+    /// Counts a record of another shard without reading it.
     pub(crate) fn skip(&mut self, message: &impl Message) {
         let offset = message.offset();
         self.tally.entry(message.partition()).or_default().records += 1;
@@ -133,7 +134,7 @@ fn named_sessions(record: &mut LogRecord) -> impl Iterator<Item = NamedSession> 
     std::mem::take(&mut record.named_sessions).into_iter().map(move |report| NamedSession { org, accepted_at, report })
 }
 
-/// Returns the most bytes that lookups add to the reports of a record: URLs or sites of tokens, and agents.
+/// Returns the maximum number of bytes that lookups add to the reports of a record: URLs or sites of tokens, and agents.
 fn most_added(record: &LogRecord) -> usize {
     let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless()) {
         (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,
@@ -162,7 +163,7 @@ pub(crate) fn named_buckets(headers: Option<&impl Headers>) -> Buckets {
     Buckets::from_header(named.and_then(|header| header.value))
 }
 
-/// Returns the record as a dead letter, without the reason.
+/// Returns the record as a dead letter without a reason.
 fn letter(message: &impl Message) -> DeadLetter {
     DeadLetter {
         payload: message.payload().unwrap_or_default().to_vec(),
@@ -231,7 +232,7 @@ mod tests {
             let added: usize = reports.iter().map(added).sum();
             let of_one = added / records;
             assert!(added <= BLOCK_BYTES + of_one, "{added} bytes of {records} records");
-            assert!(added + 3 * of_one >= BLOCK_BYTES, "and it is not cut short: {added} bytes of {records} records");
+            assert!(added + 3 * of_one >= BLOCK_BYTES, "the block is not full: {added} bytes of {records} records");
         }
     }
 }

@@ -1,21 +1,21 @@
-//! A record of a block that cannot become rows: what it was, and why.
+//! Dead letters of a block.
 
 use rdkafka::message::OwnedHeaders;
 
-/// How the reason begins of a record that must not be looked into again: whoever did, died.
+/// Prefix of the reason if the record must not be decoded again, because processes died while they decoded it.
 pub(crate) const QUARANTINED: &str = "quarantined";
 
-/// One record on its way to the topic of rejected records (`dead_letters`).
+/// A record to send to the topic of rejected records (`dead_letters`).
 #[derive(Clone, Debug)]
 pub(crate) struct DeadLetter {
     pub(crate) payload: Vec<u8>,
-    /// As the gateway wrote them.
+    /// Headers from the gateway.
     pub(crate) headers: OwnedHeaders,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     /// `topic/partition/offset`.
     pub(crate) origin: String,
     pub(crate) reason: String,
-    /// How many events it seems to hold.
+    /// Estimated number of events.
     pub(crate) events: usize,
 }

@@ -1,4 +1,4 @@
-//! The age of the oldest record that is read and not stored, known without asking any server.
+//! The age of the oldest record that is read but not stored, measured without a request to a server.
 
 use rdkafka::Timestamp;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const NONE: i64 = i64::MAX;
 
-/// When the oldest records of the block that is being stored and of the next one were appended to the log, in milliseconds.
+/// When the oldest records of the block being stored and of the next block were appended to the log, in milliseconds.
 pub(crate) struct Lag {
     inserting: AtomicI64,
     filling: AtomicI64,
@@ -25,7 +25,7 @@ impl Lag {
         }
     }
 
-    /// The block that was being filled is complete.
+    /// Marks the block that was being filled as being stored.
     pub(crate) fn take(&self) {
         self.inserting.store(self.filling.swap(NONE, Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -34,7 +34,7 @@ impl Lag {
         self.inserting.store(NONE, Ordering::Relaxed);
     }
 
-    /// Returns the age of the oldest record; zero if there is none.
+    /// Returns the age of the oldest record; zero without a record.
     pub(crate) fn at(&self, now_ms: i64) -> Duration {
         let oldest = self.inserting.load(Ordering::Relaxed).min(self.filling.load(Ordering::Relaxed));
         Duration::from_millis(u64::try_from(now_ms.saturating_sub(oldest)).unwrap_or(0))

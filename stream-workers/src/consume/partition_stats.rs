@@ -1,18 +1,18 @@
-//! How far a partition is in the store, and what has become of its records.
+//! Progress of a partition: its stored offset, and the outcomes of its records.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// Records, and events by what became of them.
+/// Counts of records, and of events by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records, whatever became of them.
+    /// All records.
     pub records: u64,
     /// Events that are stored, repeats included.
     pub stored: u64,
     /// Records that became dead letters.
     pub rejected_records: u64,
-    /// Events of those, as far as they could be counted.
+    /// Events of those records, as far as they could be counted.
     pub rejected: u64,
 }
 
@@ -41,15 +41,15 @@ pub(crate) fn sum<'a>(counts: impl Iterator<Item = &'a Counts>) -> Counts {
     })
 }
 
-/// Returns what has become of the records of some partitions, and how many offsets had none.
+/// Returns the counts of some partitions, and the number of missing offsets.
 pub(crate) fn total<'a>(stats: impl Iterator<Item = &'a PartitionStats> + Clone) -> (Counts, u64) {
     (sum(stats.clone().map(|stats| &stats.counts)), stats.map(PartitionStats::missing).sum())
 }
 
-/// What has become of the records between two offsets of a partition.
+/// Outcomes of the records between two offsets of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionStats {
-    /// The offset at which counting began.
+    /// Offset at which counting started.
     pub since: i64,
     /// Offset of the next record to read.
     pub next: i64,
@@ -61,19 +61,19 @@ impl PartitionStats {
         Self { since: next, next, counts: Counts::default() }
     }
 
-    /// Continues at the record at `offset`. If it is further on, the log has dropped the records before it. If it is further back, the
-    /// log was created again, and counting begins anew.
+    /// Continues at the record at `offset`. If that is larger than `next`, the log has dropped the records in between. If it is
+    /// smaller, the log was created again, and counting restarts.
     pub(crate) fn at(self, offset: i64) -> Self {
         if offset < self.next { Self::anew(offset) } else { Self { next: offset, ..self } }
     }
 
-    /// Adds records, the last of which is the one before `next`.
+    /// Adds records up to `next`, exclusive.
     pub(crate) fn past(mut self, counts: Counts, next: i64) -> Self {
         self.counts += counts;
         Self { next, ..self }
     }
 
-    /// Returns how many offsets had no record: retention had dropped it before it was read.
+    /// Returns the number of offsets without a record, because retention dropped it before it was read.
     pub fn missing(&self) -> u64 {
         u64::try_from(self.next - self.since).unwrap_or(0).saturating_sub(self.counts.records)
     }

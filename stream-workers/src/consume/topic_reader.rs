@@ -1,4 +1,4 @@
-//! A topic read by hand, without a group: parts of its partitions, from here to there.
+//! Reads ranges of a topic's partitions without a consumer group.
 
 use anyhow::Context;
 use rdkafka::consumer::{Consumer, StreamConsumer};
@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What one question to the brokers may take.
+/// Timeout of a request to the brokers.
 const ASK_DEADLINE: Duration = Duration::from_secs(10);
-/// Pause after an error of the consumer; most pass by themselves.
+/// Pause after an error of the consumer; most errors are temporary.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
 
-/// A partition from an offset up to, but not with, another.
+/// A range of offsets in a partition; `to` is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) partition: i32,
@@ -26,7 +26,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// How many offsets it has; a few may be no records.
+    /// Returns the number of offsets; a few may have no record.
     pub(crate) fn len(&self) -> u64 {
         u64::try_from(self.to - self.from).unwrap_or(0)
     }
@@ -36,7 +36,7 @@ pub(crate) struct TopicReader {
     consumer: Arc<StreamConsumer>,
     brokers: String,
     topic: String,
-    /// What is not read yet: by partition, the offset to stop before.
+    /// Where to stop, by partition that is not completely read.
     missing: BTreeMap<i32, i64>,
 }
 
@@ -44,7 +44,7 @@ impl TopicReader {
     pub(crate) fn open(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Self> {
         let brokers = settings.kafka_brokers.clone();
         let consumer: StreamConsumer = kafka::client(settings)?
-            // The client library wants a name; nobody joins under it.
+            // The client library requires a name, but no consumer joins the group.
             .set("group.id", "stream-workers-by-hand")
             .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "true")
@@ -52,11 +52,11 @@ impl TopicReader {
             .set("fetch.wait.max.ms", "100")
             .set("queued.max.messages.kbytes", "65536")
             .create()
-            .with_context(|| format!("KAFKA_BROKERS={brokers}: no consumer can be made"))?;
+            .with_context(|| format!("KAFKA_BROKERS={brokers}: failed to create a consumer"))?;
         Ok(Self { consumer: Arc::new(consumer), brokers, topic: topic.to_owned(), missing: BTreeMap::new() })
     }
 
-    /// All that is on the topic now.
+    /// Returns the range of each partition that is on the topic now.
     pub(crate) async fn whole(&self) -> anyhow::Result<Vec<Part>> {
         self.ask(|consumer, topic| {
             let metadata = consumer.fetch_metadata(Some(topic), ASK_DEADLINE)?;
@@ -70,7 +70,7 @@ impl TopicReader {
         .await
     }
 
-    /// The offset of the first record at or after a time, by partition; none where all are older.
+    /// Returns the offset of the first record at or after a time, by partition. Omits partitions whose records are all older.
     pub(crate) async fn at(&self, partitions: Vec<i32>, at_ms: i64) -> anyhow::Result<BTreeMap<i32, i64>> {
         self.ask(move |consumer, topic| {
             let mut asked = TopicPartitionList::new();
@@ -111,7 +111,7 @@ impl TopicReader {
         Ok(self.consumer.assign(&list)?)
     }
 
-    /// The next record of any part; none once all are read.
+    /// Returns the next record of any range; `None` once all are read.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<BorrowedMessage<'_>>> {
         while !self.missing.is_empty() {
             match self.consumer.recv().await {
@@ -125,14 +125,14 @@ impl TopicReader {
                         return Ok(Some(message));
                     }
                 }
-                // The end was further on when it was asked for: what is missing there are no records.
+                // The remaining offsets of the range have no records.
                 Err(KafkaError::PartitionEOF(partition)) => finish(&self.consumer, &self.topic, &mut self.missing, partition),
                 Err(KafkaError::NoMessageReceived) => {}
                 Err(error) if is_gone(&error) => {
                     anyhow::bail!("the topic {} lost records while it was read: {error}", self.topic)
                 }
                 Err(error) => {
-                    tracing::warn!("reading {}: {error}", self.topic);
+                    tracing::warn!("failed to read {}, retrying: {error}", self.topic);
                     tokio::time::sleep(ERROR_PAUSE).await;
                 }
             }
@@ -141,7 +141,7 @@ impl TopicReader {
     }
 }
 
-/// Nothing more is wanted of a partition, whatever still comes to it.
+/// Stops reading a partition.
 fn finish(consumer: &StreamConsumer, topic: &str, missing: &mut BTreeMap<i32, i64>, partition: i32) {
     missing.remove(&partition);
     let mut list = TopicPartitionList::new();
@@ -149,7 +149,7 @@ fn finish(consumer: &StreamConsumer, topic: &str, missing: &mut BTreeMap<i32, i6
     let _ = consumer.pause(&list);
 }
 
-/// Whether an offset that is to be read has left the log.
+/// Returns whether the log no longer has an offset to read.
 fn is_gone(error: &KafkaError) -> bool {
     use rdkafka::error::RDKafkaErrorCode::{AutoOffsetReset, OffsetOutOfRange};
     matches!(error, KafkaError::MessageConsumption(AutoOffsetReset | OffsetOutOfRange))

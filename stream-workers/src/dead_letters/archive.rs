@@ -1,4 +1,4 @@
-//! Every dead letter there is, read from its topic: the first of each origin, and whether it was put back.
+//! All dead letters of the topic: the first of each origin, and whether it was put back.
 
 use crate::consume::QUARANTINED;
 use crate::consume::topic_reader::TopicReader;
@@ -10,7 +10,7 @@ use service_kit::command::CommandError;
 use service_kit::settings::KafkaSettings;
 use std::collections::{BTreeMap, HashMap};
 
-/// Where a record stood: topic, partition, offset.
+/// Place of a record: topic, partition, offset.
 type Origin = (String, i32, i64);
 
 pub(super) struct Letter {
@@ -18,11 +18,11 @@ pub(super) struct Letter {
     pub(super) reason: String,
     pub(super) set_aside_at: Option<DateTime<Utc>>,
     pub(super) bytes: usize,
-    /// Empty where it was not asked for: there may be more letters than memory.
+    /// Empty if the archive was read without payloads: they may not fit into memory.
     pub(super) payload: Vec<u8>,
-    /// As the gateway wrote them.
+    /// Headers from the gateway.
     pub(super) headers: OwnedHeaders,
-    /// Where its copy stands, once it was put back.
+    /// Place of its copy, once it was put back.
     pub(super) retried: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Letter {
 pub(super) struct Archive(BTreeMap<Origin, Letter>);
 
 impl Archive {
-    /// Reads every letter; its payload only if the archive is to be `whole`.
+    /// Reads all letters, with payloads only if the archive is to be `whole`.
     pub(super) async fn read(settings: &KafkaSettings, is_whole: bool) -> anyhow::Result<Self> {
         let mut reader = TopicReader::open(settings, &settings.rejected_topic)?;
         let whole = reader.whole().await?;
@@ -56,7 +56,7 @@ impl Archive {
         self.0.values()
     }
 
-    /// The letter of an origin as `list` shows it.
+    /// Returns the letter with this origin, in the form that `list` shows.
     pub(super) fn find(&self, origin: &str) -> anyhow::Result<&Letter> {
         let place = parse_origin(origin)
             .with_context(|| format!("{origin}: write TOPIC/PARTITION/OFFSET, as `rejected list` shows it"))?;
@@ -72,7 +72,7 @@ impl Archive {
     }
 }
 
-/// Records of the log that have a dead letter, by partition and offset, and whether they must not be decoded.
+/// Records with a dead letter, by partition and offset, and whether they must not be decoded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownLetters(HashMap<(i32, i64), bool>);
 
@@ -112,7 +112,7 @@ fn text(message: &BorrowedMessage<'_>, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(header.value?).into_owned())
 }
 
-/// `topic/partition/offset`; a topic has no slash in it.
+/// Parses `topic/partition/offset`. A topic name contains no slash.
 fn parse_origin(text: &str) -> Option<Origin> {
     let (rest, offset) = text.rsplit_once('/')?;
     let (topic, partition) = rest.rsplit_once('/')?;

@@ -1,4 +1,4 @@
-//! `telemetry stream-workers rejected list|show|retry`: what operators do about dead letters.
+//! `telemetry stream-workers rejected list|show|retry`: lets operators handle dead letters.
 
 use super::archive::{Archive, Letter};
 use super::put_back::{Outcome, REFUSED, Requeue};
@@ -61,7 +61,7 @@ impl RejectedCommand {
                 let chosen: Vec<&Letter> = if *all {
                     archive.letters().filter(|letter| letter.retried.is_none()).collect()
                 } else {
-                    // Whoever names one twice wants it back once.
+                    // An origin that is named twice is put back once.
                     let origins: BTreeSet<&String> = origins.iter().collect();
                     origins.into_iter().map(|origin| archive.find(origin)).collect::<Result<_, _>>()?
                 };
@@ -114,7 +114,7 @@ fn show(letter: &Letter, is_raw: bool, form: Form) -> anyhow::Result<()> {
     }
 }
 
-/// Control characters could move the cursor, or worse.
+/// Replaces control characters, which could change the terminal's state.
 fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
@@ -142,7 +142,7 @@ async fn retry(settings: &Settings, letters: &[&Letter], form: Form) -> anyhow::
             }
         }
     }
-    // also what was put back before one that failed
+    // Print what was put back before a failure, too.
     match form {
         Form::Json => print_json(&outcomes.iter().map(|(origin, outcome)| outcome.document(origin)).collect::<Vec<_>>())?,
         Form::Table if outcomes.is_empty() => eprintln!("nothing is to be put back"),

@@ -1,4 +1,4 @@
-//! A dead letter, put back on the log.
+//! Puts dead letters back on the log.
 
 use super::archive::Letter;
 use crate::Settings;
@@ -9,7 +9,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
 use service_kit::kafka;
 
-/// What became of a letter, and the place of its copy or the reason.
+/// What happened to a letter, with the place of its copy or the reason.
 pub(super) struct Outcome {
     pub(super) became: &'static str,
     pub(super) detail: String,
@@ -29,7 +29,7 @@ impl<'a> Requeue<'a> {
         Ok(Self { settings, producer, resolver: Resolver::connect(&settings.postgres)? })
     }
 
-    /// Puts a letter back that can be read, once.
+    /// Puts a letter back if it can be read and was not put back before.
     pub(super) async fn retry(&self, letter: &Letter) -> anyhow::Result<Outcome> {
         if let Some(copy) = &letter.retried {
             return Ok(Outcome { became: "put back before", detail: copy.clone() });
@@ -40,7 +40,7 @@ impl<'a> Requeue<'a> {
         })
     }
 
-    /// Why a worker of this build would set the record aside again, if it would.
+    /// Returns why a worker of this build would reject the record again; `None` if it wouldn't.
     async fn refusal(&self, letter: &Letter) -> anyhow::Result<Option<String>> {
         match guarded(|| decode(&letter.payload)) {
             Ok(record) => self.resolver.refusal(record).await,
@@ -48,8 +48,8 @@ impl<'a> Requeue<'a> {
         }
     }
 
-    /// Appends the record as it was, then notes that; answers where it stands. Whoever dies in between puts it back
-    /// twice, which changes no figure.
+    /// Appends the record to the log, then a note about it to the dead letters, and returns its place. A crash in between can
+    /// lead to a second copy, which changes no figure.
     async fn put_back(&self, letter: &Letter) -> anyhow::Result<String> {
         let kafka = &self.settings.kafka;
         let copy = FutureRecord::<(), [u8]>::to(&kafka.topic).payload(&letter.payload).headers(letter.headers.clone());

@@ -1,6 +1,6 @@
-//! One attempt: open the secret, sign, POST, write how it ended.
+//! Makes one attempt: opens the secret, signs, sends the POST and stores how it ended.
 //!
-//! Must take the time from the lease: it is the database's, and the signature of each attempt has its own.
+//! The signed time is that of the lease, by the database's clock, so each attempt has its own signature.
 
 use super::lanes::Lane;
 use super::metrics;
@@ -18,25 +18,26 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Of an answer only its head counts: a receiver that has said 2xx has the delivery, whatever becomes of the rest.
+/// Only the head of a response counts: after a 2xx, the receiver has the delivery, whatever the body.
 const BODY_BYTES: usize = 0;
-/// An attempt that took longer has hung, however it ended: an answer after 9.9 seconds takes a lane as long as none at all.
+/// An attempt that takes longer counts as hung, whatever its outcome: a response after 9.9 seconds occupies a lane as long as a
+/// timeout.
 const SLOW: Duration = ATTEMPT_DEADLINE.checked_div(2).expect("two is not zero");
-/// The same of one that reached nobody. A refused connection fails at once; only a dropped packet takes seconds.
+/// Like `SLOW`, for unreachable receivers. A refused connection fails at once; only dropped packets take seconds.
 const SLOW_TO_REACH: Duration = Duration::from_secs(1);
-/// Pause before a delivery that cannot be signed is looked at again; the operator has to act.
+/// Pause before a delivery that can't be signed is attempted again; the operator must correct the key first.
 const UNSIGNED_PAUSE: Duration = Duration::from_secs(60);
-/// What giving a lease back may take in a process that is about to end.
+/// Timeout for giving a lease back while the process stops.
 const GIVE_BACK_DEADLINE: Duration = Duration::from_secs(1);
-/// How old a lease may be when its attempt begins. Since it was taken the endpoint may have been disabled, and the time that is
-/// signed goes stale. More than a statement may take, or a slow database would let none begin.
+/// Maximum age of a lease when its attempt starts. Later, the endpoint may have been disabled, and the signed time would be too
+/// old. More than the deadline of a statement, or a slow database would prevent all attempts.
 const FRESH: Duration = Duration::from_secs(5);
 const _: () = assert!(
     UNDER_WAY.as_secs() > FRESH.as_secs() + ATTEMPT_DEADLINE.as_secs() + STATEMENT_DEADLINE.as_secs(),
     "an attempt under way would be dropped with its endpoint's deliveries"
 );
 
-/// What attempts share; cheap to clone.
+/// State that attempts share; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Sender {
     pub(super) queue: Queue,
@@ -45,18 +46,18 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Attempts a delivery whose lease was taken after `asked_at`, and writes how it ended; `hurry` breaks it off.
+    /// Attempts a delivery whose lease was claimed after `asked_at`, and stores how the attempt ended; `hurry` cancels it.
     pub(super) async fn attempt(self, claimed: Claimed, asked_at: Instant, lane: Lane, hurry: CancellationToken) {
         let Ok(secret) = self.sealer.open(&claimed.secret_sealed, claimed.endpoint_id.as_bytes()) else {
-            // Our fault, not the receiver's: it costs the delivery no attempt.
+            // The receiver is not at fault, so this doesn't count as an attempt.
             metrics::unsigned();
-            tracing::error!(endpoint = %claimed.endpoint_id, "a webhook secret cannot be opened; is TELEMETRY_SECRETS_KEY identity-api's?");
+            tracing::error!(endpoint = %claimed.endpoint_id, "failed to open a webhook secret; TELEMETRY_SECRETS_KEY must be identity-api's key");
             self.give_back(&claimed, UNSIGNED_PAUSE).await;
             return;
         };
         let began = Instant::now();
         if began - asked_at > FRESH {
-            tracing::warn!(delivery = %claimed.delivery_id, "its lease was taken too long ago to begin an attempt, it is given back");
+            tracing::warn!(delivery = %claimed.delivery_id, "the lease is too old to start an attempt, giving it back");
             self.give_back(&claimed, Duration::ZERO).await;
             return;
         }
@@ -69,7 +70,7 @@ impl Sender {
         lane.has_hung(has_hung(ended.outcome, ended.took));
         tokio::select! {
             () = self.finish(&claimed, &ended) => {}
-            () = hurry.cancelled() => tracing::warn!(delivery = %claimed.delivery_id, "left before the end of an attempt was written"),
+            () = hurry.cancelled() => tracing::warn!(delivery = %claimed.delivery_id, "stopped before the end of an attempt was stored"),
         }
     }
 
@@ -89,7 +90,7 @@ impl Sender {
         self.egress.post(&url, headers, claimed.body.clone().into(), ATTEMPT_DEADLINE, BODY_BYTES).await
     }
 
-    /// Asks the store until it has written it, for as long as the lease may still be ours.
+    /// Stores how an attempt ended, and retries while the lease may still be valid.
     async fn finish(&self, claimed: &Claimed, ended: &Ended) {
         let (mut back_off, until) = (BackOff::default(), Instant::now() + self.queue.lease);
         loop {
@@ -97,10 +98,10 @@ impl Sender {
                 Ok(true) => break,
                 Ok(false) => return metrics::lost(),
                 Err(error) if Instant::now() < until => {
-                    tracing::warn!("the end of an attempt is not written, trying again: {error}");
+                    tracing::warn!("failed to store the end of an attempt, retrying: {error}");
                 }
                 Err(error) => {
-                    tracing::error!("the end of an attempt is not written, the delivery will be repeated: {error}");
+                    tracing::error!("failed to store the end of an attempt, the delivery will be repeated: {error}");
                     return metrics::lost();
                 }
             }
@@ -117,12 +118,12 @@ impl Sender {
     }
 
     pub(super) async fn give_back(&self, claimed: &Claimed, pause: Duration) {
-        // When it fails, the lease runs out by itself.
+        // If this fails, the lease expires.
         let _ = timeout(GIVE_BACK_DEADLINE, self.queue.give_back(claimed, pause)).await;
     }
 }
 
-/// Whether an attempt that ended so, after so long, kept a lane from deliveries that would have arrived meanwhile.
+/// Returns whether an attempt occupied its lane for so long that it delayed other deliveries.
 fn has_hung(outcome: AttemptOutcome, took: Duration) -> bool {
     took > if outcome == AttemptOutcome::Unreachable { SLOW_TO_REACH } else { SLOW }
 }
@@ -163,7 +164,7 @@ mod tests {
             assert!(has_hung(outcome, Duration::from_millis(9_900)), "{outcome:?}");
             assert!(!has_hung(outcome, Duration::from_millis(900)), "{outcome:?}");
         }
-        assert!(!has_hung(AttemptOutcome::Delivered, Duration::from_secs(4)), "slow, but it serves");
-        assert!(has_hung(AttemptOutcome::Unreachable, Duration::from_secs(3)), "what one address may take to be connected to");
+        assert!(!has_hung(AttemptOutcome::Delivered, Duration::from_secs(4)), "slow, but it responds");
+        assert!(has_hung(AttemptOutcome::Unreachable, Duration::from_secs(3)), "the connect timeout of one address");
     }
 }

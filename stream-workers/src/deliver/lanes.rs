@@ -1,4 +1,4 @@
-//! Limits the attempts under way: in all, of one organization and to one endpoint, so that receivers that hang delay no others.
+//! Limits running attempts in total, per organization and per endpoint, so that receivers that hang don't delay others.
 
 use super::Pace;
 use lru::LruCache;
@@ -9,9 +9,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
-/// Endpoints remembered as hanging; one that is forgotten has to hang once more.
+/// Maximum number of endpoints remembered as hanging. A forgotten endpoint has to hang again.
 const MAX_HANGING: usize = 4_096;
-/// Attempts at a time to an endpoint whose last one hung.
+/// Maximum running attempts to an endpoint whose last attempt hung.
 const OF_HANGING: usize = 1;
 
 #[derive(Clone)]
@@ -26,25 +26,25 @@ struct State {
     hanging: LruCache<Uuid, ()>,
 }
 
-/// How many attempts may begin now.
+/// How many attempts can start now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Room {
     pub(super) in_all: i64,
     pub(super) per_endpoint: i32,
-    /// Endpoints for which it is less.
+    /// Endpoints with less room.
     pub(super) narrow: Vec<Narrow>,
-    /// Organizations with attempts under way, and how many.
+    /// Organizations with running attempts, and their number.
     pub(super) busy: Vec<(Uuid, i32)>,
 }
 
-/// An endpoint with less room: attempts are under way to it, or it has hung.
+/// An endpoint with less room, because attempts are running or the last one hung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Narrow {
     pub(super) endpoint: Uuid,
     pub(super) left: i32,
 }
 
-/// One attempt's lane; free again when dropped.
+/// The lane of an attempt; free again when dropped.
 pub(super) struct Lane {
     endpoint: Uuid,
     state: Arc<Mutex<State>>,
@@ -59,7 +59,7 @@ impl Lanes {
         Self { slots: Slots::new(Pool::Webhooks, at_once), per_endpoint, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// None when every lane is taken.
+    /// Returns how many attempts can start; `None` if every lane is taken.
     pub(super) fn room(&self) -> Option<Room> {
         let state = lock(&self.state);
         let in_all = self.slots.free();
@@ -81,7 +81,7 @@ impl Lanes {
         Narrow { endpoint, left: count(most.saturating_sub(under_way)) }
     }
 
-    /// Takes a lane; none if the organization has its share.
+    /// Takes a lane; `None` if the organization has used up its share.
     pub(super) fn enter(&self, organization: OrgId, endpoint: Uuid) -> Option<Lane> {
         let slot = self.slots.take(organization, usize::MAX).ok()?;
         *lock(&self.state).by_endpoint.entry(endpoint).or_default() += 1;
@@ -90,7 +90,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Notes whether the attempt hung, which decides how many the endpoint may have at a time.
+    /// Records whether the attempt hung, which limits the running attempts of its endpoint.
     pub(super) fn has_hung(&self, hung: bool) {
         let mut state = lock(&self.state);
         if hung {
@@ -114,11 +114,11 @@ impl Drop for Lane {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Every change is complete before a panic could happen.
+    // A panic can't interrupt a change of the state.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The settings bound every count far below what any of these types can represent.
+/// Converts a number. The settings limit all counts far below the range of these types.
 fn count<N: TryFrom<usize>>(number: usize) -> N {
     N::try_from(number).unwrap_or_else(|_| unreachable!("lanes are counted in thousands"))
 }
@@ -170,7 +170,7 @@ mod tests {
         lane.has_hung(true);
         assert_eq!(left(), Some((one, 0)));
         drop(lane);
-        assert_eq!(left(), Some((one, 1)), "remembered when none is under way");
+        assert_eq!(left(), Some((one, 1)), "remembered without a running attempt");
         let lane = lanes.enter(ORG, one).unwrap();
         lane.has_hung(false);
         assert_eq!(left(), Some((one, 3)));

@@ -1,4 +1,4 @@
-//! The queue in PostgreSQL: take leases on what is due, write how attempts ended. Every statement of the deliverer.
+//! The queue in PostgreSQL: claims due deliveries and stores how attempts ended. Contains all statements of the deliverer.
 
 use super::lanes::Room;
 use super::waiting::{Waiting, WithoutRoom};
@@ -11,21 +11,21 @@ use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// Rows of one statement that sweeps.
+/// Maximum rows per statement of a sweep.
 const BATCH: i64 = 1_000;
-/// What one statement may take, with the wait for its connection. The server gives it three seconds: only who hears nothing
-/// from the server waits longer.
+/// Deadline of a statement, including the wait for its connection. The server cancels statements after three seconds, so this
+/// applies only if the server doesn't respond.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(4);
 
-/// Waits for a statement no longer than it may take. One that did not answer counts as failed, whatever the server has made of
-/// it; its connection is not used again (`stores`).
+/// Waits for a statement until its deadline. A statement without a response counts as failed, whatever its effect; its
+/// connection is not used again (`stores`).
 async fn answered<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
     let late = || sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "PostgreSQL does not answer"));
     timeout(STATEMENT_DEADLINE, asked).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// How long after its lease an attempt may still be under way: it begins when the lease is fresh, or not at all
-/// (`attempt`), and its end is written. A lease whose answer got lost stands for longer.
+/// Maximum time from a lease to the stored end of its attempt: an attempt starts only with a fresh lease (`attempt`). A lease
+/// whose response was lost lasts longer.
 pub(super) const UNDER_WAY: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(super) struct Queue {
     pub(super) lease: Duration,
 }
 
-/// A delivery to attempt now, and what that takes.
+/// A delivery to attempt now, with everything that the attempt needs.
 #[derive(sqlx::FromRow)]
 pub(super) struct Claimed {
     pub(super) delivery_id: Uuid,
@@ -56,12 +56,12 @@ pub(super) struct Ended {
     pub(super) outcome: AttemptOutcome,
     pub(super) status_code: Option<u16>,
     pub(super) took: Duration,
-    /// When the next one is due, from the end of this one on: its receiver may have seen it as late as that.
+    /// Time from the end of this attempt to the next one: the receiver may have received this one as late as that.
     pub(super) next_after: Option<Duration>,
 }
 
 impl Ended {
-    /// What the delivery is from now on.
+    /// Returns the new status of the delivery.
     pub(super) fn status(&self) -> DeliveryStatus {
         match (self.outcome, self.next_after) {
             (AttemptOutcome::Delivered, _) => DeliveryStatus::Delivered,
@@ -74,7 +74,7 @@ impl Ended {
 const CLAIM: &str = include_str!("queue/claim.sql");
 
 impl Queue {
-    /// Takes leases on what is due, within this room. Others may do the same at the same time.
+    /// Claims due deliveries within this room. Several deliverers can do this at the same time.
     pub(super) async fn claim(&self, room: &Room) -> Result<Vec<Claimed>, sqlx::Error> {
         let narrow: Vec<Uuid> = room.narrow.iter().map(|narrow| narrow.endpoint).collect();
         let left: Vec<i32> = room.narrow.iter().map(|narrow| narrow.left).collect();
@@ -92,8 +92,8 @@ impl Queue {
         answered(claimed).await
     }
 
-    /// Writes how an attempt ended; false when its lease was no longer its own, and so nothing is written. Asked again when it
-    /// is not known whether it was written, it changes nothing more, and says that it was.
+    /// Stores how an attempt ended. Returns false, and stores nothing, if the lease was lost. If the outcome of a call is
+    /// unknown, it can be repeated: it changes nothing more, and returns true.
     pub(super) async fn finish(&self, claimed: &Claimed, ended: &Ended) -> Result<bool, sqlx::Error> {
         let status = ended.status();
         let next = ended.next_after.filter(|_| status == DeliveryStatus::Pending).map(micros);
@@ -117,7 +117,7 @@ impl Queue {
         if answered(written).await?.rows_affected() == 1 {
             return Ok(true);
         }
-        // A statement of its own: it sees what the one before may have waited for.
+        // A separate statement sees changes that the first one may have waited for.
         let earlier =
             sqlx::query_scalar("SELECT EXISTS (SELECT FROM webhook_queue WHERE delivery_id = $1 AND last_attempt_at = $2)")
                 .bind(claimed.delivery_id)
@@ -126,7 +126,7 @@ impl Queue {
         answered(earlier).await
     }
 
-    /// Gives a lease back: the delivery is due again after this pause, and no attempt has been counted.
+    /// Gives a lease back: the delivery is due again after this pause, and no attempt is counted.
     pub(super) async fn give_back(&self, claimed: &Claimed, pause: Duration) -> Result<(), sqlx::Error> {
         let given = sqlx::query("UPDATE webhook_queue SET lease = NULL, due_at = $3 WHERE delivery_id = $1 AND lease = $2")
             .bind(claimed.delivery_id)
@@ -136,27 +136,28 @@ impl Queue {
         answered(given).await.map(drop)
     }
 
-    /// Ends what was pending when its endpoint was disabled, and says what waits.
+    /// Drops the pending deliveries of disabled endpoints, and updates the gauges.
     pub(super) async fn sweep(&self) {
         let dropped = async {
             while self.drop_some().await? == BATCH.unsigned_abs() {}
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = dropped.await {
-            tracing::warn!("what waits for disabled endpoints is not dropped, the next round will: {error}");
+            tracing::warn!("failed to drop deliveries of disabled endpoints, retrying in the next round: {error}");
         }
-        // Whatever became of that: a database that takes no writes is one more reason to say what waits.
+        // Update the gauges even if the deliveries were not dropped, for example because the database is read-only.
         let looked = async {
             metrics::waiting(&answered(Waiting::look(&self.pool, &self.ahead)).await?);
             metrics::without_room(&answered(WithoutRoom::look(&self.pool, &self.ahead)).await?);
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = looked.await {
-            tracing::warn!("what waits is not known, the next round will look again: {error}");
+            tracing::warn!("failed to read the state of the queue, retrying in the next round: {error}");
         }
     }
 
-    /// An attempt that may be under way ends first: what came of it is written, and what is left of it is dropped in a later round.
+    /// Drops a batch of deliveries. If an attempt may be running, its end is stored first, and a later round drops the
+    /// delivery.
     async fn drop_some(&self) -> Result<u64, sqlx::Error> {
         let dropped = sqlx::query(
             "UPDATE webhook_queue SET status = 'dropped', lease = NULL, ended_at = now() + $2 * interval '1 microsecond' \

@@ -1,20 +1,20 @@
-//! What waits in the queue, and what had no room in it: the figures of the gauges.
+//! Figures for the gauges: the deliveries in the queue, and those that found no room.
 
 use super::Ahead;
 use sqlx::PgPool;
 
-/// What waits in the queue.
+/// The deliveries in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, sqlx::FromRow)]
 pub struct Waiting {
     /// Deliveries that are neither delivered nor given up.
     pub pending: i64,
-    /// For how many seconds the oldest due one has been due, of endpoints to which no attempt is under way; negative when
-    /// none is due yet, none where nothing of the kind waits.
+    /// Seconds since the oldest delivery became due, among endpoints without a running attempt; negative if it is due later,
+    /// `None` without such a delivery.
     pub overdue_seconds: Option<f64>,
 }
 
 impl Waiting {
-    /// Looks at the queue, by the database's clock and what is added to it.
+    /// Reads the queue, by the database's clock plus `ahead`.
     pub async fn look(pool: &PgPool, ahead: &Ahead) -> Result<Self, sqlx::Error> {
         sqlx::query_as(
             "SELECT coalesce(sum(pending), 0)::bigint AS pending, \
@@ -30,10 +30,10 @@ impl Waiting {
     }
 }
 
-/// What endpoints had no room for within the last hour, by the database's clock and what is added to it.
+/// Deliveries that found no room within the last hour, by the database's clock plus `ahead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct WithoutRoom {
-    /// Deliveries that were dropped because too many waited for their endpoint, and have not been ordered again.
+    /// Deliveries that were dropped because their endpoint's queue was full, and were not ordered again.
     pub deliveries: i64,
     pub organizations: i64,
 }

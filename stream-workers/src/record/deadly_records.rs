@@ -1,4 +1,4 @@
-//! Crashes the worker on records that ask for it, if it is compiled with the feature `deadly-records`, as in tests. Otherwise does nothing.
+//! Crashes the worker on records that ask for it, if it is compiled with the feature `deadly-records`, as in tests.
 
 const IS_ENABLED: bool = cfg!(feature = "deadly-records");
 

@@ -1,4 +1,4 @@
-//! Decodes the bytes of a record. Pure, so that a test can reproduce a bad record from its bytes.
+//! Decodes the bytes of a record, without I/O, so that a test can reproduce a bad record from its bytes.
 //!
 //! Never panics, and rejects values that a table would refuse or clamp.
 
@@ -13,19 +13,19 @@ const STORABLE_MS: RangeInclusive<i64> = -2_200_000_000_000..=10_400_000_000_000
 /// Microseconds UTC that fit into the column `received`, which has 52 bits for them: 1970 to 2112.
 const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
 
-/// The first year of a session. PostgreSQL's calendar begins a few years earlier.
+/// The earliest year of a session. PostgreSQL's calendar starts a few years earlier.
 const EARLIEST_YEAR: i32 = -4_700;
 
 /// Decodes one record.
 ///
 /// # Errors
 ///
-/// The reason on the dead letter that the record becomes.
+/// Returns the reason for the dead letter that the record becomes.
 pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     super::deadly_records::while_decoding(payload);
     let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
     if record.v == 0 {
-        return Err("record version 0 is none: versions begin at 1".to_owned());
+        return Err("record version 0 is invalid: versions begin at 1".to_owned());
     }
     if record.v > RECORD_VERSION {
         return Err(format!("record version {} is newer than this worker's {RECORD_VERSION}", record.v));
@@ -39,23 +39,23 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
         return Err(format!("at_ms {at_ms} is out of range"));
     }
     if let Some(report) = record.named_sessions.iter().find(|report| !is_storable(report)) {
-        return Err(format!("what is said of session {} cannot be stored", report.session_id));
+        return Err(format!("the report of session {} cannot be stored", report.session_id));
     }
     Ok(record)
 }
 
-/// Returns whether PostgreSQL can store it: no text contains a NUL, and no time is before its calendar.
+/// Returns whether PostgreSQL can store the report: no text contains a NUL, and no time is before its calendar.
 fn is_storable(report: &SessionReport) -> bool {
     let texts = [&report.parent_session_id, &report.manifest_ref, &report.agent_id];
     texts.into_iter().flatten().all(|text| !text.contains('\0')) && report.started_at.is_none_or(|at| at.year() >= EARLIEST_YEAR)
 }
 
-/// Runs code that reads a record. A panic becomes an error, which is the reason on the record's dead letter.
+/// Runs code that reads a record. A panic becomes an error, the reason for the record's dead letter.
 pub(crate) fn guarded<T>(look: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("reading it panicked; the worker's log says where".to_owned()))
+    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("reading it panicked; see the worker's log".to_owned()))
 }
 
-/// Returns how many events a record that can't be decoded seems to have; 0 if it has no such list.
+/// Returns how many events an undecodable record seems to have; 0 without a list of events.
 pub(crate) fn count_events(payload: &[u8]) -> usize {
     #[derive(serde::Deserialize)]
     struct Events {
@@ -107,7 +107,7 @@ mod tests {
         let failed = r#""failed_fetches":[{"own_key":"0000000000000000000000000000000a","at_ms":99999999999999,"path":"/","bot":"b",
             "operator":"o","purpose":"user","status":404}],"events""#;
         let late_failure = GOOD.replace("\"events\":[", &format!("{failed}:["));
-        // One bad event keeps its whole record out: a batch is visible whole or not at all.
+        // One bad event rejects its whole record: a batch is visible completely or not at all.
         let mixed = GOOD
             .replace("\"events\":[", "\"events\":[{\"own_key\":\"not hexadecimal\",\"type\":\"content_retrieved\",\"at_ms\":0},");
         for bad in ["", "{}", "[]", "\u{0}", &newer, &none, &early, &late, &late_failure, &mixed, &GOOD[..GOOD.len() - 1]] {

@@ -1,4 +1,4 @@
-//! Reports of a record as the merge function and the tables need them.
+//! Reports of a record, in the form that the merge function and the tables need.
 
 use schemas::bots::Purpose;
 use schemas::clicks::ClickLink;
@@ -13,14 +13,14 @@ use store::facts::{Facts, Fetch, ReportFacts, role, session_digest};
 use store::report::{Acceptance, Observer, Report};
 use store::tables::ReportContent;
 
-/// Event types that only agents report, so that a missing role is the agent's (docs/api/events.md#event-types).
+/// Event types that only agents report, so a missing role means agent (docs/api/events.md#event-types).
 const AGENTS_TYPES: [&str; 6] =
     ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started", "turn_completed"];
 
 /// One event of a record, whose click token and agent have been looked up.
 pub(crate) struct NewReport {
     pub(crate) report: Report<Facts>,
-    /// What was reported, but for the texts that the facts have.
+    /// The rest of the event, which the facts don't contain.
     pub(crate) event: LogEvent,
     /// Partition and offset of its record.
     pub(crate) origin: (i32, i64),
@@ -45,7 +45,7 @@ impl NewReport {
         events.into_iter().enumerate().map(report).collect()
     }
 
-    /// The organization whose click token bound it, if another one reported it.
+    /// Returns the organization whose click token bound the report, if another one reported it.
     pub(crate) fn issuer(&self) -> Option<OrgId> {
         issuer(self.report.observer.org, &self.report.facts)
     }
@@ -55,7 +55,7 @@ impl NewReport {
     }
 }
 
-/// The organization whose click token bound a report, if another one reported it.
+/// Returns the organization whose click token bound a report, if another one reported it.
 pub(crate) fn issuer(reporter: OrgId, facts: &ReportFacts) -> Option<OrgId> {
     Some(facts.platform).filter(|platform| *platform != reporter)
 }

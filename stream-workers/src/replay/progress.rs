@@ -1,4 +1,4 @@
-//! Shows how far a replay is, on standard error: a bar on a terminal, else a line every few seconds.
+//! Shows the progress of a replay on standard error: as a bar on a terminal, or else as a line every few seconds.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Shows a replay until it is dropped.
+/// Shows progress until it is dropped.
 pub(super) struct Progress {
     bar: ProgressBar,
     is_terminal: bool,
@@ -25,7 +25,7 @@ impl Progress {
         Self { bar, is_terminal, begun: now, last_line: now }
     }
 
-    /// Writes the time and the rate of the whole replay.
+    /// Prints the time and the rate of the whole replay.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(super) fn finish(&self, events: u64) {
         let seconds = self.begun.elapsed().as_secs_f64();

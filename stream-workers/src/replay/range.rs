@@ -1,6 +1,5 @@
-//! Which part of the log a replay reads: `--from` and `--to`, as times or as offsets.
-//!
-//! Must not guess: what is not on the log is said, never silently left out.
+//! The part of the log that a replay reads: `--from` and `--to`, as times or as offsets. Missing parts of the log are reported,
+//! never skipped silently.
 
 use crate::consume::topic_reader::{Part, TopicReader};
 use anyhow::bail;
@@ -11,9 +10,9 @@ use std::str::FromStr;
 /// One end of the range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// By the time that the log gave a record.
+    /// Time that the log gave a record.
     Time(DateTime<Utc>),
-    /// By partition; what is not named has no part in it.
+    /// Offset by partition; other partitions are not read.
     Offsets(BTreeMap<i32, i64>),
 }
 
@@ -39,11 +38,11 @@ impl FromStr for Bound {
     }
 }
 
-/// What is to be read, and what can no longer be.
+/// The parts to read, and those that are missing.
 #[derive(Debug)]
 pub(crate) struct Range {
     pub(crate) parts: Vec<Part>,
-    /// Partitions that begin later than they should, with the first offset that is still there.
+    /// Partitions whose first records are missing, with the first offset that is left.
     pub(crate) gaps: Vec<(i32, i64)>,
 }
 
@@ -76,7 +75,7 @@ impl Range {
             if from > to {
                 bail!("partition {partition}: --from is after --to ({from} and {to}); exchange them");
             }
-            // Where the range begins with the log, older records may have been meant.
+            // If the range starts with the log, older records may have been wanted.
             if part.from > 0 && from == part.from && !matches!(starts, Ends::Offsets(_)) {
                 range.gaps.push((partition, part.from));
             }
@@ -90,11 +89,11 @@ impl Range {
     }
 }
 
-/// One end of every partition.
+/// One end of the range in every partition.
 enum Ends {
-    /// Where the log ends there.
+    /// The end of the log.
     Open,
-    /// By time: where there is no such record, behind the last one.
+    /// By time; partitions without such a record end behind their last one.
     Times(BTreeMap<i32, i64>),
     Offsets(BTreeMap<i32, i64>),
 }
@@ -111,7 +110,7 @@ impl Ends {
         })
     }
 
-    /// `open` where nothing is said; none when the partition has no part in it.
+    /// Returns the offset for a partition: `open` without a bound, `None` if the partition is not read.
     fn of(&self, part: &Part, open: i64) -> Option<i64> {
         match self {
             Self::Open => Some(open),
@@ -154,7 +153,7 @@ mod tests {
     #[test]
     fn the_parts_lie_between_the_bounds() {
         assert_eq!(parts(&Ends::Open, &Ends::Open), [(0, 0, 10), (1, 5, 20)]);
-        assert_eq!(parts(&offsets(&[(1, 7)]), &Ends::Open), [(1, 7, 20)], "a partition that is not named has no part in it");
+        assert_eq!(parts(&offsets(&[(1, 7)]), &Ends::Open), [(1, 7, 20)], "other partitions are not read");
         assert_eq!(parts(&offsets(&[(0, 2), (1, 7)]), &offsets(&[(0, 2), (1, 9)])), [(0, 2, 2), (1, 7, 9)]);
         let (start, end) = (Ends::Times([(0, 4)].into()), Ends::Times([(0, 6), (1, 30)].into()));
         assert_eq!(parts(&start, &end), [(0, 4, 6), (1, 20, 20)], "all of partition 1 is older");

@@ -1,6 +1,7 @@
 //! `telemetry stream-workers rebuild`: fills an empty database from the log.
 //!
-//! It is a writer with its own `writers` and `progress` that stops when it has stored what was on the log when it started.
+//! It runs a writer with its own `writers` and `progress`, and stops it when everything is stored that was on the log at the
+//! start.
 
 use super::range::Range;
 use crate::consume::topic_reader::{Part, TopicReader};
@@ -29,12 +30,12 @@ pub struct RebuildOptions {
     output: OutputOptions,
 }
 
-/// Creates the tables in the database of TELEMETRY_CLICKHOUSE_DATABASE and fills them with everything that is on the log. Gateways, and the
-/// writer of another database, may run meanwhile.
+/// Creates the tables in the database of TELEMETRY_CLICKHOUSE_DATABASE and fills them with the whole log. Gateways, and the
+/// writer of another database, can keep running.
 ///
 /// # Errors
 ///
-/// If the database has events, or if the log's beginning is gone and `--accept-gap` isn't given.
+/// If the database has events, or if the beginning of the log is gone and `--accept-gap` is missing.
 pub async fn rebuild(settings: &Settings, options: &RebuildOptions) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
     prepare(settings).await?;
@@ -67,7 +68,7 @@ async fn refuse_used(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns when everything before these ends is stored.
+/// Returns when the range is stored.
 async fn until_stored(settings: &Settings, range: &Range) -> anyhow::Result<()> {
     let all = range.len();
     for looks in 1_u32.. {

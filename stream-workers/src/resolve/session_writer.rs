@@ -1,7 +1,7 @@
 //! Writes the sessions that events name, from their records, before the events can be read.
 //!
-//! It waits as long as PostgreSQL is unavailable, because no other process writes them. Writing them again changes nothing
-//! (`a_session_is_the_same_in_whatever_order_its_records_come`). A session that PostgreSQL refuses as data is skipped.
+//! Waits while PostgreSQL is unavailable, because no other process writes these sessions. Writing them again changes nothing
+//! (`a_session_does_not_depend_on_record_order`). A session that PostgreSQL rejects as invalid is skipped.
 
 use super::patiently;
 use crate::consume::NamedSession;
@@ -16,21 +16,21 @@ use sqlx::error::DatabaseError;
 use std::num::NonZeroUsize;
 use uuid::Uuid;
 
-/// Most reports of one statement.
+/// Maximum reports per statement.
 const MAX_AT_ONCE: usize = 1_000;
-/// Most reports remembered as written.
+/// Maximum reports remembered as written.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
-/// How long a report is remembered as written: a session deleted meanwhile for its age is written again after this time.
+/// How long a report is remembered as written. A session that retention deletes in this time is written again afterwards.
 const BELIEVED: TimeDelta = TimeDelta::minutes(1);
 const WRITE: &str = include_str!("sql/write_sessions.sql");
 
-/// Of a reporter, a session and what the report says of it.
+/// Digest of reporter, session and report.
 type Fingerprint = [u8; 16];
 
 pub(crate) struct SessionWriter {
     pool: PgPool,
     clock: Clock,
-    /// Time of acceptance and of the write.
+    /// Times of acceptance and of the write.
     written: LruCache<Fingerprint, (DateTime<Utc>, DateTime<Utc>)>,
 }
 
@@ -39,7 +39,7 @@ impl SessionWriter {
         Self { pool, clock, written: LruCache::new(REMEMBERED) }
     }
 
-    /// Writes what records say of their sessions, as of the time they were accepted.
+    /// Writes the sessions in records, as of the acceptance of the records.
     pub(crate) async fn write(&mut self, mut named: Vec<NamedSession>) {
         named.retain(|one| !self.is_known(one));
         named.sort_by_key(|one| one.accepted_at);
@@ -48,7 +48,7 @@ impl SessionWriter {
                 for one in some {
                     if !self.is_stored(std::slice::from_ref(one)).await {
                         let (org, session) = (one.org, one.report.session_id);
-                        tracing::error!(%org, %session, "PostgreSQL refuses what events say of this session; it is not written");
+                        tracing::error!(%org, %session, "PostgreSQL rejected this session; it is not written");
                     }
                 }
             }
@@ -59,7 +59,7 @@ impl SessionWriter {
         }
     }
 
-    /// Whether the same was written lately, of a record that was accepted no later.
+    /// Returns whether the same report was written recently, from a record that was accepted no later.
     fn is_known(&mut self, one: &NamedSession) -> bool {
         let (key, now) = (fingerprint(one), self.clock.now());
         match self.written.get(&key) {
@@ -74,7 +74,7 @@ impl SessionWriter {
         }
     }
 
-    /// False when PostgreSQL refuses one of them as data.
+    /// Returns false if PostgreSQL rejects one of them as invalid.
     async fn is_stored(&self, named: &[NamedSession]) -> bool {
         let write = || async {
             match write(&self.pool, named).await {
@@ -110,7 +110,7 @@ async fn write(pool: &PgPool, named: &[NamedSession]) -> Result<(), sqlx::Error>
     Ok(())
 }
 
-/// Class 22 is what cannot be a value, class 23 what breaks a constraint.
+/// Class 22 contains invalid values, class 23 constraint violations.
 fn is_about_data(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
@@ -124,7 +124,7 @@ mod tests {
     use serde_json::{Value, json};
     use service_kit::testing::TestStores;
 
-    /// A report of a session that was accepted in this second.
+    /// Returns the report of a session, accepted in this second.
     fn named(n: u128, second: i64, members: &Value) -> NamedSession {
         let mut report = json!({"session_id": Uuid::from_u128(n)});
         report.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -169,7 +169,7 @@ mod tests {
                 sqlx::query("DELETE FROM sessions").execute(&stores.pool).await.unwrap();
                 let mut order = vec![said[first].clone(), said[second].clone()];
                 order.extend(said.iter().enumerate().filter(|(n, _)| ![first, second].contains(n)).map(|(_, one)| one.clone()));
-                // Twice: a block that failed is read again by a writer that remembers nothing.
+                // Write twice: after a failed block, a writer with an empty cache reads it again.
                 for _ in 0..2 {
                     let mut writer = SessionWriter::new(stores.pool.clone(), Clock::System);
                     for one in &order {

@@ -1,4 +1,4 @@
-//! The reports of some records, stored as one block, and how a batch that is too large is divided.
+//! The reports of some records, stored as one block, and the division of a batch that is too large.
 
 use crate::consume::partition_stats::CountsByPartition;
 use crate::consume::{Block, DeadLetter, Offsets, Origin, QUARANTINED, named_buckets};
@@ -7,10 +7,10 @@ use schemas::shard::{Bucket, Duty, Shard};
 use store::row_binary::Encoder;
 use store::tables::FailedFetchRow;
 
-/// The records of a block; none for a replay.
+/// The records of a block; empty for a replay.
 #[derive(Default)]
 pub(super) struct Records {
-    /// In the order in which they were read.
+    /// In the order of reading.
     pub(super) all: Vec<Origin>,
     /// The record of each failed fetch.
     pub(super) of_failed_fetches: Vec<Origin>,
@@ -18,21 +18,22 @@ pub(super) struct Records {
 
 pub(super) struct Batch {
     pub(super) reports: Vec<NewReport>,
-    /// Of all records that a block has read: their rows depend on nothing else, so the first half of a batch has all of them.
+    /// Failed fetches of all records of a block. Their rows depend only on the record, so the first half of a divided batch has
+    /// all of them.
     pub(super) failed_fetches: Vec<(Origin, FailedFetchRow)>,
-    /// The records, in the order in which they were read.
+    /// Records in the order of reading.
     pub(super) records: Vec<Origin>,
     pub(super) offsets: Offsets,
     pub(super) tally: CountsByPartition,
-    /// Records that became dead letters, and how many events they had.
+    /// Records that became dead letters, and the number of their events.
     letters: Vec<(Origin, u64)>,
 }
 
-/// Of a replay's failed fetch.
+/// Record of a replay's failed fetch.
 const NO_RECORD: Origin = (-1, -1);
 
 impl Batch {
-    /// What a shard stores of a block.
+    /// Selects what a shard stores of a block.
     pub(super) fn new(block: Block, records: Records, shard: Shard) -> Self {
         let Block { mut reports, failed_fetches, offsets, mut tally, dead_letters, .. } = block;
         reports.retain(|new| shard.has(Bucket::new(&new.event.site, || new.report.group())));
@@ -59,12 +60,12 @@ impl Batch {
         Self { reports, failed_fetches: Vec::new(), records, offsets, tally, letters }
     }
 
-    /// Two batches of whole records, the first to be stored first; `None` if there is only one record.
+    /// Divides the batch into two with whole records, in the order of storage; `None` if there is only one record.
     pub(super) fn halves(self) -> Option<[Self; 2]> {
         let Self { mut reports, failed_fetches, mut records, mut letters, .. } = self;
         records.sort_unstable();
         reports.sort_by_key(|new| new.origin);
-        // A partition before it is in the first half, and one after it in the second: of each partition, what comes first is stored first.
+        // Earlier partitions are in the first half, and later ones in the second, so each partition is stored in order.
         let middle = reports.get(reports.len() / 2).map_or(records[records.len() / 2], |new| new.origin);
         let boundary = middle.max(*records.get(1)?);
         let later_reports = reports.split_off(reports.partition_point(|new| new.origin < boundary));
@@ -74,7 +75,7 @@ impl Batch {
         Some([first, Self::of(later_reports, later_records, later_letters)])
     }
 
-    /// Sorts reports and failed fetches by record, and returns the records that have some.
+    /// Sorts reports and failed fetches by record, and returns the records that have any.
     pub(super) fn sort_by_record(&mut self) -> Vec<Origin> {
         self.reports.sort_by_key(|new| new.origin);
         self.failed_fetches.sort_by_key(|(record, _)| *record);
@@ -97,14 +98,15 @@ impl Batch {
         rows
     }
 
-    /// Removes what a record has reported.
+    /// Removes the reports and failed fetches of a record.
     pub(super) fn remove(&mut self, record: Origin) {
         self.reports.retain(|new| new.origin != record);
         self.failed_fetches.retain(|(own, _)| *own != record);
     }
 }
 
-/// Several shards reject a record that nobody can read, and one of them counts it. A quarantined record may be stored by the others.
+/// Returns whether this shard counts a dead letter. Several shards reject an unreadable record, but only one counts it. A
+/// quarantined record may be stored by other shards.
 fn is_counted(letter: &DeadLetter, shard: Shard) -> bool {
     letter.reason.starts_with(QUARANTINED) || shard.duty(&named_buckets(Some(&letter.headers))) == Duty::ReadAndCount
 }
@@ -132,7 +134,7 @@ mod tests {
         NewReport::of(decode(record_of(events, false).as_bytes()).unwrap(), origin)
     }
 
-    /// So many events, each on a host of its own or on none.
+    /// Returns a record with this number of events, each on another host or without a host.
     fn record_of(events: usize, have_hosts: bool) -> String {
         let site = |n| if have_hosts { format!(r#","site":"com.example{n}""#) } else { String::new() };
         let event = |n| format!(r#"{{"own_key":"{n:032x}","type":"content_engaged","at_ms":1790000000000{}}}"#, site(n));

@@ -1,4 +1,5 @@
-//! A block: its reports become rows of `sites`, `reports`, `events`, `failed_fetches` and `progress`, inserted in this order.
+//! Stores a block: its reports become rows of `sites`, `reports`, `events`, `failed_fetches` and `progress`, inserted in this
+//! order.
 
 use super::batch::{Batch, Records};
 use super::culprits;
@@ -21,19 +22,19 @@ use store::report::Home;
 use store::row_binary::Encoder;
 use tokio::time::Instant;
 
-/// Most bytes of one statement's body, and of the current rows that a block needs, unless it has one record.
+/// Maximum bytes of a statement's body, and of the current rows that a block needs, unless the block has one record.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Copy)]
 pub(super) struct Destination<'a> {
     pub(super) server: &'a Server,
     pub(super) topic: &'a str,
-    /// Heartbeats are inserted beside, so that no standby takes over during a long block.
+    /// Interval of heartbeats, which prevent a takeover during a long block.
     pub(super) beat_every: Duration,
 }
 
-/// Merges the reports of these records into the tables, as one block or, if they are too large, as several. When it returns, everything
-/// is visible and durable.
+/// Merges the reports of these records into the tables, as one block or, if they are too large, as several. When it returns,
+/// everything is visible and durable.
 pub(super) async fn write(block: Block, records: Records, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
     let all = records.all.clone();
     let mut batch =
@@ -41,7 +42,7 @@ pub(super) async fn write(block: Block, records: Records, (state, to): (&mut Sta
     batch.failed_fetches.retain(|(_, row)| !Home::of(&row.accepted).is_expired(state.first_month));
     let mut waiting = vec![batch];
     while let Some(batch) = waiting.pop() {
-        // A block that covers an interrupted one is never divided: its groups could be.
+        // A block that covers an interrupted one is never divided, because that could divide its groups.
         let can_be_divided = batch.records.len() > 1 && state.cover.is_empty();
         let most_bytes = Some(MOST_BYTES).filter(|_| can_be_divided);
         match write_batch(&batch, most_bytes, (state, to)).await {
@@ -58,7 +59,7 @@ fn failed(stage: Stage, reason: String, records: Vec<Origin>) -> Ended {
     Ended::Block(FailedBlock { stage, reason, is_data: true, records, culprits: Vec::new() })
 }
 
-/// Names the records of a block that failed, and those that make it fail.
+/// Adds to a failure the records of the block, and those that cause it.
 async fn blame(failed: FailedBlock, batch: Batch, (state, to): (&State, Destination<'_>)) -> Ended {
     let records = batch.records.clone();
     if !failed.is_data {
@@ -103,7 +104,7 @@ async fn write_batch(
     Ok(Size::Fits)
 }
 
-/// Inserts all but `progress`; `None` if the rows are too large.
+/// Inserts all rows but `progress`; `None` if they are too large.
 async fn merge_and_insert(
     batch: &Batch,
     next: &NextOffsets,
@@ -138,7 +139,7 @@ async fn merge_and_insert(
 }
 
 fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Instant) {
-    // A replay: its records were counted when they were read first.
+    // Records of a replay were counted when they were first read.
     if batch.offsets.is_empty() {
         return;
     }

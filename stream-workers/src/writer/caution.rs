@@ -1,11 +1,11 @@
-//! Records that hold up the log: they kill the process, or their rows can't be merged or inserted.
+//! Handles records that block the log: they kill the process, or their rows can't be merged or inserted.
 //!
-//! After unclean starts, the writer notes each record in `progress` before it decodes it. A record isn't blamed for a process that was
-//! killed while it waited: only decoding is noted, and a record is set aside only when [`DEADLY`] writers have died while they
-//! decoded it.
+//! After unclean starts, the writer notes each record in `progress` before it decodes it. Only decoding is noted, so a record
+//! isn't blamed for a process that was killed while it waited. A record becomes a dead letter when [`DEADLY`] writers have died
+//! while they decoded it.
 //!
-//! After a block that can't be merged or inserted, the writer sets aside the records that make it fail (`culprits`). If no record is known
-//! to, for example because ClickHouse lacks memory, it reads smaller blocks ([`Narrowing`]).
+//! If a block can't be merged or inserted, the writer rejects the records that make it fail (`culprits`). If no such record is
+//! known, for example because ClickHouse lacks memory, it reads smaller blocks ([`Narrowing`]).
 
 use super::server::FailedBlock;
 use crate::consume::Origin;
@@ -13,10 +13,10 @@ use std::collections::HashMap;
 
 /// Starts of processes without a complete block after which a writer is careful.
 const UNCLEAN_STARTS: u64 = 3;
-/// Number of records that a careful writer notes, more than a block usually has. If the deadly record comes later, a later writer
-/// reaches it.
+/// Number of records that a careful writer notes, more than a block usually has. A later writer reaches a deadly record behind
+/// them.
 const CAREFUL_RECORDS: u32 = 5_000;
-/// Deaths over one record after which it is set aside.
+/// Deaths after which a record is rejected.
 const DEADLY: u32 = 3;
 
 /// A record that is being decoded.
@@ -24,14 +24,14 @@ const DEADLY: u32 = 3;
 pub(crate) struct Suspect {
     pub(crate) partition: i32,
     pub(crate) offset: i64,
-    /// Writers that have died while they decoded it.
+    /// Writers that died while they decoded it.
     pub(crate) deaths: u32,
 }
 
 /// How careful a writer is.
 #[derive(Debug, Default)]
 pub(super) struct Caution {
-    /// Records that are still to be noted.
+    /// Number of records that are still to be noted.
     records: u32,
     /// The record that the previous writer was decoding when it ended.
     last: Option<Suspect>,
@@ -49,20 +49,20 @@ pub(super) enum Advice {
 }
 
 impl Caution {
-    /// Creates the caution of a writer. `starts` is the number of processes, with its own one, that have become the writer since a block
-    /// was completed or an epoch was released. `suspect` is the previous writer's last note.
+    /// Creates the caution of a writer. `starts` is the number of processes, including this one, that have become the writer
+    /// since a block was completed or an epoch was released. `suspect` is the previous writer's last note.
     pub(super) fn new(starts: u64, suspect: Option<Suspect>) -> Self {
         let is_careful = suspect.is_some() || starts > UNCLEAN_STARTS;
         let last = suspect.map(|suspect| Suspect { deaths: suspect.deaths.saturating_add(1), ..suspect });
         Self { records: if is_careful { CAREFUL_RECORDS } else { 0 }, last }
     }
 
-    /// Returns the note that a writer leaves when it is stopped: the one it has found, because its stop isn't a death.
+    /// Returns the note that a writer leaves when it is stopped: the one that it found, because a stop isn't a death.
     pub(super) fn note_at_stop(&self) -> Option<Suspect> {
         self.last.map(|last| Suspect { deaths: last.deaths.saturating_sub(1), ..last })
     }
 
-    /// Whether all further records are decoded without a note.
+    /// Returns whether all further records are decoded without a note.
     pub(super) fn is_calm(&self) -> bool {
         self.records == 0
     }
@@ -78,21 +78,22 @@ impl Caution {
     }
 }
 
-/// Blocks with more records than this aren't limited any more.
+/// A limit that grows beyond this number of records is removed.
 const UNLIMITED: usize = 100_000;
 
-/// What the writer has learned from blocks that failed.
+/// What the writer has learned from failed blocks.
 #[derive(Debug, Default)]
 pub(super) struct Narrowing {
-    /// Most records of a block, if limited.
+    /// Maximum records of a block, if limited.
     most_records: Option<usize>,
-    /// Why records are set aside.
+    /// Why records are rejected.
     aside: HashMap<Origin, String>,
 }
 
 impl Narrowing {
-    /// A block failed: its culprits are set aside. If none are known, the next block is smaller, and a record is blamed only if it was the
-    /// only one and the server has refused its values. A replay has no records, and counts its failures itself.
+    /// Handles a failed block. Rejects its culprits. If they are unknown, the next block is smaller, and a record is blamed
+    /// only if it was alone in the block and the server rejected its values. A replay has no records, and counts its failures
+    /// itself.
     pub(super) fn failed(&mut self, block: &FailedBlock) {
         let FailedBlock { reason, is_data, records, culprits, .. } = block;
         self.aside.extend(culprits.iter().cloned());
@@ -100,7 +101,7 @@ impl Narrowing {
             _ if !culprits.is_empty() => {}
             [] => {}
             [record] if *is_data => drop(self.aside.insert(*record, reason.clone())),
-            // A block may have more records than allowed, because an interrupted block wrote reports of the same events.
+            // A block can have more records than allowed, because an interrupted block wrote reports of the same events.
             _ => self.most_records = Some((records.len() / 2).min(self.most_records.unwrap_or(UNLIMITED) / 2).max(1)),
         }
     }
@@ -109,12 +110,12 @@ impl Narrowing {
         self.most_records = self.most_records.map(|most| most * 2).filter(|most| *most <= UNLIMITED);
     }
 
-    /// Returns how many records a block may have.
+    /// Returns the maximum number of records of a block.
     pub(super) fn most_records(&self) -> usize {
         self.most_records.unwrap_or(usize::MAX)
     }
 
-    /// Returns why a record is set aside, if it is.
+    /// Returns why a record is rejected; `None` if it isn't.
     pub(super) fn reason(&self, record: Origin) -> Option<String> {
         self.aside.get(&record).cloned()
     }
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn a_deadly_record_is_set_aside_and_its_neighbors_are_not() {
         let (mut noted, mut complete, mut epoch, mut set_aside, mut next) = (None, 0, 0, Vec::new(), 0);
-        // A writer reads ten records per block and dies of the 15th.
+        // A writer reads ten records per block and dies at record 15.
         for _ in 0..20 {
             epoch += 1;
             let mut caution = Caution::new(epoch - complete, noted.take());

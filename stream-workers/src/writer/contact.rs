@@ -1,5 +1,6 @@
-//! Whether this process reaches Kafka. A writer that doesn't can store nothing: it stops its heartbeats, and only a standby that reaches
-//! Kafka takes over. While nobody reaches Kafka, nobody claims an epoch, and the active writer continues when Kafka is back.
+//! Tracks whether this process reaches Kafka. A writer that doesn't reach it can't store anything, so it stops its heartbeats,
+//! and a standby that reaches Kafka takes over. While no process reaches Kafka, no epoch is claimed, and the active writer
+//! continues when Kafka is back.
 
 use rdkafka::admin::AdminClient;
 use rdkafka::client::DefaultClientContext;
@@ -12,37 +13,37 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Pause between requests to the brokers.
 const EVERY: Duration = Duration::from_secs(2);
-/// Longest wait for one response.
+/// Timeout of a request.
 const DEADLINE: Duration = Duration::from_secs(4);
-/// A standby whose last response is older doesn't take over. Shorter than [`LOST_AFTER`]: when Kafka stops, standbys notice before the
-/// active writer becomes silent.
+/// A standby whose last response is older doesn't take over. Shorter than [`LOST_AFTER`], so that standbys notice an outage of
+/// Kafka before the active writer stops its heartbeats.
 const RECENT: Duration = Duration::from_secs(7);
 /// An active writer whose last response is older stops its heartbeats.
 const LOST_AFTER: Duration = Duration::from_secs(15);
 
-/// When a broker responded last.
+/// When a broker last responded.
 #[derive(Clone)]
 pub(super) struct Contact(Option<Arc<Mutex<Instant>>>);
 
 impl Contact {
-    /// Asks the brokers again and again until the handle is dropped. A broker has responded just before.
+    /// Polls the brokers until the handle is dropped. Assumes that a broker has just responded.
     pub(super) fn watch(settings: &KafkaSettings) -> anyhow::Result<(Self, AbortOnDropHandle<()>)> {
         let (client, contact) = (Arc::new(kafka::admin(settings)?), Self(Some(Arc::new(Mutex::new(Instant::now())))));
         let watching = tokio::spawn(keep_asking(client, settings.topic.clone(), contact.clone()));
         Ok((contact, AbortOnDropHandle::new(watching)))
     }
 
-    /// The contact of a writer that reads no log.
+    /// Returns the contact of a writer without a log.
     pub(super) fn without_log() -> Self {
         Self(None)
     }
 
-    /// Whether a standby may take over.
+    /// Returns whether a standby may take over.
     pub(super) fn is_recent(&self) -> bool {
         self.age() < RECENT
     }
 
-    /// Whether an active writer must be silent.
+    /// Returns whether an active writer must stop its heartbeats.
     pub(super) fn is_lost(&self) -> bool {
         self.age() >= LOST_AFTER
     }

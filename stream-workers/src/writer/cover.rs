@@ -1,12 +1,13 @@
-//! What an interrupted block wrote to `reports`, and how far the blocks after it must reach.
+//! The rows that an interrupted block wrote to `reports`, and how far the blocks after it must reach.
 //!
-//! A writer reads again what its predecessor's last block had read, because `events` may lack a part of it. The simulator in
-//! `store/src/sim.rs` shows what is needed for that:
+//! A writer reads the records of its predecessor's last block again, because `events` may lack a part of it. The simulator in
+//! `store/src/sim.rs` shows what this requires:
 //!
 //! - A block with a report of a group has all reports of that group that the interrupted block wrote.
-//! - No block is complete before all records of the interrupted one are covered, so that another successor finds the same rows.
+//! - A block is complete only when all records of the interrupted one are covered, so that another successor finds the same
+//!   rows.
 //!
-//! Blocks are cut as usual otherwise, so that a long backlog, as after a restore from a backup, needs no large block.
+//! Otherwise, blocks are cut as usual, so that a long backlog, as after a restore from a backup, needs no large block.
 
 use super::progress::NextOffsets;
 use crate::consume::Origin;
@@ -15,18 +16,18 @@ use schemas::ids::OrgId;
 use std::collections::{BTreeMap, HashMap};
 use store::row::WrittenReport;
 
-/// The partitions that the log has, with the offset at which each begins; `None` if a partition has no leader now.
+/// The partitions of the log with their first offsets; `None` if a partition currently has no leader.
 pub(super) type Begins = BTreeMap<i32, Option<i64>>;
 
 /// A row of `reports` that an interrupted block wrote.
 #[derive(Clone, Debug)]
 pub(super) struct Interrupted {
     pub(super) written: WrittenReport,
-    /// The key that it shares with other observers, if it has one.
+    /// The key that it shares with other observers, if any.
     pub(super) shared_key: Option<EventKey>,
     /// Reversed host, or empty.
     pub(super) site: Box<str>,
-    /// The organization with a second row of it.
+    /// The organization with a second row of the report.
     pub(super) issuer: Option<OrgId>,
     pub(super) origin: Origin,
 }
@@ -37,7 +38,7 @@ impl Interrupted {
     }
 }
 
-/// The rows that are not covered yet; some 250 bytes for each.
+/// The rows that are not covered yet, about 250 bytes each.
 #[derive(Default)]
 pub(super) struct Cover {
     rows: HashMap<EventKey, Interrupted>,
@@ -45,7 +46,7 @@ pub(super) struct Cover {
     by_group: Vec<(EventKey, Origin)>,
     /// Sorted.
     by_record: Vec<(Origin, EventKey)>,
-    /// Offsets behind the last record of each partition.
+    /// Offset behind the last record of each partition.
     ends: NextOffsets,
     /// How far the block that is being read must reach.
     needed: NextOffsets,
@@ -65,7 +66,7 @@ impl Cover {
         Self { rows, by_group, by_record, ends, ..Self::default() }
     }
 
-    /// Whether an interrupted block needs nothing any more.
+    /// Returns whether there is no interrupted block to cover.
     pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -74,7 +75,7 @@ impl Cover {
         self.rows.get(&identity)
     }
 
-    /// A record with reports of these groups is part of the block.
+    /// Adds a record with reports of these groups to the block.
     pub(super) fn read(&mut self, record: Origin, groups: impl Iterator<Item = EventKey>) {
         if self.ends.is_empty() {
             return;
@@ -85,7 +86,7 @@ impl Cover {
         }
     }
 
-    /// A record with unknown groups is part of the block, which must reach every interrupted report.
+    /// Adds a record with unknown groups to the block, which must then reach every interrupted report.
     pub(super) fn read_unknown(&mut self) {
         self.needed.clone_from(&self.ends);
     }
@@ -103,13 +104,13 @@ impl Cover {
         ends.iter().all(|(partition, end)| self.passed(*partition, next) >= *end)
     }
 
-    /// No record before this offset is to come.
+    /// Returns the offset before which no more records can come.
     fn passed(&self, partition: i32, next: &NextOffsets) -> i64 {
         let at = |offsets: &NextOffsets| offsets.get(&partition).copied().unwrap_or(0);
         at(next).max(at(&self.begins))
     }
 
-    /// Gives up records that the log doesn't have any more.
+    /// Gives up records that the log no longer has.
     pub(super) fn clamp(&mut self, begins: &Begins) {
         for partition in self.ends.keys() {
             match begins.get(partition) {
@@ -123,17 +124,17 @@ impl Cover {
         }
     }
 
-    /// Gives up all records of a partition, which was created again.
+    /// Gives up all records of a partition that was created again.
     pub(super) fn give_up(&mut self, partition: i32) {
         self.begins.insert(partition, i64::MAX);
     }
 
-    /// The rows whose records lie before these offsets.
+    /// Returns the rows whose records are before these offsets.
     pub(super) fn read_again(&self, next: &NextOffsets) -> impl Iterator<Item = &Interrupted> {
         self.rows.values().filter(move |row| row.origin.1 < self.passed(row.origin.0, next))
     }
 
-    /// A block up to here is stored.
+    /// Removes what a stored block up to `next` has covered.
     pub(super) fn stored(&mut self, next: &NextOffsets) {
         if self.is_complete(next) {
             *self = Self::default();
@@ -151,7 +152,7 @@ fn reach(ends: &mut NextOffsets, (partition, offset): Origin) {
     *end = (*end).max(offset + 1);
 }
 
-/// The elements of a sorted list with this key.
+/// Returns the elements of a sorted list with this key.
 fn range<'a, K: Ord, V>(sorted: &'a [(K, V)], key: &K) -> &'a [(K, V)] {
     let from = sorted.partition_point(|(other, _)| other < key);
     let length = sorted[from..].partition_point(|(other, _)| other == key);
@@ -180,7 +181,7 @@ mod tests {
     fn a_block_reaches_the_other_reports_of_its_groups() {
         let mut cover = Cover::new(vec![row(1, 7, (0, 3)), row(2, 7, (1, 9)), row(3, 8, (1, 20))]);
         assert!(cover.may_end(&offsets([])) && !cover.is_complete(&offsets([])));
-        // Its own reports aren't known yet, but the interrupted block knew them.
+        // The block's own reports aren't known yet, but those of the interrupted block are.
         cover.read((0, 3), [].into_iter());
         assert!(!cover.may_end(&offsets([(0, 4)])) && cover.may_end(&offsets([(0, 4), (1, 10)])));
         cover.stored(&offsets([(0, 4), (1, 10)]));
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn records_that_the_log_has_dropped_are_given_up() {
         let mut cover = Cover::new(vec![row(1, 1, (0, 3)), row(2, 2, (1, 9)), row(3, 3, (2, 5))]);
-        // Partition 1 doesn't exist any more, and 2 has no leader.
+        // Partition 1 doesn't exist any more, and partition 2 has no leader.
         cover.clamp(&Begins::from([(0, Some(4)), (2, None)]));
         assert!(!cover.is_complete(&offsets([])) && cover.is_complete(&offsets([(2, 6)])));
         let given_up: Vec<u128> = cover.read_again(&offsets([])).map(|row| row.written.place.identity.0).collect();

@@ -1,8 +1,8 @@
 //! Finds the records that make a block fail, before anything else is stored.
 //!
-//! It tries the block's first records, in the order of their offsets: their reports are merged again, and the rows that ClickHouse has
-//! refused are inserted as deleted rows of version 0. Such a row never replaces another one, and no read returns it. Rows of failed
-//! fetches depend on nothing else, so those of good records are inserted as they are.
+//! It tries the block's first records, in the order of their offsets: it merges their reports again, and inserts the rows that
+//! ClickHouse rejected as deleted rows of version 0. Such a row never replaces another one, and no read returns it. Rows of
+//! failed fetches depend only on their records, so those of good records are inserted unchanged.
 
 use super::batch::Batch;
 use super::gather::Gathered;
@@ -13,12 +13,12 @@ use super::state::State;
 use crate::consume::Origin;
 use crate::record::decode::guarded;
 
-/// Returns the records that make a batch fail at a stage, and why. Of records that fail only together, it is the last one. Empty if no
-/// trial fails.
+/// Returns the records that make a batch fail at a stage, with the reasons. Of records that fail only together, returns the
+/// last one. Empty if no trial fails.
 ///
 /// # Errors
 ///
-/// If a trial fails for another reason than its values.
+/// If a trial fails for a reason other than its values.
 pub(super) async fn find(
     stage: Stage,
     mut batch: Batch,
@@ -73,14 +73,15 @@ fn insert(stage: Stage) -> Option<&'static str> {
     }
 }
 
-/// A binary search for the first record with which the records before it fail; again without it, until all others pass.
+/// A binary search for the first record that fails together with the records before it. Repeated without that record until all
+/// others pass.
 #[derive(Debug)]
 struct Search {
-    /// Without the culprits that were found.
+    /// Without the culprits found so far.
     records: Vec<Origin>,
-    /// This many of the first ones pass.
+    /// This many of the first records pass.
     passed: usize,
-    /// This many of the first ones fail; `None` if none are known to.
+    /// This many of the first records fail; `None` if no failure is known.
     failed: Option<usize>,
     culprits: Vec<(Origin, String)>,
 }
@@ -90,12 +91,12 @@ impl Search {
         Self { records, passed: 0, failed: None, culprits: Vec::new() }
     }
 
-    /// Returns how many of the first records to try next; `None` if the search is over.
+    /// Returns the number of first records to try next; `None` if the search is over.
     fn length(&self) -> Option<usize> {
         match self.failed {
             _ if self.passed >= self.records.len() => None,
             None => Some(self.records.len()),
-            // The same again: what passes the second time wasn't the fault of a record.
+            // Try the same records again: if they pass, no record was to blame.
             Some(failed) if failed == self.passed + 1 => Some(failed),
             Some(failed) => Some(self.passed.midpoint(failed)),
         }
@@ -106,7 +107,7 @@ impl Search {
         Some(self.records[self.length()? - 1])
     }
 
-    /// Notes why the records that were tried have failed, or that they passed. Returns the culprit if it is found.
+    /// Records the result of a trial: the reason of a failure, or that the records passed. Returns the culprit if it is found.
     fn tried(&mut self, failure: Option<String>) -> Option<Origin> {
         let length = self.length()?;
         match (failure, self.failed == Some(length)) {
@@ -118,7 +119,7 @@ impl Search {
             }
             (Some(_), false) => self.failed = Some(length),
             (None, false) if self.failed.is_some() => self.passed = length,
-            // All pass, or some have failed once only.
+            // All pass, or the failure did not repeat.
             (None, _) => self.passed = self.records.len(),
         }
         None
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn a_failure_that_passes_by_itself_is_no_record_s_fault() {
         let records: Vec<Origin> = (0..40).map(|offset| (0, offset)).collect();
-        // Trials of 40, 20, 10, 5, 2 records, of one, and of the same one again.
+        // Trials of 40, 20, 10, 5 and 2 records, of one record, and of the same record again.
         for failures in 0..=7 {
             let mut trials = 0;
             let found = search(&records, |_| {
@@ -161,9 +162,9 @@ mod tests {
         }
     }
 
-    /// Blocks of one partition as a writer reads them, whose `events` are refused after their `reports` were inserted.
+    /// Simulates a writer that reads blocks of one partition, whose `events` are rejected after their `reports` were inserted.
     struct Ingestion {
-        /// The key that each record's report shares.
+        /// The shared key of each record's report.
         groups: Vec<u128>,
         bad: BTreeSet<usize>,
         /// Whether trials find the culprits.
@@ -192,7 +193,7 @@ mod tests {
             self.narrowing.reason(Self::origin(record)).is_some()
         }
 
-        /// The records of a block of at least so many, if the log has them and no failure forbids it.
+        /// Returns the records of a block with at least `most` records, if the log has them and no failure limits it.
         fn read(&mut self, most: usize) -> std::ops::Range<usize> {
             let (mut end, most) = (self.next, most.min(self.narrowing.most_records()));
             while end < self.groups.len() {
@@ -250,7 +251,7 @@ mod tests {
     }
 
     proptest! {
-        /// A block ends where interrupted reports of its groups allow it, so it may have any other records.
+        /// A block ends where interrupted reports of its groups allow it, so it can contain any other records.
         #[test]
         fn exactly_the_bad_records_are_set_aside(
             groups in prop::collection::vec(0_u128..12, 1..80),
@@ -279,7 +280,7 @@ mod tests {
             prop_assert!(run.letters.is_subset(&run.bad), "{:?} of {:?}", run.letters, run.bad);
         }
 
-        /// As if the records were tried one after the other.
+        /// The result equals that of trying the records one by one.
         #[test]
         fn of_records_that_fail_together_the_last_is_the_culprit(
             count in 1_i64..60,

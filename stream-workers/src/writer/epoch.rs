@@ -1,4 +1,4 @@
-//! Epochs of writers, and the versions of rows that are made of them.
+//! Epochs of writers, and the versions of rows derived from them.
 
 use rand::RngExt as _;
 
@@ -8,7 +8,7 @@ const BLOCK_BITS: u32 = 40;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(super) number: u64,
-    /// Query id of all its inserts.
+    /// Query id of all inserts of the epoch.
     pub(super) slot: String,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn epoch_of(version: u64) -> u64 {
     version >> BLOCK_BITS
 }
 
-/// Returns the largest beat of an epoch. A writer that stops inserts it into `progress`, and standbys take over without waiting.
+/// Returns the largest beat of an epoch. A writer that stops inserts it into `progress`, and standbys take over immediately.
 pub(super) fn released(epoch: u64) -> u64 {
     version(epoch + 1, 0) - 1
 }

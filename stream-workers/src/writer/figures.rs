@@ -1,4 +1,4 @@
-//! Figures of `events` that the active writer exports beside its work.
+//! Metrics about `events` that the active writer exports in the background.
 
 use super::server::Server;
 use crate::metrics;
@@ -10,12 +10,12 @@ use store::row_binary::Decoder;
 const PARTS_EVERY: Duration = Duration::from_secs(60);
 /// Interval between checks for keys with two live rows.
 const KEYS_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The first check, when a takeover is over and the log has been caught up with.
+/// Delay of the first check, until a takeover is over and the backlog is stored.
 const KEYS_FIRST_AFTER: Duration = Duration::from_secs(10 * 60);
-/// Number of statements that share the keys, so that each needs less memory.
+/// Number of statements that divide the keys, so that each needs less memory.
 const RUNS: u64 = 16;
 
-/// Exports the parts of the month that has the most: reads become slow with many, and ClickHouse refuses inserts with too many.
+/// Exports the parts of the month that has the most: with many parts, reads become slow and ClickHouse rejects inserts.
 pub(super) async fn keep_counting_parts(server: &Server) -> Infallible {
     loop {
         match parts(server).await {
@@ -26,7 +26,7 @@ pub(super) async fn keep_counting_parts(server: &Server) -> Infallible {
     }
 }
 
-/// Exports how many keys have two live rows. ClickHouse would never remove the second one.
+/// Exports the number of keys with two live rows. ClickHouse would never merge them.
 pub(super) async fn keep_checking_keys(server: &Server) -> Infallible {
     tokio::time::sleep(KEYS_FIRST_AFTER).await;
     loop {
@@ -70,12 +70,12 @@ mod tests {
             let sql = format!("INSERT INTO events (home, site, key, version, is_deleted) {rows}");
             assert_eq!(server.run(&random_slot(), &sql, &[], &[]).await, Outcome::Done);
         };
-        // One row each, the newer of two versions, and a row that was deleted when the key moved.
+        // One row per key, the newer of two versions, and the tombstone of a key that moved.
         insert("SELECT 202601, 'test.a', number, 1, 0 FROM numbers(100)").await;
         insert("SELECT 202601, 'test.a', number, 2, number = 7 FROM numbers(10)").await;
         insert("SELECT 202601, 'test.b', 7, 2, 0").await;
         assert_eq!(duplicate_keys(&server).await.unwrap(), 0);
-        // At another place and in another partition.
+        // Insert the same keys at another place and in another partition.
         insert("SELECT 202601, 'test.b', number, 3, 0 FROM numbers(20, 5)").await;
         insert("SELECT 202602, 'test.a', number, 3, 0 FROM numbers(40, 3)").await;
         assert_eq!(duplicate_keys(&server).await.unwrap(), 8);

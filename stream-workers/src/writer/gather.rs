@@ -1,4 +1,4 @@
-//! The current rows that a block of reports needs, and the merge.
+//! Collects the current rows that a block of reports needs, and merges them.
 
 use super::cover::Interrupted;
 use super::hot_rows::bytes_of;
@@ -23,17 +23,18 @@ pub(super) struct Gathered {
     groups: HashMap<EventKey, Vec<Report<Facts>>>,
     rows: HashMap<EventKey, EventRow<Facts>>,
     absent: HashSet<EventKey>,
-    /// Rows of `reports` that an interrupted block wrote, whose records have become dead letters or were dropped by the log.
+    /// Rows of `reports` from an interrupted block whose records became dead letters or were dropped by the log.
     lost: HashMap<EventKey, Interrupted>,
     /// Size of `rows`.
     bytes: usize,
 }
 
-/// Most bytes of current rows and of responses, unless a block has one record.
+/// Maximum bytes of current rows and of responses, unless a block has one record.
 type MostBytes = Option<usize>;
 
 impl Gathered {
-    /// Looks up the current rows of everything that these reports can change, up to these offsets; `None` if they are too large.
+    /// Looks up the current rows of everything that these reports, up to these offsets, can change; `None` if the rows are too
+    /// large.
     pub(super) async fn of(
         reports: &[NewReport],
         next: &NextOffsets,
@@ -45,13 +46,13 @@ impl Gathered {
         }
         let lost = lost(reports, next, state);
         let mut gathered = Self { groups, rows: HashMap::new(), absent: HashSet::new(), lost, bytes: 0 };
-        // The rows of shared events name further keys.
+        // The rows of shared events contain further keys.
         let is_small = gathered.look_up(gathered.first_keys(), (state, server, most_bytes)).await?
             && gathered.look_up(gathered.further_keys(), (state, server, most_bytes)).await?;
         Ok(is_small.then_some(gathered))
     }
 
-    /// The keys of the groups and of the reports, with the site of each.
+    /// Returns the keys of the groups and of the reports, each with its site.
     fn first_keys(&self) -> HashMap<EventKey, String> {
         let mut keys = HashMap::with_capacity(self.groups.len());
         for (group, new) in &self.groups {
@@ -64,7 +65,7 @@ impl Gathered {
         keys
     }
 
-    /// The keys of reports that are in shared events.
+    /// Returns the keys of reports that are in shared events.
     fn further_keys(&self) -> HashMap<EventKey, String> {
         let mut keys = HashMap::new();
         for (group, new) in self.groups.iter().filter(|(_, new)| new[0].shared_key.is_some()) {
@@ -75,7 +76,7 @@ impl Gathered {
         keys
     }
 
-    /// Returns false if the rows are too large.
+    /// Looks up current rows. Returns false if they are too large.
     async fn look_up(
         &mut self,
         unknown: HashMap<EventKey, String>,
@@ -87,7 +88,7 @@ impl Gathered {
                 (None, _) => drop(self.absent.insert(key)),
                 (Some(_), Some(row)) => self.add(row.clone()),
                 (Some(KeyPlace { at_ms, .. }), None) => {
-                    // Until it is found: another key may have its fingerprint.
+                    // Absent until it is found: another key may have the same fingerprint.
                     self.absent.insert(key);
                     fetched += 1;
                     places.text(&site);
@@ -122,7 +123,7 @@ impl Gathered {
         self.rows.values()
     }
 
-    /// Rows of `reports` whose record can't be read again.
+    /// Returns rows of `reports` whose record can't be read again.
     pub(super) fn lost(&self) -> impl Iterator<Item = &Interrupted> {
         self.lost.values()
     }
@@ -143,7 +144,7 @@ impl Gathered {
         changes
     }
 
-    /// Deletes rows of `reports` that no event will ever name.
+    /// Returns deletions of the rows of `reports` that no event will ever name.
     fn orphans(&self, changes: &Changes<Facts>) -> Vec<ReportWrite> {
         let written: HashSet<ReportPlace> = changes.reports.iter().map(ReportWrite::place).collect();
         let is_stored = |row: &Interrupted| {
@@ -160,7 +161,7 @@ fn site_of(new: &[Report<Facts>]) -> String {
     new[0].site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default()
 }
 
-/// Rows of an interrupted block whose records lie before these offsets, but whose reports didn't come again.
+/// Returns rows of an interrupted block whose records are before these offsets, but whose reports didn't come again.
 fn lost(reports: &[NewReport], next: &NextOffsets, state: &State) -> HashMap<EventKey, Interrupted> {
     let mut read_again = state.cover.read_again(next).peekable();
     if read_again.peek().is_none() {

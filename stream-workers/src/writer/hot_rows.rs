@@ -1,5 +1,5 @@
-//! Current rows of events that were written lately. The second report of an event nearly always comes within minutes, and fetching a row
-//! costs ClickHouse more than inserting one.
+//! Current rows of recently written events. The second report of an event nearly always comes within minutes, and fetching a
+//! row costs ClickHouse more than inserting one.
 
 use lru::LruCache;
 use schemas::event_key::EventKey;
@@ -8,12 +8,12 @@ use store::facts::{Facts, ReportFacts};
 use store::row::{Entry, EventRow};
 use tokio::time::Instant;
 
-/// How long a row is kept after it was written.
+/// How long a row is cached after its last write.
 const KEEP: Duration = Duration::from_secs(15 * 60);
-/// Most bytes of rows, as [`bytes_of`] estimates them.
+/// Maximum size of the cache, as estimated by [`bytes_of`].
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-/// Returns about how much memory a row takes: a few hundred bytes, but with 32 long URLs 300 KB.
+/// Estimates the memory of a row in bytes: usually a few hundred, but 300 KB with 32 long URLs.
 pub(super) fn bytes_of(row: &EventRow<Facts>) -> usize {
     let strings = |facts: &ReportFacts| {
         let fetch = facts.fetch.as_ref().map_or(0, |fetch| fetch.bot.len() + fetch.operator.len() + fetch.purpose.len());
@@ -24,7 +24,7 @@ pub(super) fn bytes_of(row: &EventRow<Facts>) -> usize {
 }
 
 pub(super) struct HotRows {
-    /// In the order of their last write: nothing but a write moves them.
+    /// In the order of their last write.
     rows: LruCache<EventKey, (Instant, EventRow<Facts>)>,
     bytes: usize,
 }
@@ -52,7 +52,7 @@ impl HotRows {
         }
     }
 
-    /// Removes rows that are too old or too many.
+    /// Removes rows that are too old, and the oldest ones if the cache is too large.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some((key, (written, _))) = self.rows.peek_lru() {
             if now.duration_since(*written) < KEEP && self.bytes <= MAX_BYTES {

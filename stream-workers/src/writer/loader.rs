@@ -1,4 +1,4 @@
-//! Records without a log, through the same merge and the same statements: for benchmarks and tests of the reads.
+//! Inserts records without a log, with the same merge and the same statements, for benchmarks and tests of reads.
 
 use super::batch::Records;
 use super::block::Destination;
@@ -20,7 +20,7 @@ const FROM_NO_LOG: (i32, i64) = (0, -1);
 /// There is no standby.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(60);
 
-/// The active writer of a server.
+/// An active writer without a log.
 pub struct EventLoader {
     server: Server,
     state: State,
@@ -32,7 +32,7 @@ impl EventLoader {
         Self::connect_shard(settings, Shard::default()).await
     }
 
-    /// Becomes the writer of the tables of a shard, which stores its part of what is inserted.
+    /// Becomes the writer of a shard's tables. It stores only its part of the records.
     pub async fn connect_shard(settings: &ClickHouseSettings, shard: Shard) -> anyhow::Result<Self> {
         let server = Server::of_shard(settings, shard)?;
         let epoch = takeover::claim(&server, TOPIC, TOPIC).await?.context("another writer has taken over")?;
@@ -40,7 +40,7 @@ impl EventLoader {
         Ok(Self { server, state })
     }
 
-    /// Merges records as one block. Their click tokens and agents must have been looked up.
+    /// Merges records as one block. Their click tokens and agents must be resolved.
     pub async fn insert(&mut self, records: Vec<LogRecord>) -> anyhow::Result<()> {
         let mut block = Block::default();
         for mut record in records {

@@ -7,16 +7,16 @@ use crate::consume::partition_stats::{Counts, PartitionStats};
 use std::collections::BTreeMap;
 use store::row_binary::{Decoder, Encoder, Malformed};
 
-/// Of each partition the offset of the next record to read.
+/// Offset of the next record to read, by partition.
 pub(crate) type NextOffsets = BTreeMap<i32, i64>;
 
-/// The newest row.
+/// The newest row of `progress`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Epoch of the writer and number of the row; grows with each row, so a standby sees that a writer is alive.
+    /// Epoch of the writer and number of the row. It grows with each row, so that standbys see that the writer is alive.
     pub(crate) beat: u64,
     pub(crate) complete: u64,
-    /// How far each partition is in the store; absent ones haven't been read.
+    /// Progress of each partition. Partitions that were never read are missing.
     pub(crate) partitions: BTreeMap<i32, PartitionStats>,
     /// The record that is being decoded, while the writer is careful.
     pub(crate) suspect: Option<Suspect>,
@@ -74,7 +74,8 @@ impl Progress {
         server.insist(epoch, include_str!("sql/insert_progress.sql"), &parameters, &self.encode(topic)).await
     }
 
-    /// Inserts a heartbeat once, beside other statements of the epoch. If a later row is inserted first, it changes nothing.
+    /// Inserts a heartbeat once, concurrently with other statements of the epoch. It has no effect if a later row is inserted
+    /// first.
     pub(super) async fn insert_beside(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), Ended> {
         let (sql, parameters) = (include_str!("sql/insert_progress.sql"), [("epoch", epoch.number.to_string())]);
         match server.run(&random_slot(), sql, &parameters, &self.encode(topic)).await {
@@ -83,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// As a body: there may be thousands of partitions.
+    /// Encodes the row as a body, because there may be thousands of partitions.
     fn encode(&self, topic: &str) -> Vec<u8> {
         let mut row = Encoder::default();
         row.text(topic);
@@ -104,7 +105,7 @@ impl Progress {
         row.0
     }
 }
-/// Returns the largest epoch and the newest beat of `progress`; 0 if there is none.
+/// Returns the largest epoch and the newest beat of `progress`, each 0 if missing.
 pub(super) async fn head(server: &Server) -> anyhow::Result<(u64, u64)> {
     let response = server.read_soon(include_str!("sql/head.sql"), &[]).await?;
     let mut from = Decoder(&response);

@@ -1,8 +1,9 @@
-//! Processes replays between blocks of the log: parts of the log are stored again, through the same merge and statements.
+//! Processes replays between blocks of the log: stores parts of the log again, through the same merge and statements.
 //!
-//! A report that is stored changes nothing, so a replay can be repeated, and interrupted anywhere. Its position is a row of `replays`
-//! that is inserted after each of its blocks, fenced like them: after a takeover, the interrupted block is read again. Only records before
-//! the offsets in `progress` are read, so they are never taken for those of an interrupted block of the log.
+//! A stored report changes nothing, so a replay can be repeated, and interrupted anywhere. Its position is a row of `replays`,
+//! which is inserted after each of its blocks and fenced like them. After a takeover, the interrupted block is read again. A
+//! replay reads only records before the offsets in `progress`, so they are never mistaken for those of an interrupted block of
+//! the log.
 
 mod reader;
 mod request;
@@ -24,13 +25,13 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A replay fails after this many writers have ended during one of its blocks.
+/// A replay fails after this number of writers have ended during one of its blocks.
 const MOST_STARTS: u32 = 5;
 
 pub(super) enum Step {
     Look,
     Store(Chunk),
-    /// Everything that was available was read, or reading failed.
+    /// Everything available was read, or reading failed.
     End(Result<(), String>),
 }
 
@@ -55,7 +56,7 @@ impl Replays {
         Self { settings: settings.clone(), look_every, look_at: Instant::now(), running: None }
     }
 
-    /// Returns when there is something to do. Safe to drop and call again.
+    /// Returns when there is something to do. Safe to cancel and call again.
     pub(super) async fn next(&mut self) -> Step {
         let Some(running) = &mut self.running else {
             tokio::time::sleep_until(self.look_at).await;
@@ -69,7 +70,7 @@ impl Replays {
         }
     }
 
-    /// Takes a step that [`next`](Self::next) has returned.
+    /// Executes a step that [`next`](Self::next) has returned.
     pub(super) async fn take(&mut self, step: Step, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
         match step {
             Step::Look => self.look(state, to).await,
@@ -95,7 +96,7 @@ impl Replays {
             replay.status = Status::Failed;
             replay.message = format!("{MOST_STARTS} writers have ended while they processed its next block");
         } else if available.is_empty() {
-            // The writer hasn't got there yet.
+            // The writer hasn't reached these records yet.
             return Ok(());
         } else {
             replay.status = Status::Running;
@@ -154,7 +155,7 @@ async fn insert(replay: &Replay, state: &State, server: &Server) -> Result<(), E
 }
 
 impl Running {
-    /// Begins to read, beside the writer: brokers and PostgreSQL may take long to respond.
+    /// Starts reading in a separate task: brokers and PostgreSQL may be slow to respond.
     fn start(settings: &Settings, replay: Replay, parts: Vec<Part>) -> Self {
         let (sender, chunks) = mpsc::channel(1);
         let end = parts.iter().map(|part| (part.partition, part.to)).collect();
@@ -168,7 +169,7 @@ impl Running {
         Self { replay, end, chunks, _reading: AbortOnDropHandle::new(reading), due: Instant::now(), unexpected }
     }
 
-    /// Events of a chunk were stored: the next one waits as long as the rate demands.
+    /// Makes the next chunk wait as long as the rate requires after these events.
     fn pace(&mut self, events: u64) {
         if self.replay.plan.rate > 0 {
             #[expect(clippy::cast_precision_loss, reason = "a pause need not be exact")]

@@ -1,14 +1,14 @@
-//! Deletes months of events and reports when the operator's setting says so (`TELEMETRY_EVENTS_KEEP`).
+//! Deletes expired months of events and reports, if the operator has set a limit (`TELEMETRY_EVENTS_KEEP`).
 //!
-//! Partitions are months of acceptance, so a month is deleted whole, when its last report is old enough. The row of an event and the rows
-//! of its reports can be in different months. An event is deleted with the first of them: otherwise it would name reports that don't
-//! exist, or a copy of a report would get a second row.
+//! Partitions are months of acceptance, so a month is deleted as a whole, when its last report is old enough. The row of an
+//! event and the rows of its reports can be in different months. An event is deleted with the first of them: otherwise it would
+//! name missing reports, or a copy of a report would get a second row.
 //!
-//! A writer deletes expired months when it takes over, before it reads the index, and takes over from itself when a month expires. So no
-//! earlier insert can arrive later, no block comes between the statements, and an interrupted deletion is repeated before any block.
-//! Afterwards it stores nothing in expired months: a drop can't be fenced, so one that was sent before a takeover may arrive long after it.
-//! A block that was interrupted may have left a report in two events; its row stays if one of them does. The simulator in `store/src/sim.rs`
-//! breaks each of these rules.
+//! A writer deletes expired months when it takes over, before it reads the index, and takes over from itself when a month
+//! expires. So earlier inserts can't arrive later, no block runs between the statements, and an interrupted deletion is
+//! repeated before any block. Afterwards the writer stores nothing in expired months: a drop can't be fenced, so one that was
+//! sent before a takeover may arrive long after it. An interrupted block may have left a report in two events; the report's row
+//! stays if one of the events stays. The simulator in `store/src/sim.rs` breaks each of these rules.
 
 use super::epoch::Epoch;
 use super::server::{ERROR_PAUSE, Ended, Outcome, Parameters, Server};
@@ -23,21 +23,21 @@ use store::row::{EventPlace, EventWrite, ReportPlace};
 use store::row_binary::{Decoder, Encoder, Malformed};
 use store::tables::{encode_event, encode_report};
 
-/// Most events that are deleted by one statement.
+/// Maximum events per deletion statement.
 const MOST_EVENTS: u64 = 20_000;
 
-/// Returns the first month that is kept: the one before it ended more than so many days ago. 0 days are without limit.
+/// Returns the first month to keep: the month before it ended more than `keep_days` ago. 0 days mean no limit.
 pub(super) fn first_month(keep_days: Option<u32>, now: DateTime<Utc>) -> Home {
     let Some(days) = keep_days.filter(|days| *days > 0) else { return Home(0) };
     let oldest = now - TimeDelta::days(days.into());
     Home(u32::try_from(oldest.year() * 100).unwrap_or(0) + oldest.month())
 }
 
-/// Deletes the months before one, by statements of this epoch and rows of this version. It has no other rows yet.
+/// Deletes the months before `first_month`, with statements of this epoch and rows of this version, which must be unused.
 ///
 /// # Errors
 ///
-/// If the epoch is fenced. Anything else is repeated: after half of a deletion, no block may be merged.
+/// If the epoch is fenced. Other failures are retried, because no block may be merged after half of a deletion.
 pub(super) async fn delete_before(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), Ended> {
     if first_month == Home(0) {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) async fn delete_before(first_month: Home, (server, epoch, version): (
     let homes = server.read_patiently(include_str!("sql/homes.sql"), &[]).await;
     let homes = Decoder(&homes).rows(Decoder::u32)?.into_iter().map(Home);
     let expired: Vec<Home> = homes.filter(|home| home.is_expired(first_month)).collect();
-    // A deletion that was interrupted before this has left them.
+    // If a deletion was interrupted before this, the expired months are still there.
     if expired.is_empty() {
         return Ok(());
     }
@@ -65,7 +65,7 @@ async fn drop_month(home: Home, (server, epoch): (&Server, &Epoch)) {
         loop {
             match server.run(&epoch.slot, sql, &parameters, &[]).await {
                 Outcome::Done => break,
-                // The statement before has been answered and has not left the process list yet.
+                // The previous statement has responded but is still in the process list.
                 Outcome::SlotInUse => {}
                 outcome => {
                     tracing::error!(month = home.0, "failed to delete a month of events, retrying: {outcome:?}");
@@ -78,14 +78,14 @@ async fn drop_month(home: Home, (server, epoch): (&Server, &Epoch)) {
     }
 }
 
-/// Deletes events with a part before this month and a part that isn't.
+/// Deletes events with parts both before this month and after its start.
 async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), Ended> {
     let parameters = [("first_month", first_month.0.to_string()), ("most", MOST_EVENTS.to_string())];
     let mut divided = read_divided(server, &parameters).await?;
     if divided.is_empty() {
         return Ok(());
     }
-    // Deleting divided events changes no other event, so this is read once.
+    // Deleting divided events changes no other event, so read this once.
     let surviving = server.read_patiently(include_str!("sql/surviving_reports.sql"), &parameters[..1]).await;
     let surviving: HashSet<u128> = Decoder(&surviving).rows(Decoder::u128)?.into_iter().collect();
     let number = [("epoch", epoch.number.to_string())];
@@ -96,12 +96,12 @@ async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &
             deleted.for_each(|(place, issuer)| encode_report(place, *issuer, None, version, &mut reports));
             encode_event(&EventWrite::Tombstone(event.place.clone()), version, &mut events);
         }
-        // As long as the event is there, it is found again.
+        // Delete the reports first: as long as the event exists, it is found again.
         server.insist(epoch, include_str!("sql/insert_reports.sql"), &number, &reports.0).await?;
         crash_point::reached("after_divided_reports");
         server.insist(epoch, include_str!("sql/insert_events.sql"), &number, &events.0).await?;
         crash_point::reached("after_divided_events");
-        tracing::info!(events = divided.len(), "deleted events of which a part is in an expired month");
+        tracing::info!(events = divided.len(), "deleted events with a part in an expired month");
         divided = read_divided(server, &parameters).await?;
     }
     Ok(())
@@ -112,7 +112,7 @@ async fn read_divided(server: &Server, parameters: Parameters<'_>) -> Result<Vec
     Ok(Decoder(&response).rows(Divided::decode)?)
 }
 
-/// An event and the rows of its reports; those of issuers have their organization.
+/// An event and the rows of its reports. The rows of issuers have an organization.
 struct Divided {
     place: EventPlace,
     reports: Vec<(ReportPlace, Option<OrgId>)>,

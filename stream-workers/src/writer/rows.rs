@@ -1,4 +1,4 @@
-//! The rows of a block's statements.
+//! Encodes the rows of a block's statements.
 
 use super::gather::Gathered;
 use super::server::Stage;
@@ -16,7 +16,7 @@ use store::row::{EventWrite, ReportPlace, ReportWrite};
 use store::row_binary::Encoder;
 use store::tables::{FailedFetchRow, encode_event, encode_report};
 
-/// Version of rows that are only tried. Those of blocks have larger ones.
+/// Version of trial rows. Rows of blocks have larger versions.
 const TRIAL: u64 = 0;
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(super) fn changes(reports: &[NewReport], gathered: &Gathered, state: &State)
     gathered.merge(state)
 }
 
-/// Returns the rows of a stage as deleted ones of version 0: they replace no other row, and no read returns them.
+/// Returns the rows of a stage as deleted rows of version 0. They replace no other row, and no read returns them.
 pub(super) fn trial_rows(stage: Stage, reports: &[NewReport], gathered: &Gathered, state: &State) -> Encoder {
     let changes = changes(reports, gathered, state);
     let bodies = bodies((reports, gathered, &changes), (TRIAL, None)).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn trial_rows(stage: Stage, reports: &[NewReport], gathered: &Gathere
     }
 }
 
-/// Hosts, also of click tokens' links, that occur for the first time.
+/// Returns the hosts that occur for the first time, including those of click tokens' links.
 pub(super) fn new_sites(changes: &Changes<Facts>, failed_fetches: &[(Origin, FailedFetchRow)], state: &State) -> Vec<String> {
     let mut sites: BTreeSet<&str> = failed_fetches.iter().map(|(_, row)| row.fetch.site.as_str()).collect();
     for write in changes.events_first.iter().chain(&changes.events) {
@@ -56,7 +56,7 @@ pub(super) fn new_sites(changes: &Changes<Facts>, failed_fetches: &[(Origin, Fai
     sites.into_iter().filter(is_new).map(str::to_owned).collect()
 }
 
-/// The rows that the merge has changed; `None` if one of the bodies is too large.
+/// Encodes the rows that the merge has changed; `None` if a body is too large.
 pub(super) fn bodies(
     (reports, gathered, changes): (&[NewReport], &Gathered, &Changes<Facts>),
     (version, most_bytes): (u64, Option<usize>),
@@ -76,7 +76,7 @@ pub(super) fn bodies(
     fits(&bodies.reports).then_some(bodies)
 }
 
-/// Makes a row that is only tried a deleted one: `is_deleted` is its last column.
+/// Turns a trial row into a deleted one: `is_deleted` is its last column.
 fn end_row(version: u64, body: &mut Encoder) {
     if let Some(is_deleted) = body.0.last_mut().filter(|_| version == TRIAL) {
         *is_deleted = 1;
@@ -98,14 +98,14 @@ fn report_rows(reports: &[NewReport], gathered: &Gathered, changes: &Changes<Fac
             encode_report(&place, issuer, content.as_ref(), version, body);
             end_row(version, body);
         }
-        // Another copy of the report, bound by another token, may have a row at its issuer.
+        // Another copy of the report, bound by another token, may have a row for its issuer.
         for issuer in copies.issuers(&place).filter(|issuer| Some(*issuer) != own_issuer) {
             encode_report(&place, Some(issuer), None, version, body);
         }
     }
 }
 
-/// The issuers of all known copies of a report, by identity and time.
+/// Issuers of all known copies of a report, by identity and time.
 struct Copies(HashMap<(EventKey, i64), BTreeSet<OrgId>>);
 
 impl Copies {

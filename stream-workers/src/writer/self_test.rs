@@ -1,25 +1,25 @@
-//! What the fence relies on, tried on the server at every start: ClickHouse documents none of it.
+//! Tests at every start that the server behaves as the fence requires, because ClickHouse doesn't document it.
 
 use super::epoch::random_slot;
 use super::server::{FENCED, Outcome, SLOT_IN_USE, Server};
 use anyhow::{Context as _, ensure};
 use std::time::Duration;
 
-/// Runs for some 300 ms.
+/// Runs for about 300 ms.
 const SLOW: &str = "SELECT sleepEachRow(0.1) FROM numbers(3) SETTINGS max_block_size = 1";
-/// By then the slow statement runs, or half of a body has arrived.
+/// Time after which the slow statement runs, or half of a body has arrived.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Larger than what the server reads before it begins a statement by default.
+/// More than the server reads by default before it starts a statement.
 const LARGE_BODY_BYTES: usize = 2 * 1024 * 1024;
 /// Inserts nothing.
 const INSERT_NOTHING: &str = "INSERT INTO sites (above, site) SELECT above, site FROM input('above String, site String') WHERE 0 \
                               FORMAT RowBinary\n";
 
-/// A server that is busy or restarts may fail a test for another reason.
+/// A test can fail for another reason if the server is busy or restarts.
 const TRIES: u32 = 5;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Refuses a server on which two writers could write at the same time.
+/// Rejects a server on which two writers could write at the same time.
 pub(super) async fn run(server: &Server) -> anyhow::Result<()> {
     for _ in 1..TRIES {
         match try_all(server).await {
@@ -37,7 +37,7 @@ async fn try_all(server: &Server) -> anyhow::Result<()> {
     bodies_are_read_before_statements_begin(server).await
 }
 
-/// Of two statements with one query id, the server refuses the second as long as the first runs.
+/// Checks that the server rejects a statement while another one with the same query id runs.
 async fn query_ids_exclude_each_other(server: &Server) -> anyhow::Result<()> {
     let slot = random_slot();
     let (slow, other) = tokio::join!(server.run(&slot, SLOW, &[], &[]), async {
@@ -52,7 +52,7 @@ async fn query_ids_exclude_each_other(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A condition that fails is an error, not an insert of no rows.
+/// Checks that a failed condition is an error, not an insert of no rows.
 async fn conditions_fail_statements(server: &Server) -> anyhow::Result<()> {
     let outcome = server.run(&random_slot(), "SELECT throwIf(1, 'self-test of the writer')", &[], &[]).await;
     ensure!(
@@ -62,7 +62,7 @@ async fn conditions_fail_statements(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// While half of an insert's body has arrived, its statement hasn't begun: when it does, it sees who is the writer then.
+/// Checks that an insert starts only when its whole body has arrived, so that it sees the writer of that time.
 async fn bodies_are_read_before_statements_begin(server: &Server) -> anyhow::Result<()> {
     let slot = random_slot();
     // Rows of two empty strings.

@@ -1,4 +1,4 @@
-//! The statements of a writer, and what their failures mean.
+//! The statements of a writer, and the meaning of their failures.
 
 use super::epoch::{Epoch, random_slot};
 use crate::consume::Origin;
@@ -17,21 +17,21 @@ pub(super) const SLOT_IN_USE: u32 = 216;
 /// A result is larger than `max_result_bytes`.
 const TOO_MANY_ROWS_OR_BYTES: u32 = 396;
 
-/// Longest wait for the outcome of a statement. After that it is repeated, once no copy of it runs.
+/// Maximum wait for the outcome of a statement. After that it is repeated, once no copy of it runs.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Longest wait for a few rows.
+/// Maximum wait for a few rows.
 const SHORT_DEADLINE: Duration = Duration::from_secs(5);
-/// Longest wait for reading the index.
+/// Maximum wait for the index.
 const LONG_DEADLINE: Duration = Duration::from_secs(600);
-/// Pause between tries for a slot. An insert takes some milliseconds.
+/// Pause between attempts to use a slot. An insert takes some milliseconds.
 const SLOT_PAUSE: Duration = Duration::from_millis(10);
-/// Pause between tries when the server doesn't respond or refuses.
+/// Pause between attempts if the server doesn't respond or returns an error.
 pub(super) const ERROR_PAUSE: Duration = Duration::from_millis(500);
-/// A slot that is in use for longer is reported. Slots are secret, so only writers should use them.
+/// A slot that is in use for longer is logged. Slots are secret, so only writers should use them.
 const SLOT_ALARM: Duration = Duration::from_secs(20);
 
-/// One block becomes one part per partition, visible when the statement returns. All of these are defaults or were in
-/// earlier versions of ClickHouse; a server's own settings must not change them.
+/// One block becomes one part per partition, which is visible when the statement returns. All of these settings are or were
+/// defaults of ClickHouse; the server's own settings must not change them.
 const INSERT_SETTINGS: &[(&str, &str)] = &[
     ("async_insert", "0"),
     ("insert_deduplicate", "0"),
@@ -39,17 +39,17 @@ const INSERT_SETTINGS: &[(&str, &str)] = &[
     ("input_format_parallel_parsing", "0"),
     ("min_insert_block_size_rows", "100000000"),
     ("min_insert_block_size_bytes", "0"),
-    // Reads merge rows by FINAL or LIMIT BY, and a block has one row per place: merging its rows in the insert only costs CPU time (175 of
-    // 645 CPU seconds of a measured load).
+    // Reads merge rows by FINAL or LIMIT BY, and a block has one row per place, so merging its rows in the insert only costs
+    // CPU time (175 of 645 CPU seconds of a measured load).
     ("optimize_on_insert", "0"),
-    // A block may have reports of more months than ClickHouse accepts by default.
+    // A block can have reports of more months than ClickHouse accepts by default.
     ("max_partitions_per_insert_block", "0"),
 ];
 
 const READ_SETTINGS: &[(&str, &str)] = &[
-    // Exceptions after the first rows are status codes, too.
+    // Exceptions after the first rows are returned as status codes, too.
     ("wait_end_of_query", "1"),
-    // A key has one partition.
+    // All rows of a key are in one partition.
     ("do_not_merge_across_partitions_select_final", "1"),
     ("use_query_condition_cache", "0"),
     ("optimize_move_to_prewhere_if_final", "0"),
@@ -62,25 +62,25 @@ pub(crate) enum Ended {
     Fenced(u64),
     #[error("the writer was stopped")]
     Stopped,
-    /// A month has expired. The writer takes over from itself, which deletes it.
+    /// A month has expired. The writer takes over from itself, which deletes the month.
     #[error("a month of events expired")]
     MonthExpired,
     #[error("a block failed: {}", .0.reason)]
     Block(FailedBlock),
-    /// Something that no retry helps against.
+    /// A failure that no retry can fix.
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
 }
 
-/// What a block has failed at.
+/// The stage at which a block has failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The merge, after which nothing is inserted yet.
+    /// The merge, before anything is inserted.
     Merge,
     Reports,
     Events,
     FailedFetches,
-    /// Nothing that can be tried without an effect.
+    /// A stage that can't be tried without an effect.
     #[default]
     Other,
 }
@@ -89,12 +89,12 @@ pub(super) enum Stage {
 #[derive(Debug, Default)]
 pub(crate) struct FailedBlock {
     pub(super) reason: String,
-    /// False if one of its statements needs more memory than a statement may use.
+    /// False if a statement needs more memory than one statement may use.
     pub(super) is_data: bool,
     pub(super) stage: Stage,
-    /// Its records, in the order in which they were read.
+    /// Records of the block, in the order of reading.
     pub(super) records: Vec<Origin>,
-    /// Those of its records that make it fail, and why. Empty if none are known.
+    /// Records that make the block fail, with the reasons; empty if unknown.
     pub(super) culprits: Vec<(Origin, String)>,
 }
 
@@ -104,9 +104,9 @@ pub(super) enum Outcome {
     Fenced,
     /// A statement with the same query id is running.
     SlotInUse,
-    /// There was no response, or an exception that may pass. Part of it may be visible.
+    /// No response, or an exception that may be temporary. A part may be visible.
     Unknown,
-    /// The server refuses these rows, or they need more memory than a statement may use. Part of them may be visible.
+    /// The server rejects these rows, or they need more memory than one statement may use. A part may be visible.
     Refused {
         is_data: bool,
         reason: String,
@@ -118,10 +118,10 @@ pub(super) enum Outcome {
 /// CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN, VIOLATED_CONSTRAINT, UNKNOWN_ELEMENT_OF_ENUM.
 const ABOUT_DATA: [u32; 12] = [6, 27, 33, 53, 69, 117, 128, 131, 321, 349, 469, 691];
 const MEMORY_LIMIT_EXCEEDED: u32 = 241;
-/// In the text of this exception if the limit is that of one statement. Any other limit is for the statements of an account or of the
-/// server together, so smaller blocks wouldn't help.
+/// Occurs in the exception's text if the limit is that of one statement. Other limits are those of an account or of the server,
+/// so smaller blocks wouldn't help.
 const OF_ONE_STATEMENT: &str = "Query memory limit";
-/// Longest text of an exception in the reason of a dead letter, in characters.
+/// Maximum length of an exception's text in the reason of a dead letter, in characters.
 const MAX_REASON_CHARS: usize = 400;
 
 impl Ended {
@@ -147,10 +147,10 @@ impl Outcome {
     }
 }
 
-/// Parameters of a statement: `param_` and the name, and the value as ClickHouse writes it.
+/// Names and values of a statement's parameters; values in the text format of ClickHouse.
 pub(super) type Parameters<'a> = &'a [(&'a str, String)];
 
-/// Where the tables are, and which shard they are.
+/// A connection to the tables of a shard.
 pub(crate) struct Server {
     http: ClickHouseHttp,
     shard: Shard,
@@ -184,7 +184,7 @@ impl Server {
         self.send(None, (sql, &[]), (parameters, READ_SETTINGS), None, SHORT_DEADLINE).await
     }
 
-    /// Returns the result of a read, repeated until there is one.
+    /// Returns the result of a read, retried until it succeeds.
     pub(super) async fn read_patiently(&self, sql: &str, parameters: Parameters<'_>) -> Bytes {
         loop {
             match self.read(sql, parameters).await {
@@ -195,8 +195,8 @@ impl Server {
         }
     }
 
-    /// Reads rows one after the other, so that memory doesn't depend on their number. The server has the whole result before it responds.
-    /// If the read fails, some rows may have been read.
+    /// Reads rows one by one, so that memory use doesn't depend on their number. The server completes the result before it
+    /// responds. If the read fails, some rows may have been read.
     pub(super) async fn read_rows(
         &self,
         sql: &str,
@@ -228,8 +228,8 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the result of a read that names the table `places`, repeated until there is one; `None` if it has more bytes than
-    /// `most_bytes`.
+    /// Returns the result of a read that names the table `places`, retried until it succeeds; `None` if the result is larger
+    /// than `most_bytes`.
     pub(super) async fn fetch(&self, sql: &str, places: &[u8], most_bytes: Option<usize>) -> Option<Bytes> {
         let most_bytes = most_bytes.unwrap_or(0).to_string();
         let settings = [READ_SETTINGS, &[("max_result_bytes", most_bytes.as_str())]].concat();
@@ -245,8 +245,8 @@ impl Server {
         }
     }
 
-    /// Runs a statement under a slot once. `rows` follow the text in the same body, which the server reads before the
-    /// statement begins: a writer that is paused with half of it sent runs nothing.
+    /// Runs a statement once under a slot. `rows` follow the statement in the same body, which the server reads before it
+    /// starts the statement: a writer that is paused with half of it sent runs nothing.
     pub(super) async fn run(&self, slot: &str, sql: &str, parameters: Parameters<'_>, rows: &[u8]) -> Outcome {
         match self.send(Some(slot), (sql, rows), (parameters, INSERT_SETTINGS), None, DEADLINE).await {
             Ok(_) => Outcome::Done,
@@ -274,7 +274,7 @@ impl Server {
         self.http.send_in_halves(statement, half_sent).await.map(drop)
     }
 
-    /// Waits until no statement runs under a slot. From then on, those of a fenced epoch fail.
+    /// Waits until no statement runs under a slot. After that, statements of a fenced epoch fail.
     pub(super) async fn wait_for_slot(&self, slot: &str) {
         let (begun, mut is_reported) = (Instant::now(), false);
         loop {
@@ -289,12 +289,12 @@ impl Server {
         }
     }
 
-    /// Runs a statement of an epoch until it is done: after an unknown outcome the same bytes again, once no earlier copy
-    /// runs.
+    /// Runs a statement of an epoch until it succeeds. After an unknown outcome, sends the same bytes again, once no earlier
+    /// copy runs.
     ///
     /// # Errors
     ///
-    /// If the epoch is fenced, and if the server refuses these rows but would accept none.
+    /// If the epoch is fenced, or if the server rejects these rows but would accept an insert without rows.
     pub(super) async fn insist(&self, epoch: &Epoch, sql: &str, parameters: Parameters<'_>, rows: &[u8]) -> Result<(), Ended> {
         loop {
             match self.run(&epoch.slot, sql, parameters, rows).await {
@@ -313,7 +313,7 @@ impl Server {
         }
     }
 
-    /// Whether the server accepts an insert of no rows: if not, the table isn't what it should be, and no row is to blame.
+    /// Returns whether the server accepts an insert of no rows. If not, the table is wrong, and no row is to blame.
     async fn accepts(&self, sql: &str, parameters: Parameters<'_>) -> bool {
         self.run(&random_slot(), sql, parameters, &[]).await == Outcome::Done
     }
@@ -329,7 +329,7 @@ impl Server {
         let parameters: Vec<(String, &str)> =
             parameters.iter().map(|(name, value)| (format!("param_{name}"), value.as_str())).collect();
         let body = [sql.as_bytes(), rows].concat();
-        // The server reads up to so many bytes before it parses the statement: all of them.
+        // The server reads this many bytes before it parses the statement: all of them.
         let size = (body.len() + 1).max(262_144).to_string();
         let own = [("max_query_size", size.as_str())];
         let settings: Vec<(&str, &str)> =
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(outcome(173, "Cannot allocate memory"), Outcome::Unknown);
     }
 
-    /// ClickHouse documents the exception's code, and not its text.
+    /// ClickHouse documents the exception's code, but not its text.
     #[tokio::test(flavor = "multi_thread")]
     async fn the_server_names_the_limit_of_a_statement() {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();

@@ -1,10 +1,9 @@
-//! The hosts that the table `sites` has.
+//! The hosts in the table `sites`.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// The hosts, as 128 bits of hashes with secrets of the process: no host is taken for another one, and none takes more memory because its
-/// name is long.
+/// The hosts, as 128-bit hashes with secrets of the process: hosts don't collide, and long names take no more memory.
 #[derive(Default)]
 pub(super) struct Sites {
     secrets: [RandomState; 2],

@@ -1,4 +1,5 @@
-//! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides who is active, not Kafka.
+//! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides which writer is
+//! active, not Kafka.
 
 use super::batch::Records;
 use super::caution::{Advice, Narrowing};
@@ -28,24 +29,24 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Longest wait for the brokers to list the partitions.
+/// Timeout for listing the partitions.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 const METADATA_EVERY: Duration = Duration::from_secs(30);
-/// Pause after an error of the consumer; most pass by themselves.
+/// Pause after an error of the consumer; most errors are temporary.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
 
-/// Beginning and end of each partition; `None` if it has no leader now.
+/// Start and end of each partition; `None` if it currently has no leader.
 type Listing = BTreeMap<i32, Option<(i64, i64)>>;
 
-/// What a listing of the log has found.
+/// Result of listing the partitions of the log.
 #[derive(Clone, Default)]
 struct Listed {
-    /// How far the log had been read before.
+    /// How far the log had been read when the listing started.
     read: NextOffsets,
     partitions: Listing,
 }
 
-/// The partitions of the log.
+/// Reads the partitions of the log.
 pub(super) struct Source {
     consumer: Arc<StreamConsumer>,
     topic: String,
@@ -53,27 +54,27 @@ pub(super) struct Source {
     block: Block,
     records: Records,
     next: NextOffsets,
-    /// Where a block that failed ended: the records before have waited for a block.
+    /// End of a failed block. The records before it have already waited for a block.
     failed: NextOffsets,
     assigned: BTreeSet<i32>,
     listed: watch::Receiver<Listed>,
-    /// What `next` was when the last block was taken; a listing that begins later finds no smaller end.
+    /// `next` at the end of the last block. A listing that starts later finds no smaller end.
     read: Arc<Mutex<NextOffsets>>,
     _listing: AbortOnDropHandle<()>,
     lag: Arc<Lag>,
-    /// Received, and not decoded yet.
+    /// A received record that is not decoded yet.
     received: Option<OwnedMessage>,
-    /// Records that were set aside when the log was read before.
+    /// Records that were rejected when the log was read before.
     known: KnownLetters,
 }
 
 impl Source {
     pub(super) fn connect(settings: &Settings, next: NextOffsets, known: KnownLetters) -> anyhow::Result<Self> {
         let consumer: StreamConsumer = kafka::client(&settings.kafka)?
-            // Nobody joins this group. Offsets are committed to it for tools that show lag.
+            // No consumer joins this group. Offsets are committed to it for tools that show lag.
             .set("group.id", settings.tuning.group_of_shard())
             .set("enable.auto.commit", "false")
-            // Of a partition without progress, and if retention has dropped the next record.
+            // For a partition without progress, and if retention has dropped the next record.
             .set("auto.offset.reset", "earliest")
             .set("queued.max.messages.kbytes", "65536")
             .create()
@@ -100,17 +101,17 @@ impl Source {
         })
     }
 
-    /// Discards what it has collected, and reads again from these offsets.
+    /// Discards the collected records, and reads again from these offsets.
     pub(super) fn begin_anew(&mut self, settings: &Settings, next: NextOffsets) -> anyhow::Result<()> {
-        // Another consumer: the former one may have fetched records behind these offsets.
+        // Use another consumer, because the former one may have fetched records behind these offsets.
         let lag = Arc::clone(&self.lag);
         let failed = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         *self = Self { lag, failed, ..Self::connect(settings, next, self.known.clone())? };
         Ok(())
     }
 
-    /// Returns the next block with its records: full or old enough, and as far as `state.cover` demands. Safe to drop and call again:
-    /// what it has collected stays.
+    /// Returns the next block with its records, once it is full or old enough and reaches as far as `state.cover` requires.
+    /// Safe to cancel and call again: it keeps the collected records.
     pub(super) async fn block(
         &mut self,
         state: &mut State,
@@ -143,7 +144,7 @@ impl Source {
         }
     }
 
-    /// Returns whether all records of a failed or interrupted block are read again: they have waited for a block before.
+    /// Returns whether all records of a failed or interrupted block have been read again. They have already waited for a block.
     fn has_waited(&self, state: &State) -> bool {
         let is_read = |(partition, end): (&i32, &i64)| self.next.get(partition).is_some_and(|next| next >= end);
         let is_covered = !state.cover.is_empty() && state.cover.is_complete(&self.next);
@@ -158,14 +159,15 @@ impl Source {
         Ok((std::mem::take(&mut self.block), std::mem::take(&mut self.records)))
     }
 
-    /// Whether the received record has an offset that was read before: its partition was deleted and created again, and the
-    /// consumer has begun at its beginning.
+    /// Returns whether the received record has an offset that was read before: its partition was deleted and created again, and
+    /// the consumer has started at its beginning.
     fn is_created_again(&self) -> bool {
         let of = |message: &OwnedMessage| self.next.get(&message.partition()).is_some_and(|next| message.offset() < *next);
         self.received.as_ref().is_some_and(of)
     }
 
-    /// Reads on in the new log of a partition; returns whether the block must end first, because it has records of the former one.
+    /// Continues with the new log of a partition. Returns whether the block must end first, because it has records of the
+    /// former log.
     fn end_of_former_log(&mut self, state: &mut State) -> bool {
         let Some(partition) = self.received.as_ref().map(OwnedMessage::partition) else { return false };
         if self.block.offsets.contains_key(&partition) {
@@ -177,7 +179,7 @@ impl Source {
         false
     }
 
-    /// Forgets how far a partition has been read; returns it.
+    /// Forgets how far a partition has been read, and returns it.
     fn begin_again(&mut self, partition: i32, state: &mut State) -> Option<i64> {
         state.cover.give_up(partition);
         self.read.lock().unwrap_or_else(PoisonError::into_inner).remove(&partition);
@@ -215,7 +217,7 @@ impl Source {
         Ok(())
     }
 
-    /// Adds the record that was received last to the records of the block.
+    /// Adds the last received record to the records of the block.
     fn pushed(&mut self, record: Origin) {
         self.records.all.push(record);
         self.records.of_failed_fetches.resize(self.block.failed_fetches.len(), record);
@@ -245,18 +247,18 @@ impl Source {
                 Ok(message) => self.received = Some(message.detach()),
                 Err(_) => tokio::time::sleep(ERROR_PAUSE).await,
             }
-            // Records that are already in memory must not keep the last block waiting.
+            // Records that are already in memory must not delay the last block.
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    /// Starts the age of the next block: records that came while the last one was being stored wait for more, or blocks would be smaller
-    /// and replays never have a turn.
+    /// Restarts the age of the next block. Otherwise, records that came while the last block was being stored would make blocks
+    /// smaller, and replays would never run.
     pub(super) fn begin_waiting(&mut self) {
         self.block.opened = self.block.opened.map(|_| Instant::now());
     }
 
-    /// Decodes the record that was received last, if [`Self::block`] would do no more than that.
+    /// Decodes the last received record, if [`Self::block`] would only decode it.
     fn decode_received(&mut self, narrowing: &Narrowing, shard: Shard) {
         let Some(message) = &self.received else { return };
         let record = (message.partition(), message.offset());
@@ -272,7 +274,7 @@ impl Source {
         self.pushed(record);
     }
 
-    /// Receives a record while something else is awaited, so that its age counts as lag.
+    /// Receives a record while waiting for something else, so that its age counts as lag.
     pub(super) async fn keep_watching(&mut self) -> Infallible {
         while self.received.is_none() {
             match self.consumer.recv().await {
@@ -286,7 +288,7 @@ impl Source {
         std::future::pending().await
     }
 
-    /// Age of the oldest record that was read and isn't in the store.
+    /// Returns the age of the oldest record that was read but isn't stored.
     pub(super) fn lag(&self) -> Arc<Lag> {
         Arc::clone(&self.lag)
     }
@@ -296,7 +298,7 @@ impl Source {
         self.lag.done();
         let mut list = TopicPartitionList::new();
         for (partition, next) in next {
-            // Fails only for partitions that the list has twice.
+            // Fails only if the list contains a partition twice.
             let _ = list.add_partition_offset(&self.topic, *partition, Offset::Offset(*next));
         }
         if let Err(error) = self.consumer.commit(&list, CommitMode::Async) {
@@ -304,8 +306,8 @@ impl Source {
         }
     }
 
-    /// Assigns what the last listing of the log has found, if that has changed. Returns whether the block must end first, because it has
-    /// records of a log that was created again.
+    /// Assigns the partitions of the last listing, if they have changed. Returns whether the block must end first, because it
+    /// has records of a log that was created again.
     fn take_listing(&mut self, state: &mut State) -> bool {
         if !self.listed.has_changed().unwrap_or(false) {
             return false;
@@ -353,7 +355,7 @@ impl Source {
 
 /// Extends the block to the interrupted reports that share a group with a record.
 fn cover_groups(cover: &mut Cover, record: Origin, (reports, unresolved): (&[NewReport], &[Unresolved])) {
-    // The host of an event with a click token to look up is a part of its keys.
+    // The keys of an event depend on its host, which is unknown until its click token is looked up.
     if unresolved.iter().any(|one| one.record.events.iter().any(LogEvent::is_unresolved)) {
         cover.read_unknown();
     }
@@ -363,7 +365,7 @@ fn cover_groups(cover: &mut Cover, record: Origin, (reports, unresolved): (&[New
     cover.read(record, reports.iter().map(|new| new.report.group()).chain(unresolved));
 }
 
-/// Lists the partitions and their ends, again and again. Beside reading, because brokers may take long to respond.
+/// Lists the partitions and their ends repeatedly, in a separate task because brokers may be slow to respond.
 async fn keep_listing(
     consumer: Arc<StreamConsumer>,
     topic: String,
@@ -387,14 +389,14 @@ async fn keep_listing(
     }
 }
 
-/// The partitions, with beginning and end of those that have a leader.
+/// Returns the partitions, with start and end of those that have a leader.
 fn list(consumer: &StreamConsumer, topic: &str) -> Result<Listing, KafkaError> {
     let metadata = consumer.fetch_metadata(Some(topic), METADATA_TIMEOUT)?;
     let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions).map(MetadataPartition::id);
     let range = |partition| match consumer.fetch_watermarks(topic, partition, METADATA_TIMEOUT) {
         Ok(range) => (partition, Some(range)),
         Err(error) => {
-            tracing::warn!(partition, "failed to ask where a partition begins and ends: {error}");
+            tracing::warn!(partition, "failed to read the offsets of a partition: {error}");
             (partition, None)
         }
     };

@@ -1,7 +1,7 @@
-//! State of a writer: its epoch, the offsets it has stored, and the place of each key's row.
+//! State of a writer: its epoch, its stored offsets, and the place of each key's row.
 //!
-//! It changes after the statements of a block are done, never before: a writer that fails in between is replaced by one
-//! that reads everything from the tables.
+//! It changes only after the statements of a block are done. A writer that fails before is replaced by one that reads
+//! everything from the tables.
 
 use super::caution::{Caution, Suspect};
 use super::contact::Contact;
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 pub(super) struct State {
     pub(super) epoch: Epoch,
-    /// The first month that retention keeps: nothing is stored in earlier ones.
+    /// The first month that retention keeps. Nothing is stored in earlier months.
     pub(super) first_month: Home,
     pub(super) progress: Progress,
     block: u64,
@@ -33,18 +33,19 @@ pub(super) struct State {
     pub(super) index: KeyIndex,
     pub(super) hot: HotRows,
     pub(super) sites: Sites,
-    /// Rows of `reports` that an interrupted block wrote.
+    /// Rows that an interrupted block wrote to `reports`.
     pub(super) cover: Cover,
     pub(super) caution: Caution,
     beat: AtomicU64,
     /// Whether the newest row of `progress` may name a record that is being decoded.
     is_noted: bool,
-    /// Whether it reaches the log.
+    /// Contact with the log's brokers.
     pub(super) contact: Contact,
 }
 
 impl State {
-    /// The state of a writer that knows no row yet. `starts_since` counts the processes that have become the writer after an epoch.
+    /// Creates the state of a writer that knows no rows yet. `starts_since` counts the processes that have become the writer
+    /// after an epoch.
     pub(super) fn new(epoch: Epoch, first_month: Home, progress: Progress, starts_since: impl Fn(u64) -> u64) -> Self {
         let beat_epoch = epoch_of(progress.beat);
         let last_released = if progress.beat == released(beat_epoch) { beat_epoch } else { 0 };
@@ -84,7 +85,7 @@ impl State {
         version(self.epoch.number, self.block + 1)
     }
 
-    /// Returns a version for rows that belong to no block.
+    /// Returns a version for rows outside of blocks.
     pub(super) fn take_version(&mut self) -> u64 {
         self.block += 1;
         version(self.epoch.number, self.block)
@@ -95,8 +96,8 @@ impl State {
         self.index.remove(key);
     }
 
-    /// Inserts a row of `progress` that says that the writer is alive, beside other statements. Without contact with Kafka, it only
-    /// looks whether another writer has taken over.
+    /// Inserts a heartbeat into `progress`, concurrently with other statements. Without contact with Kafka, only checks whether
+    /// another writer has taken over.
     pub(super) async fn beat(&self, server: &Server, topic: &str) -> Result<(), Ended> {
         if self.contact.is_lost() {
             return match progress::head(server).await {
@@ -109,15 +110,15 @@ impl State {
 
     /// Inserts the last row of this epoch into `progress`. See [`released`].
     pub(super) async fn release(&self, server: &Server, topic: &str) -> Result<(), Ended> {
-        // The writer may have been stopped while it noted a record.
+        // The writer may have stopped while it noted a record.
         let has_stored = epoch_of(self.progress.complete) == self.epoch.number;
         let suspect = self.caution.note_at_stop().filter(|_| !has_stored);
         let last = Progress { beat: released(self.epoch.number), suspect, ..self.progress.clone() };
         last.insert(server, &self.epoch, topic).await
     }
 
-    /// A number is used once. A row of `progress` with new content gets its number when it is inserted, so that no heartbeat with the
-    /// former content has a larger one.
+    /// Returns the next number, which is used once. A row of `progress` with new content gets its number when it is inserted,
+    /// so that no heartbeat with the former content has a larger one.
     pub(super) fn next_beat(&self) -> u64 {
         self.beat.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -133,7 +134,7 @@ impl State {
         self.insert_progress(server, topic).await
     }
 
-    /// Notes that no record is being decoded any more.
+    /// Clears the note of a record that is being decoded.
     pub(super) async fn forget_suspect(&mut self, server: &Server, topic: &str) -> Result<(), Ended> {
         if self.is_noted {
             self.progress.suspect = None;
@@ -143,13 +144,13 @@ impl State {
         Ok(())
     }
 
-    /// Whether records can be decoded before the last block is stored: none is noted, and no interrupted block decides where the next
-    /// block ends.
+    /// Returns whether records can be decoded before the last block is stored: no record is noted, and no interrupted block
+    /// determines where the next block ends.
     pub(super) fn is_calm(&self) -> bool {
         self.cover.is_empty() && !self.is_noted && self.caution.is_calm()
     }
 
-    /// The row of `progress` of the next block, which has read these offsets, still without its number.
+    /// Returns the row of `progress` for the next block, which has read these offsets, without its number.
     pub(super) fn next_progress(&self, offsets: &Offsets, tally: &CountsByPartition) -> Progress {
         let mut progress = Progress { suspect: None, ..self.progress.clone() };
         for (partition, (first, last)) in offsets {
@@ -192,7 +193,7 @@ impl State {
         } else {
             self.index.insert(row.key, place);
         }
-        // Only events with a correlation id get another report; a copy of any other report is rare.
+        // Only events with a correlation id get another report; copies of other reports are rare.
         let is_shared = row.reports.first().is_some_and(|report| report.accepted.identity != row.key);
         if is_shared {
             self.hot.put(row, now);
@@ -200,14 +201,14 @@ impl State {
     }
 }
 
-/// What a block has changed.
+/// The changes of a block.
 pub(super) struct Written {
     /// Keys that had a row before.
     pub(super) known: HashSet<EventKey>,
     /// Hosts that occurred for the first time.
     pub(super) sites: Vec<String>,
     pub(super) events: Vec<EventWrite<Facts>>,
-    /// Rows of `reports`, without those of issuers.
+    /// Number of rows of `reports`, without those of issuers.
     pub(super) reports: u64,
 }
 

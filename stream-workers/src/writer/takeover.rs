@@ -1,13 +1,13 @@
-//! How a standby becomes the writer (docs/adr/0014-one-row-per-event.md).
+//! Turns a standby into the writer (docs/adr/0014-one-row-per-event.md).
 //!
 //! 1. It claims an epoch: an insert into `writers` that fails unless the largest epoch is the one it has read.
-//! 2. It waits for the slot of each earlier epoch. After that no statement of them runs, and new ones fail.
+//! 2. It waits for the slot of each earlier epoch. After that, statements of these epochs no longer run, and new ones fail.
 //! 3. It deletes expired months (`retention`).
 //! 4. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
 //!
-//! A writer whose block has failed takes over from itself, and reads only the rows of `reports` that the block has written.
+//! After a failed block, a writer takes over from itself, and reads only the rows of `reports` that the block has written.
 //!
-//! When to take over is a matter of time, and safety never depends on it.
+//! Safety doesn't depend on the time of a takeover.
 
 use super::cover::Interrupted;
 use super::epoch::{Epoch, epoch_of, random_slot, released};
@@ -30,7 +30,7 @@ use tokio::time::Instant;
 /// Query id of the statement that creates epoch 0.
 const FIRST_EPOCH_SLOT: &str = "content-telemetry-first-epoch";
 const CLAIM_PAUSE: Duration = Duration::from_millis(500);
-/// Pause between tries to create it.
+/// Pause between attempts to create epoch 0.
 const FIRST_EPOCH_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(super) async fn claim_after(
         ("expected", expected.to_string()),
     ];
     loop {
-        // Whatever the outcome, an earlier copy of the claim may have succeeded.
+        // An earlier copy of the claim may have succeeded, whatever the outcome.
         server.run(&zero.slot, include_str!("sql/claim.sql"), &parameters, &[]).await;
         let newest = read_claims(server).await?.pop();
         if newest.as_ref() == Some(&own) {
@@ -84,20 +84,20 @@ pub(super) async fn claim_after(
         if newest.is_none_or(|newest| newest.epoch != expected) {
             return Ok(None);
         }
-        // The server may be full: don't ask it all the time.
+        // The server may be overloaded.
         tokio::time::sleep(CLAIM_PAUSE).await;
         server.wait_for_slot(&zero.slot).await;
     }
 }
 
-/// The tables have one part of the reports, from the first epoch on.
+/// Fails if the tables belong to another shard. All epochs after 0 have the same one.
 fn refuse_other_shard(claims: &[Claim], shard: &str) -> anyhow::Result<()> {
     let other = claims.iter().find(|claim| claim.epoch > 0 && claim.shard != shard);
     let Some(Claim { shard: other, .. }) = other else { return Ok(()) };
     anyhow::bail!("TELEMETRY_SHARD={shard}: these tables are shard {other}; correct the setting or CLICKHOUSE_URL")
 }
 
-/// Creates epoch 0. Its statement has a query id of its own, so it is evaluated once at a time.
+/// Creates epoch 0. Its statement has its own query id, so only one copy is evaluated at a time.
 async fn create_first_epoch(server: &Server) {
     let slot = [("slot", random_slot())];
     if server.run(FIRST_EPOCH_SLOT, include_str!("sql/first_epoch.sql"), &slot, &[]).await != Outcome::Done {
@@ -105,8 +105,7 @@ async fn create_first_epoch(server: &Server) {
     }
 }
 
-/// Waits until no statement of an earlier epoch runs, deletes the months before the first one that is kept, and
-/// reads what is left.
+/// Waits until no statement of an earlier epoch runs, deletes the months before the first one to keep, and reads what is left.
 pub(super) async fn read_state(
     server: &Server,
     (epoch, first_month): (Epoch, Home),
@@ -115,7 +114,7 @@ pub(super) async fn read_state(
     let begun = Instant::now();
     let head = Progress::read(server, topic).await?;
     let was_released = head.as_ref().is_none_or(|head| head.beat == released(epoch_of(head.beat)));
-    // The writer that inserted the newest row of `progress` had waited for the epochs before its own.
+    // The writer that inserted the newest row of `progress` has waited for all epochs before its own.
     let drained = head.as_ref().map_or(0, |head| epoch_of(head.beat)).max(1);
     let claims = read_claims(server).await?;
     for claim in claims.iter().filter(|claim| (drained..epoch.number).contains(&claim.epoch)) {
@@ -150,17 +149,17 @@ pub(super) async fn read_state(
     Ok(state)
 }
 
-/// Returns how many processes have become the writer after an epoch. One that took over from itself has started once.
+/// Returns how many processes have become the writer after an epoch. A process that took over from itself counts once.
 fn starts_since(last: u64, claims: &[Claim]) -> u64 {
     let mut writers: Vec<&str> = claims.iter().filter(|claim| claim.epoch > last).map(|claim| claim.writer.as_str()).collect();
     writers.dedup();
     writers.len() as u64
 }
 
-/// Continues in a new epoch of the same writer, after a block that failed.
+/// Continues in a new epoch of the same writer, after a failed block.
 ///
-/// The index is kept if the block has left nothing in `events`: no other writer has written since, because the claim of the epoch fails
-/// after another one, and no statement of the former epoch can arrive any more.
+/// The index stays valid if the block has left nothing in `events`: no other writer has written since, because the claim would
+/// have failed, and statements of the former epoch can no longer arrive.
 pub(super) async fn continue_in(
     epoch: Epoch,
     state: &mut State,
@@ -295,12 +294,12 @@ mod tests {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let epoch = claim(&server, "writer", BEATS.0).await.unwrap().unwrap();
         let mut state = read_state(&server, (epoch, Home(0)), BEATS).await.unwrap();
-        // As if it came from a complete block.
+        // Simulate a key of a complete block.
         state.index.insert(EventKey(1), KeyPlace { home: Home(202_611), at_ms: 0 });
         let next = claim_after(Some(&state.epoch), &server, ("writer", BEATS.0)).await.unwrap().unwrap();
         continue_in(next.clone(), &mut state, (&server, BEATS.0, BEATS.1)).await.unwrap();
         assert_eq!((state.index.len(), &state.epoch), (1, &next));
-        // A part of the next block is visible.
+        // Make a part of the next block visible.
         insert_event(&server, 2, next.number).await;
         let last = claim_after(Some(&next), &server, ("writer", BEATS.0)).await.unwrap().unwrap();
         continue_in(last, &mut state, (&server, BEATS.0, BEATS.1)).await.unwrap();

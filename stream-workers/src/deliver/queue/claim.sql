@@ -1,7 +1,7 @@
--- Takes leases on due deliveries, of every endpoint in turn and of every organization in turn, so that no backlog delays others:
--- the organization with the fewest attempts under way is next, by lot among equals, because by age an old backlog would always win.
--- An organization has no more attempts under way than are left for all others, as in service_kit::slots. Endpoints with anything
--- pending are found by stepping from one to the next in the index, however much waits for each. The share lock on an endpoint makes
+-- Claims due deliveries of all endpoints and organizations in turn, so that no backlog delays others. The organization with the
+-- fewest running attempts is next; ties are broken at random, because by age an old backlog would always win. An organization has
+-- no more running attempts than are left for all others, as in service_kit::slots. The recursion steps from one endpoint with
+-- pending deliveries to the next in the index, so its cost doesn't depend on their number. The share lock on an endpoint makes
 -- disabling it wait; if it was disabled first, nothing is claimed.
 WITH RECURSIVE clock (at) AS (SELECT now() + $1 * interval '1 microsecond'),
 waiting (endpoint_id) AS (

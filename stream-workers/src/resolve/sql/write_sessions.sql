@@ -1,8 +1,8 @@
--- Writes sessions that events named. Executing it again, or in another order, gives the same agent, level and age: the earliest
--- agent and the strictest level stay. Of the other columns the value that is written first stays.
+-- Writes sessions that events named. Repeating it, or another order, gives the same agent, level and age: the earliest agent and
+-- the strictest level win. In the other columns, the first value wins.
 -- $1 to $7, one element per report, in the order of acceptance: organization, session, level, parent, start, manifest, agent.
 -- $8: time of acceptance.
--- Grouped, because one statement may not update a row twice; sorted, so that two statements don't lock rows crosswise.
+-- Grouped, because one statement can't update a row twice; sorted, to prevent deadlocks between statements.
 INSERT INTO sessions AS s
     (organization_id, session_id, privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at, created_at)
 SELECT
@@ -28,7 +28,7 @@ ON CONFLICT (organization_id, session_id) DO UPDATE SET
         THEN s.agent_id ELSE excluded.agent_id END,
     agent_named_at = least(s.agent_named_at, excluded.agent_named_at),
     created_at = least(s.created_at, excluded.created_at)
--- A row that stays the same is not written.
+-- Unchanged rows are not written.
 WHERE excluded.created_at < s.created_at
     OR excluded.privacy_level < s.privacy_level OR (s.privacy_level IS NULL AND excluded.privacy_level IS NOT NULL)
     OR (s.parent_session_id IS NULL AND excluded.parent_session_id IS NOT NULL)

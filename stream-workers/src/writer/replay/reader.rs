@@ -11,11 +11,11 @@ use rdkafka::message::Message as _;
 use std::collections::BTreeMap;
 use store::tables::FailedFetchRow;
 
-/// Most events of a chunk, so that blocks of the log never wait for long.
+/// Maximum events of a chunk, so that blocks of the log never wait for long.
 const MOST_EVENTS: usize = 10_000;
 /// Number of chunks per second at a limited rate.
 const CHUNKS_PER_SECOND: u32 = 10;
-/// Most examples in a message.
+/// Maximum examples in a message.
 const MOST_EXAMPLES: usize = 3;
 
 /// Decoded records whose click tokens and agents were looked up.
@@ -26,11 +26,11 @@ pub(crate) struct Chunk {
     /// Offset behind the last record, by partition.
     pub(super) next: BTreeMap<i32, i64>,
     pub(crate) figures: Figures,
-    /// Origin and reason of records that can't be read and have no dead letter.
+    /// Origin and reason of unreadable records without a dead letter.
     pub(crate) unexpected: Vec<String>,
 }
 
-/// Reads parts of the log. It sends no dead letter and writes no session: the log was read before.
+/// Reads parts of the log. It sends no dead letters and writes no sessions, because the log was read before.
 pub(crate) struct Reader {
     topic: TopicReader,
     plan: Plan,
@@ -90,7 +90,7 @@ impl Figures {
     }
 }
 
-/// Returns what to say of unreadable records without a dead letter; empty if there are none.
+/// Returns a message about unreadable records without a dead letter; empty without such records.
 pub(crate) fn message(unexpected: &[String]) -> String {
     if unexpected.is_empty() {
         return String::new();

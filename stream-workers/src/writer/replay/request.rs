@@ -1,4 +1,4 @@
-//! A replay: a row of `replays`.
+//! A replay, stored as a row of `replays`.
 
 use super::super::epoch::{Epoch, random_slot};
 use super::super::progress::NextOffsets;
@@ -11,29 +11,29 @@ use std::collections::BTreeMap;
 use store::row_binary::{Decoder, Encoder, Malformed};
 use uuid::Uuid;
 
-/// What is to be stored again, its position, and its figures so far.
+/// A replay with its position and its figures so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replay {
     pub(crate) topic: String,
     pub(crate) id: Uuid,
     pub(crate) requested_ms: i64,
     pub(crate) plan: Plan,
-    /// Parts that are still to be read, some of them empty.
+    /// Parts that are still to be read; some may be empty.
     pub(crate) parts: Vec<Part>,
     pub(crate) figures: Figures,
-    /// Writers that have begun or continued it since its last block.
+    /// Writers that started or continued it since its last block.
     pub(crate) starts: u32,
     pub(crate) status: Status,
     /// Why it failed, or what was unexpected.
     pub(crate) message: String,
 }
 
-/// What a replay reads, besides the parts of the log.
+/// Options of a replay, besides the parts of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Only what these have reported; empty: what all have.
+    /// Organizations whose reports are stored; empty for all.
     pub(crate) orgs: Vec<OrgId>,
-    /// Most events per second; 0: no limit.
+    /// Maximum events per second; 0 for no limit.
     pub(crate) rate: u32,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct Figures {
     pub(crate) events: u64,
     /// Records that became dead letters, or would.
     pub(crate) unreadable: u64,
-    /// Records that were skipped because processes have died while they decoded them.
+    /// Records that were skipped because processes died while they decoded them.
     pub(crate) quarantined: u64,
     pub(crate) changed_events: u64,
     pub(crate) changed_reports: u64,
 }
 
-/// Numbers of the column `status`.
+/// Values of the column `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Waiting,
@@ -62,7 +62,7 @@ const INSERT: &str = include_str!("../sql/insert_replay.sql");
 const STATUSES: [Status; 4] = [Status::Waiting, Status::Running, Status::Done, Status::Failed];
 
 impl Replay {
-    /// A request that no writer has seen yet.
+    /// Creates a request that no writer has seen yet.
     pub(crate) fn new(topic: &str, requested_ms: i64, plan: Plan, parts: Vec<Part>) -> Self {
         let (topic, id) = (topic.to_owned(), Uuid::from_u128(rand::random()));
         let (figures, status) = (Figures::default(), Status::Waiting);
@@ -96,7 +96,7 @@ impl Replay {
         server.insist(epoch, INSERT, &parameters, &self.encode(version)).await
     }
 
-    /// Returns the parts before these offsets that are still to be read: the writer has stored what lies before them.
+    /// Returns the parts that are still to be read and that the writer has stored, because they are before these offsets.
     pub(super) fn available(&self, stored: &NextOffsets) -> Vec<Part> {
         let clipped =
             self.parts.iter().map(|part| Part { to: part.to.min(stored.get(&part.partition).copied().unwrap_or(0)), ..*part });
@@ -107,7 +107,7 @@ impl Replay {
         self.parts.iter().all(|part| part.len() == 0)
     }
 
-    /// Everything before these offsets was read.
+    /// Marks everything before these offsets as read.
     pub(super) fn advance(&mut self, next: &BTreeMap<i32, i64>) {
         for part in &mut self.parts {
             part.from = next.get(&part.partition).copied().unwrap_or(part.from).clamp(part.from, part.to);
@@ -165,7 +165,7 @@ mod tests {
         let new = Replay::new("topic", 1_000, plan, parts);
         let replay = Replay { figures, starts: 2, status: Status::Failed, message: "why".to_owned(), ..new };
         let bytes = replay.encode(7);
-        // The version is written, and not read.
+        // The version is written but not read.
         assert_eq!(Decoder(&bytes[..bytes.len() - 8]).rows(Replay::decode).unwrap(), [replay]);
     }
 

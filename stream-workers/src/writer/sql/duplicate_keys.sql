@@ -1,5 +1,4 @@
--- Keys with more than one live row: there must be none. Keys are compared in as many runs as there are remainders, so that memory is
--- bounded.
+-- Counts keys with more than one live row, of which there must be 0. Keys are compared in several runs, to limit the memory.
 SELECT count() FROM
 (
     SELECT key FROM events FINAL

@@ -1,5 +1,5 @@
--- The current rows of known keys. The places select granules by the primary key; the key alone is cheap to compare for each row in
--- them, before any other column is read. Without FINAL, because LIMIT BY keeps the newest version at each place.
+-- Fetches the current rows of known keys. The places select granules by the primary key; the key is cheap to compare for each row
+-- in them, before any other column is read. Without FINAL, because LIMIT BY keeps the newest version at each place.
 SELECT site, key, home, type, url, link_site, bot, operator, purpose, verified, status, bytes,
     reports.organization, reports.platform, reports.role, reports.drain, reports.agent, reports.session, reports.at, reports.received,
     reports.identity, reports.home, reports.details, is_deleted

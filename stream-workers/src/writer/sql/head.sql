@@ -1,4 +1,4 @@
--- What a standby watches: both change while somebody is active or takes over, whatever topic it reads.
+-- Read by standbys: both values change while a writer is active or takes over, whatever topic it reads.
 SELECT
     ifNull((SELECT max(epoch) FROM writers), 0),
     ifNull((SELECT max(beat) FROM progress), 0)

@@ -1,3 +1,3 @@
--- The place of each key. No other writer inserts while it runs.
+-- Reads the place of each key. No other writer inserts while it runs.
 SELECT key, home, at FROM events FINAL
 FORMAT RowBinary

@@ -1,4 +1,4 @@
--- Rows of a block. The data follows the statement in one body, which the server reads before the statement begins.
+-- Inserts rows of a block. The data follows the statement in one body, which the server reads before it starts the statement.
 INSERT INTO events
 (
     site, at, key, home, type, url, roles, role, is_claim, representative, organization, platform, agent, session,

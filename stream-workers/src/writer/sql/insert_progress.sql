@@ -1,4 +1,4 @@
--- The newest row. Its data follows the statement in one body: the arrays have an element for each partition.
+-- Inserts the newest row. Its data follows the statement in one body, because the arrays have an element for each partition.
 INSERT INTO progress
 (
     topic, beat, complete, partitions, next, since, records, events, rejected_records, rejected_events, suspect_partition,

@@ -1,4 +1,4 @@
--- The newest row of a replay, inserted by the active writer.
+-- Inserts the newest row of a replay.
 INSERT INTO replays
 (
     topic, id, requested, organizations, rate, partitions, next, until, records, events, unreadable, quarantined, changed_events,

@@ -1,4 +1,4 @@
--- Rows of a block. The data follows the statement in one body, which the server reads before the statement begins.
+-- Inserts rows of a block. The data follows the statement in one body, which the server reads before it starts the statement.
 INSERT INTO reports
 (
     organization, at, identity, home, is_issuers, group_key, received, site, type, source_role, role, drain, platform,

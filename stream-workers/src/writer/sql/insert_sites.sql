@@ -1,4 +1,4 @@
--- New hosts, each with its parents.
+-- Inserts new hosts, each with its parents.
 INSERT INTO sites
 (
     above, site

@@ -1,5 +1,5 @@
--- Rows of `reports` that an interrupted block wrote: those that are newer than the last complete block. Writers of other topics had
--- other records; their epochs are excluded, and not this topic's selected, because after a restore `writers` may lack some.
+-- Rows of `reports` from an interrupted block: those that are newer than the last complete block. Writers of other topics had other
+-- records. Their epochs are excluded, instead of selecting those of this topic, because `writers` may lack some after a restore.
 SELECT home, organization, at, identity, received, group_key, site, platform, origin_partition, origin_offset
 FROM
 (

@@ -1,4 +1,4 @@
--- The largest version that a row has: after a restore from a backup, `writers` may be behind.
+-- The largest version of any row. After a restore from a backup, `writers` may be behind.
 SELECT greatest(
     ifNull((SELECT max(version) FROM events), 0),
     ifNull((SELECT max(version) FROM reports), 0),

@@ -1,4 +1,4 @@
--- Active parts of `events` in the month that has the most.
+-- Active parts of `events` in the month with the most parts.
 SELECT max(parts) FROM
 (
     SELECT count() AS parts FROM system.parts

@@ -1,4 +1,4 @@
--- The replay to process next.
+-- The next replay to process.
 SELECT topic, id, requested, organizations, rate, partitions, next, until, records, events, unreadable, quarantined, changed_events,
     changed_reports, starts, status, message
 FROM replays FINAL

@@ -1,4 +1,3 @@
--- One replay.
 SELECT topic, id, requested, organizations, rate, partitions, next, until, records, events, unreadable, quarantined, changed_events,
     changed_reports, starts, status, message
 FROM replays FINAL

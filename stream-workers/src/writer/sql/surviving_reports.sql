@@ -1,4 +1,4 @@
--- Reports of divided events that an event without expired parts names, too.
+-- Reports of divided events that an event without expired parts names too.
 SELECT identity
 FROM
 (

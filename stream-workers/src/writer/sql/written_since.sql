@@ -1,4 +1,4 @@
--- Rows that a failed block has left in `events`: none, unless the insert has failed after some of its months were visible.
+-- Counts the rows that a failed block has left in `events`: 0, unless the insert failed after some of its months were visible.
 SELECT count() FROM events
 WHERE version >= {since:UInt64}
 FORMAT RowBinary
