@@ -55,7 +55,7 @@ pub(crate) struct Check {
     table: Table,
 }
 
-/// Which table.
+/// Which bot table to use.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Table {
     /// Custom bot table, in the format of TELEMETRY_BOTS_FILE
@@ -64,7 +64,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The table.
     pub(crate) fn load(&self) -> Result<Arc<BotTable>, Failure> {
         self.bots_file.as_deref().map_or_else(|| Ok(BotTable::bundled()), read)
     }

@@ -1,6 +1,6 @@
 //! The HTTP client: sends requests, and turns error responses into failures.
 //!
-//! Must not follow redirects, so that a credential reaches only its own address, and must not repeat in an error what was sent.
+//! It doesn't follow redirects, so a credential reaches only its own address, and its errors don't repeat what was sent.
 
 use crate::failure::{Failure, Refusal, root_cause};
 use crate::secret::Secret;
@@ -22,26 +22,26 @@ use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
-/// Longer than the service's own deadlines, so that its answer says what went wrong.
+/// Longer than the service's own deadlines, whose responses explain the error.
 const DEADLINE: Duration = Duration::from_secs(150);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// Longest answer that is an error, and how long it may take: its status says the most of it.
+/// Limits on the size and duration of an error response; its status is the most important part.
 const MAX_PROBLEM_BYTES: usize = 1024 * 1024;
 const PROBLEM_DEADLINE: Duration = Duration::from_secs(10);
-/// Longest pause that an answer may ask for, in seconds.
+/// Maximum `Retry-After` to respect, in seconds.
 const MAX_RETRY_AFTER: u64 = 3_600;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Credential {
-    /// An organisation, by its key.
+    /// An organization's API key.
     Key(Secret),
     Session(Secret),
 }
 
-/// Parameters of a question, in the order in which they are written.
+/// Query parameters in the order in which they are sent.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
-/// The service at one address, asked by one credential.
+/// A service address with one credential.
 pub(crate) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base: Url,
@@ -49,7 +49,7 @@ pub(crate) struct Client {
     organization: Option<Uuid>,
 }
 
-/// What is sent besides method, path and parameters.
+/// Body and headers of a request.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) media_type: Option<&'static str>,
@@ -59,14 +59,13 @@ pub(crate) struct Content {
     pub(crate) body: Bytes,
 }
 
-/// What came back: no error.
+/// A response that isn't an error.
 pub(crate) struct Answer {
     date: Option<HeaderValue>,
     body: Incoming,
 }
 
 impl Client {
-    /// The service at `base`.
     pub(crate) fn new(base: Url, credential: Option<Credential>, organization: Option<Uuid>) -> Result<Self, Failure> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -90,17 +89,16 @@ impl Client {
         &self.base
     }
 
-    /// By what it is asked.
     pub(crate) fn credential(&self) -> Option<&Credential> {
         self.credential.as_ref()
     }
 
-    /// Asks, and answers with JSON.
+    /// Sends a GET request and returns the JSON response.
     pub(crate) async fn get(&self, path: &str, parameters: &Parameters) -> Result<Value, Failure> {
         self.send(Method::GET, path, parameters, Content::default()).await?.json().await
     }
 
-    /// Changes something by a JSON body, and answers with JSON, or null where there is nothing to show.
+    /// Sends a change with a JSON body and returns the JSON response, or null for an empty one.
     pub(crate) async fn change(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let content = body.map(|body| Content {
             media_type: Some("application/json"),
@@ -110,7 +108,7 @@ impl Client {
         self.send(method, path, &Vec::new(), content.unwrap_or_default()).await?.json().await
     }
 
-    /// Sends a request; an answer that is an error is a failure.
+    /// Sends a request; an error response is a failure.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -166,7 +164,7 @@ impl Client {
     fn url(&self, path: &str, parameters: &Parameters) -> Url {
         let mut url = self.base.clone();
         url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
-        // A key reads for its own organisation.
+        // A key always reads for its own organization.
         let is_person = matches!(self.credential, Some(Credential::Session(_)));
         let about = self.organization.filter(|_| is_person).map(|id| ("organization_id", id.to_string()));
         let all: Vec<_> = about.iter().chain(parameters).collect();
@@ -182,7 +180,7 @@ impl Client {
 }
 
 impl Answer {
-    /// What time it is there.
+    /// Returns the service's time, from the header `Date`.
     pub(crate) fn date(&self) -> Option<&str> {
         self.date.as_ref()?.to_str().ok()
     }
@@ -193,7 +191,7 @@ impl Answer {
         Ok(whole.to_bytes())
     }
 
-    /// The body as JSON; null where there is none.
+    /// Returns the body as JSON; null if it is empty.
     pub(crate) async fn json(self) -> Result<Value, Failure> {
         let body = self.bytes().await?;
         if body.is_empty() {
@@ -203,7 +201,7 @@ impl Answer {
         serde_json::from_slice(&body).map_err(foreign)
     }
 
-    /// The next part of the body.
+    /// Returns the next part of the body.
     pub(crate) async fn part(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             let next = tokio::time::timeout(DEADLINE, self.body.frame()).await.map_err(|_| cut())?;

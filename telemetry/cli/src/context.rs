@@ -1,4 +1,4 @@
-//! What a command runs with: the clock, the options, the profile and a client with the right credential.
+//! The context of a command: the clock, the options, the profile and a client with the right credential.
 
 use crate::client::{Client, Credential};
 use crate::failure::Failure;
@@ -10,10 +10,10 @@ use service_kit::clock::Clock;
 use std::path::PathBuf;
 use url::Url;
 
-/// Whose credential a command accepts.
+/// Kind of credential that a command accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// None is needed.
+    /// No credential is required.
     Nobody,
     Key,
     Person,

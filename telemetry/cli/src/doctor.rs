@@ -1,4 +1,4 @@
-//! `telemetry doctor`: checks the way from the address to the first event, and suggests fixes.
+//! `telemetry doctor`: checks each step from the service address to the first event, and suggests fixes.
 
 mod checks;
 mod drains;
@@ -21,33 +21,32 @@ pub struct Doctor {
     domain: Option<String>,
 }
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    /// As it should be.
     Ok,
-    /// Works, and may surprise.
+    /// Works, but may surprise.
     Warning,
-    /// Has to be fixed.
+    /// Must be fixed.
     Bad,
-    /// Was not checked.
+    /// Not checked.
     Skipped,
 }
 
-/// One line.
+/// Result of a check with its advice.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Finding {
     check: &'static str,
     verdict: Verdict,
     found: String,
-    /// What to do; empty if nothing.
+    /// Suggested fix; empty if there is none.
     advice: String,
 }
 
 impl Finding {
     pub(crate) fn new(check: &'static str, verdict: Verdict, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        // an error has several lines, and a finding has one
+        // Errors have several lines, findings only one.
         let found = found.into().lines().map(str::trim).collect::<Vec<_>>().join("; ");
         Self { check, verdict, found, advice: advice.into() }
     }

@@ -26,7 +26,7 @@ const DOMAIN: Kind = Kind {
         column("id", "/id"),
     ],
 };
-/// Between two checks; the service allows ten per minute.
+/// Pause between two checks; the service allows ten per minute.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// Domains.

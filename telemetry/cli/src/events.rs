@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Largest body that the service accepts.
+/// Maximum size of a request body.
 const MAX_BODY_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Events.
@@ -79,21 +79,20 @@ const CSV_COLUMNS: [Column; 6] = [
     column("id", "/event_id"),
 ];
 
-/// The agent behind an event, or the bot that a server saw.
+/// Returns the agent of an event, or the bot that a server identified.
 fn agent(event: &Value) -> String {
     let names = [&event["agent_id"], &event["event_data"]["bot_name"]];
     let known = names.into_iter().filter_map(Value::as_str).find(|name| !name.is_empty());
     known.unwrap_or("Unknown").to_owned()
 }
 
-/// Who reported an event.
+/// Returns the roles that reported an event.
 fn reporters(event: &Value) -> String {
     let observers = event["event_data"]["observers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let roles = if observers.is_empty() { std::slice::from_ref(&event["source_role"]) } else { observers };
     roles.iter().map(|role| words::reporter(&text(role)).to_owned()).collect::<Vec<_>>().join(", ")
 }
 
-/// The path that events are read from.
 fn path(is_agent: bool) -> &'static str {
     if is_agent { "/agent/events" } else { "/content-owners/events" }
 }
@@ -125,7 +124,7 @@ async fn send(context: &Context, file: &Path) -> Result<(), Failure> {
     context.output().object(&answer)
 }
 
-/// The body of a request, around a text that is one event or an array of them; its numbers stay as they are written.
+/// Wraps one event or an array of events in a request body. Numbers keep their notation.
 fn envelope(text: &str) -> Result<String, String> {
     let broken = |error: serde_json::Error| format!("invalid JSON (line {}, column {})", error.line(), error.column());
     let raw: &RawValue = serde_json::from_str(text).map_err(broken)?;
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_and_arrays_are_wrapped_and_requests_are_not() {
+    fn wraps_events_and_arrays_but_not_requests() {
         let request = r#"{"events": [{"n": 1.50}]}"#;
         assert_eq!(envelope(request).as_deref(), Ok(request));
         assert_eq!(envelope(r#"{"type": "x", "n": 1.50}"#).as_deref(), Ok(r#"{"events":[{"type": "x", "n": 1.50}]}"#));

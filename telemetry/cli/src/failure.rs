@@ -1,19 +1,19 @@
 //! Errors of commands and their exit codes (docs/cli.md#exit-codes).
 //!
-//! Must not contain a secret: errors go to the terminal and to the logs of whoever runs the command.
+//! Errors contain no secrets, because they go to the terminal and to logs.
 
 use schemas::problem::Problem;
 use std::fmt;
 use std::io;
 
-/// Faults that are listed; a response may contain a hundred.
+/// Maximum number of listed faults; a response may contain a hundred.
 const LISTED_FAULTS: usize = 20;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// 1: it was tried and failed.
+    /// 1: the command failed.
     Failed(String),
-    /// 2: the command line, a file or a setting is invalid; nothing was sent.
+    /// 2: the command line, a file or a setting is invalid, and nothing was sent.
     Usage(String),
     /// 3: a credential is missing.
     NoCredential(String),
@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     Missing(String),
     /// 5: no response.
     Unreachable(String),
-    /// By its status: the service returned an error.
+    /// Depends on the status: the service returned an error.
     Refused(Box<Refusal>),
     /// 0: the reader of the output closed it.
     Closed,
@@ -32,7 +32,7 @@ pub(crate) enum Failure {
 pub(crate) struct Refusal {
     pub(crate) status: u16,
     pub(crate) problem: Option<Problem>,
-    /// Seconds to wait before the next try, from `Retry-After`.
+    /// Seconds to wait before a retry, from `Retry-After`.
     pub(crate) retry_after: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// The same error after something was sent, where exit code 2 would be wrong.
+    /// Returns the error for the case that something was already sent, in which exit code 2 would be wrong.
     pub(crate) fn after_sending(self, before: &str) -> Self {
         match self {
             Self::Usage(text) => Self::Failed(format!("{text}; everything before {before} was sent")),
@@ -62,17 +62,17 @@ impl Failure {
         }
     }
 
-    /// Whether a later try may succeed.
+    /// Whether a retry may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         self.code() == 5
     }
 
-    /// Seconds that the service asks to wait before the next try.
+    /// Returns the seconds that the service asks to wait before a retry.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         if let Self::Refused(refusal) = self { refusal.retry_after } else { None }
     }
 
-    /// The status of the response, if there was one.
+    /// Returns the status of the response, if any.
     pub(crate) fn status(&self) -> Option<u16> {
         if let Self::Refused(refusal) = self { Some(refusal.status) } else { None }
     }
@@ -117,12 +117,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A file error, with the file's name.
+/// Returns a file error with the file's name.
 pub(crate) fn of_file(file: &std::path::Path, error: &io::Error) -> Failure {
     Failure::Usage(format!("{}: {}", file.display(), reason(error)))
 }
 
-/// The system's message, without its number.
+/// Returns the system's message without its number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let mut text = error.to_string();
     if let Some(at) = text.find(" (os error") {
@@ -131,7 +131,7 @@ pub(crate) fn reason(error: &io::Error) -> String {
     text
 }
 
-/// The innermost error, which says what happened.
+/// Returns the innermost error, which names the cause.
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -28,35 +28,34 @@ pub(crate) struct Gone {
     pub(crate) yes: bool,
 }
 
-/// A kind of thing.
+/// A kind of object, such as keys or domains.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
-    /// What messages call it.
+    /// Singular noun for messages.
     pub(crate) noun: &'static str,
-    /// What deleting one is called, before and after: "revoke" and "Revoked".
+    /// Verb for deleting one, in both forms: "revoke" and "Revoked".
     pub(crate) delete: (&'static str, &'static str),
     /// Path below `/api/v1/identity/`.
     pub(crate) path: &'static str,
-    /// The member with its name.
+    /// JSON member with its name.
     pub(crate) name: &'static str,
-    /// The columns of tables.
+    /// Columns in tables.
     pub(crate) columns: &'static [Column],
-    /// The columns of CSV, if they differ.
+    /// Columns in CSV, if different.
     pub(crate) csv: Option<&'static [Column]>,
 }
 
 impl Kind {
-    /// The path of the list.
+    /// Returns the path of the list.
     pub(crate) fn all(&self) -> String {
         format!("/api/v1/identity/{}", self.path)
     }
 
-    /// The path of one, and below it.
+    /// Returns the path of one object, followed by `below`.
     pub(crate) fn one(&self, id: &str, below: &str) -> String {
         format!("{}/{id}{below}", self.all())
     }
 
-    /// Prints all of them.
     pub(crate) async fn list(
         &self,
         context: &Context,
@@ -68,7 +67,7 @@ impl Kind {
         context.output().list_as(&all, items, self.columns, self.csv.unwrap_or(self.columns))
     }
 
-    /// Finds the one with this ID or name.
+    /// Finds the object with this ID or name.
     pub(crate) async fn find(&self, client: &Client, wanted: &str) -> Result<Value, Failure> {
         let all = client.get(&self.all(), &Vec::new()).await?;
         let items = all.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -84,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// Returns the ID of the one with this ID or name.
+    /// Returns the ID of the object with this ID or name.
     pub(crate) async fn id(&self, client: &Client, wanted: &str) -> Result<String, Failure> {
         let one = self.find(client, wanted).await?;
         one["id"]
@@ -93,7 +92,7 @@ impl Kind {
             .ok_or_else(|| Failure::Failed(format!("the service returned a {} without an ID", self.noun)))
     }
 
-    /// Creates one, and prints a reminder to save its secret.
+    /// Creates an object and prints a reminder to save its secret.
     pub(crate) async fn create(&self, context: &Context, client: &Client, body: &Value) -> Result<(), Failure> {
         let made = client.change(Method::POST, &self.all(), Some(body)).await?;
         context.output().object(&made)?;
@@ -101,7 +100,7 @@ impl Kind {
         Ok(())
     }
 
-    /// Deletes one, after asking.
+    /// Deletes an object after a confirmation.
     pub(crate) async fn delete(&self, context: &Context, client: &Client, gone: &Gone) -> Result<(), Failure> {
         let one = self.find(client, &gone.id).await?;
         let (id, name) = (text(&one["id"]), visible(&text(&one[self.name])));
@@ -113,7 +112,7 @@ impl Kind {
     }
 }
 
-/// Reminds to save a secret, which the service returns only once.
+/// Prints a reminder to save a secret that the service returns only once.
 pub(crate) fn say_secret(made: &Value) {
     for (member, what) in [("key", "key"), ("secret", "secret")] {
         if made[member].is_string() {
@@ -122,7 +121,7 @@ pub(crate) fn say_secret(made: &Value) {
     }
 }
 
-/// A JSON body of the members that have a value.
+/// Returns a JSON body with the members that have a value.
 pub(crate) fn body(members: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> Value {
     json!(members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect::<std::collections::BTreeMap<_, _>>())
 }

@@ -1,10 +1,10 @@
-//! `telemetry import`: sends log files to the endpoint of drains, so that a line that a drain sent too counts once.
+//! `telemetry import`: sends log files to the drain endpoint. A line that a drain sent too counts once.
 //!
 //! ```text
 //!  file ── a thread: lines ──► batches ── POST /drains/{provider} ──► 200 ──► state file
 //! ```
 //!
-//! Must not send accepted lines again, and must not skip any: the state is saved after the response.
+//! Saves its state after each response, so it neither repeats accepted lines nor skips any.
 
 mod batch;
 mod head;
@@ -32,9 +32,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Lines that wait to be sent go out after so long without a further one.
+/// Waiting lines are sent after this time without a new one.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
-/// Pieces that wait for the sender.
+/// Maximum number of pieces that wait for the sender.
 const WAITING: usize = 1_024;
 
 /// A log file.
@@ -66,7 +66,7 @@ pub struct Import {
     patience: u64,
 }
 
-/// What a run has sent.
+/// Totals of a run.
 #[derive(Default)]
 struct Totals {
     batches: u64,
@@ -91,12 +91,11 @@ impl Totals {
         self.dropped += dropped.into_iter().flat_map(|all| all.values()).filter_map(Value::as_u64).sum::<u64>();
     }
 
-    /// Whether no line was readable.
     fn are_all_bad(&self) -> bool {
         self.lines > 0 && self.bad == self.lines
     }
 
-    /// The result as a table shows it.
+    /// Returns the result as rows of a table.
     fn facts(&self, what: &Import, end: u64) -> Vec<(&'static str, String)> {
         let batches = if self.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", self.batches) };
         let mut facts = vec![
@@ -121,7 +120,7 @@ impl Totals {
         let mut all = json!({
             "file": what.file, "provider": what.provider, "batches": self.batches, "lines": self.lines, "bytes_read": end,
         });
-        // the response to Firehose has a form of its own, without counts
+        // Responses for Firehose have their own format without counts.
         if let Some(all) = all.as_object_mut().filter(|_| what.provider.facts().response != DrainResponse::Firehose) {
             let counts = json!({
                 "kept": self.kept, "people": self.people, "dropped": self.dropped, "refused": self.refused, "bad": self.bad,
@@ -132,7 +131,7 @@ impl Totals {
     }
 }
 
-/// One import under way.
+/// A running import.
 struct Course<'a> {
     what: &'a Import,
     client: Client,
@@ -140,7 +139,7 @@ struct Course<'a> {
     parameters: Parameters,
     secret: Option<Secret>,
     state: Option<StateFile>,
-    /// The file that is open; none for standard input.
+    /// The open file; `None` for standard input.
     read: Option<Identity>,
     totals: Totals,
     bar: ProgressBar,
@@ -153,7 +152,7 @@ pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     let path = format!("/drains/{}", what.provider.as_str());
     let said = [("host", what.host.clone()), ("role", what.role.map(|role| role.as_str().to_owned()))];
     let parameters: Parameters = said.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    // each key has its own progress, because another organization has none of these lines
+    // Each key has its own progress, because other organizations haven't received these lines.
     let Some(Credential::Key(key)) = client.credential() else {
         return Err(Failure::NoCredential("importing requires an API key".to_owned()));
     };
@@ -200,7 +199,7 @@ fn state_of(context: &Context, what: &Import, place: &str) -> Result<Option<Stat
     Ok(Some(state))
 }
 
-/// Shown at a terminal only.
+/// Returns a progress bar, which is visible only on a terminal.
 fn bar(file: &Path, is_followed: bool, from: u64) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let is_plain = !is_stream(file) && !is_gzip(file).unwrap_or(true);
@@ -213,11 +212,11 @@ fn bar(file: &Path, is_followed: bool, from: u64) -> ProgressBar {
 }
 
 impl Course<'_> {
-    /// Sends the log; answers how many bytes of it are taken in.
+    /// Sends the log; returns the offset up to which it was accepted.
     async fn take_in(&mut self, context: &Context, from: u64) -> Result<u64, Failure> {
         let (pieces, mut read) = mpsc::channel(WAITING);
         let source = Source { file: self.what.file.clone(), from, is_followed: self.what.follow };
-        // not awaited: it may wait for a terminal that says nothing any more
+        // Don't wait for this thread: it may block on reading from a terminal.
         tokio::task::spawn_blocking(move || source.read(&pieces));
         let mut batch = Batch::after(from, Heading::default());
         loop {
@@ -246,18 +245,18 @@ impl Course<'_> {
         }
     }
 
-    /// Sends a batch, and notes that it is taken in; answers an empty one that begins where it ended.
+    /// Sends a batch and records the progress; returns the next, empty batch.
     async fn send(&mut self, context: &Context, batch: Batch) -> Result<Batch, Failure> {
         if batch.lines > 0 {
             let content = batch.content(self.what.provider, context.clock.now().timestamp_millis(), self.secret.as_ref())?;
             let patience = if self.what.follow { Duration::MAX } else { Duration::from_secs(self.what.patience) };
             let answer = match send_until_taken(&self.client, &self.path, &self.parameters, &content, patience).await {
-                // the service could read none of these lines; others may be readable
+                // The service could read no line of this batch; others may be readable.
                 Err(failure) if failure.status() == Some(422) => json!({"bad": batch.lines}),
                 answer => answer?,
             };
             self.totals.add(&batch, &answer);
-            // lines of which none could be read are sent again by the next run
+            // If no line was readable so far, the next run sends them again.
             if let (Some(state), Some(read), false) = (&self.state, self.read, self.totals.are_all_bad()) {
                 state.save(batch.end, read).map_err(|failure| self.after_sending(failure, batch.end))?;
             }
@@ -267,7 +266,7 @@ impl Course<'_> {
         Ok(batch.next())
     }
 
-    /// A failure found at this byte, which is no fault of usage alone once something was sent.
+    /// Returns the failure at this byte; after something was sent, it is no longer a usage error.
     fn after_sending(&self, failure: Failure, at: u64) -> Failure {
         if self.totals.batches == 0 { failure } else { failure.after_sending(&format!("byte {at}")) }
     }

@@ -1,6 +1,6 @@
-//! Log files as they lie on a disk: plain, compressed with gzip, or standard input.
+//! Log files: plain, compressed with gzip, or standard input.
 //!
-//! Must read as it goes: a log may be larger than memory.
+//! Files are read as streams, because a log may be larger than memory.
 
 use crate::failure::{Failure, of_file};
 use flate2::read::MultiGzDecoder;
@@ -11,10 +11,10 @@ use std::path::Path;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// What an open log is read from, uncompressed.
+/// A reader of uncompressed log data.
 pub(crate) type Reader = Box<dyn BufRead + Send>;
 
-/// Which file it is, whatever it is called: its device and its inode.
+/// Identity of a file regardless of its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64, u64);
 
@@ -32,7 +32,7 @@ pub(crate) fn open(file: &Path) -> Result<Reader, Failure> {
     open_known(file).map(|(reader, _)| reader).map_err(|error| of_file(file, &error))
 }
 
-/// Opens a log that is a file, and says which one.
+/// Opens a log file and returns its identity.
 pub(crate) fn open_known(file: &Path) -> io::Result<(Reader, Identity)> {
     let opened = opened(file)?;
     let identity = Identity::of(&opened.metadata()?);
@@ -45,12 +45,11 @@ fn uncompressed(raw: impl Read + Send + 'static) -> io::Result<Reader> {
     Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
 }
 
-/// Whether a log can be read only once: standard input, or a pipe with a name, as of `<(zcat access.log.gz)`.
+/// Whether a log can be read only once: standard input or a named pipe, as in `<(zcat access.log.gz)`.
 pub(crate) fn is_stream(file: &Path) -> bool {
     file == Path::new("-") || std::fs::metadata(file).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-/// Whether a file is compressed.
 pub(crate) fn is_gzip(file: &Path) -> Result<bool, Failure> {
     let mut beginning = Vec::new();
     let read = opened(file).and_then(|opened| opened.take(GZIP.len() as u64).read_to_end(&mut beginning));

@@ -17,7 +17,7 @@ const KEY: &str = "key";
 #[command(next_help_heading = HEADING)]
 pub(crate) struct Options {
     /// Address of the service [default: the address in the profile]
-    // accepted unchecked and never printed, because it may contain a password
+    // Validated later and never printed, because it may contain a password.
     #[arg(long, global = true, env = "TELEMETRY_URL", hide_env_values = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// File with the API key, or - for stdin [default: TELEMETRY_KEY, then the profile]
@@ -71,7 +71,7 @@ pub(crate) struct EnvironmentKey(pub(crate) Option<Secret>);
 
 impl Args for EnvironmentKey {
     fn augment_args(command: clap::Command) -> clap::Command {
-        // hidden: it is an option only so that it can be rejected with a reason
+        // Hidden: the option exists only to reject it with a reason.
         let key = Arg::new(KEY).long(KEY).env("TELEMETRY_KEY").hide(true).hide_env_values(true).global(true);
         command.arg(key.value_name("KEY").help("API key; accepted in the environment only, not on the command line"))
     }

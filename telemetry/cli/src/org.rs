@@ -1,6 +1,6 @@
 //! `telemetry org`: the organizations of a user (docs/api/identity.md#organisations).
 //!
-//! Must use a session: keys can't read or create organizations.
+//! Requires a session, because keys can't read or create organizations.
 
 use crate::context::{Asker, Context};
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! Results on standard output: tables for people, JSON, JSON lines and CSV for programs (docs/cli.md#output).
 //!
-//! Must write data and nothing else, and nothing that acts on a terminal or in a spreadsheet (`service_kit::http::inert`).
+//! Writes only data, without characters that control a terminal or run in a spreadsheet (`service_kit::http::inert`).
 
 use crate::failure::{Failure, reason};
 use crate::options::Format;
@@ -21,7 +21,7 @@ pub(crate) struct Column {
 enum Content {
     /// The value at this JSON pointer.
     Value(&'static str),
-    /// A text about the item.
+    /// A text computed from the item.
     Phrase(fn(&Value) -> String),
 }
 
@@ -30,7 +30,7 @@ pub(crate) const fn column(title: &'static str, pointer: &'static str) -> Column
     Column { title, content: Content::Value(pointer) }
 }
 
-/// A column with a text about each item.
+/// A column with a computed text.
 pub(crate) const fn phrase(title: &'static str, of: fn(&Value) -> String) -> Column {
     Column { title, content: Content::Phrase(of) }
 }
@@ -44,19 +44,19 @@ impl Column {
     }
 }
 
-/// Where results are printed, and in which format.
+/// The format of results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) format: Format,
 }
 
 impl Output {
-    /// Prints a list; `whole` is the response that contains it, for JSON.
+    /// Prints a list; `whole` is the response that contains it, used for JSON.
     pub(crate) fn list(self, whole: &Value, items: &[Value], columns: &[Column]) -> Result<(), Failure> {
         self.list_as(whole, items, columns, columns)
     }
 
-    /// Like `list`, with other columns in CSV than in tables.
+    /// Like `list`, with different columns in CSV.
     pub(crate) fn list_as(
         self,
         whole: &Value,
@@ -72,12 +72,12 @@ impl Output {
         }
     }
 
-    /// Prints an object; tables have the given rows.
+    /// Prints an object, in tables with the given rows.
     pub(crate) fn object_as(self, object: &Value, facts: &[(&'static str, String)]) -> Result<(), Failure> {
         if self.format == Format::Table { write(rows(facts).as_bytes()) } else { self.object(object) }
     }
 
-    /// Prints an object, in tables and CSV with a row per member.
+    /// Prints an object; tables and CSV have a row per member.
     pub(crate) fn object(self, object: &Value) -> Result<(), Failure> {
         match self.format {
             Format::Json => json(object),
@@ -87,12 +87,12 @@ impl Output {
         }
     }
 
-    /// Prints the header of a list that is printed line by line, in CSV only.
+    /// Prints the header of a streamed list; only CSV has one.
     pub(crate) fn header(self, columns: &[Column]) -> Result<(), Failure> {
         if self.format == Format::Csv { write(&csv(&[], columns)?) } else { Ok(()) }
     }
 
-    /// Prints one item of a list that is printed line by line; tables have no header.
+    /// Prints one item of a streamed list, in tables without a header.
     pub(crate) fn line(self, item: &Value, columns: &[Column], csv_columns: &[Column]) -> Result<(), Failure> {
         match self.format {
             Format::Json | Format::Ndjson => json_line(item),
@@ -125,13 +125,11 @@ pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// One JSON document.
 pub(crate) fn json(value: &Value) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
     write(format!("{}\n", inert::json_for_terminal(&text)).as_bytes())
 }
 
-/// One line of JSON.
 fn json_line(value: &Value) -> Result<(), Failure> {
     write(format!("{}\n", inert::json_for_terminal(&value.to_string())).as_bytes())
 }
@@ -140,17 +138,17 @@ fn json_line(value: &Value) -> Result<(), Failure> {
 #[derive(Debug, Default)]
 pub(crate) struct PassedOn {
     is_csv: bool,
-    /// The beginning of a character whose end has not arrived.
+    /// The start of an incomplete character.
     rest: Vec<u8>,
 }
 
 impl PassedOn {
-    /// CSV, whose cells the service has made harmless.
+    /// Passes on CSV, whose cells the service has already made safe.
     pub(crate) fn csv() -> Self {
         Self { is_csv: true, ..Self::default() }
     }
 
-    /// Prints a part, in which JSON has escapes for what acts on a terminal.
+    /// Prints a part; escapes terminal control characters in JSON.
     pub(crate) fn write(&mut self, part: &[u8]) -> Result<(), Failure> {
         if self.is_csv {
             return write(part);
@@ -172,7 +170,7 @@ impl PassedOn {
     }
 }
 
-/// Columns below their titles, with numbers aligned right.
+/// Returns columns below their titles, with numbers aligned right.
 pub(crate) fn table(items: &[Value], columns: &[Column]) -> String {
     let mut table = plain_table();
     table.set_header(columns.iter().map(|column| column.title.to_uppercase()));
@@ -188,7 +186,7 @@ pub(crate) fn table(items: &[Value], columns: &[Column]) -> String {
     without_trailing_blanks(&table)
 }
 
-/// One row per fact, with its label.
+/// Returns one row per fact, with its label.
 pub(crate) fn rows<T: AsRef<str>>(facts: &[(T, String)]) -> String {
     let mut table = plain_table();
     for (label, value) in facts {
@@ -197,7 +195,7 @@ pub(crate) fn rows<T: AsRef<str>>(facts: &[(T, String)]) -> String {
     without_trailing_blanks(&table)
 }
 
-/// The members of an object that have a value, with their labels: secrets and names first, IDs last.
+/// Returns the members of an object that have a value, with labels: secrets and names first, IDs last.
 fn facts(object: &Value) -> Vec<(String, String)> {
     let mut members: Vec<(&String, &Value)> = object.as_object().into_iter().flatten().collect();
     members.sort_by_key(|(name, _)| match name.as_str() {
@@ -214,7 +212,7 @@ fn facts(object: &Value) -> Vec<(String, String)> {
     members.into_iter().map(fact).filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// The label of an API member: `last_used_at` is "Last used at", `organization_id` is "Organization ID".
+/// Returns the label of an API member: `last_used_at` is "Last used at", `organization_id` is "Organization ID".
 fn label(name: &str) -> String {
     let words = name.split('_').map(|word| match word {
         "id" => "ID",
@@ -251,7 +249,7 @@ fn shown(item: &Value, column: Column) -> String {
     visible(&cell(&column.value(item)))
 }
 
-/// A value in a cell of a table, without JSON.
+/// Returns a value as the text of a table cell, without JSON.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
@@ -264,7 +262,7 @@ pub(crate) fn cell(value: &Value) -> String {
     }
 }
 
-/// An object in a cell: by its name, else by its members.
+/// Describes an object in a table cell by its name, or by its members.
 fn described(members: &Map<String, Value>) -> String {
     let text_of = |member: &str| members.get(member).and_then(Value::as_str);
     if let Some(kind) = text_of("kind") {
@@ -284,7 +282,7 @@ fn described(members: &Map<String, Value>) -> String {
     }
 }
 
-/// A value in a cell of CSV, with nested values as JSON.
+/// Returns a value as the text of a CSV cell, with nested values as JSON.
 pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -297,7 +295,7 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// A list of names with a count each, or nothing for other lists.
+/// Returns a list of names with counts as text, or `None` for other lists.
 fn counts(values: &[Value]) -> Option<String> {
     let of = |value: &Value| {
         let members: Vec<&Value> = value.as_object()?.values().collect();
@@ -311,7 +309,7 @@ fn counts(values: &[Value]) -> Option<String> {
     Some(values.iter().map(of).collect::<Option<Vec<_>>>()?.join(", "))
 }
 
-/// Replaces what acts on a terminal.
+/// Replaces terminal control characters.
 pub(crate) fn visible(text: &str) -> String {
     inert::for_terminal(text)
 }
@@ -332,20 +330,20 @@ mod tests {
     }
 
     #[test]
-    fn x32_tables_replace_what_acts_on_a_terminal() {
+    fn x32_tables_replace_terminal_controls() {
         let item = json!({"name": "\u{1b}[2Jx\u{9b}\n\u{202e}y", "in": {}});
         assert!(table(&[item], &COLUMNS).contains("\u{fffd}[2Jx\u{fffd}\u{fffd}\u{fffd}y"));
     }
 
     #[test]
-    fn x32_csv_has_no_formula_behind_another_separator() {
+    fn csv_has_no_formula_after_any_separator() {
         let items = [json!({"name": "x;=cmd"}), json!({"name": "y\n=cmd"}), json!({"name": "\u{1b}]0;=z\u{7}"})];
         let expected = "name,count\nx;'=cmd,\n\"y\n'=cmd\",\n\u{fffd}]0;'=z\u{fffd},\n";
         assert_eq!(String::from_utf8(csv(&items, &COLUMNS).unwrap()).unwrap(), expected);
     }
 
     #[test]
-    fn a_character_in_two_parts_of_a_response_is_escaped() {
+    fn escapes_characters_split_across_parts() {
         let mut passed_on = PassedOn::default();
         let (whole, mut printed) = ("{\"a\": \"é\u{9b}\u{202e}\"}", String::new());
         for byte in whole.as_bytes() {

@@ -1,6 +1,6 @@
 //! `telemetry profile`: named services with their credentials.
 //!
-//! Must not show a credential: only the prefix of a key and the user of a session.
+//! Prints no credentials, only the prefix of a key and the user of a session.
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -111,10 +111,10 @@ fn set(context: &Context, mut profiles: Profiles, named: &Named) -> Result<(), F
     checked_name(&name).map_err(Failure::Usage)?;
     let before = profiles.profiles.get(&name);
     let url = context.base(before)?;
-    // A credential is for the address that it was given for.
+    // Credentials are only kept for the same address.
     let kept = before.filter(|before| before.url.origin() == url.origin());
     let profile = Profile {
-        // a key of the environment is for its run alone
+        // A key from the environment is not stored.
         key: context.key_of_file()?.or_else(|| kept?.key.clone()),
         session: kept.and_then(|kept| kept.session.clone()),
         organization_id: context.options.organization.or_else(|| kept?.organization_id),

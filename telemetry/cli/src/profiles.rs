@@ -1,4 +1,4 @@
-//! The configuration: services under names, with the credentials for them (docs/cli.md#profiles).
+//! The profiles file: named services with their credentials (docs/cli.md#profiles).
 
 use crate::failure::{Failure, of_file};
 use crate::secret::Secret;
@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 use url::Url;
 use uuid::Uuid;
 
-/// The profile that is made when none is named.
+/// Name of the profile that is created if none is given.
 pub(crate) const DEFAULT: &str = "default";
-/// Longest name of a profile.
+/// Maximum length of a profile name.
 const MAX_NAME_CHARS: usize = 64;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profiles {
-    /// The one in use.
+    /// The profile in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) current: Option<String>,
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, Profile>,
 }
 
-/// One service and who one is there.
+/// A service and the credentials for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
@@ -36,7 +36,7 @@ pub(crate) struct Profile {
     pub(crate) key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<Session>,
-    /// For which organisation a person asks.
+    /// The organization that a person acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) organization_id: Option<Uuid>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Session {
 }
 
 impl Profiles {
-    /// Reads the file; without one there are no profiles.
+    /// Reads the file; a missing file has no profiles.
     pub(crate) fn load(file: &Path) -> Result<Self, Failure> {
         let metadata = match std::fs::metadata(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -70,13 +70,13 @@ impl Profiles {
         })
     }
 
-    /// Writes the file, with its folder.
+    /// Writes the file and creates its directory.
     pub(crate) fn save(&self, file: &Path) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).map_err(|error| Failure::Failed(error.to_string()))?;
         write_private(file, text.as_bytes()).map_err(|error| of_file(file, &error))
     }
 
-    /// The profile of this name, or the one in use, with its name.
+    /// Returns the profile with this name, or the one in use, with its name.
     pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Option<(&str, &Profile)>, Failure> {
         let Some(wanted) = name.or(self.current.as_deref()) else { return Ok(None) };
         match self.profiles.get_key_value(wanted) {
@@ -86,12 +86,12 @@ impl Profiles {
     }
 }
 
-/// The error for an unknown profile.
+/// Returns the error for an unknown profile.
 pub(crate) fn unknown(name: &str) -> String {
     format!("no profile named {name:?}: `telemetry profile list` shows all profiles")
 }
 
-/// A name that a profile may have.
+/// Checks the name of a profile.
 pub(crate) fn checked_name(name: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_short = (1..=MAX_NAME_CHARS).contains(&name.len());
@@ -102,18 +102,18 @@ pub(crate) fn checked_name(name: &str) -> Result<String, String> {
     }
 }
 
-/// Where the profiles are when nobody says.
+/// Returns the default path of the profiles file.
 pub(crate) fn usual_file() -> Result<PathBuf, Failure> {
     let folders = etcetera::choose_base_strategy()
         .map_err(|_| Failure::Usage("no home folder found: set --config or TELEMETRY_CONFIG".to_owned()))?;
     Ok(folders.config_dir().join("telemetry").join("profiles.json"))
 }
 
-/// Replaces a file by one that its owner alone may read; makes its folder for the owner alone too.
+/// Replaces a file that only its owner can read; creates its directory with the same restriction.
 pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // made with 0600 before anything is in it
+    // The file has mode 0600 before it contains anything.
     let mut fresh = tempfile::NamedTempFile::new_in(folder)?;
     fresh.write_all(bytes)?;
     fresh.as_file().sync_all()?;

@@ -92,7 +92,7 @@ const CORROBORATION: [Column; 8] = [
     column("neither", "/seen_by_neither"),
     PLATFORM,
 ];
-/// Tells apart two agents with one name; the API returns no names of platforms.
+/// Distinguishes agents with the same name; the API returns no names of platforms.
 const PLATFORM: Column = column("platform ID", "/platform_id");
 const STAGES: [Column; 5] = [
     column("fetched", "/retrieved"),
@@ -104,7 +104,7 @@ const STAGES: [Column; 5] = [
 const SPANS: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("covered", "/covered")];
 const SPANS_WITH_DATA: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("has data", "/covered")];
 
-/// Events by type, such as "2 fetches, 1 citation".
+/// Returns events by type, such as "2 fetches, 1 citation".
 fn by_type(item: &Value) -> String {
     let of = |counted: &Value| {
         let (count, name) = (&counted["count"], text(&counted["event_type"]));
@@ -116,7 +116,7 @@ fn by_type(item: &Value) -> String {
     counts.into_iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// The name of the agent that an item is about.
+/// Returns the name of an item's agent.
 fn agent(item: &Value) -> String {
     match (item["agent_id"].as_str().unwrap_or_default(), item["platform_id"].as_str()) {
         ("", Some("")) => "Crawlers (undeclared)".to_owned(),
@@ -204,7 +204,7 @@ pub(crate) async fn list(
     Ok(Some(whole))
 }
 
-/// Prints a response as it arrives, so that its figures are not parsed and written again.
+/// Prints a response as it arrives, which leaves its numbers unchanged.
 async fn pass_on(context: &Context, client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
     let accept = match context.options.output {
         Format::Csv => Some("text/csv"),

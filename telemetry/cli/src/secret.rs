@@ -1,6 +1,6 @@
-//! Credentials as this program holds them: read from files, kept in the configuration, sent in one header.
+//! Credentials: read from files, stored in profiles, sent in one header.
 //!
-//! Must not be printable: neither type has `Debug` or `Display` that shows it, and no command line holds one.
+//! `Debug` doesn't show them, they have no `Display`, and they are never on a command line.
 
 use crate::failure::{Failure, of_file};
 use data_encoding::HEXLOWER;
@@ -11,36 +11,36 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-/// Longest file that holds a secret.
+/// Maximum size of a file with a secret.
 const MAX_FILE_BYTES: u64 = 4 * 1024;
 
-/// A text that nobody is to see.
+/// A secret text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Secret(String);
 
 impl Secret {
-    /// A secret, without the blanks around it.
+    /// Creates a secret without surrounding whitespace.
     pub(crate) fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 
-    /// For the header that sends it, and for nothing else.
+    /// Returns the text, only for the header that sends it.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The beginning that lists of keys show too.
+    /// Returns the prefix that lists of keys show too.
     pub(crate) fn shown_prefix(&self) -> String {
         PlainApiKey::parse(&self.0).map(|key| key.shown_prefix().to_owned()).unwrap_or_default()
     }
 
-    /// What tells it from others and does not let it be known.
+    /// Returns a digest that identifies the secret without revealing it.
     pub(crate) fn digest(&self) -> String {
         HEXLOWER.encode(&Sha256::digest(&self.0))
     }
 
-    /// The same, if it is an API key; `whence` names where it was read.
+    /// Returns the secret if it is an API key; `whence` names its source in errors.
     pub(crate) fn into_key(self, whence: &str) -> Result<Self, Failure> {
         match PlainApiKey::parse(&self.0) {
             Some(_) => Ok(self),
@@ -48,7 +48,7 @@ impl Secret {
         }
     }
 
-    /// The same, if it is a session.
+    /// Returns the secret if it is a session token.
     pub(crate) fn into_session(self) -> Result<Self, Failure> {
         match PlainUserSession::parse(&self.0) {
             Some(_) => Ok(self),
@@ -56,7 +56,7 @@ impl Secret {
         }
     }
 
-    /// Reads a file of one secret; `-` is standard input.
+    /// Reads a file with one secret; `-` is standard input.
     pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
         let mut text = String::new();
         let taken = if file == Path::new("-") {

@@ -12,11 +12,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The first pause; each one after it is twice as long.
+/// The first pause; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Sends a body again and again while the service is away or asks to wait, for as long as `patience` says.
+/// Retries a request for up to `patience` while the service is unavailable or asks to wait.
 pub(crate) async fn send_until_taken(
     client: &Client,
     path: &str,
@@ -40,12 +40,11 @@ pub(crate) async fn send_until_taken(
     }
 }
 
-/// One try; an answer that is cut says nothing.
+/// Sends the request once; a truncated response is an error.
 async fn send(client: &Client, path: &str, parameters: &Parameters, content: &Content) -> Result<Value, Failure> {
     client.send(Method::POST, path, parameters, content.clone()).await?.json().await
 }
 
-/// The bytes, compressed.
 pub(crate) fn gzip(bytes: &[u8]) -> Result<Bytes, Failure> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let failed = |error: io::Error| Failure::Failed(error.to_string());

@@ -67,7 +67,7 @@ fn keep(context: &Context, mut profiles: Profiles, name: String, url: Url, sessi
     profiles.save(&context.config_file()?)
 }
 
-/// The token in a link, or the token itself.
+/// Returns the token in a link, or the text itself if it is a token.
 fn token_of(text: &str) -> Result<Secret, Failure> {
     let in_link = Url::parse(text).ok().and_then(|url| {
         let mut pairs = url.query_pairs();
@@ -97,7 +97,7 @@ pub(crate) async fn logout(context: &Context) -> Result<(), Failure> {
     let Some(session) = profile.session.take() else { return Err(Failure::NoCredential("you are not signed in".to_owned())) };
     let client = Client::new(profile.url.clone(), Some(Credential::Session(session.secret)), None)?;
     match client.change(Method::DELETE, SESSION, None).await {
-        // it has ended already
+        // The session has already ended.
         Err(failure) if failure.status() == Some(401) => {}
         ended => drop(ended?),
     }
@@ -141,7 +141,7 @@ fn facts_of_person(client: &Client, session: &Value) -> Vec<(&'static str, Strin
         "Session ends",
         format!("{} if unused, {} at the latest", text(&session["idle_until"]), text(&session["expires_at"])),
     ));
-    // `org list` shows several
+    // `org list` shows several organizations.
     if let [only] = memberships {
         facts.push(("Organization ID", text(&only["organization_id"])));
     }
@@ -173,8 +173,8 @@ async fn facts_of_key(client: &Client, key: &Value) -> Vec<(&'static str, String
     facts
 }
 
-/// The name of a key's organization. No response about a key contains it, so it comes from one of the owner's verified domains, or from
-/// a delegation to the platform or agent.
+/// Returns the name of a key's organization. No response about a key contains it, so it comes from a verified domain of the owner
+/// or from a delegation to the platform or agent.
 async fn organization_name(client: &Client, is_owner: bool, id: &str) -> Option<String> {
     if !is_owner {
         let delegations = client.get(DELEGATIONS, &vec![("role", "grantee".to_owned())]).await.ok()?;
@@ -188,14 +188,14 @@ async fn organization_name(client: &Client, is_owner: bool, id: &str) -> Option<
     owner["name"].as_str().filter(|_| owner["id"] == id).map(str::to_owned)
 }
 
-/// What the service returns about a key: its record if it may list keys, else the organization that it reads for.
+/// Returns the key's record if the key may list keys, otherwise its organization.
 pub(crate) async fn of_key(client: &Client, key: &Secret) -> Result<Value, Failure> {
     let prefix = key.shown_prefix();
     match client.get(KEYS, &Vec::new()).await {
         Ok(keys) => {
             let is_it = |listed: &&Value| listed["prefix"] == prefix.as_str() && listed["revoked_at"].is_null();
             let found: Vec<&Value> = keys.as_array().into_iter().flatten().filter(is_it).collect();
-            // two keys rarely share their first twelve characters
+            // Two keys rarely share their first twelve characters.
             let one = found.first().filter(|_| found.len() == 1);
             Ok(one.map_or_else(|| json!({"prefix": prefix}), |one| (*one).clone()))
         }
@@ -210,7 +210,7 @@ async fn of_reader(client: &Client, prefix: &str) -> Value {
     json!({"prefix": prefix, "organization_id": organization, "may_list_keys": false})
 }
 
-/// A window without events, for a quick read.
+/// Returns a window without events, for a fast read.
 fn empty_window() -> Parameters {
     vec![("since", "2000-01-01".to_owned()), ("until", "2000-01-01".to_owned())]
 }
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_is_taken_from_the_link_or_as_it_is() {
+    fn accepts_the_link_or_the_token() {
         let token = "A".repeat(43);
         for text in [token.clone(), format!("https://a.example/sign-in?x=1&token={token}#y")] {
             assert!(token_of(&text).is_ok_and(|found| found.reveal() == token), "{text}");

@@ -1,4 +1,4 @@
-//! Messages and questions for people, all of them on standard error.
+//! Messages and questions for people, on standard error.
 
 use crate::failure::{Failure, reason};
 use crate::output::visible;
@@ -16,7 +16,7 @@ pub(crate) fn say(text: &str) {
 pub(crate) fn complain(failure: &Failure) {
     let (red, plain) = (Style::new().fg_color(Some(AnsiColor::Red.into())).bold(), Style::new());
     let lines: Vec<String> = failure.to_string().lines().map(visible).collect();
-    // the colour goes where there is no terminal, and where NO_COLOR is set
+    // anstream removes the color without a terminal or with NO_COLOR.
     let _ = writeln!(anstream::stderr(), "{red}error{red:#}{plain}: {}{plain:#}", lines.join("\n"));
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn ask(question: &str) -> Result<String, Failure> {
     Ok(line.trim().to_owned())
 }
 
-/// Asks for a line that isn't shown while it is typed at a terminal.
+/// Asks for a line that is not echoed on a terminal.
 pub(crate) fn ask_hidden(question: &str) -> Result<String, Failure> {
     let hidden = HiddenInput::start();
     let answer = ask(question);
@@ -41,11 +41,11 @@ pub(crate) fn ask_hidden(question: &str) -> Result<String, Failure> {
     answer
 }
 
-/// A terminal that shows nothing but the end of the line, until this is dropped.
+/// Turns off the terminal's echo, except for the line end, until dropped.
 struct HiddenInput(Termios);
 
 impl HiddenInput {
-    /// Nothing if standard input isn't a terminal.
+    /// Returns `None` if standard input isn't a terminal.
     fn start() -> Option<Self> {
         let before = tcgetattr(io::stdin()).ok()?;
         let mut hidden = before.clone();
@@ -58,12 +58,12 @@ impl HiddenInput {
 
 impl Drop for HiddenInput {
     fn drop(&mut self) {
-        // The shell restores its own settings, so there is nothing to do about a failure.
+        // The shell restores its own settings, so ignore errors.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
     }
 }
 
-/// Asks whether to do something, such as "delete profile work"; without a terminal, `--yes` is required.
+/// Asks for confirmation of an action such as "delete profile work"; without a terminal, `--yes` is required.
 pub(crate) fn confirm(action: &str, is_sure: bool) -> Result<(), Failure> {
     if is_sure {
         return Ok(());

@@ -84,7 +84,7 @@ pub(crate) enum Action {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
     /// URL that receives deliveries
-    // not `url`: that is the address of the service
+    // Not `url`, which is the address of the service.
     #[arg(value_name = "URL")]
     endpoint: String,
     /// Event type to deliver, repeatable [default: all types]
@@ -143,7 +143,7 @@ pub(crate) async fn run(context: &Context, noun: &WebhookNoun) -> Result<(), Fai
         Action::Delete(gone) => WEBHOOK.delete(context, &client, gone).await,
         Action::Deliveries(one) => deliveries(context, &client, one).await,
         Action::SendTest(tested) => send_test(context, &client, tested).await,
-        // these two don't call the service
+        // These two don't call the service.
         Action::Verify(_) | Action::Listen(_) => Ok(()),
     }
 }

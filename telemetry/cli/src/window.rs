@@ -1,15 +1,15 @@
-//! Times on the command line: `7d`, `90m`, a day or an instant (docs/cli.md#time-windows).
+//! Times on the command line: `7d`, `90m`, a day or a timestamp (docs/cli.md#time-windows).
 //!
-//! Must pass days and instants to the service as they are, so that only the service defines a day.
+//! Days and timestamps are passed to the service as typed, so that only the service defines a day.
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
 
-/// The start or the end of a window.
+/// Start or end of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// This long before now.
     Ago(TimeDelta),
-    /// A day or an instant, as typed.
+    /// A day or a timestamp, as typed.
     Given(String),
 }
 
@@ -25,7 +25,7 @@ impl Moment {
         Err("use a time before now (30m, 24h, 7d, 4w), a day (2026-11-01) or an instant (2026-11-01T10:00:00Z)".to_owned())
     }
 
-    /// As a parameter of a read.
+    /// Returns the query parameter.
     pub(crate) fn at(&self, now: DateTime<Utc>) -> String {
         match self {
             Self::Ago(ago) => (now - *ago).to_rfc3339_opts(SecondsFormat::Millis, true),
@@ -34,7 +34,7 @@ impl Moment {
     }
 }
 
-/// A number and a unit.
+/// Parses a number with a unit.
 fn ago(text: &str) -> Option<TimeDelta> {
     let unit = text.chars().next_back()?;
     let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
@@ -47,7 +47,7 @@ fn ago(text: &str) -> Option<TimeDelta> {
         _ => return None,
     };
     let delta = TimeDelta::try_seconds(i64::from(number) * seconds)?;
-    // before any event
+    // Longer than any data is old.
     (delta <= TimeDelta::days(100 * 366)).then_some(delta)
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_counts_back_from_now() {
+    fn durations_count_back_from_now() {
         let now = DateTime::from_timestamp(1_790_000_000, 0).unwrap();
         for (text, seconds) in [("90s", 90), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800), ("4w", 2_419_200), ("0d", 0)] {
             let moment = Moment::parse(text).unwrap().at(now);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_instants_go_as_they_were_typed_and_nothing_else_goes() {
+    fn days_and_timestamps_stay_as_typed() {
         for text in ["2026-11-01", "2026-11-01T10:00:00Z", "2026-11-01T10:00:00.5+02:00"] {
             assert_eq!(Moment::parse(text), Ok(Moment::Given(text.to_owned())));
         }

@@ -1,8 +1,8 @@
-//! The words that tables use for the values of the API.
+//! Names that tables use for API values.
 
 use serde_json::Value;
 
-/// One event of this type and several, such as "fetch" and "fetches"; other types keep their API name.
+/// Returns the singular and plural of an event type, such as "fetch" and "fetches"; other types keep their API name.
 pub(crate) fn event_type(name: &str) -> (&str, &str) {
     match name {
         "content_retrieved" => ("fetch", "fetches"),
@@ -17,13 +17,13 @@ pub(crate) fn event_type(name: &str) -> (&str, &str) {
     }
 }
 
-/// The place of an event type in a list, in the order in which content is used.
+/// Returns the position of an event type in lists, in the order in which content is used.
 pub(crate) fn place(name: &str) -> usize {
     const ORDER: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
     ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len())
 }
 
-/// A reporter, by the `source_role` of its reports.
+/// Returns the name of a reporter from the `source_role` of its reports.
 pub(crate) fn reporter(role: &str) -> &str {
     match role {
         "agent" => "AI agent",
@@ -34,7 +34,7 @@ pub(crate) fn reporter(role: &str) -> &str {
     }
 }
 
-/// What a bot fetches pages for.
+/// Returns the name of a bot's purpose.
 pub(crate) fn purpose(name: &str) -> &str {
     match name {
         "user" => "User request",
@@ -45,7 +45,7 @@ pub(crate) fn purpose(name: &str) -> &str {
     }
 }
 
-/// Whether a request came from an address that the bot's operator publishes.
+/// Returns the result of the IP check: whether the bot's operator publishes the request's address.
 pub(crate) fn ip_check(verified: &Value) -> &'static str {
     match verified {
         Value::Bool(true) => "Verified",
@@ -54,7 +54,7 @@ pub(crate) fn ip_check(verified: &Value) -> &'static str {
     }
 }
 
-/// What became of a drain's lines with a correlation id.
+/// Returns how a drain's lines with a correlation id were counted.
 pub(crate) fn drain_lines(drain: &Value) -> String {
     let count = |name: &str| drain[name].as_u64().unwrap_or_default();
     format!(
@@ -70,13 +70,13 @@ pub(crate) fn org_type(name: &str) -> &str {
     if name == "content_owner" { "content owner" } else { name }
 }
 
-/// How many hours have data, in a sentence or two.
+/// Describes how many hours have data.
 pub(crate) fn coverage(coverage: &Value) -> String {
     let hours = |name: &str| coverage[name].as_u64().unwrap_or_default();
     let (covered, missing) = (hours("hours_covered"), hours("hours_uncovered"));
     let total = covered + missing;
     let sentence = |rest: &str| {
-        // neither 0 % nor 100 %, which would mean none and all
+        // 0 % and 100 % would mean no hours and all hours.
         let percent = ((covered * 200 + total) / (total * 2)).clamp(1, 99);
         format!("Server logs cover {covered} of {total} hours ({percent} %). {rest}")
     };
@@ -90,7 +90,7 @@ pub(crate) fn coverage(coverage: &Value) -> String {
     }
 }
 
-/// The text with a capital first letter, unless it starts with an API name such as `checkout_completed`.
+/// Capitalizes the first letter, unless the text starts with an API name such as `checkout_completed`.
 pub(crate) fn capitalized(text: &str) -> String {
     let is_api_name = text.split(' ').next().is_some_and(|word| word.contains('_'));
     let mut chars = text.chars();

@@ -102,7 +102,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{}: not UTF-8", file.display())))
 }
 
-/// The differences, missing bots first, and how many bots are the same. Bots that only the table has count if the list is whole.
+/// Returns the differences, missing bots first, and the number of equal bots. With `is_whole`, also lists bots that only the table has.
 fn compare(table: &BotTable, list: &[ListedBot], is_whole: bool) -> (Vec<Value>, usize) {
     let (mut rows, mut same, mut found) = (Vec::new(), 0, BTreeSet::new());
     for listed in list {

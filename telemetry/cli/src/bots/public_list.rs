@@ -8,9 +8,9 @@ use serde_json::Value;
 
 /// The tag of AI agents in crawler-user-agents.json.
 const AI_TAG: &str = "ai-crawler";
-/// Characters that are more than text in a regular expression.
+/// Characters with a meaning in regular expressions.
 const SYNTAX: &[char] = &['\\', '[', ']', '(', ')', '|', '*', '+', '?', '^', '$', '{', '}'];
-/// Words in the `function` of ai.robots.txt, and what they say of the purpose.
+/// Words in the `function` of ai.robots.txt, by the purpose they indicate.
 const FUNCTIONS: &[(Purpose, &[&str])] = &[
     (Purpose::Training, &["train", "training", "llm", "llms", "scraper", "scrapers"]),
     (Purpose::Search, &["search"]),
@@ -120,14 +120,14 @@ fn of_table(entry: TableEntry) -> ListedBot {
     }
 }
 
-/// The text of a regular expression that is only text.
+/// Returns the text of a regular expression without special characters, or `None` if it has some.
 fn literal(pattern: &str) -> Option<String> {
     let text = pattern.trim_start_matches('^').replace("\\/", "/").replace("\\.", ".").replace("\\-", "-");
     let text = text.trim_end_matches('/');
     (!text.is_empty() && !text.contains(SYNTAX)).then(|| text.to_owned())
 }
 
-/// `[Example](https://example.com)` is Example.
+/// Returns `Example` for `[Example](https://example.com)`.
 fn operator(text: &str) -> Option<String> {
     let text = text.trim();
     let name = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(name, _)| name);
@@ -135,7 +135,7 @@ fn operator(text: &str) -> Option<String> {
     (!is_unknown).then(|| name.to_owned())
 }
 
-/// `None` if the words name no purpose, or more than one.
+/// Returns `None` if the words name no purpose, or more than one.
 fn purpose(function: &str) -> Option<Purpose> {
     let function = function.to_ascii_lowercase();
     let words: Vec<&str> = function.split(|letter: char| !letter.is_alphanumeric()).collect();

@@ -1,4 +1,4 @@
-//! The checks, each after those that it depends on.
+//! The checks, in order of their dependencies.
 
 use super::{Finding, Verdict, drains};
 use crate::client::{Client, Content, Credential};
@@ -12,7 +12,7 @@ use hickory_resolver::TokioResolver;
 use serde_json::Value;
 use url::{Host, Url};
 
-/// Events further in the future are rejected, and webhooks further off are stale.
+/// The service rejects events further in the future, and receivers reject older webhooks.
 const MAX_SKEW: TimeDelta = TimeDelta::seconds(60);
 const MANIFEST: &str = "/.well-known/content-telemetry.json";
 
@@ -64,7 +64,7 @@ async fn address(context: &Context, client: &Client) -> Vec<Finding> {
     findings.push(clock(context, answer.date()));
     match client.get("/ready", &Vec::new()).await {
         Ok(_) => findings.push(Finding::ok("ready", "the service is ready")),
-        // a proxy in front of several services has no readiness of its own
+        // A proxy in front of several services has no readiness endpoint.
         Err(failure) if failure.code() == 4 => {
             findings.push(Finding::new(
                 "ready",

@@ -1,4 +1,4 @@
-//! Whether log drains receive lines, and can read them.
+//! Checks whether log drains receive lines that the service can read.
 
 use super::{Finding, Verdict};
 use crate::client::Client;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const CHECK: &str = "drain";
 
-/// One finding per drain.
+/// Returns one finding per drain.
 pub(super) async fn all(client: &Client) -> Vec<Finding> {
     let drains = match client.get(&DRAIN.all(), &Vec::new()).await {
         Ok(drains) => drains,
@@ -57,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unreadable_lines_are_a_warning_and_only_such_a_failure() {
+    fn unreadable_lines_warn_and_fail_if_all_are() {
         let of = |last: Value, lines: u64, bad: u64| {
             let bad_lines = [json!({"reason": "no_user_agent"}), json!({"reason": "bad_time"}), json!({"reason": "bad_time"})];
             of_health("Web", &json!({"last_batch_at": last, "lines": lines, "bad": bad, "bad_lines": bad_lines}))

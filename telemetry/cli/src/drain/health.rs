@@ -51,7 +51,7 @@ pub(super) fn print(context: &Context, health: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The state of a drain, from its health.
+/// Returns the state of a drain from its health.
 pub(crate) fn state(health: &Value) -> &'static str {
     let lines = |name: &str| health[name].as_u64().unwrap_or_default();
     match (health["last_batch_at"].is_string(), lines("lines"), lines("bad")) {
@@ -69,7 +69,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_state_follows_from_the_lines_of_48_hours() {
+    fn derives_the_state_from_48_hours() {
         let of = |at: Value, lines: u64, bad: u64| state(&json!({"last_batch_at": at, "lines": lines, "bad": bad}));
         assert_eq!(of(json!(null), 0, 0), "waiting for lines");
         assert_eq!(of(json!("t"), 0, 0), "silent for 48 hours");

@@ -74,7 +74,7 @@ const CSV_COLUMNS: [Column; 10] = [
     column("url", "/content_url"),
 ];
 
-/// How tables call one line and several lines that become this.
+/// Returns what tables call one and several lines with this result.
 fn counted_as(becomes: &str) -> (&str, &str) {
     match becomes {
         "retrieval" => ("AI request", "AI requests"),
@@ -86,7 +86,7 @@ fn counted_as(becomes: &str) -> (&str, &str) {
         other => (other, other),
     }
 }
-/// In the order of the summary.
+/// All results, in the order of the summary.
 const OUTCOMES: [&str; 6] = ["retrieval", "person", "dropped", "refused", "bad", "trial"];
 
 pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
@@ -152,7 +152,7 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a line becomes; of a person's line nothing else.
+/// Returns the row of a line; for a line of a person, only that it is one.
 fn row_of(line: &DryLine) -> Value {
     let mut row = facts_of(line);
     if let (Some(format), Some(row)) = (line.format, row.as_object_mut().filter(|row| row["becomes"] != "person")) {
@@ -161,7 +161,7 @@ fn row_of(line: &DryLine) -> Value {
     row
 }
 
-/// The field that a line lacks, by the reason why it is bad.
+/// Returns the missing field named by a reason such as `no_host`.
 fn missing(reason: &str) -> Option<&str> {
     reason.strip_prefix("no_").filter(|field| *field != "columns")
 }

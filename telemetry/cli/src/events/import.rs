@@ -1,7 +1,7 @@
 //! `telemetry events import`: sends a file of events, one JSON object per line, in batches.
 //!
-//! Must send the same lines with the same `Idempotency-Key` and the same ids, so that a second import changes nothing, even after the
-//! file has grown.
+//! The same lines have the same `Idempotency-Key` and the same ids, so importing a file again changes nothing, even after it has
+//! grown.
 
 use super::MAX_BODY_BYTES;
 use crate::client::{Client, Content};
@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Events of one request.
+/// Maximum number of events per request.
 const MAX_EVENTS: usize = 500;
-/// Bytes of one request, about.
+/// Approximate maximum size of a request.
 const MAX_BYTES: usize = 1024 * 1024;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -44,7 +44,7 @@ pub(crate) struct Import {
     patience: u64,
 }
 
-/// Events that wait, with the lines where they stand.
+/// Events to send, with their line numbers.
 #[derive(Default)]
 struct Batch {
     events: Vec<String>,
@@ -57,7 +57,7 @@ impl Batch {
         self.events.len() >= MAX_EVENTS || self.bytes >= MAX_BYTES
     }
 
-    /// Adds the event of the next line, where there is one; answers how many bytes were read.
+    /// Reads the next line and adds its event, if it has one; returns the number of bytes read.
     fn take_line(&mut self, reader: &mut Reader, what: &Import, line: &mut Vec<u8>, number: u64) -> Result<usize, Failure> {
         line.clear();
         let taken = reader.by_ref().take(MAX_BODY_BYTES).read_until(b'\n', line).map_err(|error| of_file(&what.file, &error))?;
@@ -88,7 +88,7 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
         let taken = match batch.take_line(&mut reader, what, &mut line, number) {
             Ok(taken) => taken,
             Err(failure) => {
-                // what stands before it is sent, and no more
+                // Send the events before the bad line.
                 send(&client, what, &batch).await?;
                 let is_first = sent == 0 && batch.events.is_empty();
                 return Err(if is_first { failure } else { failure.after_sending(&format!("line {number}")) });
@@ -111,7 +111,7 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     }
 }
 
-/// The event of a line as it is sent: as it stands there, with an id where it has none.
+/// Returns the event of a line unchanged, except for an id if it has none.
 fn event(text: &[u8], session: Option<Uuid>, number: u64) -> Result<String, &'static str> {
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8")?;
     let raw: &RawValue = serde_json::from_str(text).map_err(|_| "invalid JSON")?;
@@ -124,7 +124,7 @@ fn event(text: &[u8], session: Option<Uuid>, number: u64) -> Result<String, &'st
     Ok(format!("{{\"id\":\"{id}\"{comma}{members}"))
 }
 
-/// The same for the same line of the same session; a UUID, because a strict key takes no other id.
+/// Returns the id for a line of a session, always the same. A UUID, because strict keys accept no other ids.
 fn id_of(text: &str, session: Option<Uuid>, number: u64) -> Uuid {
     let mut digest = Sha256::new();
     digest.update(session.unwrap_or_default());
@@ -136,7 +136,7 @@ fn id_of(text: &str, session: Option<Uuid>, number: u64) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// Sends a batch; answers how many of its events are new.
+/// Sends a batch and returns how many of its events are new.
 async fn send(client: &Client, what: &Import, batch: &Batch) -> Result<u64, Failure> {
     if batch.events.is_empty() {
         return Ok(0);
@@ -155,7 +155,7 @@ async fn send(client: &Client, what: &Import, batch: &Batch) -> Result<u64, Fail
     match answer {
         Ok(answer) => Ok(answer["events_created"].as_u64().unwrap_or_default()),
         Err(Failure::Refused(mut refusal)) => {
-            // the place in the request is no place in the file
+            // Replace the index in the request with the line in the file.
             for fault in refusal.problem.iter_mut().flat_map(|problem| &mut problem.errors) {
                 let at = fault.index.take().and_then(|index| batch.lines.get(index));
                 let place = at.map(|line| format!("line {line}: ")).unwrap_or_default();

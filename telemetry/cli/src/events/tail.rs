@@ -1,4 +1,4 @@
-//! `telemetry events tail`: polls for the newest events, by their time.
+//! `telemetry events tail`: polls for the newest events, ordered by time.
 
 use super::{COLUMNS, CSV_COLUMNS, path};
 use crate::client::{Client, Parameters};
@@ -11,11 +11,10 @@ use serde_json::Value;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-/// Events of one page.
 const PAGE: usize = 200;
-/// How many events are remembered.
+/// Number of event ids to remember.
 const REMEMBERED: usize = 10_000;
-/// Pages of one look: as many events as are remembered.
+/// Maximum number of pages per poll: as many events as are remembered.
 const MOST_PAGES: usize = REMEMBERED / PAGE;
 
 /// What to wait for.
@@ -37,7 +36,7 @@ pub(crate) struct Tail {
     count: Option<usize>,
 }
 
-/// Events that were shown.
+/// IDs of printed events.
 #[derive(Default)]
 struct Shown {
     ids: HashSet<String>,
@@ -49,7 +48,7 @@ impl Shown {
         self.ids.contains(id(event))
     }
 
-    /// Whether the event is new; from then on it is not.
+    /// Records an event; returns whether it is new.
     fn takes(&mut self, event: &Value) -> bool {
         let id = id(event).to_owned();
         if !self.ids.insert(id.clone()) {
@@ -69,14 +68,14 @@ fn id(event: &Value) -> &str {
     event["event_id"].as_str().unwrap_or_default()
 }
 
-/// What one look has found.
+/// Result of one poll.
 struct Look {
     newest_first: Vec<Value>,
-    /// Whether there was no end of new events.
+    /// Whether there were more new events than were read.
     is_cut: bool,
 }
 
-/// Page by page back to an event that was shown, or to so many events where none was yet.
+/// Reads pages until the first event that was already printed, or up to the limit.
 async fn look(
     client: &Client,
     path: &str,

@@ -1,6 +1,6 @@
-//! Lines that are sent together, in the form in which their provider sends them.
+//! Batches of lines in the format of their provider.
 //!
-//! Must send each line as it stands in the log: its identity is made of it.
+//! Lines are sent unchanged, because their identity is derived from their content.
 
 use super::signature::signature;
 use crate::client::Content;
@@ -15,28 +15,28 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// A batch has at most about so many bytes, and so many lines: a slow server takes it in within its deadline.
+/// Approximate limits of a batch, which a slow server can process within its deadline.
 const MAX_BYTES: usize = 1024 * 1024;
 const MAX_LINES: u64 = 5_000;
-/// Lines of one record of a Firehose delivery.
+/// Maximum size of a record in a Firehose delivery.
 const RECORD_BYTES: usize = 512 * 1024;
 
-/// What begins the line that names the columns of a W3C log, or of a standard log of `CloudFront`.
+/// Start of the line with the column names in a W3C log or a standard `CloudFront` log.
 pub(super) const FIELDS: &[u8] = b"#Fields:";
 
-/// What the directives of a log say so far. Each batch is a body of its own, so it begins with them again.
+/// The directives read so far. Each batch is a separate body, so it starts with them.
 #[derive(Clone, Default)]
 pub(super) enum Heading {
     #[default]
     Unread,
-    /// The log doesn't begin with a directive, so that no line of it is one.
+    /// The log doesn't start with a directive, so it has none.
     Absent,
     /// The latest `#Fields` line; empty before the first one.
     Fields(Vec<u8>),
 }
 
 impl Heading {
-    /// Of a log from this byte on, with the latest `#Fields` line before it.
+    /// Returns the state at this offset, after the given `#Fields` line.
     pub(super) fn at(from: u64, fields: Option<Vec<u8>>) -> Self {
         match fields {
             Some(fields) => Self::Fields(fields),
@@ -45,7 +45,7 @@ impl Heading {
         }
     }
 
-    /// Whether a line is a directive; it counts for the lines after it. Text logs have a quote in every line.
+    /// Whether a line is a directive, which applies to the lines after it. Lines of text logs contain a quote.
     fn takes(&mut self, line: &[u8]) -> bool {
         let is_directive = line.starts_with(b"#") && !line.contains(&b'"');
         if matches!(self, Self::Unread) && !line.is_empty() {
@@ -59,17 +59,17 @@ impl Heading {
     }
 }
 
-/// Lines that wait to be sent.
+/// Lines to send.
 pub(super) struct Batch {
     text: Vec<u8>,
     heading: Heading,
     pub(super) lines: u64,
-    /// Up to which byte of the log nothing needs to be read again.
+    /// Offset in the log from which to read next.
     pub(super) end: u64,
 }
 
 impl Batch {
-    /// An empty one that goes on after so many bytes of the log.
+    /// Creates an empty batch that starts at this offset.
     pub(super) fn after(end: u64, heading: Heading) -> Self {
         let text = match &heading {
             Heading::Fields(fields) if !fields.is_empty() => [fields, b"\n".as_slice()].concat(),
@@ -78,12 +78,12 @@ impl Batch {
         Self { text, heading, lines: 0, end }
     }
 
-    /// An empty one that goes on where this one ended.
+    /// Creates an empty batch that starts where this one ended.
     pub(super) fn next(&self) -> Self {
         Self::after(self.end, self.heading.clone())
     }
 
-    /// Adds a line; a blank one is none.
+    /// Adds a line; ignores blank ones.
     pub(super) fn add(&mut self, line: &[u8], end: u64) {
         self.end = end;
         if !line.is_empty() {
@@ -93,12 +93,11 @@ impl Batch {
         }
     }
 
-    /// Whether it is as large as one may be.
     pub(super) fn is_full(&self) -> bool {
         self.text.len() >= MAX_BYTES || self.lines >= MAX_LINES
     }
 
-    /// As it is sent.
+    /// Returns the request content.
     pub(super) fn content(&self, provider: DrainProvider, now_ms: i64, secret: Option<&Secret>) -> Result<Content, Failure> {
         let (media_type, body) = match provider.facts().body {
             DrainBody::FirehoseRecords => ("application/json", Bytes::from(self.delivery(now_ms))),
@@ -110,7 +109,7 @@ impl Batch {
         Ok(Content { media_type: Some(media_type), encoding: Some("gzip"), headers, body, ..Content::default() })
     }
 
-    /// A delivery as Firehose sends one; the same lines have the same id.
+    /// Returns a Firehose delivery; the same lines have the same id.
     fn delivery(&self, now_ms: i64) -> String {
         let digest: [u8; 32] = Sha256::digest(&self.text).into();
         let id = Uuid::from_slice(&digest[..16]).unwrap_or_default();
@@ -125,7 +124,7 @@ impl Batch {
                 return None;
             }
             let most = rest.len().min(RECORD_BYTES);
-            // at the end of a line; one that is longer than a record goes whole
+            // Cut at the end of a line. A line longer than a record is sent whole.
             let cut = match rest[..most].iter().rposition(|byte| *byte == b'\n') {
                 Some(at) => at + 1,
                 None => rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1),
@@ -142,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_records_of_a_delivery_are_its_lines_cut_between_lines() {
+    fn splits_deliveries_between_lines() {
         let mut batch = Batch::after(0, Heading::default());
         for n in 0..5_000_u64 {
             batch.add(format!("{n} {}", "x".repeat(300)).as_bytes(), n);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn each_batch_begins_with_the_columns_of_its_rows() {
+    fn each_batch_starts_with_its_columns() {
         let mut batch = Batch::after(0, Heading::default());
         for line in ["#Version: 1.0", "#Fields: date time", "2026-11-01 10:00:00", "#Fields: time date", "10:00:00 2026-11-01"] {
             batch.add(line.as_bytes(), 1);
@@ -166,6 +165,6 @@ mod tests {
         assert_eq!((next.text.as_slice(), next.lines), (b"#Fields: time date\n10:00:01 2026-11-01\n".as_slice(), 1));
         let mut plain = Batch::after(0, Heading::default());
         ["#a.test 192.0.2.1 \"GET\"", "#b.test 192.0.2.1 \"GET\""].iter().for_each(|line| plain.add(line.as_bytes(), 1));
-        assert_eq!((plain.lines, plain.next().text.len()), (2, 0), "a host that begins so is no directive");
+        assert_eq!((plain.lines, plain.next().text.len()), (2, 0), "a host that starts with # is not a directive");
     }
 }

@@ -1,10 +1,10 @@
-//! By what a log is known again: another log under the same name begins otherwise.
+//! Identifies a log by its beginning, because another log may get the same name.
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 
-/// By so much of its beginning a log is known again.
+/// Number of bytes that identify a log.
 const HEAD_BYTES: usize = 4 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -14,7 +14,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Of a log, as far as it was read.
+    /// Returns the head of a log of which `read` bytes were read.
     pub(super) fn of(log: impl Read, read: u64) -> io::Result<Self> {
         let bytes = usize::try_from(read).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
         let mut head = Vec::new();

@@ -1,4 +1,4 @@
-//! The signature of a body, as Vercel makes it by the secret of its drain (docs/api/drains.md#credentials).
+//! Body signatures as Vercel creates them with a drain's secret (docs/api/drains.md#credentials).
 
 use crate::failure::Failure;
 use crate::secret::Secret;
@@ -9,7 +9,7 @@ use sha1::Sha1;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-vercel-signature");
 
-/// The header that says whose body it is.
+/// Returns the signature header of a body.
 pub(super) fn signature(secret: &Secret, body: &[u8]) -> Result<HeaderMap, Failure> {
     let keyed = Hmac::<Sha1>::new_from_slice(secret.reveal().as_bytes()).map_err(|error| Failure::Failed(error.to_string()))?;
     let code = keyed.chain_update(body).finalize().into_bytes();

@@ -1,4 +1,4 @@
-//! The lines of a log that may still grow, with the place where each of them ends.
+//! Reads the lines of a log that may still grow, with their offsets.
 
 use super::batch::FIELDS;
 use crate::failure::{Failure, of_file, reason};
@@ -9,56 +9,54 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Longest line. Servers accept a mebibyte of headers, of which JSON makes six; the service cuts long texts.
+/// Maximum line length. Servers accept 1 MiB of headers, which JSON escapes up to sixfold; the service cuts long texts.
 const MAX_LINE_BYTES: u64 = 8 * 1024 * 1024;
-/// Between two looks at a file that may grow.
+/// Pause between two checks of a file that may grow.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
-/// A file that was replaced is given up after so long without a byte: its writers go on until they hear of it.
+/// Time without new bytes before leaving a replaced file: its writers continue until they reopen it.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What comes of a log.
+/// An item read from a log.
 pub(super) enum Piece {
-    /// A file was opened: what follows is of it, from this byte on. Standard input has no identity. Rows have the columns that the
-    /// latest `#Fields` line before them names.
+    /// A file was opened and is read from this offset. Standard input has no identity. `fields` is the latest `#Fields` line before
+    /// that offset.
     Opened { identity: Option<Identity>, from: u64, fields: Option<Vec<u8>> },
-    /// A line without its end, and up to which byte of the log nothing needs to be read again.
+    /// A line without its end, and the offset from which to read next.
     Line { bytes: Vec<u8>, end: u64 },
-    /// It cannot be read on from this byte.
+    /// Reading failed at this offset.
     Failed { failure: Failure, at: u64 },
 }
 
-/// Nobody takes the pieces any more.
+/// The receiver of the pieces is gone.
 struct Unwanted;
 
-/// Why a file is read no more.
+/// Why reading a file ended.
 enum Ended {
-    /// There is no more of it, or nobody wants it.
+    /// The file is complete, or the receiver is gone.
     Done,
-    /// Another file has its name, or it was cut.
+    /// Another file has its name, or it was truncated.
     Replaced,
 }
 
-/// What the name of a file that is read stands for.
+/// What the name of the open file refers to.
 #[derive(PartialEq, Eq)]
 enum Named {
-    /// The file, or nothing: a name that stands for nothing may come back.
+    /// The same file, or no file: it may come back.
     Same,
-    /// Another file.
     Other,
-    /// The file, which has become shorter than what was read of it.
+    /// The same file, but shorter than what was read.
     Cut,
 }
 
-/// One log.
 pub(super) struct Source {
     pub(super) file: PathBuf,
     pub(super) from: u64,
-    /// Whether more of it may come.
+    /// Whether the log may grow.
     pub(super) is_followed: bool,
 }
 
 impl Source {
-    /// Hands over the pieces until there are no more, or nobody takes them. Blocking.
+    /// Sends pieces until the log ends or the receiver is gone. Blocking.
     pub(super) fn read(mut self, pieces: &mpsc::Sender<Piece>) {
         loop {
             let mut end = self.from;
@@ -77,12 +75,12 @@ impl Source {
         is_stream(&self.file)
     }
 
-    /// Whether what has no end yet may still get one.
+    /// Whether an incomplete last line may still be completed.
     fn may_grow(&self) -> bool {
         self.is_followed && !self.is_stream()
     }
 
-    /// Reads one file; `end` is where the last line that was handed over ends.
+    /// Reads one file; `end` is the end of the last line that was sent.
     fn read_file(&self, pieces: &mpsc::Sender<Piece>, end: &mut u64) -> Result<Ended, Failure> {
         let failed = |error: io::Error| of_file(&self.file, &error);
         let Some((mut reader, identity)) = self.open(pieces)? else { return Ok(Ended::Done) };
@@ -116,7 +114,7 @@ impl Source {
                     quiet = Duration::ZERO;
                 }
                 if named == Named::Cut || quiet > QUIET {
-                    // nobody writes on: what has no end by now is a line as it stands
+                    // The writers are gone, so an incomplete last line is final.
                     let is_wanted = hand_over(pieces, &mut line, *end).is_ok();
                     return Ok(if is_wanted { Ended::Replaced } else { Ended::Done });
                 }
@@ -128,7 +126,7 @@ impl Source {
         }
     }
 
-    /// None where nobody wants it any more. A name that is followed may stand for nothing between two files.
+    /// Opens the file; returns `None` if the receiver is gone. With `--follow`, the name may be missing between two files.
     fn open(&self, pieces: &mpsc::Sender<Piece>) -> Result<Option<(Reader, Option<Identity>)>, Failure> {
         if self.is_stream() {
             return open(&self.file).map(|reader| Some((reader, None)));
@@ -145,7 +143,7 @@ impl Source {
         }
     }
 
-    /// Of a file that ends without the end of a line the line goes as it stands, and again from its beginning the next time.
+    /// Sends an incomplete last line as it is; the next run sends it again from its beginning.
     fn hand_over_last(&self, pieces: &mpsc::Sender<Piece>, mut line: Vec<u8>, beginning: u64) -> Ended {
         let end = if self.is_stream() { beginning + line.len() as u64 } else { beginning };
         if !line.is_empty() {
@@ -155,7 +153,7 @@ impl Source {
     }
 }
 
-/// Reads so many bytes; how many there were, and the latest `#Fields` line among them if the log begins with directives.
+/// Skips `bytes` bytes; returns how many there were, and the latest `#Fields` line in them if the log starts with directives.
 fn pass(reader: &mut Reader, bytes: u64) -> io::Result<(u64, Option<Vec<u8>>)> {
     let mut reader = reader.by_ref().take(bytes);
     if bytes == 0 || reader.fill_buf()?.first() != Some(&b'#') {
@@ -195,8 +193,8 @@ fn named(file: &Path, identity: Option<Identity>, read: u64) -> Named {
     }
 }
 
-/// A log that is one JSON array has no lines to go on from, and what is compressed does not grow by lines. A combined log is no JSON,
-/// however it begins.
+/// Rejects JSON arrays, which can't be resumed at a line, and following compressed files, which don't grow by lines. A combined
+/// log is never JSON, however it starts.
 pub(super) fn require_lines(file: &Path, provider: DrainProvider, is_followed: bool) -> Result<(), Failure> {
     if is_stream(file) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The progress of an import, so that the next one continues where it stopped.
+//! The progress of an import, so that the next one resumes there.
 
 use super::head::Head;
 use crate::failure::{Failure, of_file};
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file of one import.
+/// The state file of one import.
 pub(super) struct StateFile {
     path: PathBuf,
     log: PathBuf,
@@ -24,7 +24,7 @@ struct State {
 }
 
 impl StateFile {
-    /// Of a log that goes to one place of one service; `place` is all that says which.
+    /// Returns the state file for a log and a destination; `place` identifies the destination.
     pub(super) fn of(folder: &Path, log: &Path, place: &str) -> Result<Self, Failure> {
         let log = log.canonicalize().map_err(|error| of_file(log, &error))?;
         let mut digest = Sha256::new();
@@ -35,7 +35,7 @@ impl StateFile {
         Ok(Self { path: folder.join(format!("{name}.json")), log })
     }
 
-    /// Where to go on; 0 where nothing was taken in, or the log is another one by now.
+    /// Returns the offset to resume at; 0 if nothing was accepted or the log is a different file now.
     pub(super) fn offset(&self) -> Result<u64, Failure> {
         let text = match std::fs::read_to_string(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -49,7 +49,7 @@ impl StateFile {
         Ok(if is_same { state.offset } else { 0 })
     }
 
-    /// Notes how far it has come, as long as the log's name stands for the file that is read: a place in one file is none in another.
+    /// Saves the offset, unless the log's name refers to a different file by now.
     pub(super) fn save(&self, offset: u64, read: Identity) -> Result<(), Failure> {
         let (reader, named) = match open_known(&self.log) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,4 +1,4 @@
-//! The arguments of reads.
+//! Arguments of the read commands.
 
 use crate::client::Parameters;
 use crate::context::Context;

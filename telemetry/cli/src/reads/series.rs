@@ -65,7 +65,7 @@ pub(crate) async fn series(context: &Context, what: &Series) -> Result<(), Failu
     list(context, path, &parameters, &what.columns()).await.map(drop)
 }
 
-/// A value, unless it is empty or 0, which stands for an unknown one.
+/// Returns a value, or "Unknown" if it is empty or 0.
 fn known(value: &Value) -> String {
     match text(value).as_str() {
         "" | "0" => "Unknown".to_owned(),

@@ -1,4 +1,4 @@
-//! `summary`: totals for people, and every figure for programs.
+//! `summary`: totals in tables, all figures in JSON and CSV.
 
 use super::{Window, as_document};
 use crate::context::{Asker, Context};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const FIGURE: [Column; 2] = [column("figure", "/figure"), column("value", "/value")];
 const TOTALS: [Column; 3] = [column("", "/name"), column("events", "/events"), column("sessions", "/sessions")];
-/// Domains that the table names.
+/// Maximum number of domains named in the table.
 const NAMED_DOMAINS: usize = 5;
 
 /// A summary.
@@ -37,7 +37,7 @@ pub(crate) async fn summary(context: &Context, what: &Summary) -> Result<(), Fai
     }
 }
 
-/// The totals by type, reporter and agent, and below them what they cover.
+/// Returns the totals by type, reporter and agent, followed by their scope.
 fn totals(answer: &Value) -> String {
     let total = |name: &str, of: &Value| json!({"name": name, "events": of["total_events"], "sessions": of["total_sessions"]});
     let by_type = |of: &Value| {
@@ -83,7 +83,7 @@ fn reporter_of(item: &Value) -> String {
     reporter(&text(&item["source_role"])).to_owned()
 }
 
-/// The agent's name, with the ID of its platform if another platform uses that name too.
+/// Returns the agent's name, with the ID of its platform if another platform uses the same name.
 fn agent_of(item: &Value, all: &[Value]) -> String {
     let name = match item["agent_id"].as_str() {
         None | Some("") => "Unknown",
@@ -93,7 +93,7 @@ fn agent_of(item: &Value, all: &[Value]) -> String {
     if same > 1 { format!("{name} ({})", text(&item["platform_id"])) } else { name.to_owned() }
 }
 
-/// The period, the domains, the outcomes of sessions and the hours with data.
+/// Returns the period, the domains, the outcomes of sessions and the hours with data.
 fn scope(answer: &Value) -> Vec<(&'static str, String)> {
     let period = match (answer["period_start"].as_str(), answer["period_end"].as_str()) {
         (Some(start), Some(end)) if start == end => start.to_owned(),
@@ -127,13 +127,13 @@ fn scope(answer: &Value) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Every figure of a response, with the path of member names that leads to it.
+/// Returns every figure of a response with its path of member names.
 fn figures(path: &str, value: &Value) -> Vec<Value> {
     let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path} {name}") };
     match value {
         Value::Object(members) => {
             let names: Vec<&str> = members.values().filter_map(Value::as_str).collect();
-            // within a list the texts of an item are its name, and its numbers the figures
+            // In lists, the texts of an item are its name and its numbers are the figures.
             let is_item = !path.is_empty() && !names.is_empty();
             let numbers = members.values().filter(|value| value.is_number()).count();
             let of = |(member, value): (&String, &Value)| match (is_item, value.is_string()) {
@@ -144,7 +144,7 @@ fn figures(path: &str, value: &Value) -> Vec<Value> {
             };
             members.iter().flat_map(of).collect()
         }
-        // `telemetry coverage` lists the hours
+        // `telemetry coverage` lists the hours.
         Value::Array(_) if path == "coverage spans" => Vec::new(),
         Value::Array(values) if values.iter().any(Value::is_object) => {
             values.iter().flat_map(|value| figures(path, value)).collect()
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_start_with_the_totals_and_name_what_they_cover() {
+    fn tables_start_with_totals_and_name_their_scope() {
         let answer = json!({
             "domains": ["a.example", "b", "c", "d", "e", "f", "g"], "total_events": 12, "total_sessions": 3,
             "events_by_type": [{"event_type": "checkout_completed", "count": 3}, {"event_type": "content_retrieved", "count": 9}],

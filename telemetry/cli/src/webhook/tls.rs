@@ -1,4 +1,4 @@
-//! HTTPS for a receiver on this machine.
+//! HTTPS for a local receiver.
 
 use crate::failure::{Failure, of_file};
 use axum::serve::Listener;
@@ -15,12 +15,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What a handshake may take.
+/// Timeout of a TLS handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections that wait to be served.
+/// Maximum number of connections that wait to be accepted.
 const WAITING: usize = 16;
 
-/// What shows the certificate that a PEM file holds with its key.
+/// Returns an acceptor with the certificate and key of a PEM file.
 pub(super) fn acceptor(file: &Path) -> Result<TlsAcceptor, Failure> {
     let text = std::fs::read(file).map_err(|error| of_file(file, &error))?;
     let unfit = |why: &dyn std::fmt::Display| Failure::Usage(format!("--tls {}: {why}", file.display()));
@@ -34,7 +34,7 @@ pub(super) fn acceptor(file: &Path) -> Result<TlsAcceptor, Failure> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Connections whose handshake is done.
+/// Accepts connections after their TLS handshake.
 pub(super) struct TlsListener {
     address: SocketAddr,
     ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
@@ -42,7 +42,7 @@ pub(super) struct TlsListener {
 }
 
 impl TlsListener {
-    /// Of a listener at this address.
+    /// Creates a TLS listener from a TCP listener at this address.
     pub(super) fn new(mut listener: TcpListener, address: SocketAddr, acceptor: TlsAcceptor) -> Self {
         let (done, ready) = mpsc::channel(WAITING);
         let accepting = tokio::spawn(async move {

@@ -1,6 +1,6 @@
 //! `telemetry webhook verify`: verifies the signature and age of a received delivery.
 //!
-//! Must verify the exact bytes of the file: one more space is another body.
+//! Reads the exact bytes of the file, because any change invalidates the signature.
 
 use crate::context::Context;
 use crate::failure::{Failure, of_file};
