@@ -1,4 +1,4 @@
-//! A9: in production a worker runs as nobody who could do more than it needs, also where that turns out after the start.
+//! A9: in production, a worker rejects accounts with too many privileges, even if it learns about them after the start.
 
 use crate::clicks_away::with_own_postgres;
 use crate::test_app::settings;
@@ -13,7 +13,7 @@ use stream_workers::{Settings, run};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-/// A worker of a production; the settings themselves are those of a test, with one broker.
+/// A worker with the production profile; its other settings are those of a test, with one broker.
 struct Running {
     url: String,
     stop: CancellationToken,
@@ -21,7 +21,7 @@ struct Running {
 }
 
 impl Running {
-    /// Once it answers.
+    /// Starts a worker, and waits until it responds or ends.
     async fn start(settings: Settings) -> Self {
         let process = ProcessSettings {
             listen: free_address(),
@@ -34,7 +34,7 @@ impl Running {
         let stopped = stop.clone();
         let task = tokio::spawn(async move { run(&process, &settings, stopped).await });
         let running = Self { url, stop, task };
-        eventually("the worker answers", || async { (running.task.is_finished() || running.is_up().await).then_some(()) }).await;
+        eventually("the worker responds", || async { (running.task.is_finished() || running.is_up().await).then_some(()) }).await;
         running
     }
 
@@ -43,12 +43,12 @@ impl Running {
     }
 
     async fn refusal(self) -> String {
-        self.task.await.unwrap().expect_err("it does not run as such an account").to_string()
+        self.task.await.unwrap().expect_err("the worker rejects such an account").to_string()
     }
 }
 
-/// A ClickHouse with the accounts as they are deployed, and its database as the worker's account is to read it. That of tests grants a
-/// worker more: on every table of a test's database.
+/// Starts a ClickHouse with the accounts of a deployment, and returns settings for the worker's account. The account of other
+/// tests has more rights: it can access every table of a test's database.
 async fn clickhouse_of_production(folder: &Path) -> (ClickHouse, ClickHouseSettings) {
     let users = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/clickhouse/accounts.xml");
     let at = folder.to_owned();
@@ -76,7 +76,7 @@ async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_
     let said = bad.refusal().await;
     assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.lines().count() == 1, "{said}");
     assert!(said.contains("production does not run as telemetry, which has rights over the whole server;"), "{said}");
-    assert!(good.is_up().await, "one that is signed in as itself goes on");
+    assert!(good.is_up().await, "a worker with its own account continues");
     good.stop.cancel();
     good.task.await.unwrap().unwrap();
     server.kill_9();

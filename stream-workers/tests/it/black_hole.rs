@@ -1,6 +1,6 @@
-//! A network before PostgreSQL that swallows connections: nothing more comes through them, and no end of theirs hears of it.
+//! A network in front of PostgreSQL that swallows connections: no more data passes, and neither end is notified.
 //!
-//! Must keep the connections to the server open, so that the server goes on with what it was asked.
+//! It keeps the connections to the server open, so that the server completes what it was asked.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::AsyncWriteExt;
@@ -9,17 +9,17 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use url::Url;
 
-/// Gone, with its connections, when dropped.
+/// Closes all connections when dropped.
 pub(crate) struct BlackHole {
     pub(crate) address: SocketAddr,
-    /// Connections are numbered; those below this one are swallowed.
+    /// Connections are numbered; those below this number are swallowed.
     swallowed_below: watch::Sender<u64>,
     taken: watch::Receiver<u64>,
     accepting: JoinHandle<()>,
 }
 
 impl BlackHole {
-    /// Before the server that this address of a database names.
+    /// Starts a network in front of the server at this database URL.
     pub(crate) async fn before(database_url: &str) -> Self {
         let url: Url = database_url.parse().unwrap();
         let server = (url.host_str().unwrap().to_owned(), url.port().unwrap());
@@ -37,7 +37,7 @@ impl BlackHole {
         Self { address, swallowed_below, taken, accepting }
     }
 
-    /// The address of the same database through this, for connections that say who they are.
+    /// Returns the URL of the same database through this network, with an application name.
     pub(crate) fn url(&self, database_url: &str, application: &str) -> String {
         let mut url: Url = database_url.parse().unwrap();
         url.set_port(Some(self.address.port())).unwrap();
@@ -45,12 +45,12 @@ impl BlackHole {
         url.into()
     }
 
-    /// Swallows what is connected now; new connections pass.
+    /// Swallows the current connections; new connections pass.
     pub(crate) fn swallow_connections(&self) {
         self.swallowed_below.send_replace(*self.taken.borrow());
     }
 
-    /// Swallows what is connected now, and whatever will be.
+    /// Swallows all current and future connections.
     pub(crate) fn swallow_everything(&self) {
         self.swallowed_below.send_replace(u64::MAX);
     }
@@ -73,6 +73,6 @@ async fn carry(mut client: TcpStream, server: (String, u16), number: u64, mut sw
         let _ = (client.shutdown().await, server.shutdown().await);
         return;
     }
-    // Both ends stay as they are, and hear nothing, until the test has ended.
+    // Both ends stay open, without data, until the test ends.
     while swallowed_below.changed().await.is_ok() {}
 }

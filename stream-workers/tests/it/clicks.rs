@@ -1,4 +1,4 @@
-//! Click tokens that the gateway could not look up: resolved as the gateway would have, or set aside.
+//! Click tokens that the gateway could not look up: they are resolved as the gateway would have, or their record is rejected.
 
 use crate::test_app::{NEW_YEAR_US, TestApp, column, event, record};
 use chrono::DateTime;
@@ -16,7 +16,7 @@ pub(crate) fn session(n: u128) -> Uuid {
     Uuid::from_u128(0x4000_0000_0000_0000_8000_0000_0000_0000_u128 + n)
 }
 
-/// A token of a session, valid until then; the gateway is who writes these tables otherwise.
+/// Issues a token of a session that is valid until this time. Otherwise the gateway writes these tables.
 pub(crate) async fn issue(pool: &PgPool, token: &str, issuer: u128, session: Uuid, agent: Option<&str>, until_us: i64) {
     let start = "INSERT INTO sessions (organization_id, session_id, agent_id, agent_named_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
     sqlx::query(start)
@@ -41,7 +41,7 @@ fn hash(token: &str) -> SecretHash {
     PlainClickToken::presented(token).hash()
 }
 
-/// An engagement with these members besides.
+/// Returns an engagement event with these additional members.
 pub(crate) fn engaged(key: u128, members: &Value) -> Value {
     let mut event = event(key);
     event["type"] = json!("content_engaged");
@@ -55,11 +55,11 @@ pub(crate) fn by_token(key: u128, token: &str) -> Value {
     engaged(key, &json!({"ctx_hash": hash(token)}))
 }
 
-/// Both worlds' tables must be alike to the last column: one got hashes, the other what a gateway makes of tokens.
+/// One log has hashes, the other what a gateway makes of the tokens; the tables must be equal in every column.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_would_have_given_and_so_does_a_replay() {
     let (hashed, resolved) = (TestApp::new().await, TestApp::new().await);
-    // Long expired by now, but not when the events were accepted.
+    // Expired by now, but valid when the events were accepted.
     let until_us = NEW_YEAR_US + 60 * SECOND_US;
     let (own, theirs, nameless) = (session(1), session(2), session(3));
     let pool = &hashed.stores.pool;
@@ -80,17 +80,17 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         engaged(10, &json!({"session_id": session(4)})),
         engaged(11, &json!({"session_id": theirs, "session_org": Uuid::from_u128(ISSUER), "link": "same"})),
         engaged(12, &json!({"ctx_hash": hash("ctx_own"), "agent_id": "named by the reporter"})),
-        // Without a URL of their own.
+        // Without URLs of their own.
         engaged(13, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": null, "site": "", "type": "checkout_completed"})),
         engaged(14, &json!({"ctx_hash": hash("ctx_own"), "content_url": null, "site": ""})),
-        // Beside a session that they do not bind: never made, expired, and another's, whichever session that is.
+        // With sessions that the tokens don't bind: the token never existed, is expired, or belongs to another session.
         engaged(15, &json!({"ctx_hash": hash("ctx_never"), "session_id": own})),
         engaged(16, &json!({"ctx_hash": hash("ctx_over"), "session_id": own, "agent_id": "named by the reporter"})),
         engaged(17, &json!({"ctx_hash": hash("ctx_never"), "session_id": session(4)})),
         engaged(19, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": theirs})),
         engaged(20, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": session(4)})),
         engaged(21, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": own})),
-        // Elsewhere than the token's link leads.
+        // On another host than the token's link.
         engaged(18, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": "https://pay.test/", "site": "test.pay"})),
     ];
     let issuer = Uuid::from_u128(ISSUER);
@@ -99,7 +99,7 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         engaged(2, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
         engaged(3, &json!({"session_id": nameless, "session_org": issuer, "link": "same"})),
         engaged(4, &json!({"session_id": own, "agent_id": "bot/1"})),
-        // Who reports it does not name the agent of another's session.
+        // The reporter doesn't name the agent of another organization's session.
         engaged(5, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
         plain,
         engaged(9, &json!({"session_id": own, "agent_id": "bot/1"})),
@@ -157,7 +157,7 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
     let worker = app.worker();
     let mut expected = Vec::new();
     for (n, (refused, reason)) in (0_u128..).zip(bad) {
-        // Up to its last microsecond the token is good.
+        // The token is valid until its last microsecond.
         app.put(&[(0, record(REPORTER, until_us - 1, &[good(2 * n)]))]).await;
         let bytes = refused.to_string().into_bytes();
         expected.push((app.log.put(0, &bytes).await, bytes, reason.to_owned()));
@@ -188,7 +188,7 @@ async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_re
     put(NEW_YEAR_US, 1).await;
     let name = "UPDATE sessions SET agent_id = 'bot', agent_named_at = $1";
     sqlx::query(name).bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 2)).execute(&app.stores.pool).await.unwrap();
-    // Later on the log, and accepted before it was named; as it was named; after.
+    // These are later on the log, accepted before, at and after the time at which the agent was named.
     for (key, accepted_at_us) in [(2, NEW_YEAR_US + 1), (3, NEW_YEAR_US + 2), (4, NEW_YEAR_US + 3)] {
         put(accepted_at_us, key).await;
     }

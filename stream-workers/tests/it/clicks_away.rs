@@ -1,4 +1,4 @@
-//! PostgreSQL away: what holds an unresolved click token waits for it, and nothing else does.
+//! PostgreSQL is unavailable: only records with an unresolved click token wait for it.
 
 use crate::clicks::{REPORTER, by_token, engaged, issue, session};
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Watched, Working, column, event, ids, record, stream};
@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 const ISSUER: u128 = 9;
 
-/// Stores whose PostgreSQL can be killed and paused.
+/// Returns stores with a PostgreSQL that can be killed and paused.
 pub(crate) async fn with_own_postgres(folder: &Path, fresh: TestStores) -> (TestStores, Postgres) {
     let at = folder.to_owned();
     let server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
@@ -23,8 +23,8 @@ pub(crate) async fn with_own_postgres(folder: &Path, fresh: TestStores) -> (Test
     (TestStores { postgres, pool, ..fresh }, server)
 }
 
-/// A record with a token, and once it is on the log 59 more on every partition: each third with a token too, or with an agent to
-/// ask for.
+/// Puts a record with a token and, once it is on the log, 59 more on all partitions: a third of them with a token or with an
+/// agent to look up.
 async fn put_portion(app: &TestApp, first: u128) {
     let record = |n: u128| match n % 3 {
         0 if n.is_multiple_of(2) => record(REPORTER, NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
@@ -37,7 +37,7 @@ async fn put_portion(app: &TestApp, first: u128) {
     app.put(&(first + 1..first + 60).map(on_its_partition).collect::<Vec<_>>()).await;
 }
 
-/// Several attempts long; that nothing is committed meanwhile is the point.
+/// Waits for several attempts, and asserts that nothing is committed meanwhile.
 async fn waits(app: &TestApp, worker: &Working, visible: u128) {
     let is_not_committed = async || assert_eq!(app.not_stored().await, 60, "what is not resolved is not committed");
     worker.waits(Duration::from_secs(6), is_not_committed).await;
@@ -68,7 +68,7 @@ async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing()
     app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..120));
 
-    // A token whose session has named its agent cannot change any more: it is not asked about again.
+    // A token whose session has an agent can't change any more, so it is not looked up again.
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
     app.caught_up().await;
     server.kill_9();

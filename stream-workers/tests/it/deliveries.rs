@@ -14,11 +14,11 @@ use stream_workers::deliver::Ahead;
 use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
-/// How long after its endpoint was disabled a delivery may arrive that was leased before: five seconds until its attempt begins,
-/// and ten that it may take.
+/// Maximum time from the disabling of an endpoint to the arrival of a delivery that was leased before: five seconds until the
+/// attempt starts, and ten for the attempt.
 const LATEST: TimeDelta = TimeDelta::seconds(15);
 
-/// Now by a clock that is ahead.
+/// Returns the current time of a clock that is ahead.
 fn now(ahead: &Ahead) -> DateTime<Utc> {
     Clock::System.now() + TimeDelta::microseconds(ahead.micros())
 }
@@ -39,7 +39,7 @@ async fn v8_a_delivery_arrives_signed_with_the_headers_of_the_specification_and_
     for letter in &letters {
         let now = Clock::System.now();
         let delivery = receiver.accept(|name| letter.header(name), &letter.body, now).unwrap();
-        assert!(ids.contains(&delivery.id().0), "the id of the body is the row's");
+        assert!(ids.contains(&delivery.id().0), "the body has the row's id");
         assert_eq!((letter.path.as_str(), letter.header("content-type")), ("/in?x=1", Some("application/json")));
         assert_eq!(letter.header("x-svc-event-type"), Some("invite.claimed"));
         assert_eq!(letter.header("x-svc-delivery-id"), Some(delivery.id().to_string().as_str()));
@@ -61,8 +61,8 @@ async fn v6_an_attempt_looks_the_name_up_anew_and_keeps_no_connection_of_the_one
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let deliverer = office.deliverer();
     office.delivered(&office.post_all(&endpoint, 2).await).await;
-    assert_eq!(inbox.server.connects(), 2, "each attempt has a connection of its own");
-    // Nobody is there, at the same port.
+    assert_eq!(inbox.server.connects(), 2, "each attempt has its own connection");
+    // The port is the same, but no server listens there.
     office.point("127.9.9.9");
     let id = office.post(&endpoint).await;
     let standing = office.stands("the attempt ends", id, |standing| standing.attempts == 1).await;
@@ -70,20 +70,20 @@ async fn v6_an_attempt_looks_the_name_up_anew_and_keeps_no_connection_of_the_one
     deliverer.stop().await;
 }
 
-/// Time stands still but for what the test advances it, so that 39 hours pass at once: after every failed attempt it is moved to
-/// a second before the next one is due, where nothing may happen, and then past it. `V10_REAL_GAPS=2` lets the first two gaps pass in
-/// real time: that takes six minutes.
+/// Time passes only when the test advances it, so 39 hours take no time: after every failed attempt, the test moves the time to
+/// a second before the next one is due, when nothing may happen, and then past it. `V10_REAL_GAPS=2` lets the first two gaps
+/// pass in real time, which takes six minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedule_and_is_then_a_dead_letter() {
     let office = Office::new().await;
-    // 4xx is retried as 5xx is, and so is a redirect.
+    // 4xx responses and redirects are retried like 5xx.
     let failing = Inbox::open(&office, |number| Some([500, 400, 404, 302, 503, 429, 410, 500][number.min(7)])).await;
     let healthy = Inbox::open(&office, |_| Some(200)).await;
     let (endpoint, other) = (office.endpoint(&failing.server).await, office.endpoint(&healthy.server).await);
     let ahead = Ahead::default();
     let deliverer = office.deliverer_ahead(&ahead);
     let doomed = office.post(&endpoint).await;
-    // Once another one has arrived, the deliverer has looked at the queue by the time that is now.
+    // Once another delivery has arrived, the deliverer has polled the queue at the current time.
     let looked = async || office.delivered(&[office.post(&other).await]).await;
     let (mut began, real_gaps): (Vec<DateTime<Utc>>, _) = (Vec::new(), size("V10_REAL_GAPS", 0));
     for attempt in 1..=MAX_ATTEMPTS {
@@ -116,16 +116,16 @@ async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedul
     ahead.advance(Duration::from_secs(7 * 24 * 3_600));
     looked().await;
     let letters = failing.letters();
-    assert_eq!(letters.len(), MAX_ATTEMPTS, "nothing comes after the eighth");
+    assert_eq!(letters.len(), MAX_ATTEMPTS, "there is no ninth attempt");
 
     for (gap, nominal) in began.windows(2).map(|pair| (pair[1] - pair[0]).to_std().unwrap()).zip(GAPS) {
         eprintln!("S7 gap {gap:?}, nominal {nominal:?}: {:.4}", gap.as_secs_f64() / nominal.as_secs_f64());
         assert!(gap >= nominal, "{gap:?} is before {nominal:?}");
     }
     eprintln!("S7 from the first attempt to the dead letter: {}", began[7] - began[0]);
-    assert!(one_value(&letters, |letter| letter.body.clone()) && one_value(&letters, Letter::id), "every attempt says the same");
+    assert!(one_value(&letters, |letter| letter.body.clone()) && one_value(&letters, Letter::id), "all attempts are equal");
     let times: BTreeSet<&str> = letters.iter().map(|letter| letter.header("x-svc-timestamp").unwrap()).collect();
-    assert_eq!(times.len(), MAX_ATTEMPTS, "and each is signed anew");
+    assert_eq!(times.len(), MAX_ATTEMPTS, "each attempt has its own signature");
     for (letter, began) in letters.iter().zip(began) {
         assert_eq!(letter.header("x-svc-timestamp").unwrap(), began.timestamp().to_string());
         assert!(verify(&endpoint.secret, |name| letter.header(name), &letter.body, began).is_ok());
@@ -135,8 +135,8 @@ async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedul
     deliverer.stop().await;
 }
 
-/// The connection is there at once and the request is read seconds later, as behind a slow network: to its receiver an attempt
-/// begins when it reads it.
+/// The connection is accepted at once and the request is read seconds later, as behind a slow network. For the receiver, an
+/// attempt starts when it reads the request.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_a_receiver_that_an_attempt_reached_late_does_not_see_the_next_one_early() {
     let office = Office::new().await;
@@ -179,11 +179,11 @@ async fn s7_a_delivery_that_fails_first_is_delivered_when_the_receiver_is_well_a
     assert_eq!((standing.attempts, standing.last_status_code, standing.lease), (3, Some(202), None));
     ahead.advance(Duration::from_secs(7 * 24 * 3_600));
     office.delivered(&[office.post(&endpoint).await]).await;
-    assert_eq!(inbox.letters().len(), 4, "what was delivered is not sent again");
+    assert_eq!(inbox.letters().len(), 4, "a delivered message is not sent again");
     deliverer.stop().await;
 }
 
-/// `TEST_ROUNDS=1000` as it is meant, or so many.
+/// `TEST_ROUNDS` sets the number of rounds; the full test has 1000.
 #[tokio::test]
 async fn v13_what_was_rolled_back_is_not_sent() {
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
@@ -192,7 +192,7 @@ async fn v13_what_was_rolled_back_is_not_sent() {
     for _ in 0..rounds {
         let mut transaction = office.pool.begin().await.unwrap();
         rolled_back.push(office.post_in(&mut *transaction, &endpoint).await);
-        // The deliverer looks while the transaction is open.
+        // The deliverer polls while the transaction is open.
         office.delivered(&[office.post(&endpoint).await]).await;
         transaction.rollback().await.unwrap();
     }
@@ -203,9 +203,9 @@ async fn v13_what_was_rolled_back_is_not_sent() {
     deliverer.stop().await;
 }
 
-/// `TEST_ROUNDS`, or so many. What is held against the moment of disabling is what has arrived: the head says when the lease was
-/// taken, by the database's clock, which also says when the endpoint was disabled; the receiver says when the attempt came, by the
-/// same clock, because database and receiver are one machine here.
+/// `TEST_ROUNDS` sets the number of rounds. Compares the arrived requests with the time of disabling: the timestamp header has
+/// the time of the lease, by the database's clock, which also determines when the endpoint was disabled. The receiver records
+/// the arrival by the same clock, because database and receiver run on one machine.
 #[tokio::test(flavor = "multi_thread")]
 async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_is_dropped() {
     let office = Office::new().await;
@@ -221,7 +221,7 @@ async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_
             fast.gets(before + round % 3).await;
         }
         let disabled_at = office.disable(&endpoint).await;
-        // Attempts under way end; then nothing of this endpoint is leased any more.
+        // Running attempts end; afterwards nothing of this endpoint is leased.
         for id in &ids {
             let standing = office.stands("no attempt is under way", *id, |standing| standing.lease.is_none()).await;
             assert!(
@@ -233,7 +233,8 @@ async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_
         }
     }
     assert!(raced > 0, "some were pending when their endpoint was disabled");
-    // Whatever would still be sent, is: an hour later a message to somebody else comes through each deliverer's next look.
+    // Everything that would still be sent is sent: an hour later, messages to another endpoint pass through each deliverer's
+    // next poll.
     ahead.advance(Duration::from_secs(60 * 60));
     let other = office.endpoint(&fast.server).await;
     office.delivered(&office.post_all(&other, 40).await).await;
@@ -246,13 +247,13 @@ async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_
         on_the_way.push(letter.at - standing.last_attempt_at.unwrap());
         *arrived.entry(letter.id()).or_default() += 1;
     }
-    // The quickest of many, which a busy machine does not slow down: a lease is taken to begin at once.
+    // The quickest of many is not slowed down by a busy machine: an attempt starts immediately after its lease.
     let quickest = on_the_way.iter().min().unwrap();
     eprintln!("W8 from the lease to its receiver: {quickest} at least, of {}", on_the_way.len());
     assert!(*quickest < TimeDelta::seconds(1), "every attempt began {quickest} after its lease, or later");
     for (id, (disabled_at, standing)) in &disabled {
         let came = arrived.get(id).copied().unwrap_or(0);
-        assert_eq!(came, standing.attempts, "{id} arrived so often, of an endpoint disabled at {disabled_at}");
+        assert_eq!(came, standing.attempts, "wrong number of arrivals of {id}, endpoint disabled at {disabled_at}");
     }
     let retried = office.endpoint(&failing.server).await;
     let id = office.post(&retried).await;

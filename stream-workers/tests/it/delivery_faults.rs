@@ -1,5 +1,5 @@
-//! Deliverers and their database go at bad moments; every message arrives, and repeats are the same message (S7, F19, F34,
-//! V14). Deliverers that are killed again and again are in `kills`.
+//! Deliverers and their database fail at bad moments: every message arrives, and repeats are the same message (S7, F19, F34,
+//! V14). `kills` kills deliverers repeatedly.
 
 use crate::clicks_away::with_own_postgres;
 use crate::inbox::{Inbox, Letter};
@@ -14,7 +14,7 @@ use stream_workers::deliver::Ahead;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// Bodies by id: a repeat that differs by a byte is one too many.
+/// Returns the distinct bodies by id; a correct repeat adds none.
 fn bodies(letters: &[Letter], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Vec<u8>>> {
     let mut bodies: BTreeMap<Uuid, BTreeSet<Vec<u8>>> = BTreeMap::new();
     for letter in letters {
@@ -25,7 +25,7 @@ fn bodies(letters: &[Letter], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Ve
     bodies
 }
 
-/// The receiver has read the whole request when its sender dies, so nothing says how the attempt ended.
+/// The receiver has read the whole request when its sender dies, so the outcome of the attempt is not stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was() {
     let (office, inbox, endpoint) = Inbox::alone(|number| (number > 0).then_some(204)).await;
@@ -47,14 +47,14 @@ async fn s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as
     }
     assert_eq!(letters.len(), 2);
     assert_eq!(bodies(&letters, &endpoint).get(&id).map(BTreeSet::len), Some(1), "one id, one body");
-    assert_ne!(letters[0].header("x-svc-timestamp"), letters[1].header("x-svc-timestamp"), "signed anew");
+    assert_ne!(letters[0].header("x-svc-timestamp"), letters[1].header("x-svc-timestamp"), "each attempt has its own signature");
     assert!(letters[1].at >= held.due_at, "not before the lease had run out");
     let standing = office.standing(id).await;
-    assert_eq!((standing.attempts, standing.status.as_str()), (1, "delivered"), "the attempt nobody wrote down does not count");
+    assert_eq!((standing.attempts, standing.status.as_str()), (1, "delivered"), "an attempt without a stored end does not count");
     assert_eq!(second.terminate().await, Some(0), "{}", second.stderr());
 }
 
-/// The exit code 0 also says that it took less than ten seconds: a slower drain gives up with another code.
+/// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deliverer_that_is_asked_to_stop_leaves_receivers_that_hang_and_gives_their_deliveries_back() {
     let (office, inbox, endpoint) = Inbox::alone(|_| None).await;
@@ -88,7 +88,7 @@ async fn without_a_key_or_with_one_that_is_none_a_deliverer_does_not_start_and_s
     }
 }
 
-/// `TEST_ROUNDS` messages to each of five endpoints, or so many.
+/// `TEST_ROUNDS` sets the number of messages to each of five endpoints.
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_of_three_deliverers_each_message_has_one() {
     let office = Office::new().await;
@@ -109,7 +109,7 @@ async fn v14_of_three_deliverers_each_message_has_one() {
     }
 }
 
-/// The first deliverer's time stands still, the second one's is past the lease: what a process that was stopped for long sees.
+/// The first deliverer's time stands still and the second one's is past the lease, as for a process that was paused for long.
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends() {
     let office = Office::new().await;
@@ -124,7 +124,7 @@ async fn v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends() {
     office.delivered(&[id]).await;
     let before = office.standing(id).await;
     release.store(true, Ordering::SeqCst);
-    // The late one ends with its attempt: when it has stopped, whatever it had to write is written.
+    // The late deliverer ends with its attempt, so it has stored everything when it has stopped.
     late.stop().await;
     let after = office.standing(id).await;
     assert_eq!((after.status.as_str(), after.attempts, after.last_attempt_at), ("delivered", 1, before.last_attempt_at));
@@ -133,7 +133,7 @@ async fn v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends() {
     quick.stop().await;
 }
 
-/// `F19_RESTARTS=100` as it is meant, or so many.
+/// `F19_RESTARTS` sets the number of restarts; the full test has 100.
 #[tokio::test(flavor = "multi_thread")]
 async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() {
     let restarts = size("F19_RESTARTS", 3);
@@ -141,7 +141,7 @@ async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() 
     let folder = tempfile::tempdir().unwrap();
     let (stores, mut server) = with_own_postgres(folder.path(), TestStores::unprepared().await).await;
     let office = Office::on(stores).await;
-    // Slow enough that there is something to interrupt.
+    // Slow enough to be interrupted.
     let inbox = Inbox::open_with(&office, |_| async {
         tokio::time::sleep(Duration::from_millis(40)).await;
         204
@@ -164,7 +164,7 @@ async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() 
         .await
         .unwrap();
     }
-    // Leases of attempts whose end could not be written run out.
+    // Leases of attempts whose end could not be stored expire.
     ahead.advance(Duration::from_secs(60));
     office.delivered(&ids).await;
     let letters = inbox.letters();

@@ -1,5 +1,5 @@
-//! A deliverer to which PostgreSQL says nothing more in the middle of a statement, and one that is itself stopped between a lease
-//! and its attempt (F18, W8).
+//! A deliverer whose PostgreSQL stops responding in the middle of a statement, and one that is paused between a lease and its
+//! attempt (F18, W8).
 
 use crate::black_hole::BlackHole;
 use crate::inbox::Inbox;
@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 const APPLICATION: &str = "deliverer";
-/// Nothing of the deliverer gets past this until it is rolled back.
+/// Blocks all statements of the deliverer until it is rolled back.
 const LOCK: &str = "LOCK TABLE webhook_queue IN ACCESS EXCLUSIVE MODE";
 
-/// Waits until so many statements of the deliverer wait for a lock.
+/// Waits until this number of the deliverer's statements wait for a lock.
 async fn waits(office: &Office, statements: i64) {
     eventually("statements are in flight", || async {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND datname = current_database() \
@@ -30,7 +30,7 @@ async fn waits(office: &Office, statements: i64) {
     .await;
 }
 
-/// As many statements as a pool has connections, all of them left in the middle.
+/// Runs as many statements as a pool has connections, and abandons all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_pool() {
     let office = Office::new().await;
@@ -48,7 +48,7 @@ async fn f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_p
     network.swallow_connections();
     asked.shutdown().await;
     lock.rollback().await.unwrap();
-    eventually("the pool answers again", || async { sqlx::query("SELECT 1").execute(&pool).await.ok() }).await;
+    eventually("the pool responds again", || async { sqlx::query("SELECT 1").execute(&pool).await.ok() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,7 +81,7 @@ async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_la
     let settings = [
         ("DATABASE_URL", network.url(&office.stores.postgres.database_url, APPLICATION)),
         ("TELEMETRY_METRICS_LISTEN", metrics.clone()),
-        // Of four lanes an organization has two.
+        // An organization has two of four lanes.
         ("TELEMETRY_DELIVERIES_AT_ONCE", "4".to_owned()),
         ("TELEMETRY_DELIVERY_LEASE", "120".to_owned()),
     ];
@@ -93,7 +93,7 @@ async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_la
     waits(&office, 2).await;
     network.swallow_connections();
     lock.rollback().await.unwrap();
-    // Both lanes of the organization are theirs until they know.
+    // Both lanes of the organization are in use until the deliverer knows the outcome.
     ids.push(office.post(&endpoint).await);
     office.delivered(&ids).await;
     let expected = [
@@ -108,7 +108,7 @@ async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_la
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
 }
 
-/// The exit code 0 also says that it took less than ten seconds: a slower drain gives up with another code.
+/// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops_in_time() {
     let office = Office::new().await;
@@ -124,7 +124,7 @@ async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops
     let mut lock = office.pool.begin().await.unwrap();
     sqlx::query(LOCK).execute(&mut *lock).await.unwrap();
     release.store(true, Ordering::SeqCst);
-    // The look for what is due, and the end of the attempt.
+    // The claim of due deliveries, and the end of the attempt.
     waits(&office, 2).await;
     network.swallow_everything();
     lock.rollback().await.unwrap();
@@ -132,12 +132,12 @@ async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
 }
 
-/// It has the lease, and hears of it seconds later: meanwhile the endpoint was disabled.
+/// The process gets the response with the lease seconds later, when the endpoint is disabled.
 #[tokio::test(flavor = "multi_thread")]
 async fn w8_a_deliverer_that_was_stopped_between_a_lease_and_its_attempt_gives_the_lease_back_instead() {
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let url = format!("{}?application_name={APPLICATION}", office.stores.postgres.database_url);
-    // So long that it has not run out when the process goes on.
+    // Long enough not to expire before the process continues.
     let settings = [("DATABASE_URL", url), ("TELEMETRY_DELIVERY_LEASE", "600".to_owned())];
     let mut process = office.process_with(&settings).await;
     let id = loop {
@@ -147,7 +147,7 @@ async fn w8_a_deliverer_that_was_stopped_between_a_lease_and_its_attempt_gives_t
         process.pause();
         let id = office.post_in(&mut *lock, &endpoint).await;
         lock.commit().await.unwrap();
-        // A look that the server had just given up has not seen it: another time.
+        // A claim that the server has just cancelled has not seen it; try again.
         tokio::time::sleep(Duration::from_millis(500)).await;
         if office.standing(id).await.lease.is_some() {
             break id;
@@ -157,11 +157,11 @@ async fn w8_a_deliverer_that_was_stopped_between_a_lease_and_its_attempt_gives_t
     };
     let before = inbox.letters().len();
     office.disable(&endpoint).await;
-    // Longer than a lease may be old when its attempt begins.
+    // Longer than the maximum age of a lease at the start of its attempt.
     tokio::time::sleep(Duration::from_secs(6)).await;
     process.resume();
     let standing = office.stands("the lease is given back", id, |standing| standing.lease.is_none()).await;
     assert_eq!((standing.attempts, standing.last_attempt_at), (0, None), "{standing:?}");
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
-    assert_eq!(inbox.letters().len(), before, "nothing was sent to an endpoint that is disabled");
+    assert_eq!(inbox.letters().len(), before, "a request was sent to a disabled endpoint");
 }

@@ -1,4 +1,4 @@
-//! Log lines of bots whose request returned no content: one row each, however often and in whatever order they come.
+//! Log lines of bots whose request returned no content: one row each, in any order and with any repeats.
 
 use crate::test_app::{NEW_YEAR_US, TestApp, Working, record};
 use rand::SeedableRng;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::testing::{eventually, random_seed};
 
-/// Microseconds of a month.
+/// A month in microseconds.
 const MONTH_US: i64 = 31 * 86_400_000_000;
 
 fn line(key: u128, status: u16) -> Value {
@@ -23,7 +23,7 @@ fn failing(received_at_us: i64, lines: &[Value]) -> Value {
     record
 }
 
-/// Key and status of what a read shows.
+/// Returns path and status as a read returns them.
 async fn shown(app: &TestApp) -> Vec<String> {
     let rows = "SELECT concat(path, ' ', toString(status)) FROM failed_fetches FINAL ORDER BY path \
         SETTINGS do_not_merge_across_partitions_select_final = 0";
@@ -51,7 +51,7 @@ async fn every_member_of_a_line_is_in_its_column() {
     let sites: Vec<(String, String)> = app.clickhouse.query("SELECT above, site FROM sites FINAL").fetch_all().await.unwrap();
     let host = "com.example.shop".to_owned();
     assert_eq!(sites, [("com.example".to_owned(), host.clone()), (host.clone(), host)], "reads find its host");
-    assert_eq!(app.events().await, 0, "a line is no event");
+    assert_eq!(app.events().await, 0, "a line is not an event");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,7 +60,7 @@ async fn the_first_accepted_copy_of_a_line_counts_whatever_dies() {
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
     let lines = |status: u16| -> Vec<Value> { (1..=9).map(|key| line(key, status)).collect() };
-    // Accepted in December and January; the first says 404.
+    // Accepted in December and January; the first has status 404.
     let accepted = [(NEW_YEAR_US - 1, 404), (NEW_YEAR_US, 403), (NEW_YEAR_US + MONTH_US / 2, 304)];
     let mut records: Vec<Value> = accepted
         .iter()
@@ -75,7 +75,7 @@ async fn the_first_accepted_copy_of_a_line_counts_whatever_dies() {
     app.work_off().await;
     let expected: Vec<String> = (1..=9).map(|key| format!("/{key} 404")).collect();
     assert_eq!(shown(&app).await, expected, "seed {seed}");
-    // Merges leave one copy per month of acceptance.
+    // Merges keep one copy per month of acceptance.
     app.clickhouse.query("OPTIMIZE TABLE failed_fetches FINAL").execute().await.unwrap();
     assert_eq!(shown(&app).await, expected, "seed {seed}");
     let rows: u64 = app.clickhouse.query("SELECT count() FROM failed_fetches").fetch_one().await.unwrap();
@@ -94,6 +94,6 @@ async fn months_are_deleted_with_those_of_events() {
     settings.keep.events_keep = Some(365);
     let worker = Working::start(settings);
     let is_deleted = || async { (shown(&app).await == ["/2 403"]).then_some(()) };
-    eventually("a line stays if a later copy of it was accepted", is_deleted).await;
+    eventually("a line with a later copy stays", is_deleted).await;
     worker.stop().await;
 }

@@ -1,5 +1,5 @@
-//! Slow, endless, hanging and bad receivers: they are left in time, and nobody else waits for them (S6; V3 to V5, V7, V11,
-//! F35).
+//! Slow, endless, hanging and invalid receivers: attempts end in time, and other deliveries don't wait for them (S6; V3 to V5,
+//! V7, V11, F35).
 
 use crate::inbox::{Inbox, Letter};
 use crate::post_office::{HOST, Office};
@@ -13,10 +13,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use uuid::Uuid;
 
-/// What a receiver does, what it sends first, what it goes on sending, with which pause, and how the attempt ends.
+/// Name, first bytes, repeated bytes, pause between repeats, and expected outcome.
 type Kind = (&'static str, &'static [u8], &'static [u8], Duration, &'static str);
 
-/// Reads the request, sends `first`, then `again` for ever with a pause between.
+/// Reads the request, sends `first`, then sends `again` repeatedly with a pause in between.
 async fn repeating(office: &Office, first: &'static [u8], again: &'static [u8], pause: Duration) -> TestReceiver {
     let receiver = TestReceiver::start(office.authority.server_for(&[HOST]), move |mut stream| async move {
         if Letter::read(&mut stream).await.is_none() || stream.write_all(first).await.is_err() {
@@ -31,8 +31,8 @@ async fn repeating(office: &Office, first: &'static [u8], again: &'static [u8], 
     receiver
 }
 
-/// The full ten seconds of an attempt, of all of them at once. How long each took is printed, not asserted: what is asserted is
-/// that each ended, and how.
+/// All attempts take their full ten seconds, concurrently. The duration of each is only printed; asserted are the end and its
+/// outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_v5_an_attempt_at_each_of_nine_slow_or_endless_receivers_ends_by_itself() {
     let office = Office::new().await;
@@ -67,8 +67,8 @@ async fn s6_v5_an_attempt_at_each_of_nine_slow_or_endless_receivers_ends_by_itse
     deliverer.stop().await;
 }
 
-/// Hundreds of attempts under way hold no connection to PostgreSQL. That the healthy ones do not wait is asserted by order, not by
-/// time: all of them have arrived before the first hanging attempt is given up. `TEST_ROUNDS` waves, or two, for the figures.
+/// Hundreds of running attempts use no connection to PostgreSQL. That healthy endpoints don't wait is asserted by order, not by
+/// time: all their deliveries arrive before the first hanging attempt times out. `TEST_ROUNDS` sets the number of waves.
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connection() {
     const HEALTHY: usize = 25;
@@ -86,7 +86,7 @@ async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connect
         healthy.push(office.endpoint(&inbox.server).await);
     }
     let deliverer = office.deliverer_with(|settings| settings.postgres.database_url.push_str("?application_name=deliverer"));
-    // Four at a time of each endpoint, and not one more.
+    // Four attempts per endpoint, and no more.
     eventually("the hanging ones hang", || async { (hanging.connects() >= 400).then_some(()) }).await;
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'deliverer' AND datname = current_database() \
                 AND state <> 'idle'";
@@ -100,7 +100,7 @@ async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connect
         }
         inbox.gets(wave * HEALTHY).await;
         let given_up = office.given_up().await;
-        assert!(wave > 1 || (given_up, hanging.connects()) == (0, 400), "nobody waited for a hanging one: {given_up} given up");
+        assert!(wave > 1 || (given_up, hanging.connects()) == (0, 400), "healthy endpoints waited: {given_up} timeouts");
     }
     let mut took: Vec<TimeDelta> = inbox.letters().iter().map(|letter| letter.at - posted[&letter.id()]).collect();
     took.sort_unstable();
@@ -113,7 +113,7 @@ async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connect
     drop(deliverer);
 }
 
-/// Nobody takes connections here: those that wait to be taken fill the queue, and the system drops whatever else asks for one.
+/// Returns a listener that accepts no connections: pending ones fill its queue, and the system drops all others.
 async fn unreachable() -> (TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -128,7 +128,7 @@ async fn unreachable() -> (TcpListener, Vec<TcpStream>) {
     (listener, waiting)
 }
 
-/// Two at a time until the first one has ended, then one: the fourth begins when the third has ended.
+/// Two attempts run until the first one has ended, then one at a time: the fourth starts when the third has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn v11_one_that_answers_late_and_one_that_cannot_be_reached_get_one_attempt_at_a_time_as_one_that_hangs() {
     let office = Office::new().await;
@@ -198,7 +198,7 @@ async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
     office.open_port(&redirecting);
     office.open_port(&canary);
     waiting.push(("a redirect", "bad_status", office.post(&office.endpoint(&redirecting).await).await));
-    // Registered when it was allowed, and no longer.
+    // Allowed when it was registered, but not any more.
     let inside = office.endpoint_at(office.org().await, &format!("https://localhost:{}/", canary.address.port())).await;
     waiting.push(("a name of the inside", "no_public_address", office.post(&inside).await));
     let deliverer = office.deliverer();
@@ -210,7 +210,8 @@ async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
     deliverer.stop().await;
 }
 
-/// What an operator is woken up by: not by a receiver that hangs, whose own deliveries wait behind it, but by what nobody attempts.
+/// The gauge that alerts operators ignores a receiver that hangs, whose own deliveries wait behind it, but not deliveries
+/// without attempts.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_attempts_is() {
     let office = Office::new().await;

@@ -1,4 +1,4 @@
-//! C1 and C10: the worker dies at any moment, or its store does. `C10_SECONDS=600` keeps it away as long as C10 says.
+//! C1 and C10: the worker or its store dies at any moment. `C10_SECONDS` sets how long the store is away; C10 requires 600.
 
 use crate::scrape;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Watched, Working, event, ids, record, stream};
@@ -28,7 +28,7 @@ async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
         let mut worker = app.process().await;
         let before = app.visible().await.len();
         eventually("the worker makes progress", || async { (app.visible().await.len() > before).then_some(()) }).await;
-        // Anywhere between reading and the stored progress.
+        // At any point between reading and the stored progress.
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1_000))).await;
         worker.kill_9().await;
         eprintln!("round {round}: killed with {} of {} visible", app.visible().await.len(), written.load(Ordering::Relaxed));
@@ -39,7 +39,7 @@ async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
     app.caught_up().await;
     let written = written.load(Ordering::Relaxed);
     assert_eq!(app.visible().await, ids(0..written.into()), "seed {seed}");
-    assert_eq!(app.settled().await.events(), written, "seed {seed}: what was inserted twice is counted once");
+    assert_eq!(app.settled().await.events(), written, "seed {seed}: events that were inserted twice are counted once");
     assert_eq!(last.terminate().await, Some(0));
 }
 
@@ -47,7 +47,7 @@ async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
 async fn a_stopped_worker_is_replaced_at_once() {
     let app = TestApp::new().await;
     let mut settings = app.settings();
-    // Waiting for silence would time out.
+    // A takeover after the silence would time out.
     settings.tuning.takeover_after_ms = 3_600_000;
     for key in 1..=3 {
         app.put(&[(0, record(1, NEW_YEAR_US, &[event(key)]))]).await;
@@ -63,7 +63,7 @@ async fn progresses(app: &TestApp, what: &str) {
     eventually(what, || async { (app.visible().await.len() > before).then_some(()) }).await;
 }
 
-/// F23: of three processes one is always leaving, by SIGTERM or kill -9, and another starting.
+/// F23: one of three processes is always leaving, by SIGTERM or kill -9, and another one starting.
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_that_come_and_go_lose_nothing_and_keep_going() {
     let seed = random_seed();
@@ -93,7 +93,7 @@ async fn workers_that_come_and_go_lose_nothing_and_keep_going() {
     assert_eq!(app.log.set_aside().await, [], "seed {seed}: no record is blamed for a process that was killed");
 }
 
-/// One record after the other, spread over the partitions, until it is told to stop.
+/// Writes records to all partitions, one after another, until it is stopped.
 async fn write(app: Arc<TestApp>, written: Arc<AtomicU64>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let first = written.load(Ordering::Relaxed);
@@ -103,7 +103,7 @@ async fn write(app: Arc<TestApp>, written: Arc<AtomicU64>, stop: CancellationTok
     }
 }
 
-/// A world whose ClickHouse can be killed and paused.
+/// Returns an app whose ClickHouse can be killed and paused.
 async fn with_own_clickhouse(folder: &std::path::Path) -> (TestApp, ClickHouse) {
     let at = folder.to_owned();
     let server = spawn_blocking(move || ClickHouse::start(&at)).await.unwrap().unwrap();
@@ -150,7 +150,7 @@ async fn a_worker_whose_store_is_away_continues_by_itself() {
     app.caught_up().await;
 
     server.kill_9();
-    // A megabyte each: a block is 32 MiB at most, and two may be in memory.
+    // A megabyte each: a block has at most 32 MiB, and two may be in memory.
     let large: Vec<_> = (60..60 + RECORDS)
         .map(|n| {
             let mut event = event(n);
@@ -167,7 +167,7 @@ async fn a_worker_whose_store_is_away_continues_by_itself() {
     app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..60 + RECORDS));
     assert_eq!(u128::from(app.settled().await.events()), 60 + RECORDS);
-    eventually("nothing is behind", || async { (lag().await? == 0.0).then_some(()) }).await;
+    eventually("the lag is zero", || async { (lag().await? == 0.0).then_some(()) }).await;
     assert_eq!(worker.terminate().await, Some(0), "{}", worker.stderr());
     drop(server);
 }

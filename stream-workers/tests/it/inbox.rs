@@ -1,6 +1,6 @@
-//! Receivers of the delivery tests, which write down what they get.
+//! Receivers that record the requests of deliverers.
 //!
-//! Must take apart by hand what arrives: no HTTP library may make it better than it is.
+//! They parse requests by hand, because an HTTP library could hide faults.
 
 use crate::post_office::{Endpoint, HOST, Office};
 use chrono::{DateTime, Utc};
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use uuid::Uuid;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
     pub(crate) path: String,
@@ -24,7 +24,7 @@ pub(crate) struct Letter {
     pub(crate) at: DateTime<Utc>,
 }
 
-/// A receiver that writes down what it gets.
+/// A receiver that records requests.
 pub(crate) struct Inbox {
     pub(crate) server: TestReceiver,
     letters: Arc<Mutex<Vec<Letter>>>,
@@ -39,7 +39,7 @@ impl Letter {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// One request; none when the other end goes before all of it is there.
+    /// Reads one request; `None` if the connection ends before it is complete.
     pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Self> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -60,7 +60,7 @@ impl Letter {
 }
 
 impl Inbox {
-    /// One of a new office, with an endpoint that it is.
+    /// Opens an inbox in a new office, with an endpoint for it.
     pub(crate) async fn alone(answer: impl Fn(usize) -> Option<u16> + Clone + Send + Sync + 'static) -> (Office, Self, Endpoint) {
         let office = Office::new().await;
         let inbox = Self::open(&office, answer).await;
@@ -68,7 +68,7 @@ impl Inbox {
         (office, inbox, endpoint)
     }
 
-    /// Answers the n-th request, from 0 on, with the status that `answer` has for it; with none it says nothing for ever.
+    /// Responds to the n-th request, from 0, with the status that `answer` returns; never responds if that is `None`.
     pub(crate) async fn open(office: &Office, answer: impl Fn(usize) -> Option<u16> + Clone + Send + Sync + 'static) -> Self {
         Self::open_with(office, move |number| {
             let status = answer(number);
@@ -82,7 +82,7 @@ impl Inbox {
         .await
     }
 
-    /// The same with an answer that takes its time.
+    /// Like [`open`](Self::open), with an asynchronous response.
     pub(crate) async fn open_with<F, Fut>(office: &Office, answer: F) -> Self
     where
         F: Fn(usize) -> Fut + Clone + Send + Sync + 'static,
@@ -109,7 +109,7 @@ impl Inbox {
         Self { server, letters }
     }
 
-    /// Answers the first `held` requests once they are released, and the others at once.
+    /// Responds to the first `held` requests once they are released, and to others immediately.
     pub(crate) async fn held(office: &Office, held: usize, status: fn(usize) -> u16) -> (Self, Arc<AtomicBool>) {
         let release = Arc::new(AtomicBool::new(false));
         let released = Arc::clone(&release);
@@ -129,7 +129,7 @@ impl Inbox {
         self.letters.lock().unwrap().clone()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits for this number of requests.
     pub(crate) async fn gets(&self, count: usize) -> Vec<Letter> {
         eventually(&format!("{count} requests arrive"), || async {
             Some(self.letters()).filter(|letters| letters.len() >= count)

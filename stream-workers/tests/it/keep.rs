@@ -1,4 +1,4 @@
-//! Retention of dead letters. That of events: `writer::recovery::retention_leaves_no_part_of_an_event`.
+//! Retention of dead letters. The retention of events: `writer::recovery::retention_leaves_no_part_of_an_event`.
 
 use crate::test_app::TestApp;
 use service_kit::kafka::{self, Retention};
@@ -21,9 +21,9 @@ async fn dead_letters_stay_for_ever_or_as_long_as_is_said_and_nothing_else_of_th
     let kept = async || kafka::retention(kafka, &kafka.rejected_topic).await.unwrap();
     assert_eq!(kept().await, Retention::ForEver);
     prepared(&app, Some(30)).await;
-    eventually("the broker says so", || async { (kept().await == Retention::For(DAY * 30)).then_some(()) }).await;
+    eventually("the broker applies the setting", || async { (kept().await == Retention::For(DAY * 30)).then_some(()) }).await;
     prepared(&app, None).await;
-    assert_eq!(kept().await, Retention::For(DAY * 30), "unsaid, it stays as it is");
-    kafka::check_topics(kafka).await.expect("the topic still takes the largest letter");
-    assert_eq!(kafka::retention(kafka, &kafka.topic).await.unwrap(), Retention::ForEver, "the log itself is the operator's");
+    assert_eq!(kept().await, Retention::For(DAY * 30), "without a setting, it stays unchanged");
+    kafka::check_topics(kafka).await.expect("the topic still accepts the largest letter");
+    assert_eq!(kafka::retention(kafka, &kafka.topic).await.unwrap(), Retention::ForEver, "the log's retention stays");
 }

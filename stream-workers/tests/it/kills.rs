@@ -1,4 +1,4 @@
-//! Deliverers die of `kill -9`, at the moments that matter and whenever: no delivery is missing, and repeats are the same
+//! Deliverers are killed with `kill -9`, at critical and random moments: no delivery is missing, and repeats are the same
 //! message (S7).
 
 use crate::inbox::{Inbox, Letter};
@@ -14,9 +14,9 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 const EACH: usize = 40;
-/// Attempts at a time, to two endpoints.
+/// Concurrent attempts, to two endpoints.
 const LANES: usize = 8;
-/// Who writes the end of an attempt and waits for a lock.
+/// Statements that store the end of an attempt and wait for a lock.
 const WRITING: &str = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
                        AND query LIKE 'UPDATE webhook_queue SET status = $3%'";
 
@@ -25,15 +25,15 @@ const WRITING: &str = "FROM pg_stat_activity WHERE datname = current_database() 
 enum Moment {
     #[default]
     Whenever,
-    /// The receiver has read the request, and there is no answer.
+    /// The receiver has read the request but not responded.
     Read,
-    /// The answer has come, and how the attempt ended is about to be written.
+    /// The response has arrived, and the end of the attempt is about to be stored.
     Answered,
 }
 
 const MOMENTS: [Moment; 3] = [Moment::Answered, Moment::Read, Moment::Whenever];
 
-/// What the receiver does, and what it holds so that the end of an attempt cannot be written.
+/// Determines what the receiver does, and locks rows so that the end of an attempt can't be stored.
 struct Trap {
     pool: PgPool,
     moment: Mutex<Moment>,
@@ -51,7 +51,7 @@ impl Trap {
         200
     }
 
-    /// Locks what is being attempted: its lease was taken, so whoever writes its end has to wait.
+    /// Locks the leased deliveries, so that storing the end of their attempts has to wait.
     async fn hold(&self) {
         let mut held = self.held.lock().await;
         if held.is_none() {
@@ -62,8 +62,8 @@ impl Trap {
         }
     }
 
-    /// Waits until the end of an attempt is being written, and kills who writes it. The statements that have reached
-    /// PostgreSQL die, too: there they would be carried out for a client that is gone.
+    /// Waits until the end of an attempt is being stored, and kills the process. Also ends its statements in PostgreSQL, which
+    /// would otherwise be executed for a client that is gone.
     async fn kill_writing(&self, process: &mut TestProcess) {
         let writing = async || -> i64 {
             let count = sqlx::AssertSqlSafe(format!("SELECT count(*) {WRITING}"));
@@ -71,7 +71,7 @@ impl Trap {
         };
         eventually("the end of an attempt is being written", || async { (writing().await > 0).then_some(()) }).await;
         process.kill_9().await;
-        eventually("nobody writes it any more", || async {
+        eventually("the statement has ended", || async {
             let end = sqlx::AssertSqlSafe(format!("SELECT pg_terminate_backend(pid) {WRITING}"));
             sqlx::query(end).execute(&self.pool).await.unwrap();
             (writing().await == 0).then_some(())
@@ -81,7 +81,7 @@ impl Trap {
     }
 }
 
-/// `TEST_ROUNDS` kills, three when it is not set: one at each moment; 20 and more for the figures.
+/// `TEST_ROUNDS` sets the number of kills; by default three, one at each moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_are_byte_equal() {
     let mut random = StdRng::seed_from_u64(random_seed());
@@ -131,11 +131,11 @@ async fn s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_ar
         arrived
     });
     let expected: BTreeSet<Uuid> = posted.iter().copied().collect();
-    assert_eq!(arrived.keys().copied().collect::<BTreeSet<_>>(), expected, "nothing is missing, nothing is made up");
+    assert_eq!(arrived.keys().copied().collect::<BTreeSet<_>>(), expected, "exactly the posted deliveries arrive");
     assert!(arrived.values().all(|bodies| bodies.len() == 1), "repeats are the same bytes");
     let counted: i64 = sqlx::query_scalar("SELECT sum(attempts) FROM webhook_queue").fetch_one(&office.pool).await.unwrap();
-    assert_eq!(usize::try_from(counted).unwrap(), posted.len(), "an attempt whose end nobody wrote is none");
+    assert_eq!(usize::try_from(counted).unwrap(), posted.len(), "an attempt without a stored end does not count");
     let repeats = letters.len() - arrived.len();
-    assert!(repeats >= usize::try_from(answered_and_lost).unwrap(), "what was answered and not written down comes again");
+    assert!(repeats >= usize::try_from(answered_and_lost).unwrap(), "attempts without a stored end are repeated");
     eprintln!("S7 {} deliveries, {} requests, {answered_and_lost} answered and lost", arrived.len(), letters.len());
 }

@@ -1,10 +1,11 @@
-//! What a record becomes.
+//! The rows of a record.
 
 use crate::test_app::{NEW_YEAR_US, TestApp, record};
 use serde_json::json;
 
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
-/// Each column of `reports` but `version` and `is_deleted`, of an event with all members and of one that has only those it must have.
+/// Each column of `reports` but `version` and `is_deleted`, for an event with all members and one with only the required
+/// members.
 const COLUMNS: [(&str, &str, &str); 37] = [
     ("organization", "00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000008"),
     ("at", "2026-11-01 10:00:00.123", "1970-01-01 00:00:00.000"),
@@ -57,7 +58,7 @@ async fn every_member_of_a_record_is_in_its_column() {
         "crawler": {"bot": "GPTBot", "operator": "OpenAI", "purpose": "training", "verified": false, "response_status": 206,
             "response_bytes": 4_294_967_296_u64, "cache_status": "HIT", "asn": 8075, "country": "US", "media_type": "text/html", "bots_version": "2026-11-29"},
     });
-    // Written by hand, because a number must not be read and written again on its way here.
+    // Written as text, because the number must not be parsed and formatted on its way here.
     let text = record(7, 1_793_527_200_654_321, &[full]).to_string().replacen(
         "\"own_key\"",
         r#""data":{"n":1.10,"big":18446744073709551616},"extra":{"licence":"x"},"own_key""#,
@@ -71,12 +72,12 @@ async fn every_member_of_a_record_is_in_its_column() {
     let names: String = COLUMNS.iter().map(|(name, ..)| format!("toString({name}), ")).collect();
     let rows = format!("SELECT [{}] FROM reports FINAL WHERE is_issuers = 0 ORDER BY organization", names.trim_end_matches(", "));
     let mut rows: Vec<Vec<String>> = app.clickhouse.query(&rows).fetch_all().await.unwrap();
-    // `record_versions` has identities.
+    // `record_versions` tests identities.
     rows.iter_mut().for_each(|row| row[2].clear());
     let expected = [COLUMNS.map(|(_, full, _)| full), COLUMNS.map(|(.., bare)| bare)];
     assert_eq!(rows, expected);
     let others = "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'reports' AND name NOT IN ?";
     let names: Vec<&str> = COLUMNS.iter().map(|(name, ..)| *name).collect();
     let others: Vec<String> = app.clickhouse.query(others).bind(names).fetch_all().await.unwrap();
-    assert_eq!(others, ["origin_offset", "version", "is_deleted"], "a column was added: give it a value here");
+    assert_eq!(others, ["origin_offset", "version", "is_deleted"], "a column was added: add its value here");
 }

@@ -1,6 +1,6 @@
-//! The worker on a real log and a real store: records in, rows out, whatever dies.
+//! Tests the worker with a real log and a real store, while processes die.
 //!
-//! Must not look inside the crate: what is tested is what the log, the table and an operator see.
+//! The tests don't look inside the crate: they check what the log, the tables and an operator see.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

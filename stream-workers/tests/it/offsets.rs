@@ -1,4 +1,4 @@
-//! F28: lost offsets, and a log that drops records before they are read: the rest is read, and the gap is counted.
+//! F28: lost offsets, and a log that drops records before they are read: the other records are read, and the gap is counted.
 
 use crate::scrape::says;
 use crate::test_app::{NEW_YEAR_US, TestApp, Watched, event, ids, record};
@@ -16,7 +16,7 @@ fn records(partition: i32, events: std::ops::Range<u128>) -> Vec<(i32, Value)> {
     events.map(|n| (partition, record(1, NEW_YEAR_US, &[event(n)]))).collect()
 }
 
-/// Offsets in Kafka are for tools that show lag only.
+/// Offsets in Kafka are only for tools that show lag.
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_lost_offsets_of_the_group_change_nothing() {
     let app = TestApp::new().await;
@@ -29,14 +29,14 @@ async fn f28_lost_offsets_of_the_group_change_nothing() {
     assert_eq!(app.settled().await.records, 41, "no record is read twice");
 }
 
-/// Records that go while a worker reads: there is a gap in the middle of what it takes together.
+/// Records are dropped while a worker reads, so there is a gap in the middle of a block.
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
     let app = TestApp::new().await;
     let Watched { process: mut worker, metrics, .. } = app.watched([]).await;
     app.put(&records(2, 0..5)).await;
     app.caught_up().await;
-    // Nothing in the middle of a log goes but with a transaction: its end is an offset without a record.
+    // Only a transaction leaves a gap in the middle of a log: its end is an offset without a record.
     let producer: FutureProducer =
         kafka::producer_config(&app.stores.kafka).unwrap().set("transactional.id", &app.stores.name).create().unwrap();
     let topic = app.stores.kafka.topic.clone();
@@ -53,7 +53,7 @@ async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
         let transactions = producer.clone();
         spawn_blocking(move || transactions.commit_transaction(PATIENCE).unwrap()).await.unwrap();
     }
-    // A commit answers before its marker is in the log.
+    // A commit responds before its marker is in the log.
     let end = async || app.standing().await[&2].1;
     eventually("all markers are in the log", || async { (end().await == 11).then_some(()) }).await;
     app.put(&records(2, 8..9)).await;
@@ -62,7 +62,7 @@ async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
     assert_eq!(worker.terminate().await, Some(0));
 }
 
-/// Retention takes records before they are read, of a partition that was read before and of one that never was.
+/// Retention drops unread records of a partition that was read before, and of one that was never read.
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_what_the_log_dropped_unread_is_said_and_all_the_rest_is_read() {
     let app = TestApp::new().await;

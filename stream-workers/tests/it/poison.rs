@@ -17,7 +17,7 @@ async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
     let newer = record(1, NEW_YEAR_US, &[event(90)]).to_string().replacen("\"v\":1", "\"v\":999", 1);
     let early = record(1, -1, &[event(91)]).to_string();
     let far_future = record(1, NEW_YEAR_US, &[event(92)]).to_string().replace("1767225600000,", "99999999999999,");
-    assert!(newer.contains("\"v\":999") && far_future.contains("99999999999999"), "the poison is poisonous");
+    assert!(newer.contains("\"v\":999") && far_future.contains("99999999999999"), "the poison records are invalid");
     let poison: [(&[u8], &str); 6] = [
         (&[0xff, 0x00, 0xfe, b'{'], "not a record"),
         (b"", "not a record"),
@@ -49,7 +49,7 @@ async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
     }
 }
 
-/// Threat F21: what the log has taken from anybody is set aside, whole where the other topic takes it, else its head.
+/// F21: a record of any size that the log accepted is rejected: whole if the other topic accepts it, or else its head.
 #[tokio::test(flavor = "multi_thread")]
 async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
     const BYTES: usize = 10 * 1024 * 1024;
@@ -78,12 +78,12 @@ async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
     assert!(whole.payload == packs && whole.reason.starts_with("not a record"), "{}", whole.reason);
     assert_eq!(head.origin, format!("{}/1/{}", kafka.topic, places[1]));
     assert!(!head.payload.is_empty() && random.starts_with(&head.payload));
-    assert!(head.reason.starts_with("only 1048576 of 10485760 bytes have room here: not a record"), "{}", head.reason);
+    assert!(head.reason.starts_with("only the first 1048576 of 10485760 bytes fit here: not a record"), "{}", head.reason);
     let (code, stdout, _) = app.command(&["rejected", "retry", &head.origin]).await;
     assert!(code == Some(1) && stdout.contains("refused"), "{stdout}");
 }
 
-/// Threat F21: a letter that cannot be written holds its partition up, for otherwise its record would be lost.
+/// F21: a dead letter that can't be written blocks its partition, because otherwise its record would be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_no_letter_can_be_written_nothing_is_skipped() {
     let app = TestApp::new().await;
@@ -95,8 +95,8 @@ async fn while_no_letter_can_be_written_nothing_is_skipped() {
     admin.delete_topics(&[letters], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
     let origin = app.log.put(0, b"poison").await;
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(2)]))]).await;
-    eventually("the worker says that it waits", || async {
-        worker.stderr().contains("a dead letter was not acknowledged, trying again").then_some(())
+    eventually("the worker logs that it waits", || async {
+        worker.stderr().contains("failed to send a dead letter, retrying").then_some(())
     })
     .await;
     assert_eq!(app.not_stored().await, 2);
@@ -108,7 +108,7 @@ async fn while_no_letter_can_be_written_nothing_is_skipped() {
     assert_eq!(worker.terminate().await, Some(0));
 }
 
-/// Threat F22, the kind one: reading a record panics.
+/// F22: decoding a record panics.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_makes_reading_panic_is_set_aside_and_the_worker_lives() {
     let app = TestApp::new().await;
@@ -125,6 +125,6 @@ async fn a_record_that_makes_reading_panic_is_set_aside_and_the_worker_lives() {
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };
     assert_eq!((letter.origin.as_str(), letter.payload.as_slice()), (origin.as_str(), poison.as_bytes()));
     assert!(letter.reason.contains("panicked"), "{}", letter.reason);
-    assert!(worker.stderr().contains("a record asked for a panic"), "and the log says where");
-    assert_eq!(worker.terminate().await, Some(0), "it never ended");
+    assert!(worker.stderr().contains("a record asked for a panic"), "the log has no panic message");
+    assert_eq!(worker.terminate().await, Some(0), "the worker did not keep running");
 }

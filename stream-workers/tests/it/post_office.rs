@@ -1,4 +1,4 @@
-//! The vocabulary of the delivery tests: an outbox with endpoints and messages in it, and deliverers.
+//! Helpers of the delivery tests: an outbox with endpoints and messages, and deliverers.
 
 use crate::test_app::Working;
 use chrono::{DateTime, Utc};
@@ -20,7 +20,7 @@ use stream_workers::deliver::{Ahead, DeliverSettings, Pace, deliver};
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
-/// Every receiver is called so; ports tell them apart.
+/// Host of every receiver; they differ by port.
 pub(crate) const HOST: &str = "hooks.test";
 
 pub(crate) struct Office {
@@ -42,7 +42,7 @@ pub(crate) struct Endpoint {
     pub(crate) secret: String,
 }
 
-/// How a delivery stands in the queue.
+/// State of a delivery in the queue.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct Standing {
     pub(crate) status: String,
@@ -71,12 +71,12 @@ impl Office {
         Self { pool: stores.pool.clone(), stores, authority, key, sealer, dns, host, pem, ports: Mutex::default() }
     }
 
-    /// Lets deliverers that are started from now on call a receiver.
+    /// Allows deliverers that are started later to call a receiver.
     pub(crate) fn open_port(&self, receiver: &TestReceiver) {
         self.open(receiver.address);
     }
 
-    /// A receiver that takes connections and says nothing.
+    /// Returns a receiver that accepts connections and never responds.
     pub(crate) async fn hanging(&self) -> TestReceiver {
         let receiver = TestReceiver::silent().await;
         self.open_port(&receiver);
@@ -87,7 +87,7 @@ impl Office {
         self.ports.lock().unwrap().push(address.port());
     }
 
-    /// What every name stands for from now on, instead of this machine.
+    /// Changes the address to which all names resolve.
     pub(crate) fn point(&self, address: &str) {
         *self.host.lock().unwrap() = address.parse().unwrap();
     }
@@ -96,7 +96,7 @@ impl Office {
         Seed(&self.pool).org("receiver", OrgType::Platform).await.id
     }
 
-    /// An endpoint of a new organisation.
+    /// Creates an endpoint of a new organization.
     pub(crate) async fn endpoint(&self, receiver: &TestReceiver) -> Endpoint {
         self.endpoint_of(self.org().await, receiver).await
     }
@@ -105,7 +105,7 @@ impl Office {
         self.endpoint_on(org, receiver.address).await
     }
 
-    /// The same, whoever or whatever is there.
+    /// Creates an endpoint at an address, whatever listens there.
     pub(crate) async fn endpoint_on(&self, org: OrgId, address: SocketAddr) -> Endpoint {
         self.endpoint_at(org, &format!("https://{HOST}:{}/in?x=1", address.port())).await
     }
@@ -126,7 +126,7 @@ impl Office {
         Endpoint { id, org, secret: secret.reveal().to_owned() }
     }
 
-    /// A message for an endpoint.
+    /// Adds a message for an endpoint.
     pub(crate) async fn post(&self, to: &Endpoint) -> Uuid {
         self.post_in(&self.pool, to).await
     }
@@ -139,7 +139,7 @@ impl Office {
         ids
     }
 
-    /// The same, as part of a transaction.
+    /// Like [`post`](Self::post), as part of a transaction.
     pub(crate) async fn post_in(&self, store: impl sqlx::PgExecutor<'_>, to: &Endpoint) -> Uuid {
         let id = DeliveryId(Uuid::now_v7());
         let created_at = Clock::System.now();
@@ -165,7 +165,7 @@ impl Office {
         id.0
     }
 
-    /// What identity-api does when an endpoint is deleted; afterwards the time by the database's clock.
+    /// Disables an endpoint like identity-api when the endpoint is deleted. Returns the database's time afterwards.
     pub(crate) async fn disable(&self, endpoint: &Endpoint) -> DateTime<Utc> {
         sqlx::query("UPDATE webhook_endpoints SET disabled_at = now() WHERE id = $1")
             .bind(endpoint.id)
@@ -175,7 +175,7 @@ impl Office {
         sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(&self.pool).await.unwrap()
     }
 
-    /// What identity-api does when a secret is rotated; the new one.
+    /// Rotates a secret like identity-api. Returns the new secret.
     pub(crate) async fn rotate(&self, endpoint: &Endpoint) -> String {
         let secret = PlainWebhookSecret::mint();
         sqlx::query("UPDATE webhook_endpoints SET secret_sealed = $2 WHERE id = $1")
@@ -191,12 +191,12 @@ impl Office {
         sqlx::query_as("SELECT * FROM webhook_queue WHERE delivery_id = $1").bind(delivery).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Waits until a delivery stands as `is_there` says.
+    /// Waits until a delivery's state matches `is_there`.
     pub(crate) async fn stands(&self, what: &str, delivery: Uuid, is_there: impl Fn(&Standing) -> bool) -> Standing {
         eventually(what, || async { Some(self.standing(delivery).await).filter(&is_there) }).await
     }
 
-    /// Waits until each has been delivered.
+    /// Waits until all are delivered.
     pub(crate) async fn delivered(&self, deliveries: &[Uuid]) {
         eventually("each is delivered", || async {
             let count: i64 =
@@ -210,7 +210,7 @@ impl Office {
         .await;
     }
 
-    /// How many deliveries were given up by their last attempt.
+    /// Returns the number of deliveries whose last attempt timed out.
     pub(crate) async fn given_up(&self) -> i64 {
         let given_up = "SELECT count(*) FROM webhook_queue WHERE last_outcome = 'timeout'";
         sqlx::query_scalar(given_up).fetch_one(&self.pool).await.unwrap()
@@ -235,24 +235,24 @@ impl Office {
         self.deliverer_ahead(&Ahead::default())
     }
 
-    /// One for which time is as far ahead as the test moves it.
+    /// Starts a deliverer whose time is ahead as the test moves it.
     pub(crate) fn deliverer_ahead(&self, ahead: &Ahead) -> Working {
         delivering(self.settings(), ahead.clone())
     }
 
-    /// One with other settings.
+    /// Starts a deliverer with other settings.
     pub(crate) fn deliverer_with(&self, change: impl FnOnce(&mut DeliverSettings)) -> Working {
         let mut settings = self.settings();
         change(&mut settings);
         delivering(settings, Ahead::default())
     }
 
-    /// The real binary, answering, with the shortest lease there is.
+    /// Starts the real binary with the shortest lease, and waits until it responds.
     pub(crate) async fn process(&self) -> TestProcess {
         self.process_with(&[]).await
     }
 
-    /// The same with other settings.
+    /// Like [`process`](Self::process), with additional settings.
     pub(crate) async fn process_with(&self, others: &[(&'static str, String)]) -> TestProcess {
         let (listen, metrics) = (free_address().to_string(), free_address().to_string());
         let settings = [
@@ -272,7 +272,7 @@ impl Office {
     }
 }
 
-/// A deliverer inside the test's process.
+/// Starts a deliverer inside the test's process.
 pub(crate) fn delivering(settings: DeliverSettings, ahead: Ahead) -> Working {
     Working::until_stopped(|stop| async move { deliver(&settings, ahead, stop).await })
 }

@@ -1,4 +1,4 @@
-//! The binary as an operator meets it: refusals, health, metrics, exit codes.
+//! The binary from an operator's point of view: refused settings, health, metrics, exit codes.
 
 use crate::scrape::says;
 use crate::test_app::{NEW_YEAR_US, Setting, TestApp, Watched, event, record};
@@ -6,12 +6,12 @@ use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use service_kit::kafka;
 use service_kit::testing::{client, eventually};
 
-/// The refusal without what was logged before it.
+/// Returns the refusal without the log lines before it.
 async fn refusal(app: &TestApp, besides: impl IntoIterator<Item = Setting>) -> String {
     let (code, _, stderr) = app.command_with(&[], besides).await;
     assert_eq!(code, Some(1), "{stderr}");
     let plain: Vec<&str> = stderr.lines().filter(|line| !line.starts_with('{')).collect();
-    let [line] = plain.as_slice() else { panic!("one line says it all:\n{stderr}") };
+    let [line] = plain.as_slice() else { panic!("expected one line:\n{stderr}") };
     (*line).to_owned()
 }
 
@@ -27,12 +27,12 @@ async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
         ("unclean.leader.election.enable", "true", "a broker that missed records may lead"),
         ("max.message.bytes", "1000000", "max.message.bytes is 1000000"),
     ] {
-        // Takes back whatever it does not set.
+        // Also resets the settings that it doesn't set.
         let alter = AlterConfig::new(ResourceSpecifier::Topic(topic));
         let alter = if setting == "max.message.bytes" { alter } else { alter.set("max.message.bytes", "9000000") };
         let alter = alter.set(setting, wrong);
         admin.alter_configs(&[alter], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
-        eventually("the broker says so", || async { kafka::check_topics(&app.stores.kafka).await.is_err().then_some(()) }).await;
+        eventually("the setting applies", || async { kafka::check_topics(&app.stores.kafka).await.is_err().then_some(()) }).await;
         let line = refusal(&app, []).await;
         assert!(line.starts_with(&format!("topic {topic}: {said}")), "{line}");
         let fix = format!("; run kafka-configs.sh --alter --topic {topic} --add-config {setting}=");
@@ -49,10 +49,10 @@ async fn preparing_twice_is_as_good_as_once() {
         let (code, _, stderr) = app.command_with(&["prepare"], [("TELEMETRY_TOPIC", topic.clone())]).await;
         assert_eq!((code, stderr.as_str()), (Some(0), ""));
     }
-    assert_eq!(app.events().await, 0, "the table is there");
+    assert_eq!(app.events().await, 0, "the table exists");
 }
 
-/// That the exit code is 0 also says that it took less than ten seconds: a slower drain gives up with another code.
+/// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
     let app = TestApp::new().await;

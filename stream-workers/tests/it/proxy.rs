@@ -1,4 +1,4 @@
-//! A ClickHouse that disturbs some requests: an HTTP server before the real one.
+//! An HTTP server in front of ClickHouse that disturbs some requests.
 
 use crate::test_app::TestApp;
 use axum::Router;
@@ -11,26 +11,26 @@ use service_kit::testing::{TestServer, ask_clickhouse};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What happens to a request with this address and body.
+/// Returns the disturbance of a request with this URL and body.
 type Disturb = Arc<dyn Fn(&str, &Bytes) -> Disturbance + Send + Sync>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disturbance {
     None,
     Delay(Duration),
-    /// The response gets lost, after the statement was applied.
+    /// The response is lost after the statement was applied.
     Lost,
-    /// The same, and the statement arrives twice.
+    /// Like `Lost`, and the statement arrives twice.
     LostAndRepeated,
-    /// The server refuses it, because all statements together need too much memory.
+    /// The server rejects it, because all statements together need too much memory.
     NoMemory,
-    /// It does not arrive, and there is no response.
+    /// The request doesn't arrive, and there is no response.
     Held,
-    /// Its account may only read.
+    /// The account can only read.
     ReadOnly,
 }
 
-/// Passes requests on to ClickHouse, some of them disturbed.
+/// Forwards requests to ClickHouse, some of them disturbed.
 pub(crate) async fn proxy(app: &TestApp, disturb: impl Fn(&str, &Bytes) -> Disturbance + Send + Sync + 'static) -> TestServer {
     let upstream = app.stores.clickhouse.clickhouse_url.trim_end_matches('/').to_owned();
     let disturb: Disturb = Arc::new(disturb);
@@ -42,7 +42,7 @@ async fn pass_on(mut url: String, request: Request, disturb: Disturb) -> Respons
     const EXCEPTION: &str = "x-clickhouse-exception-code";
     let (head, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    // Of statements with tables beside them, which are multipart bodies.
+    // For statements with external tables, which are multipart bodies.
     let content_type = head.headers.get(CONTENT_TYPE).cloned();
     let disturbance = disturb(&url, &body);
     if disturbance == Disturbance::ReadOnly {
@@ -77,7 +77,7 @@ async fn pass_on(mut url: String, request: Request, disturb: Disturb) -> Respons
     passed
 }
 
-/// Whether a statement begins with or soon has these words.
+/// Returns whether the start of a statement contains these words.
 pub(crate) fn contains(statement: &[u8], part: &str) -> bool {
     statement[..statement.len().min(400)].windows(part.len()).any(|window| window == part.as_bytes())
 }

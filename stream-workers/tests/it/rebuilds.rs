@@ -1,4 +1,5 @@
-//! `telemetry stream-workers rebuild` by the real binary: an empty database is filled from the log, and F27, a log whose beginning is gone.
+//! `telemetry stream-workers rebuild` with the real binary: an empty database is filled from the log; F27: the beginning of the
+//! log is gone.
 
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use rdkafka::Offset;
@@ -6,7 +7,7 @@ use serde_json::Value;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::testing::TestStores;
 
-/// Records of organization 1 and 2 in turn, each with a retrieval and, every third time, a repeat.
+/// Returns records of organizations 1 and 2 in turn, each with a retrieval; every third one repeats its event.
 pub(crate) fn stream(records: u128) -> Vec<(i32, Value)> {
     (0..records)
         .map(|n| {
@@ -49,7 +50,7 @@ async fn a_new_database_gets_the_rows_of_the_one_in_use() {
     app.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
 }
 
-/// F27: a rebuild without the log's beginning isn't taken for a whole one.
+/// F27: a rebuild without the log's beginning is not mistaken for a complete one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_without_its_beginning_is_rebuilt_only_on_request() {
     let app = worked_off(120).await;

@@ -1,5 +1,5 @@
-//! What users run: the library's example, and the Python and the JavaScript of docs/api/webhooks.md, each with real deliveries and
-//! with what somebody made of them (V8, V9).
+//! Receivers that users run: the library's example, and the Python and JavaScript code of docs/api/webhooks.md, with real
+//! deliveries and with forged ones (V8, V9).
 
 use crate::inbox::{Inbox, Letter};
 use crate::post_office::{Endpoint, HOST, Office};
@@ -19,7 +19,7 @@ mod example;
 
 const DOCUMENT: &str = include_str!("../../../docs/api/webhooks.md");
 
-/// A letter as a receiver meets it, and what it must make of it.
+/// A request to a receiver, and the expected result.
 struct Case {
     letter: Letter,
     secret: String,
@@ -27,7 +27,7 @@ struct Case {
     expected: &'static str,
 }
 
-/// Real letters first, then what must not pass.
+/// Returns real requests, then requests that must be rejected.
 fn cases(letters: &[Letter], endpoint: &Endpoint) -> Vec<Case> {
     let case =
         |letter: &Letter, expected| Case { letter: letter.clone(), secret: endpoint.secret.clone(), seconds_later: 0, expected };
@@ -55,7 +55,7 @@ fn cases(letters: &[Letter], endpoint: &Endpoint) -> Vec<Case> {
     cases
 }
 
-/// What decoders that forgive take for this signature, or for a part of it, and what is none.
+/// Returns variants of the signature that lenient decoders accept, and invalid signatures.
 fn misspelled(signature: &str) -> Vec<String> {
     vec![
         String::new(),
@@ -79,7 +79,7 @@ fn misspelled(signature: &str) -> Vec<String> {
     ]
 }
 
-/// Three letters that a real deliverer brought.
+/// Returns three requests of a real deliverer.
 async fn real_letters() -> (Vec<Letter>, Endpoint) {
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let ids = office.post_all(&endpoint, 3).await;
@@ -109,7 +109,7 @@ fn by_the_library(cases: &[Case], endpoint: &Endpoint) -> Vec<&'static str> {
     cases.iter().map(outcome).collect()
 }
 
-/// The block of the document in this language that has `receive`.
+/// Returns the document's code block in this language that contains `receive`.
 fn snippet(language: &str) -> &'static str {
     let blocks = DOCUMENT.split("```").skip(1).step_by(2);
     let found: Vec<&str> =
@@ -177,7 +177,7 @@ async fn v8_v9_the_library_and_the_receivers_of_the_readme_agree_on_real_and_on_
     assert_eq!(outcomes("node", &["--input-type=module", "--eval", &javascript], &cases).await, expected, "JavaScript");
 }
 
-/// TLS ends before the example, as it does at a proxy.
+/// TLS ends in front of the example, as at a proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_receiver_takes_real_deliveries_once_and_refuses_what_is_changed() {
     let office = Office::new().await;
@@ -210,7 +210,7 @@ async fn the_example_receiver_takes_real_deliveries_once_and_refuses_what_is_cha
     let mut acted = acted.lock().unwrap().clone();
     once.sort();
     acted.sort();
-    assert_eq!((proxy.connects(), acted), (10, once), "sent twice, acted upon once");
+    assert_eq!((proxy.connects(), acted), (10, once), "each delivery is sent twice and processed once");
     let forged =
         client().post(format!("http://{behind}/in")).header("x-svc-timestamp", "1").header("x-svc-signature", "00").body("{}");
     assert_eq!(forged.send().await.unwrap().status(), 401);

@@ -1,7 +1,8 @@
-//! Stored records of each version become the same rows in every build, and records of a newer version are rejected whole.
+//! Stored records of each version become the same rows in every build, and records of a newer version become dead letters as a
+//! whole.
 //!
-//! The files in `tests/records/` are never regenerated: a log contains what was written, whatever the types have become. A new
-//! record version adds its files and changes none.
+//! The files in `tests/records/` are never regenerated: a log contains what was written, whatever the current types are. A new
+//! record version adds its files and changes no existing ones.
 
 use crate::test_app::{TestApp, event, record};
 use schemas::log::RECORD_VERSION;
@@ -53,7 +54,7 @@ async fn newer_record_becomes_dead_letter_whole() {
     app.work_off().await;
     assert_eq!(app.events().await, 2);
     let set_aside = app.log.set_aside().await;
-    let [letter] = set_aside.as_slice() else { panic!("one is set aside, not {}", set_aside.len()) };
+    let [letter] = set_aside.as_slice() else { panic!("expected one dead letter, found {}", set_aside.len()) };
     assert_eq!(letter.payload, text.as_bytes());
     let reason = format!("record version {} is newer than this worker's {RECORD_VERSION}", RECORD_VERSION + 1);
     assert!(letter.reason.contains(&reason), "{}", letter.reason);

@@ -1,4 +1,4 @@
-//! F14, F15, F16: ClickHouse refuses rows for a while, or until an operator fixes it. Nothing is skipped, nothing becomes a dead
+//! F14, F15, F16: ClickHouse rejects rows for a while, or until an operator fixes it. No record is skipped or becomes a dead
 //! letter, and the worker continues by itself.
 
 use crate::proxy::{Disturbance, proxy};
@@ -57,7 +57,7 @@ async fn too_many_parts_slow_the_worker_down_until_merges_have_caught_up() {
         app.clickhouse.query(statement).execute().await.unwrap();
     }
     let mut worker = app.watched([]).await;
-    // One block after the other, until there is one too many.
+    // Put blocks one by one, until there are too many parts.
     for portion in stream(0..200).chunks(20) {
         app.put(portion).await;
         eventually("the block is stored or repeated", || async {
@@ -70,7 +70,7 @@ async fn too_many_parts_slow_the_worker_down_until_merges_have_caught_up() {
     assert!(app.not_stored().await > 0, "the worker waits");
     app.clickhouse.query("SYSTEM START MERGES events").execute().await.unwrap();
     eventually("the worker catches up", || async {
-        // Of so few and so small parts ClickHouse merges none before they are older.
+        // ClickHouse doesn't merge so few and small parts until they are older.
         app.clickhouse.query("OPTIMIZE TABLE events FINAL").execute().await.unwrap();
         (app.not_stored().await == 0).then_some(())
     })

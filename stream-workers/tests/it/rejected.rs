@@ -1,8 +1,8 @@
-//! C8: `rejected list|show|retry`, by the real binary: a dead letter is shown as it was, and put back once.
+//! C8: `rejected list|show|retry` with the real binary: a dead letter is shown unchanged, and put back once.
 
 use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
 
-/// A record that nobody can read, and that would clear the screen, between two good ones.
+/// Returns an app with an unreadable record that would clear the screen, between two good ones.
 async fn world_with_poison() -> (TestApp, String, Vec<u8>) {
     let app = TestApp::new().await;
     let poison = b"{\"v\":1,\"\x1b[2J".to_vec();
@@ -46,13 +46,13 @@ async fn what_still_cannot_be_read_is_not_put_back() {
     assert_eq!(code, Some(1));
     assert!(stdout.contains(&format!("{origin}  refused  not a record: ")), "{stdout}");
     assert!(stderr.contains("1 of 1 records were not put back"), "{stderr}");
-    assert_eq!(app.not_stored().await, 0, "nothing was put on the log");
+    assert_eq!(app.not_stored().await, 0, "a record was put on the log");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_restores_a_record_once_and_a_second_one_changes_nothing() {
     let app = TestApp::new().await;
-    // Set aside by a worker of before, which could not read it; this one can.
+    // Rejected by an older worker, which could not read it; this one can.
     let readable = record(1, NEW_YEAR_US, &[event(1), event(2)]).to_string();
     let neighbour = record(1, NEW_YEAR_US, &[event(3)]).to_string();
     let origin = format!("{}/0/77", app.stores.kafka.topic);
@@ -66,7 +66,7 @@ async fn a_retry_restores_a_record_once_and_a_second_one_changes_nothing() {
     let (code, stdout, stderr) = app.command(&["rejected", "retry", "--all"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains(&format!("{origin}  put back  {}/", app.stores.kafka.topic)), "{stdout}");
-    assert_eq!(stdout.lines().count(), 2, "a letter that arrived twice is one: {stdout}");
+    assert_eq!(stdout.lines().count(), 2, "two letters with one origin count once: {stdout}");
     app.work_off().await;
     assert_eq!(app.visible().await, ["event-000001", "event-000002", "event-000003"]);
     let before = app.table().await;
@@ -75,8 +75,8 @@ async fn a_retry_restores_a_record_once_and_a_second_one_changes_nothing() {
     assert_eq!(code, Some(0));
     assert!(stdout.contains("  put back before  "), "{stdout}");
     let (_, nothing, _) = app.command(&["rejected", "retry", "--all"]).await;
-    assert_eq!(nothing, "", "nothing is open any more");
-    assert_eq!(app.not_stored().await, 0, "the log holds nothing new");
+    assert_eq!(nothing, "", "no letter is open");
+    assert_eq!(app.not_stored().await, 0, "the log has new records");
     let (_, list, _) = app.command(&["rejected", "list"]).await;
     assert!(list.contains("put back as") && list.lines().count() == 2, "{list}");
     app.work_off().await;

@@ -20,7 +20,7 @@ async fn replay_is_safe() {
     in_order.put(&stream.iter().map(|record| (0, record.clone())).collect::<Vec<_>>()).await;
     in_order.work_off().await;
     let expected = in_order.table().await;
-    assert!(expected.len() > 50, "seed {seed}: the stream holds hardly anything");
+    assert!(expected.len() > 50, "seed {seed}: the stream is too small");
 
     let shaken = TestApp::new().await;
     let mut shuffled: Vec<(i32, Value)> = (0..3).flat_map(|_| &stream).map(|record| (0, record.clone())).collect();
@@ -31,7 +31,7 @@ async fn replay_is_safe() {
     let worker = shaken.worker();
     let mut rest = shuffled.as_slice();
     while !rest.is_empty() {
-        // In portions, so that repeats meet inside a block and across blocks.
+        // In portions, so that repeats occur within blocks and across them.
         let (now, later) = rest.split_at(random.random_range(1..=rest.len().min(200)));
         shaken.put(now).await;
         rest = later;
@@ -43,13 +43,13 @@ async fn replay_is_safe() {
     for table in ["events", "reports"] {
         shaken.clickhouse.query(&format!("OPTIMIZE TABLE {table} FINAL")).execute().await.unwrap();
     }
-    assert_eq!(shaken.table().await, expected, "seed {seed}: after every part was merged");
+    assert_eq!(shaken.table().await, expected, "seed {seed}: after merging all parts");
     shaken.clickhouse.query("TRUNCATE TABLE progress").execute().await.unwrap();
     shaken.work_off().await;
     assert_eq!(shaken.table().await, expected, "seed {seed}: read again from the beginning");
 }
 
-/// Few keys, roles and organizations, so that most records repeat another one.
+/// Returns a record with few keys, roles and organizations, so that most records repeat others.
 fn random_record(n: usize, random: &mut StdRng) -> Value {
     let received_at_us = NEW_YEAR_US + i64::try_from(n).unwrap();
     let events: Vec<Value> = (0..random.random_range(1..6))

@@ -1,4 +1,5 @@
-//! C7 and F26: `telemetry stream-workers replay` by the real binary: live, twice, in parts, and with writers that end.
+//! C7 and F26: `telemetry stream-workers replay` with the real binary: under live traffic, repeated, in parts, and with writers
+//! that end.
 
 use crate::clicks::{REPORTER, by_token, issue, session};
 use crate::rebuilds::worked_off;
@@ -8,17 +9,17 @@ use service_kit::testing::eventually;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Places where a writer dies during a replay; before the last one, its block is visible and its position isn't.
+/// Points at which a writer dies during a replay. At the last one, its block is visible but its position isn't stored.
 const CRASH_POINTS: [&str; 4] = ["after_reports", "after_events_first", "after_events", "before_replay"];
 
-/// Empties the tables of events while no writer runs, and keeps `progress`.
+/// Empties the event tables while no writer runs, and keeps `progress`.
 async fn lose(app: &TestApp) {
     for table in ["events", "reports"] {
         app.clickhouse.query(&format!("TRUNCATE TABLE {table}")).execute().await.unwrap();
     }
 }
 
-/// Records that the replays have read so far.
+/// Returns the number of records that replays have read so far.
 async fn replayed(app: &TestApp) -> u64 {
     app.clickhouse.query("SELECT sum(records) FROM replays FINAL").fetch_one().await.unwrap()
 }
@@ -43,7 +44,7 @@ async fn a_replay_of_what_is_stored_changes_nothing() {
 async fn a_replay_restores_what_is_missing_in_its_range_and_of_its_organizations() {
     let app = worked_off(120).await;
     let whole = app.table().await;
-    // By offsets: ten records of partition 2, and none of another.
+    // By offsets: ten records of partition 2.
     lose(&app).await;
     let (code, stdout, stderr) = app.replay(&["--from", "2:5", "--to", "2:15"]).await;
     assert_eq!(code, Some(0), "{stderr}");
@@ -60,7 +61,7 @@ async fn a_replay_restores_what_is_missing_in_its_range_and_of_its_organizations
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.starts_with("120 records with 80 events"), "{stdout}");
     assert_eq!(app.visible().await, (0..60).map(|n| format!("event-{:06}", 2 * n + 1)).collect::<Vec<_>>());
-    // By time: no record is younger than this, and all are older.
+    // By time: all records are older than tomorrow.
     let tomorrow = (service_kit::clock::Clock::System.now() + chrono::TimeDelta::days(1)).to_rfc3339();
     let (_, stdout, _) = app.replay(&["--from", &tomorrow]).await;
     assert!(stdout.starts_with("0 records"), "{stdout}");
@@ -69,7 +70,7 @@ async fn a_replay_restores_what_is_missing_in_its_range_and_of_its_organizations
     assert_eq!(app.table().await, whole);
 }
 
-/// C7: what is stored never moves while everything is replayed under live traffic.
+/// C7: stored rows don't change while everything is replayed under live traffic.
 #[tokio::test(flavor = "multi_thread")]
 async fn c7_stored_rows_stay_bit_identical_during_replays_under_live_traffic() {
     const CLOSED: u128 = 3_000;
@@ -127,7 +128,7 @@ async fn c7_stored_rows_stay_bit_identical_during_replays_under_live_traffic() {
     worker.stop().await;
     assert!(polls >= 5, "{polls}");
     assert!(read().await == before);
-    assert_eq!(u128::from(app.events().await), keys, "and live traffic is all there, once");
+    assert_eq!(u128::from(app.events().await), keys, "live events are missing or counted twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,7 +220,7 @@ async fn a_replay_that_ends_every_writer_fails() {
 async fn an_unreadable_record_without_a_dead_letter_is_an_error() {
     let app = worked_off(30).await;
     issue(&app.stores.pool, "ctx_gone", 9, session(1), None, NEW_YEAR_US + 1).await;
-    // The host of a click without a URL is that of its token's link: without the token its key can't be made again.
+    // The host of a click without a URL is that of its token's link, so without the token its key can't be computed.
     let mut without_url = by_token(41, "ctx_gone");
     (without_url["content_url"], without_url["site"]) = (json!(null), json!(""));
     let clicks = [by_token(40, "ctx_gone"), without_url, by_token(42, "ctx_unknown")];
@@ -227,7 +228,7 @@ async fn an_unreadable_record_without_a_dead_letter_is_an_error() {
     app.log.put(0, b"poison").await;
     app.work_off().await;
     let whole = app.table().await;
-    // What the gateway could not look up is looked up in a dry run, too.
+    // A dry run looks up tokens, too.
     for ((code, stdout, stderr), did) in [
         (app.command(&["replay", "--dry-run"]).await, "nothing was stored"),
         (app.replay(&["--expect-unchanged"]).await, "0 rows of events and 0 rows of reports changed"),

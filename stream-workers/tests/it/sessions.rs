@@ -1,4 +1,4 @@
-//! Sessions that events name: the worker writes them, and names their agents.
+//! Sessions that events name: the worker writes them, and adds their agents to events.
 
 use crate::clicks::{REPORTER, engaged, session};
 use crate::clicks_away::with_own_postgres;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 type Row = (Option<i16>, Option<String>, Option<DateTime<Utc>>, Option<String>, Option<String>, Option<DateTime<Utc>>);
 
-/// A record of one event in a session, of which its envelope said this.
+/// Returns a record with one event in a session, which the record describes like this.
 fn naming(n: u128, said: &Value) -> Value {
     let mut record = record(REPORTER, NEW_YEAR_US, &[engaged(n, &json!({"session_id": said["session_id"]}))]);
     record["named_sessions"] = json!([said]);
@@ -39,14 +39,14 @@ async fn f17_sessions_are_written_once_postgres_is_back() {
     server.kill_9();
     app.put(&records).await;
     let worker = app.worker();
-    let is_not_committed = async || assert_eq!(app.not_stored().await, 3, "what is not written is not committed");
+    let is_not_committed = async || assert_eq!(app.not_stored().await, 3, "unwritten sessions are not committed");
     worker.waits(Duration::from_secs(3), is_not_committed).await;
     assert_eq!(app.visible().await.len(), 0, "an event that can be read has its session");
     let _server = tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     app.caught_up().await;
     worker.stop().await;
 
-    let row = written(&app, session(1)).await.expect("it is written");
+    let row = written(&app, session(1)).await.expect("the session is written");
     let accepted_at = DateTime::from_timestamp_micros(NEW_YEAR_US);
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(
@@ -59,7 +59,7 @@ async fn f17_sessions_are_written_once_postgres_is_back() {
 
     app.put(&records).await;
     app.work_off().await;
-    assert_eq!(written(&app, session(1)).await, Some(row), "once more changes nothing");
+    assert_eq!(written(&app, session(1)).await, Some(row), "repeating the records changes nothing");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn as_many_sessions_are_written_as_a_request_may_name_and_more_than_a_stat
     assert_eq!(written, 3_000);
 }
 
-/// An event of the session, and what its envelope says of the agent.
+/// Returns an event of the session in a record that may name the agent.
 fn of_agent(n: u128, accepted_us: i64, agent: Option<&str>) -> Value {
     let mut event = engaged(n, &json!({"session_id": session(1)}));
     let mut said = json!({"session_id": session(1)});
@@ -135,7 +135,7 @@ async fn later_events_get_the_agent_that_was_named_first() {
     let records = (0_u128..).zip(said).map(|(n, agent)| of_agent(n, NEW_YEAR_US + i64::try_from(n).unwrap(), agent));
     app.put(&records.map(|record| (0, record)).collect::<Vec<_>>()).await;
     app.work_off().await;
-    // One block has all of them: the first event was accepted before anybody named an agent.
+    // One block has all of them: the first event was accepted before an agent was named.
     let expected = ["", "env-bot", "later-bot", "env-bot"];
     assert_eq!(column(&app, "agent").await, expected);
     let whole = app.table().await;
@@ -148,7 +148,7 @@ async fn later_events_get_the_agent_that_was_named_first() {
 async fn an_agent_named_earlier_replaces_the_remembered_one() {
     let app = TestApp::new().await;
     let worker = app.worker();
-    // A call names the agent, and the record that named it earlier is read afterwards.
+    // An API call names the agent, and the record that named it earlier is read afterwards.
     let call = "INSERT INTO sessions (organization_id, session_id, agent_id, agent_named_at) VALUES ($1, $2, 'called', $3)";
     let call = sqlx::query(call).bind(Uuid::from_u128(REPORTER)).bind(session(1));
     call.bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 20)).execute(&app.stores.pool).await.unwrap();

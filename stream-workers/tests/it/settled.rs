@@ -1,6 +1,6 @@
-//! Counts that add up whatever dies: each event up to the stored offsets is stored or rejected once.
+//! The counts are right whatever process dies: each event up to the stored offsets is stored or rejected once.
 //!
-//! `SETTLED_ROUNDS=50` lets so many workers die.
+//! `SETTLED_ROUNDS` sets the number of workers that die; the full test has 50.
 
 use crate::scrape::says;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Watched, event, record};
@@ -11,11 +11,11 @@ use service_kit::testing::{random_seed, size};
 use std::time::Duration;
 use stream_workers::partition_stats::Counts;
 
-/// Places where a worker dies; before the last one, a block is visible and the progress is not.
+/// Points at which a worker dies. At the last one, a block is visible but the progress isn't stored.
 const POINTS: [&str; 3] = ["after_reports", "after_events", "after_progress"];
 
-/// A portion for every partition: a record of two events, one of which repeats the record before; one with no event; and one
-/// that nobody can read and that says that it holds three.
+/// Returns four records for every partition: two with two events each, of which one is a repeat; one without events; and one
+/// that can't be read and has three.
 fn portion(round: u128) -> Vec<(i32, Value)> {
     let records = |partition: i32| {
         let first = 1_000 * round + 10 * u128::try_from(partition).unwrap();
@@ -28,7 +28,7 @@ fn portion(round: u128) -> Vec<(i32, Value)> {
     (0..PARTITIONS).flat_map(records).collect()
 }
 
-/// The counts of so many portions.
+/// Returns the counts of this number of portions.
 fn counts(portions: u64) -> Counts {
     let each = portions * u64::try_from(PARTITIONS).unwrap();
     Counts { records: 4 * each, stored: 4 * each, rejected_records: each, rejected: 3 * each }
@@ -56,7 +56,7 @@ async fn every_event_is_stored_or_rejected_once_whatever_dies() {
     assert_eq!(settled, counts(rounds as u64), "seed {seed}");
     assert_eq!(app.events().await, 3 * rounds as u64 * u64::try_from(PARTITIONS).unwrap(), "seed {seed}");
 
-    // The last one shows all of them, though others have stored most.
+    // The last worker shows all of them, although others have stored most.
     let expected = [
         format!("worker_settled_records {}", settled.records),
         format!("worker_settled_events{{became=\"stored\"}} {}", settled.stored),

@@ -1,4 +1,4 @@
-//! Two shards, each with a worker of its own, read one log: together they store what one server stores, whatever dies.
+//! Two shards, each with its own worker, read one log: together they store what one server stores, whatever process dies.
 
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Working, record, settings};
 use local::private::ClickHouse;
@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 const SHARDS: usize = 2;
 const RECORDS: usize = 400;
-/// The headers of records that nobody can read: of one shard, of the other, and of both.
+/// Headers of unreadable records: of the first shard, of the second one, and of both.
 const UNREADABLE: [&str; 4] = ["00", "01", "0001", "*"];
 
-/// One server and, of the same log, two shards.
+/// One server and two shards of the same log.
 struct World {
     one: TestApp,
     shards: Vec<TestApp>,
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// The counts of each shard, which has passed all offsets.
+    /// Returns the counts of each shard, which has passed all offsets.
     async fn counts(&self) -> Vec<Counts> {
         let mut counts = Vec::new();
         for shard in &self.shards {
@@ -59,7 +59,7 @@ impl World {
         counts
     }
 
-    /// All rows of both shards.
+    /// Returns all rows of both shards.
     async fn table(&self) -> Vec<String> {
         let mut rows = Vec::new();
         for shard in &self.shards {
@@ -74,7 +74,7 @@ fn shard(number: usize) -> Shard {
     format!("{number}/{SHARDS}").parse().unwrap()
 }
 
-/// A report on one of a few hosts or on none, at times with a correlation id that others use, too.
+/// Returns a report on one of a few hosts or without one, sometimes with a correlation id that others use, too.
 fn random_event(random: &mut StdRng) -> Value {
     let host = ["com.example", "com.example.a", "com.example.b", "test.shop", "test.news", ""].choose(random).unwrap();
     let key: u128 = random.random_range(0..300);
@@ -86,7 +86,7 @@ fn random_event(random: &mut StdRng) -> Value {
     event
 }
 
-/// A request, with the header that a gateway writes or, at times, without it.
+/// Returns a request, usually with the header that a gateway writes.
 fn random_record(random: &mut StdRng, number: usize) -> (i32, String, Option<String>) {
     let events: Vec<Value> = (0..random.random_range(1..5)).map(|_| random_event(random)).collect();
     let record = record(random.random_range(1..4), NEW_YEAR_US + number as i64, &events);
@@ -107,7 +107,7 @@ async fn shards_store_together_what_one_server_stores() {
     let (first, second) = records.split_at(RECORDS / 2);
     world.put(first).await;
     let workers = [world.one.worker(), Working::start(world.settings_of(0)), Working::start(world.settings_of(1))];
-    // A standby of the first shard has to continue; the server of the second one is killed and comes back.
+    // A standby of the first shard has to continue; the server of the second shard is killed and restarted.
     let [of_one, dies, of_second] = workers;
     let standby = Working::start(world.settings_of(0));
     world.shards[0].caught_up().await;
@@ -132,7 +132,7 @@ async fn shards_store_together_what_one_server_stores() {
     assert_eq!(sum(|counts| counts.stored), of_one.stored, "seed {seed}");
     assert_eq!(sum(|counts| counts.rejected_records), of_one.rejected_records, "seed {seed}");
     let letters: Vec<String> = world.one.log.set_aside().await.into_iter().map(|letter| letter.origin).collect();
-    // Several shards, and workers that take over, can set one record aside.
+    // Several shards, and workers that take over, can reject the same record.
     let records: BTreeSet<&String> = letters.iter().collect();
     assert_eq!(records.len(), UNREADABLE.len(), "{letters:?}: seed {seed}");
 }

@@ -1,6 +1,6 @@
-//! The vocabulary of the tests: records to put on a log of their own, workers, and the rows they leave.
+//! Helpers of the tests: records to put on a log, workers, and the rows that they store.
 //!
-//! Must write records as JSON by hand: an old record must stay readable whatever the types become.
+//! Records are written as JSON by hand, because old records must stay readable whatever the current types are.
 
 use clickhouse::Client;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(crate) struct TestApp {
     pub(crate) clickhouse: Client,
 }
 
-/// The binary, and where it listens.
+/// The binary, and its addresses.
 pub(crate) struct Watched {
     pub(crate) process: TestProcess,
     pub(crate) listen: String,
@@ -62,7 +62,7 @@ impl TestApp {
         Working::start(self.settings())
     }
 
-    /// Lets one worker store everything, and stops it.
+    /// Runs one worker until everything is stored, and stops it.
     pub(crate) async fn work_off(&self) {
         let worker = self.worker();
         self.caught_up().await;
@@ -74,28 +74,28 @@ impl TestApp {
         eventually("every record is stored", || async { (self.not_stored().await == 0).then_some(()) }).await;
     }
 
-    /// Returns how many records are on the log beyond the stored offsets.
+    /// Returns the number of records on the log after the stored offsets.
     pub(crate) async fn not_stored(&self) -> i64 {
         self.standing().await.values().map(|(stats, end)| end - stats.next).sum()
     }
 
-    /// What `progress` says of each partition, and where it ends.
+    /// Returns the stored progress of each partition, and its end.
     pub(crate) async fn standing(&self) -> BTreeMap<i32, (PartitionStats, i64)> {
         let standing = async || standing(&self.stores.kafka, &self.stores.clickhouse).await.ok();
         eventually("the servers respond", standing).await
     }
 
-    /// Starts the binary with these settings besides the usual ones.
+    /// Starts the binary with these additional settings.
     pub(crate) fn start(&self, besides: impl IntoIterator<Item = Setting>) -> TestProcess {
         TestProcess::service(&[], &self.environment(besides))
     }
 
-    /// The binary, answering.
+    /// Starts the binary, and waits until it responds.
     pub(crate) async fn process(&self) -> TestProcess {
         self.watched([]).await.process
     }
 
-    /// The binary with these settings besides the usual ones, answering.
+    /// Starts the binary with these additional settings, and waits until it responds.
     pub(crate) async fn watched(&self, besides: impl IntoIterator<Item = Setting>) -> Watched {
         let (listen, metrics) = (free_address().to_string(), free_address().to_string());
         let own = [("TELEMETRY_LISTEN", listen.clone()), ("TELEMETRY_METRICS_LISTEN", metrics.clone())];
@@ -104,13 +104,13 @@ impl TestApp {
         Watched { process, listen, metrics }
     }
 
-    /// Lets a worker die at a place.
+    /// Runs a worker that dies at a crash point.
     pub(crate) async fn dies_at(&self, point: &str) {
         let mut worker = self.start([("FAIL_POINT", format!("{point}:1/1"))]);
         assert_eq!(worker.exit_code().await, None, "it dies at {point}: {}", worker.stderr());
     }
 
-    /// Lets the binary do something that ends by itself; its exit code, stdout and stderr.
+    /// Runs a command of the binary; returns its exit code, stdout and stderr.
     pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         self.command_with(arguments, []).await
     }
@@ -125,7 +125,7 @@ impl TestApp {
         (code, process.stdout(), process.stderr())
     }
 
-    /// Lets the binary replay while a worker runs; its exit code, stdout and stderr.
+    /// Runs a replay of the binary while a worker runs; returns its exit code, stdout and stderr.
     pub(crate) async fn replay(&self, options: &[&str]) -> (Option<i32>, String, String) {
         let worker = self.worker();
         let ended = self.command(&[&["replay"], options].concat()).await;
@@ -133,7 +133,7 @@ impl TestApp {
         ended
     }
 
-    /// What the binary needs to run on these stores; of two settings with one name, the last counts.
+    /// Returns the settings of the binary for these stores. Of two settings with one name, the last counts.
     fn environment(&self, besides: impl IntoIterator<Item = Setting>) -> Vec<Setting> {
         let own = [
             ("TELEMETRY_LISTEN", free_address().to_string()),
@@ -141,7 +141,7 @@ impl TestApp {
             ("TELEMETRY_GROUP", self.stores.name.clone()),
             ("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_string()),
         ];
-        // ClickHouse by the account that may also make tables: some of what the binary is told to do is that.
+        // Uses the ClickHouse account that can create tables, because some commands do that.
         let stores = TestStores { postgres: self.stores.signed_in_as(Role::Worker).postgres, ..self.stores.clone() };
         own.into_iter().chain(stores.environment()).chain(besides).collect()
     }
@@ -152,7 +152,7 @@ impl TestApp {
         self.log.put_all(texts.iter().map(|(partition, text)| (*partition, text.as_bytes()))).await;
     }
 
-    /// Every row of both tables with all columns but those that depend on the order of reading.
+    /// Returns all rows of both tables, without the columns that depend on the order of reading.
     pub(crate) async fn table(&self) -> Vec<String> {
         let rows = "SELECT toString(tuple(* EXCEPT version)) FROM events FINAL ORDER BY site, at, key \
             UNION ALL SELECT toString(tuple(* EXCEPT (version, origin_partition, origin_offset))) FROM reports FINAL \
@@ -162,7 +162,7 @@ impl TestApp {
         rows
     }
 
-    /// The event ids of all reports, sorted; an id of two reports is there twice.
+    /// Returns the event ids of all reports, sorted; an id of two reports occurs twice.
     pub(crate) async fn visible(&self) -> Vec<String> {
         let ids = "SELECT event_id FROM reports FINAL WHERE is_issuers = 0 ORDER BY event_id";
         self.clickhouse.query(ids).fetch_all().await.expect("the table can be read")
@@ -172,7 +172,7 @@ impl TestApp {
         self.clickhouse.query("SELECT count() FROM events FINAL").fetch_one().await.expect("the table can be read")
     }
 
-    /// What has become of all records, each of which is counted once.
+    /// Returns the counts of all records. Asserts that no offset is missing.
     pub(crate) async fn settled(&self) -> Counts {
         let mut all = Counts::default();
         for (partition, (stats, end)) in self.standing().await {
@@ -214,19 +214,19 @@ impl Working {
         Self { task: tokio::spawn(run(stop.clone())), stop }
     }
 
-    /// Stops it; it must not have failed.
+    /// Stops the task, and asserts that it didn't fail.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(60), &mut self.task).await.expect("it ends");
-        ended.expect("it does not panic").expect("it does not fail");
+        let ended = tokio::time::timeout(Duration::from_secs(60), &mut self.task).await.expect("the task ends");
+        ended.expect("the task does not panic").expect("it does not fail");
     }
 
-    /// It runs for so long, and each look at what it does passes.
+    /// Asserts that the task keeps running for this time, and that `look` passes repeatedly.
     pub(crate) async fn waits(&self, how_long: Duration, look: impl AsyncFn()) {
         let begun = Instant::now();
         while begun.elapsed() < how_long {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            assert!(!self.task.is_finished(), "it waits for its store");
+            assert!(!self.task.is_finished(), "the task ended instead of waiting for its store");
             look().await;
         }
     }
@@ -238,7 +238,7 @@ impl Drop for Working {
     }
 }
 
-/// A record of one organisation with these events.
+/// Returns a record of one organization with these events.
 pub(crate) fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value {
     json!({"v": 1, "org": uuid::Uuid::from_u128(org), "received_at_us": received_at_us, "kind": "events", "events": events})
 }
@@ -248,17 +248,17 @@ pub(crate) fn event(key: u128) -> Value {
         "at_ms": NEW_YEAR_US / 1_000, "site": "com.example", "content_url": "https://example.com/"})
 }
 
-/// One record for each of these events, over all partitions.
+/// Returns one record for each of these events, over all partitions.
 pub(crate) fn stream(keys: Range<u128>) -> Vec<(i32, Value)> {
     keys.map(|n| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]))).collect()
 }
 
-/// The ids of these events.
+/// Returns the ids of these events.
 pub(crate) fn ids(keys: Range<u128>) -> Vec<String> {
     keys.map(|n| format!("event-{n:06}")).collect()
 }
 
-/// The values of a column of `reports`, as text, ordered by event id and role.
+/// Returns the values of a column of `reports` as text, ordered by event id and role.
 pub(crate) async fn column(app: &TestApp, name: &str) -> Vec<String> {
     let values = format!("SELECT toString({name}) FROM reports FINAL WHERE is_issuers = 0 ORDER BY event_id, source_role");
     app.clickhouse.query(&values).fetch_all().await.expect("the table can be read")

@@ -1,12 +1,12 @@
-//! Whose turn it is when more waits than there are lanes: whoever has the least under way, whatever waits behind others (threat
-//! row V12).
+//! The order of deliveries when more are due than there are lanes: the organization with the fewest running attempts is next,
+//! whatever backlog others have (V12).
 
 use crate::inbox::Inbox;
 use crate::post_office::Office;
 use service_kit::testing::eventually;
 use std::time::Duration;
 
-/// Takes what comes, each time after a second.
+/// Opens an inbox that responds after a second.
 async fn taking_a_second(office: &Office) -> Inbox {
     Inbox::open_with(office, |_| async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -33,7 +33,8 @@ async fn v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone() {
     deliverer.stop().await;
 }
 
-/// More organisations with slow receivers and old backlogs than there are lanes: whoever has nothing under way is next.
+/// There are more organizations with slow receivers and old backlogs than lanes. An organization without running attempts is
+/// next.
 #[tokio::test(flavor = "multi_thread")]
 async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_backlog_of_others() {
     let office = Office::new().await;
@@ -43,17 +44,17 @@ async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_b
         office.post_all(&office.endpoint(&slow.server).await, 20).await;
     }
     let deliverer = office.deliverer_with(|settings| settings.pace.deliveries_at_once = 4);
-    eventually("the slow ones are tried", || async { (slow.server.connects() >= 8).then_some(()) }).await;
+    eventually("slow endpoints are attempted", || async { (slow.server.connects() >= 8).then_some(()) }).await;
     let healthy = office.endpoint(&inbox.server).await;
     office.post(&healthy).await;
     inbox.gets(1).await;
     let tried = slow.server.connects();
-    assert!(tried < 100, "it waited behind {tried} of the 160 that were there before");
+    assert!(tried < 100, "it waited behind {tried} of 160 older deliveries");
     deliverer.stop().await;
 }
 
-/// Nine endpoints of an organisation have hung once, and nothing is sent to them now; its tenth is well, and others have more to do
-/// than there are lanes.
+/// Nine endpoints of an organization have hung once and get nothing now. Its tenth endpoint is healthy, and others have more
+/// deliveries than there are lanes.
 #[tokio::test(flavor = "multi_thread")]
 async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others() {
     let office = Office::new().await;
@@ -74,7 +75,7 @@ async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behin
             office.post_all(&office.endpoint(&slow.server).await, 30).await;
         }
     }
-    eventually("the others are at it", || async { (slow.server.connects() >= 9).then_some(()) }).await;
+    eventually("the others are attempted", || async { (slow.server.connects() >= 9).then_some(()) }).await;
     office.post(&office.endpoint_of(org, &inbox.server).await).await;
     inbox.gets(1).await;
     let tried = slow.server.connects();
@@ -82,7 +83,7 @@ async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behin
     deliverer.stop().await;
 }
 
-/// Asserted by order: the healthy ones have theirs before the first of the hanging ones is given up.
+/// Asserted by order: healthy endpoints get their deliveries before the first hanging attempt times out.
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_an_organisations_own_hanging_endpoints_delay_none_of_its_healthy_ones() {
     let office = Office::new().await;
@@ -102,6 +103,6 @@ async fn s6_an_organisations_own_hanging_endpoints_delay_none_of_its_healthy_one
         office.post(endpoint).await;
     }
     inbox.gets(healthy.len()).await;
-    assert_eq!((office.given_up().await, hanging.connects()), (0, 400), "nobody waited for a hanging one");
+    assert_eq!((office.given_up().await, hanging.connects()), (0, 400), "a healthy endpoint waited for a hanging one");
     drop(deliverer);
 }

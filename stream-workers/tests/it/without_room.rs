@@ -1,4 +1,4 @@
-//! What an operator is told of deliveries that found no room (threat row V12).
+//! Figures about deliveries that found no room (V12).
 
 use crate::post_office::{Endpoint, Office};
 use service_kit::testing::TestReceiver;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use stream_workers::deliver::{Ahead, WithoutRoom};
 use uuid::Uuid;
 
-/// A message for an endpoint for which one may wait.
+/// Adds a message for an endpoint whose queue has room for one.
 async fn post(office: &Office, to: &Endpoint) -> Uuid {
     let mut transaction = office.pool.begin().await.unwrap();
     sqlx::query("SELECT set_config('telemetry.webhook_pending', '1', true)").execute(&mut *transaction).await.unwrap();
@@ -44,7 +44,7 @@ async fn deliveries_that_found_no_room_are_counted_for_an_hour_and_by_whose_they
     let deliverer = office.deliverer();
     office.stands("it is dropped with its endpoint", dropped, |standing| standing.status == "dropped").await;
     deliverer.stop().await;
-    assert_eq!(counted().await, (2, 2), "what is dropped with its endpoint is not one of them");
+    assert_eq!(counted().await, (2, 2), "deliveries of a disabled endpoint are not counted");
     ahead.advance(Duration::from_secs(3_601));
     assert_eq!(counted().await, (0, 0), "an hour later");
 }

@@ -1,4 +1,4 @@
-//! The writer on a real log and a real ClickHouse: one row per event, whatever is killed, paused or repeated.
+//! The writer with a real log and a real ClickHouse: one row per event, whatever is killed, paused or repeated.
 
 mod contact;
 mod figures;
@@ -18,11 +18,11 @@ use service_kit::testing::{TestProcess, eventually, random_seed, size};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Places where a writer dies, see stream-workers/src/writer/block.rs.
+/// Crash points of a writer, see stream-workers/src/writer/block.rs.
 const CRASH_POINTS: [&str; 6] =
     ["after_sites", "after_reports", "after_events_first", "after_events", "after_failed_fetches", "after_progress"];
 
-/// Every column that the model has; 64-bit integers as strings.
+/// Every column of the model; 64-bit integers as strings.
 const EVENTS: &str = "REPLACE (toUnixTimestamp64Milli(at) AS at, arrayMap(at -> toUnixTimestamp64Milli(at), reports.at) AS `reports.at`, \
     arrayMap(identity -> if(identity = 0, key, identity), reports.identity) AS `reports.identity`) FROM events FINAL ORDER BY key";
 const REPORTS: &str = "REPLACE (toUnixTimestamp64Milli(at) AS at) FROM reports FINAL ORDER BY identity, is_issuers";
@@ -33,7 +33,7 @@ const DUPLICATES: &str = "SELECT count() FROM (SELECT key FROM events FINAL GROU
     SETTINGS do_not_merge_across_partitions_select_final = 1";
 const NEXT: &str = "SELECT arraySum(next) FROM progress ORDER BY beat DESC LIMIT 1";
 
-/// Stores of one test, and what was put on the log.
+/// Stores of one test, and the records that were put on the log.
 struct World {
     app: TestApp,
     records: Vec<(i32, Value)>,
@@ -49,23 +49,23 @@ impl World {
         self.records.extend_from_slice(records);
     }
 
-    /// A writer as a process.
+    /// Starts a writer as a process.
     fn writer(&self) -> TestProcess {
         self.writer_with([])
     }
 
-    /// A writer with these settings besides the usual ones.
+    /// Starts a writer with these additional settings.
     fn writer_with(&self, besides: impl IntoIterator<Item = Setting>) -> TestProcess {
         self.app.start([("TELEMETRY_BLOCK_AGE_MS", "20".to_owned())].into_iter().chain(besides))
     }
 
-    /// Lets a writer die at a place.
+    /// Runs a writer that dies at a crash point.
     async fn dies_at(&self, point: &str) {
         let mut writer = self.writer_with([("FAIL_POINT", format!("{point}:1/1"))]);
         assert_eq!(writer.exit_code().await, None, "it dies at {point}: {}", writer.stderr());
     }
 
-    /// Waits until all records are in the store.
+    /// Waits until all records are stored.
     async fn is_stored(&self) {
         let expected = self.records.len() as i64;
         eventually("all records are stored", || async {
@@ -88,7 +88,7 @@ impl World {
         pretty_assert(&reports, &model::stored_reports(&self.records), "reports");
     }
 
-    /// Rows with all columns but these.
+    /// Returns rows without these columns.
     async fn rows(&self, without: &str, from: &str) -> Vec<Value> {
         let sql = format!("SELECT * EXCEPT ({without}) {from} {JSON}");
         let mut rows = self.app.clickhouse.query(&sql).fetch_bytes("JSONEachRow").unwrap();
@@ -96,7 +96,7 @@ impl World {
         serde_json::Deserializer::from_slice(&rows).into_iter().collect::<Result<_, _>>().unwrap()
     }
 
-    /// Each row of `reports` names a record that has the report.
+    /// Asserts that each row of `reports` names a record that contains the report.
     async fn assert_origins(&self) {
         let origins = model::origins(&self.records);
         let stored: Vec<(u128, u64, i32, i64)> = self.app.clickhouse.query(ORIGINS).fetch_all().await.unwrap();
@@ -110,7 +110,7 @@ impl World {
     }
 }
 
-/// Names the first difference only: there may be thousands.
+/// Shows only the first difference, because there may be thousands.
 fn pretty_assert<T: PartialEq + std::fmt::Debug>(found: &[T], expected: &[T], what: &str) {
     let different = found.iter().zip(expected).find(|(found, expected)| found != expected);
     assert!(different.is_none(), "{what}: found and expected: {different:#?}");
@@ -144,7 +144,7 @@ async fn f9_a_writer_killed_between_statements_loses_nothing() {
     world.assert_equals_model().await;
 }
 
-/// Schedules on one set of tables: comparing all of it becomes slow.
+/// Number of schedules per set of tables; comparing more would be slow.
 const SCHEDULES_PER_WORLD: usize = 10;
 
 /// Each schedule pauses a writer while it inserts blocks of more than 1 MiB, lets its standby take over, and resumes it.
@@ -215,7 +215,7 @@ async fn a_record_that_kills_writers_is_set_aside() {
     world.put(&good[..10]).await;
     world.app.log.put_all([(0, &b"deadly-record:abort"[..])]).await;
     world.put(&good[10..]).await;
-    // Each writer dies; each start brings its successor nearer.
+    // Each writer dies, and each start brings the rejection of the record nearer.
     for starts in 1.. {
         assert!(starts <= 12, "the record is never set aside");
         let mut writer = world.writer();
@@ -233,7 +233,7 @@ async fn a_record_that_kills_writers_is_set_aside() {
     assert_eq!(set_aside[0].payload, b"deadly-record:abort");
 }
 
-/// Between the ends of December and January.
+/// Returns the days since the middle of January, between the ends of December and January.
 fn days_since_mid_january() -> i64 {
     let middle = chrono::DateTime::parse_from_rfc3339("2026-01-15T00:00:00Z").unwrap();
     (Clock::System.now() - middle.to_utc()).num_days()
@@ -242,7 +242,7 @@ fn days_since_mid_january() -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_created_anew_is_read_from_its_beginning() {
     let mut world = World::new().await;
-    // As a writer left it that had read a longer log.
+    // The state that a writer of a longer log left.
     let progress = "INSERT INTO progress (topic, beat, partitions, next, since, records, events, rejected_records, rejected_events, \
         suspect_partition) VALUES (?, 1, [0, 1], [1000, 0], [0, 0], [1000, 0], [1000, 0], [0, 0], [0, 0], -1)";
     world.app.clickhouse.query(progress).bind(&world.app.stores.kafka.topic).execute().await.unwrap();

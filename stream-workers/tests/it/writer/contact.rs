@@ -1,4 +1,4 @@
-//! Writers that lose contact with Kafka, alone or all of them.
+//! Writers that lose contact with Kafka, one or all of them.
 
 use super::World;
 use super::history::History;
@@ -12,9 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Longer than an active writer without contact sends heartbeats: 15 s, and a request to the brokers.
+/// Longer than an active writer without contact sends heartbeats: 15 s, plus a request to the brokers.
 const UNTIL_SILENT: Duration = Duration::from_secs(23);
-/// A standby takes over after this silence, so the writer has it to continue after an outage.
+/// Silence after which a standby takes over, and so the time in which a writer must continue after an outage.
 const TAKEOVER_AFTER_MS: u64 = 6_000;
 
 /// The network between writers and Kafka.
@@ -42,7 +42,7 @@ impl Drop for Network {
     }
 }
 
-/// Connections end when the network is cut, and new ones end at once.
+/// Connections end when the network is cut, and new ones end immediately.
 async fn carry(mut client: TcpStream, broker: String, mut open: watch::Receiver<bool>) {
     if !*open.borrow() {
         return;
@@ -54,7 +54,7 @@ async fn carry(mut client: TcpStream, broker: String, mut open: watch::Receiver<
     }
 }
 
-/// Stores with a Kafka that is also reached through a network that can be cut.
+/// Stores with a Kafka that can also be reached through a network that can be cut.
 struct Cluster {
     world: World,
     network: Network,

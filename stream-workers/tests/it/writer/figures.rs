@@ -16,7 +16,7 @@ async fn the_index_is_shown_from_a_writer_s_start_to_its_end() {
     world.is_stored().await;
     former.kill_9().await;
     let writer = world.writer_with([("TELEMETRY_METRICS_LISTEN", metrics.clone())]);
-    // It has stored nothing yet.
+    // This writer has stored nothing yet.
     scrape::says(&metrics, &["worker_active 1", "worker_index_keys 3", "worker_parts_of_month 1"]).await;
     writer.pause();
     let _successor = world.writer();

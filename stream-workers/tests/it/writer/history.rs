@@ -1,4 +1,4 @@
-//! Random histories: observers that share ids, copies that were accepted earlier and arrive later, months that change.
+//! Random histories: observers that share ids, copies that were accepted earlier and arrive later, changes of the month.
 
 use crate::test_app::{NEW_YEAR_US, PARTITIONS};
 use rand::rngs::StdRng;
@@ -11,7 +11,7 @@ const HOUR_US: i64 = 3_600_000_000;
 const ROLES: [Option<&str>; 5] = [Some("agent"), Some("edge"), Some("origin"), Some("index"), None];
 const SITES: [&str; 3] = ["com.example", "com.example.blog", "org.example"];
 
-/// The same request, accepted earlier or later: gateways that couldn't reach the log send their records late.
+/// Returns the same request, accepted earlier or later: gateways that couldn't reach the log send their records late.
 fn copy(record: &Value, random: &mut StdRng) -> Value {
     let mut copy = record.clone();
     let received_at_us = record["received_at_us"].as_i64().unwrap() + random.random_range(-30 * 24..30 * 24) * HOUR_US;
@@ -19,7 +19,7 @@ fn copy(record: &Value, random: &mut StdRng) -> Value {
     copy
 }
 
-/// The click token of another organization, if any.
+/// Returns members for a click token of another organization, or an empty object.
 fn click(random: &mut StdRng) -> Map<String, Value> {
     let link = *["taken", "same", "other", ""].choose(random).unwrap();
     let issuer = Uuid::from_u128(random.random_range(5..7));
@@ -33,7 +33,7 @@ fn click(random: &mut StdRng) -> Map<String, Value> {
     click.as_object().unwrap().clone()
 }
 
-/// What a server says of a fetch; some say nothing that `events` has.
+/// Returns a server's description of a fetch; some contain nothing that `events` stores.
 fn crawler(random: &mut StdRng) -> Value {
     let mut crawler = json!({"cache_status": "hit", "asn": random.random_range(1..9), "country": "NL", "media_type": "text/html",
         "bots_version": "1"});
@@ -51,19 +51,19 @@ fn crawler(random: &mut StdRng) -> Value {
     crawler
 }
 
-/// How a history is made.
+/// Parameters of a history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History {
     pub(crate) records: usize,
     pub(crate) events_per_record: usize,
     /// Bytes of each event's `data`.
     pub(crate) padding: usize,
-    /// Correlation ids and ids of reports to choose from: the fewer, the more reports join and repeat.
+    /// Number of correlation ids and report ids: with fewer, more reports join and repeat.
     pub(crate) ids: u128,
 }
 
 impl History {
-    /// Records by partition, in the order in which they are read.
+    /// Returns records by partition, in the order in which they are read.
     pub(crate) fn records(self, seed: u64) -> Vec<(i32, Value)> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut records: Vec<(i32, Value)> = Vec::new();
@@ -93,7 +93,7 @@ impl History {
     fn event(self, received_at_us: i64, random: &mut StdRng) -> Value {
         let is_correlated = random.random_bool(0.7);
         let key = |n: u128| format!("{n:032x}");
-        // Some are late by more than a day, some are in the future.
+        // Some are more than a day late, some are in the future.
         let late_by = *[0, 0, 1, 30, -2].choose(random).unwrap() * HOUR_US;
         let mut event = json!({
             "own_key": key(random.random_range(1..=self.ids)),

@@ -1,4 +1,4 @@
-//! What the tables must contain, from all reports at once. Shares no code with the merge function.
+//! Computes the expected rows from all reports at once. Shares no code with the merge function.
 
 use schemas::clicks::ClickLink;
 use schemas::crawler::Crawler;
@@ -11,15 +11,15 @@ use store::facts::session_digest;
 
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;
-/// Most reports of one event.
+/// Maximum reports per event.
 const MOST_OBSERVERS: usize = 32;
 
-/// Columns of `events` that it lacks: `home` and `reports.home` are the months of the copies that were read first, `version` numbers the
-/// blocks, which depend on time, `is_deleted` is 0 in a live row, and `reports.details` is the writer's own encoding of columns that events
-/// with several reports show when another report represents them.
+/// Columns of `events` that the model lacks. `home` and `reports.home` are the months of the copies that were read first, and
+/// `version` contains the numbers of blocks, which depend on time. `is_deleted` is 0 in a live row. `reports.details` is the
+/// writer's encoding of columns that events with several reports show when another report represents them.
 pub(super) const NO_EVENT_COLUMNS: &str = "home, version, is_deleted, `reports.home`, `reports.details`";
-/// Columns of `reports` that it lacks, for the same reasons. Copies that were accepted at the same moment differ only in their origin, so
-/// the one that is read first stays: see [`origins`].
+/// Columns of `reports` that the model lacks, for the same reasons. Copies that were accepted at the same moment differ only in
+/// their origin, so the one that is read first stays: see [`origins`].
 pub(super) const NO_REPORT_COLUMNS: &str = "home, version, is_deleted, origin_partition, origin_offset";
 
 /// When a report was accepted: microseconds, place in the request, identity.
@@ -30,7 +30,7 @@ struct Report {
     accepted: Acceptance,
     shared: Option<u128>,
     observer: (uuid::Uuid, u8, Option<uuid::Uuid>),
-    /// The role it counts for.
+    /// The role that the report counts for.
     role: u8,
     is_owners: bool,
     event: LogEvent,
@@ -57,7 +57,7 @@ impl Report {
         self.observer.2.filter(|_| self.shared.is_some()).unwrap_or_default()
     }
 
-    /// An agent stands behind it.
+    /// Returns whether the report counts as an agent's.
     fn is_claim(&self) -> bool {
         self.role == 1 || self.role == 0 && self.event.session_id.is_some()
     }
@@ -66,12 +66,12 @@ impl Report {
         self.role == 2 || self.role == 3
     }
 
-    /// Agent, edge, origin, index, no role.
+    /// Returns the sort key of representation: agent, edge, origin, index, no role.
     fn precedence(&self) -> (u8, Acceptance) {
         (self.observer.1.wrapping_sub(1), self.accepted)
     }
 
-    /// What the server saw; `None` if it says nothing.
+    /// Returns the fetch that the server reported; `None` if its description is empty.
     fn fetch(&self) -> Option<&Crawler> {
         let says = |of: &&Crawler| {
             let texts = [&of.bot, &of.operator].iter().any(|text| !text.is_empty());
@@ -89,7 +89,7 @@ impl Report {
         }
     }
 
-    /// Whose readers may see the session.
+    /// Returns the host whose readers can see the session.
     fn shown_to(&self) -> &str {
         match (self.link(), self.event.link_site.as_str()) {
             ("other", "") => "-",
@@ -128,7 +128,7 @@ fn reports(records: &[(i32, Value)]) -> Vec<Report> {
     reports
 }
 
-/// The rows of `events`, in order of their keys. Integers of 64 and 128 bits are strings, times are in milliseconds.
+/// Returns the rows of `events`, ordered by key. Integers of 64 and 128 bits are strings, times are in milliseconds.
 pub(crate) fn events(records: &[(i32, Value)]) -> Vec<Value> {
     let mut events: BTreeMap<u128, Vec<Report>> = BTreeMap::new();
     for report in reports(records) {
@@ -142,7 +142,7 @@ pub(crate) fn events(records: &[(i32, Value)]) -> Vec<Value> {
     events.into_iter().map(|(key, reports)| event(key, &reports)).collect()
 }
 
-/// Both objects as one.
+/// Merges objects into one.
 fn joined<const N: usize>(objects: [Value; N]) -> Value {
     objects.into_iter().flat_map(|object| object.as_object().unwrap().clone()).collect::<serde_json::Map<_, _>>().into()
 }
@@ -226,7 +226,7 @@ fn of_fetch(of: &Crawler) -> Value {
     })
 }
 
-/// The rows of `reports`, in order of identity; the row of the reporter before the issuer's.
+/// Returns the rows of `reports`, ordered by identity; the reporter's row before the issuer's.
 pub(crate) fn stored_reports(records: &[(i32, Value)]) -> Vec<Value> {
     let mut reports = reports(records);
     reports.sort_unstable_by_key(|report| report.accepted.2);
@@ -288,7 +288,8 @@ fn of_crawler(report: &Report) -> Value {
     joined([of_fetch(&of), besides])
 }
 
-/// Partition and offset of the records that a report may come from, by identity and time of acceptance; the log has no other records.
+/// Returns partition and offset of the records that a report may come from, by identity and time of acceptance. The log has no
+/// other records.
 pub(super) fn origins(records: &[(i32, Value)]) -> BTreeSet<(u128, u64, i32, i64)> {
     let (mut next, mut origins) = (BTreeMap::<i32, i64>::new(), BTreeSet::new());
     for (partition, record) in records {

@@ -1,4 +1,4 @@
-//! What a writer finds after its predecessor, the log or the tables have lost something.
+//! Recovery of a writer after its predecessor, the log or the tables have lost something.
 
 use super::history::History;
 use super::{World, model};
@@ -26,7 +26,7 @@ impl World {
     }
 }
 
-/// `progress` is the first table that a backup copies: everything after it is read again, in several blocks.
+/// `progress` is the first table that a backup copies, so everything after it is read again, in several blocks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_backup_is_caught_up_with() {
     let (mut world, seed) = (World::new().await, random_seed());
@@ -51,7 +51,7 @@ async fn a_restored_backup_is_caught_up_with() {
     let restore = ["TRUNCATE TABLE progress", "TRUNCATE TABLE writers", "INSERT INTO progress SELECT * FROM backup"];
     world.run(&restore).await;
     world.run(&["INSERT INTO writers SELECT * FROM writers_backup"]).await;
-    // Dies in the middle of covering what is newer than `progress`.
+    // The writer dies while it covers rows that are newer than `progress`.
     world.dies_at("after_reports").await;
     let _writer = world.writer();
     world.is_stored().await;
@@ -59,7 +59,7 @@ async fn a_restored_backup_is_caught_up_with() {
     world.assert_no_orphans().await;
 }
 
-/// A writer is careful after several starts without a block, but a start that ends gracefully isn't one of them.
+/// A writer is careful after several starts without a block. A start that ends gracefully doesn't count.
 #[tokio::test(flavor = "multi_thread")]
 async fn graceful_stops_without_a_block_make_no_writer_careful() {
     let mut world = World::new().await;
@@ -77,7 +77,7 @@ async fn graceful_stops_without_a_block_make_no_writer_careful() {
     assert_eq!(world.count("SELECT count() FROM progress WHERE suspect_partition >= 0").await, 0, "notes of a careful writer");
 }
 
-/// A late copy of an old insert would bring a deleted row back.
+/// A late copy of an old insert would restore a deleted row.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_cleans_deleted_rows_up_is_refused() {
     for table in ["events", "reports"] {
@@ -90,7 +90,7 @@ async fn a_table_that_cleans_deleted_rows_up_is_refused() {
     }
 }
 
-/// Retention of the log drops records of which only `reports` has rows.
+/// The log's retention drops records of which only `reports` has rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_of_dropped_records_are_deleted() {
     let mut world = World::new().await;
@@ -120,11 +120,11 @@ async fn create_topic_again(app: &TestApp) {
     .await;
 }
 
-/// The offsets that the writer knows are beyond the end of the new topic.
+/// The stored offsets are beyond the end of the new topic.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_is_created_again_is_read_from_its_beginning() {
     let (mut world, seed) = (World::new().await, random_seed());
-    // So many that every partition ends before its offset when the topic has 20 records.
+    // So many that every partition's stored offset is beyond its end when the topic has 20 records.
     let history = History { records: 240, events_per_record: 2, padding: 10, ids: 30 };
     world.put(&history.records(seed)).await;
     let writer = world.writer();
@@ -142,8 +142,8 @@ async fn a_topic_that_is_created_again_is_read_from_its_beginning() {
     world.assert_no_orphans().await;
 }
 
-/// An event is deleted together with its reports, in whatever months they were accepted, and whenever a writer dies meanwhile. Nothing is
-/// stored in a deleted month.
+/// An event is deleted together with its reports, whatever their months of acceptance, even if a writer dies meanwhile. Nothing
+/// is stored in a deleted month.
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_leaves_no_part_of_an_event() {
     let mut world = World::new().await;

@@ -1,4 +1,4 @@
-//! Blocks that ClickHouse or the writer can't take, responses that get lost, and statements that arrive late.
+//! Blocks that ClickHouse or the writer reject, responses that are lost, and statements that arrive late.
 
 use super::history::History;
 use super::{World, model};
@@ -18,7 +18,8 @@ fn named(key: u128, url: &str) -> Value {
     event
 }
 
-/// Forty records and one whose second event and failed fetch have this URL. Its first event shares a key with the record at `relative`.
+/// Returns forty records, and one whose second event and failed fetch have this URL. Its first event shares a key with the
+/// record at `relative`.
 fn with_a_bad_record(bad: usize, relative: usize, url: &str) -> Vec<(i32, Value)> {
     let record = |n: i64, events: &[Value]| (0, record(1, NEW_YEAR_US + n, events));
     let related = |key: u128, shared: u128| {
@@ -29,7 +30,7 @@ fn with_a_bad_record(bad: usize, relative: usize, url: &str) -> Vec<(i32, Value)
     let mut records: Vec<(i32, Value)> = (0..40).map(|n| record(n, &[event(n as u128 + 1)])).collect();
     records.insert(bad, record(100, &[related(100, 7), named(101, url)]));
     records[relative] = record(relative as i64, &[related(200, 7)]);
-    // An event whose time is that of the second record, so one without it would be at another place.
+    // The event has the time of its second record, so without that record it would be at another place.
     records[5] = record(50, &[related(300, 8)]);
     records[5].1["events"][0]["at_ms"] = (NEW_YEAR_US / 1_000 - 5).into();
     records[12] = record(12, &[related(400, 8)]);
@@ -42,7 +43,7 @@ fn with_a_bad_record(bad: usize, relative: usize, url: &str) -> Vec<(i32, Value)
     records
 }
 
-/// The writer claims a second epoch to set the record aside, and no third one.
+/// Asserts that one record is rejected. The writer claims a second epoch for that, but no third one.
 async fn assert_one_is_set_aside(world: &mut World, (bad, relative): (usize, usize), url: &str, reason: &str) {
     let records = with_a_bad_record(bad, relative, url);
     world.put(&records).await;
@@ -61,7 +62,7 @@ async fn assert_one_is_set_aside(world: &mut World, (bad, relative): (usize, usi
     assert_eq!(world.count("SELECT count() FROM failed_fetches FINAL").await, 1);
 }
 
-/// Where the record is, and one before or after it with which it shares a key: both must be in one block again.
+/// Position of the bad record, and of one before or after it that shares a key: both must be in one block again.
 const PLACES: [(usize, usize); 2] = [(17, 3), (3, 17)];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +85,7 @@ async fn a_record_that_makes_the_merge_panic_is_set_aside() {
     }
 }
 
-/// Other statements use the server's memory: smaller blocks wouldn't help.
+/// Other statements use the server's memory, so smaller blocks wouldn't help.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_waits_for_the_memory_of_the_server() {
     static INSERTS: AtomicUsize = AtomicUsize::new(0);
@@ -97,13 +98,13 @@ async fn a_block_waits_for_the_memory_of_the_server() {
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let writer = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone())]);
     world.is_stored().await;
-    // Under load, the server may refuse further ones.
+    // Under load, the server may reject more inserts.
     assert!(INSERTS.load(Ordering::Relaxed) >= 2, "the insert into events is repeated: {}", writer.stderr());
     assert_eq!(world.count("SELECT max(epoch) FROM writers").await, 1, "{}", writer.stderr());
     world.assert_equals_model().await;
 }
 
-/// More divided events than one statement deletes.
+/// There are more divided events than one statement deletes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_looks_for_surviving_reports_once() {
     static READS: AtomicUsize = AtomicUsize::new(0);

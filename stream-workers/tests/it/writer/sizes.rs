@@ -1,4 +1,4 @@
-//! Logs with many partitions or new ones, and blocks of many months.
+//! Logs with many or new partitions, and blocks with many months.
 
 use super::World;
 use super::history::History;
@@ -12,7 +12,8 @@ use uuid::Uuid;
 const MONTH_US: i64 = 31 * 86_400_000_000;
 /// More than ClickHouse accepts in one insert by default.
 const MONTHS: i64 = 120;
-/// So many events of so many bytes fill a block of 32 MiB, and one fewer does not. Their rows and those of issuers have more than 64 MiB.
+/// This number of events of this size fills a block of 32 MiB, and one fewer does not. Their rows and those of issuers exceed
+/// 64 MiB.
 const LARGE_EVENTS: u128 = 5;
 const LARGE_EVENT: usize = 7 * 1024 * 1024;
 const MANY_PARTITIONS: u64 = 5_000;
@@ -33,7 +34,7 @@ async fn partitions_added_while_a_writer_runs_are_read() {
         (metadata.topics()[0].partitions().len() == 8).then_some(())
     })
     .await;
-    // Another client than the one that knows only the former partitions.
+    // Use a new client, because the old one knows only the former partitions.
     world.app.log = service_kit::testing::TestLog::connect(&world.app.stores.kafka);
     world.put(&[(PARTITIONS, record(1, NEW_YEAR_US, &[event(2)])), (PARTITIONS + 1, record(1, NEW_YEAR_US, &[event(3)]))]).await;
     world.is_stored().await;
@@ -84,7 +85,7 @@ async fn progress_of_thousands_of_partitions_is_continued() {
     assert_eq!(world.count(partitions).await, MANY_PARTITIONS);
 }
 
-/// Records of one block, whose rows are too large for one statement because issuers of click tokens have second ones.
+/// Returns records of one block whose rows are too large for one statement, because issuers of click tokens have second rows.
 fn large_block(first: u128) -> Vec<(i32, Value)> {
     let large = |n: u128| {
         let mut large = event(n);
@@ -99,7 +100,7 @@ fn large_block(first: u128) -> Vec<(i32, Value)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_that_is_divided_is_stored_exactly_once() {
-    // A block ends when it is full, not earlier.
+    // A block ends only when it is full.
     let patient = || ("TELEMETRY_BLOCK_AGE_MS", "60000".to_owned());
     let next = "SELECT toUInt64(arraySum(next)) FROM progress ORDER BY beat DESC LIMIT 1";
     let mut world = World::new().await;
@@ -108,7 +109,7 @@ async fn a_block_that_is_divided_is_stored_exactly_once() {
     world.is_stored().await;
     writer.kill_9().await;
     assert_eq!(world.count("SELECT uniqExact(version) FROM reports").await, 2, "parts of the block");
-    // Between the parts, and between the reports and the events of the second one.
+    // Die between the parts, and between the reports and the events of the second part.
     for (n, point) in (1..).zip(["after_progress:1/1", "after_reports:1/2"]) {
         world.put(&large_block(1 + n * LARGE_EVENTS)).await;
         let mut writer = world.writer_with([patient(), ("FAIL_POINT", point.to_owned())]);
@@ -124,7 +125,7 @@ async fn a_block_that_is_divided_is_stored_exactly_once() {
     world.assert_no_orphans().await;
 }
 
-/// A host with 30 others above it has 31 rows in `sites`, some 12 KB.
+/// A host with 30 parents has 31 rows in `sites`, about 12 KB.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_with_too_many_new_hosts_is_divided() {
     const RECORDS: u128 = 13;
@@ -133,7 +134,7 @@ async fn a_block_with_too_many_new_hosts_is_divided() {
     let deep = |n: u128| {
         let mut deep = event(n);
         deep["site"] = json!(format!("test.{above}{n:06}"));
-        // Their other rows are small enough for one statement.
+        // Their other rows fit into one statement.
         deep["data"] = json!({"padding": "x".repeat(100)});
         deep
     };
@@ -150,7 +151,7 @@ async fn a_block_with_too_many_new_hosts_is_divided() {
     assert!(blocks > 1, "{blocks}");
 }
 
-/// The index takes some 22 bytes per key. A response that is read as a whole takes 28 more, twice.
+/// The index takes about 22 bytes per key. A response that is read as a whole would take 28 more, twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_index_is_read_without_holding_the_response() {
     const BYTES_PER_KEY: u64 = 26;
