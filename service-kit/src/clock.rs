@@ -22,7 +22,7 @@ impl Clock {
             #[expect(clippy::disallowed_methods, reason = "the one place that reads the system clock")]
             Self::System => Utc::now(),
             Self::Manual(micros) => DateTime::from_timestamp_micros(micros.load(Ordering::SeqCst))
-                .expect("a manual clock starts at a valid time"),
+                .expect("a manual clock is created from a valid time"),
         }
     }
 

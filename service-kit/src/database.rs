@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(tokio::join!(asked, others).0, None);
         ask_for_nothing(&database).await;
         clock.advance(-TimeDelta::hours(1));
-        assert_eq!(database.ask(async { Ok(1) }).await.unwrap(), Some(1), "PostgreSQL is available again after the clock was set back");
+        assert_eq!(database.ask(async { Ok(1) }).await.unwrap(), Some(1), "available again after the clock was set back");
         assert_eq!(database.ask(async { Ok(2) }).await.unwrap(), Some(2));
     }
 

@@ -203,7 +203,7 @@ async fn v7_rejects_invalid_certificates() {
         })
         .await;
         assert_eq!(outside.ask(&receiver, LONG).await.map(|answer| answer.status), expected, "{name}");
-        assert_eq!(requests.load(Ordering::Relaxed), usize::from(expected.is_ok()), "{name}: no request may be sent before the handshake");
+        assert_eq!(requests.load(Ordering::Relaxed), usize::from(expected.is_ok()), "{name}: nothing is sent before TLS");
     }
 }
 

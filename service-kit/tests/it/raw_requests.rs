@@ -222,7 +222,7 @@ async fn early_responses_are_not_lost() {
             stream.write_all(format!("POST /unknown HTTP/1.1\r\nhost: a\r\n{framing}\r\n\r\n").as_bytes()).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
-            assert_eq!(statuses(&answer), ["404"], "{framing}: the response is complete while the server still waits for the body");
+            assert_eq!(statuses(&answer), ["404"], "{framing}: complete while the server waits for the body");
             stream.write_all(&[b'1'; BODY]).await.unwrap_or_else(|error| panic!("{framing}: {error}"));
             stream.shutdown().await.unwrap();
             assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "{framing}");

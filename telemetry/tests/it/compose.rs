@@ -1,6 +1,6 @@
-//! docker-compose.yml, by itself and with docker-compose.scaled.yml on top, without Docker: each service of ours is started with
-//! exactly its command line, settings and health check, on real servers with the accounts that the containers make. Only addresses
-//! are others: no host here has the names of containers.
+//! Tests docker-compose.yml, alone and with docker-compose.scaled.yml, without Docker: each of our services starts with exactly its
+//! command line, settings and health check, on real servers with the accounts that the containers create. Only addresses differ,
+//! because container names don't resolve here.
 
 mod file;
 mod front;
@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use stores::Stores;
 
-/// In the order in which what they wait for is there.
+/// In the order in which they run.
 const ONE_SHOT: [&str; 2] = ["migrate", "prepare"];
 
-/// Whose session this is; a key is nobody's.
+/// Returns the person of a session; API keys get a 401.
 const SIGNED_IN: &str = "/api/v1/identity/auth/session";
 
-/// The services of compose on this machine.
+/// The compose services on this machine.
 struct Deployment {
     services: BTreeMap<String, Service>,
     running: BTreeMap<String, TestProcess>,
@@ -40,7 +40,7 @@ impl Deployment {
         let front = free_address();
         let elsewhere = [("mail:1025", free_address().to_string()), ("front:8080", front.to_string())];
         let mut addresses: Vec<_> = stores.addresses().into_iter().chain(elsewhere).collect();
-        // One broker here: what three keep, chaos runs look at.
+        // One broker stands for all three; chaos runs test a real cluster.
         let broker = addresses.iter().find(|(name, _)| *name == "kafka:9092").expect("there is one").1.clone();
         addresses.extend(["kafka-2:9092", "kafka-3:9092"].map(|name| (name, broker.clone())));
         for service in services.values_mut() {
@@ -55,10 +55,10 @@ impl Deployment {
         deployment
     }
 
-    /// Runs a service that does one thing and leaves.
+    /// Runs a one-shot service.
     async fn run(&self, name: &str) {
         let service = &self.services[name];
-        assert!(service.health_check.is_none(), "{name} leaves");
+        assert!(service.health_check.is_none(), "{name} is a one-shot service");
         let (code, _, said) = service.ended(&service.words()).await;
         assert_eq!(code, Some(0), "{name}: {said}");
     }
@@ -70,19 +70,18 @@ impl Deployment {
         }
     }
 
-    /// Starts a service, until its own health check says that it is up.
+    /// Starts a service and waits until its health check succeeds.
     async fn start_one(&mut self, name: &str) {
         let service = &self.services[name];
         let check = service.health_check.clone().unwrap_or_else(|| panic!("{name} has no health check"));
         let check: Vec<&str> = check.iter().map(String::as_str).collect();
-        assert_eq!(service.ended(&check).await.0, Some(1), "{name} is not up yet, and its health check says so");
+        assert_eq!(service.ended(&check).await.0, Some(1), "the health check of {name} must fail before it starts");
         let mut process = TestProcess::start(Path::new(PROGRAM), &service.words(), &service.settings());
         eventually(&format!("{name} is healthy"), async || (service.ended(&check).await.0 == Some(0)).then_some(())).await;
         assert!(!process.has_ended(), "{name}: {}", process.stderr());
         self.running.insert(name.to_owned(), process);
     }
 
-    /// Asks a service to stop.
     async fn stop_one(&mut self, name: &str) {
         let mut process = self.running.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
         assert_eq!(process.terminate().await, Some(0), "{name}: {}", process.stderr());
@@ -96,7 +95,7 @@ impl Deployment {
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{words}: {printed}: {error}"))
     }
 
-    /// Asks each to stop, as compose does.
+    /// Stops all services with SIGTERM, as compose does.
     async fn stop(self) {
         for (name, mut process) in self.running {
             assert_eq!(process.terminate().await, Some(0), "{name}: {}", process.stderr());
@@ -105,26 +104,26 @@ impl Deployment {
 }
 
 impl Service {
-    /// The same on this machine: other hosts, free ports, and a folder of the test's for what it keeps where it runs.
+    /// Adapts the service to this machine: other hosts, free ports, and a test directory for its files.
     fn settle(&mut self, addresses: &[(&str, String)], folder: &Path) {
         for (name, value) in &mut self.environment {
             for (container, here) in addresses {
                 *value = value.replace(container, here);
             }
             if name == "TELEMETRY_TRUSTED_PROXIES" {
-                *value = "127.0.0.0/8".to_owned(); // where the front asks from here
+                *value = "127.0.0.0/8".to_owned(); // address of the front
             }
             if name.ends_with("_LISTEN") {
-                assert!(value.starts_with("0.0.0.0:"), "{}: {name}={value} is reached by no other container", self.name);
+                assert!(value.starts_with("0.0.0.0:"), "{}: {name}={value} is not reachable from other containers", self.name);
                 *value = free_address().to_string();
             }
         }
         if self.name == "analysts" {
-            // A volume that ClickHouse has too.
+            // Replaces a volume that ClickHouse mounts too.
             self.environment.insert("TELEMETRY_ANALYST_USERS".to_owned(), folder.join("analysts.xml").display().to_string());
         }
         if self.name.starts_with("ingest-gateway") {
-            // The container's working folder is a volume.
+            // In the container, the working directory is a volume.
             let spill = folder.join(format!("{}.spill", self.name));
             self.environment.insert("TELEMETRY_SPILL_DIR".to_owned(), spill.display().to_string());
         }
@@ -138,7 +137,7 @@ impl Service {
         self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
-    /// The program in this service's environment, until it ends.
+    /// Runs the program in this service's environment until it exits.
     async fn ended(&self, words: &[&str]) -> (Option<i32>, String, String) {
         ended(words, &self.settings()).await
     }
@@ -148,7 +147,7 @@ fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_else(|| panic!("{member} of {value}"))
 }
 
-/// The first operator, organisation and key, by the three lines of `docs/operating/compose.md`; the key.
+/// Creates the first operator, organization and key with the three commands in `docs/operating/compose.md`; returns the key.
 async fn first_key(deployment: &Deployment) -> String {
     const TYPED: &str = "docker compose exec identity-api telemetry identity-api admin ";
     let page = file::read("docs/operating/compose.md");
@@ -161,7 +160,7 @@ async fn first_key(deployment: &Deployment) -> String {
     text(&deployment.admin(&key.replace("ORGANIZATION_ID", &id)).await, "key").to_owned()
 }
 
-/// Each path leads to the service that has it, and nothing else is to be seen from outside.
+/// Each path reaches its service, and nothing else is exposed.
 async fn every_surface_is_behind_the_front(front: &Front, key: &str) {
     let html = "text/html; charset=utf-8";
     for (path, status, begins) in [
@@ -190,17 +189,17 @@ fn event(url: &str, more: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked() {
+async fn compose_services_process_an_event() {
     let mut deployment = Deployment::start(file::all()).await;
     let key = first_key(&deployment).await;
     let (front, url) = (&deployment.front, "https://www.example.com/hello");
-    // more than nginx takes unless it is told otherwise
+    // More than nginx's default limit.
     let (status, said) = front.post("/events", &key, event(url, &"x".repeat(2_000_000))).await;
-    assert!(said.starts_with("application/problem+json"), "nginx took it on itself to answer: {status} {said}");
+    assert!(said.starts_with("application/problem+json"), "nginx itself must not respond: {status} {said}");
     let (status, said) = front.post("/events", &key, event(url, "")).await;
     assert_eq!(status, 201, "{said}");
     let page = "/content-owners/events?since=2026-11-01&until=2026-11-01";
-    eventually("the event is read out", async || {
+    eventually("the event is readable", async || {
         let (status, said) = front.get(page, &key).await;
         assert_eq!(status, 200, "{said}");
         said.contains(url).then_some(())
@@ -214,18 +213,18 @@ async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_a
     let (code, settled, said) = deployment.services["stream-workers"].ended(&["stream-workers", "settled"]).await;
     assert!(code == Some(0) && settled.contains("STORED EVENTS"), "{settled} {said}");
     let (code, _, said) = deployment.services["prepare"].ended(&["stream-workers", "rebuild"]).await;
-    assert!(code == Some(1) && said.contains("rebuild into an empty database"), "what is in use is not rebuilt: {said}");
-    // a service that is started again is found again; one that is away is no other's
+    assert!(code == Some(1) && said.contains("rebuild into an empty database"), "a database in use must not be rebuilt: {said}");
+    // A restarted service is reached again, and one that is down doesn't affect the others.
     deployment.stop_one("identity-api").await;
     assert_eq!(deployment.front.get(SIGNED_IN, &key).await.0, 502);
     assert_eq!(deployment.front.get(page, &key).await.0, 200);
     deployment.start_one("identity-api").await;
-    eventually("it is reached", async || (deployment.front.get(SIGNED_IN, &key).await.0 == 401).then_some(())).await;
+    eventually("identity-api is reachable", async || (deployment.front.get(SIGNED_IN, &key).await.0 == 401).then_some(())).await;
     deployment.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_two_of_each_the_front_takes_and_shows_everything_while_one_of_each_is_away() {
+async fn scaled_services_work_while_one_of_each_is_down() {
     let mut deployment = Deployment::start(file::scaled()).await;
     let key = first_key(&deployment).await;
     for number in ["", "-2"] {
@@ -235,9 +234,9 @@ async fn with_two_of_each_the_front_takes_and_shows_everything_while_one_of_each
         }
         let front = &deployment.front;
         if number == "-2" {
-            // nginx still passes over those that were away before, for ten seconds
+            // nginx still skips the previous servers for ten seconds.
             for path in ["/events", "/content-owners/summary", SIGNED_IN, "/sign-in"] {
-                eventually("the others are reached", async || (front.get(path, &key).await.0 != 502).then_some(())).await;
+                eventually("the other one is reached", async || (front.get(path, &key).await.0 != 502).then_some(())).await;
             }
         }
         for _ in 0..5 {
@@ -256,7 +255,7 @@ async fn with_two_of_each_the_front_takes_and_shows_everything_while_one_of_each
 }
 
 #[test]
-fn each_broker_of_the_scaled_file_is_one_of_three_that_know_each_other() {
+fn scaled_brokers_form_a_cluster_of_three() {
     let (services, mut seen) = (file::scaled(), BTreeSet::new());
     for (name, number) in [("kafka", "1"), ("kafka-2", "2"), ("kafka-3", "3")] {
         let environment = &services[name]["environment"];
@@ -264,16 +263,16 @@ fn each_broker_of_the_scaled_file_is_one_of_three_that_know_each_other() {
         assert_eq!(text("KAFKA_NODE_ID"), number);
         assert_eq!(text("KAFKA_ADVERTISED_LISTENERS"), format!("PLAINTEXT://{name}:9092"));
         assert_eq!(text("KAFKA_CONTROLLER_QUORUM_VOTERS"), "1@kafka:9093,2@kafka-2:9093,3@kafka-3:9093");
-        assert!(text("KAFKA_LISTENERS").ends_with("CONTROLLER://0.0.0.0:9093"), "others reach its controller");
+        assert!(text("KAFKA_LISTENERS").ends_with("CONTROLLER://0.0.0.0:9093"), "other brokers must reach its controller");
         assert_eq!(text("KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR"), "3");
-        assert!(seen.insert(services[name]["volumes"].to_string()), "{name} has another's data");
+        assert!(seen.insert(services[name]["volumes"].to_string()), "{name} shares a volume with another broker");
     }
     let spills = ["ingest-gateway", "ingest-gateway-2"].map(|name| services[name]["volumes"].to_string());
-    assert_ne!(spills[0], spills[1], "a spill has one gateway");
+    assert_ne!(spills[0], spills[1], "each gateway needs its own spill");
 }
 
 #[test]
-fn the_front_of_compose_leads_to_the_ports_on_which_services_listen() {
+fn front_uses_the_ports_of_the_services() {
     let env = BTreeMap::from_iter(secrets::asked_for().into_iter().map(|name| (name, "x".to_owned())));
     let services = file::ours(file::scaled(), &env);
     let front = file::read("infra/front/nginx.conf");
@@ -282,7 +281,7 @@ fn the_front_of_compose_leads_to_the_ports_on_which_services_listen() {
     assert_eq!(upstreams.len(), 4, "{upstreams:?}");
     for upstream in upstreams {
         let server = upstream.split(';').next().and_then(|server| server.strip_suffix(" resolve"));
-        let (host, port) = server.and_then(|server| server.split_once(':')).expect("a host, a port, and DNS is asked again");
+        let (host, port) = server.and_then(|server| server.split_once(':')).expect("a host and a port with `resolve`");
         let named: Vec<&Service> =
             services.values().filter(|service| service.aliases.iter().any(|alias| alias == host)).collect();
         assert_eq!(named.len(), 2, "{host}");
@@ -293,20 +292,20 @@ fn the_front_of_compose_leads_to_the_ports_on_which_services_listen() {
     }
 }
 
-/// Named volumes of a service: `name:path`, or `name:path:ro`; folders of the host begin with a dot.
+/// Returns the named volumes of a service (`name:path` or `name:path:ro`); paths on the host start with a dot.
 fn named_volumes(service: &Value) -> impl Iterator<Item = &str> {
     let mounts = service["volumes"].as_array().into_iter().flatten().map(|mount| mount.as_str().expect("the short form"));
     mounts.filter(|mount| !mount.starts_with('.')).map(|mount| mount.split(':').next().unwrap_or_default())
 }
 
 #[test]
-fn what_services_of_compose_wait_for_and_mount_is_declared_and_what_is_declared_is_used() {
+fn dependencies_and_volumes_are_declared() {
     for (files, services) in
         [(&["docker-compose.yml"][..], file::all()), (&["docker-compose.yml", "docker-compose.scaled.yml"], file::scaled())]
     {
         for (name, service) in &services {
             for (awaited, how) in service["depends_on"].as_object().into_iter().flatten() {
-                let other = services.get(awaited).unwrap_or_else(|| panic!("{name} waits for {awaited}, which is no service"));
+                let other = services.get(awaited).unwrap_or_else(|| panic!("{name} waits for {awaited}, which doesn't exist"));
                 let ends = ONE_SHOT.contains(&awaited.as_str());
                 let condition = if ends { "service_completed_successfully" } else { "service_healthy" };
                 assert_eq!(how["condition"], condition, "{name} waits for {awaited}");
@@ -319,12 +318,12 @@ fn what_services_of_compose_wait_for_and_mount_is_declared_and_what_is_declared_
 }
 
 #[test]
-fn every_service_of_compose_has_a_restart_policy_a_limit_of_memory_and_a_bounded_log() {
+fn services_have_restart_policy_memory_limit_and_bounded_log() {
     for (name, service) in file::scaled() {
         let is_one_shot = ONE_SHOT.contains(&name.as_str());
         assert_eq!(service["restart"], if is_one_shot { "no" } else { "unless-stopped" }, "{name}");
-        assert!(service["mem_limit"].is_string(), "{name} has no limit of memory");
-        assert!(service["logging"]["options"]["max-size"].is_string(), "{name}: its log grows for ever");
+        assert!(service["mem_limit"].is_string(), "{name} has no memory limit");
+        assert!(service["logging"]["options"]["max-size"].is_string(), "{name}: its log grows without limit");
         assert_eq!(service["healthcheck"].is_null(), is_one_shot, "{name}");
     }
 }

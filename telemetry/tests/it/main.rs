@@ -1,4 +1,4 @@
-//! The program as an operator meets it.
+//! Integration tests of the program as operators use it.
 
 mod compose;
 mod secrets;

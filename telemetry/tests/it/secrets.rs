@@ -1,17 +1,17 @@
-//! The secrets that docker-compose.yml asks for are made by one command, for nobody but their owner, and once.
+//! `telemetry secrets`: creates the secrets that docker-compose.yml requires, readable only by the owner, and never replaces them.
 
 use crate::subcommands::ended;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What the command printed, by name.
+/// Parses the command's output.
 pub(crate) fn read(text: &str) -> BTreeMap<String, String> {
     let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    text.lines().map(|line| pair(line).unwrap_or_else(|| panic!("{line} is no assignment"))).collect()
+    text.lines().map(|line| pair(line).unwrap_or_else(|| panic!("{line} is not an assignment"))).collect()
 }
 
-/// The settings that docker-compose.yml cannot do without, `${NAME:?why}`.
+/// Returns the settings that docker-compose.yml requires, `${NAME:?why}`.
 pub(crate) fn asked_for() -> BTreeSet<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker-compose.yml");
     let text = std::fs::read_to_string(file).expect("the file of compose is read");
@@ -19,20 +19,20 @@ pub(crate) fn asked_for() -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn every_secret_of_compose_is_made_and_is_different_each_time() {
+async fn creates_every_secret_anew_each_time() {
     let (code, first, _) = ended(&["secrets"], &[]).await;
     assert_eq!(code, Some(0));
     let (first, second) = (read(&first), read(&ended(&["secrets"], &[]).await.1));
     assert_eq!(first.keys().cloned().collect::<BTreeSet<_>>(), asked_for());
     let values: BTreeSet<&String> = first.values().chain(second.values()).collect();
-    assert_eq!(values.len(), 2 * first.len(), "no two are the same");
+    assert_eq!(values.len(), 2 * first.len(), "all secrets must differ");
     for (name, value) in first.iter().filter(|(name, _)| name.ends_with("_PASSWORD")) {
-        assert!(value.len() == 32 && value.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{name}: it stands in URLs");
+        assert!(value.len() == 32 && value.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{name} is used in URLs");
     }
 }
 
 #[tokio::test]
-async fn a_file_of_secrets_is_its_owners_alone_and_never_replaced() {
+async fn secrets_file_is_private_and_never_replaced() {
     let folder = tempfile::tempdir().expect("a folder is made");
     let file = folder.path().join(".env");
     let arguments = ["secrets", "--file", file.to_str().expect("the folder has a plain name")];

@@ -1,4 +1,4 @@
-//! Each service answers to its name, explains itself and refuses what it cannot use.
+//! Each service is a subcommand with help and errors of its own.
 
 use service_kit::testing::TestProcess;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_telemetry");
 const SERVICES: [&str; 5] = ["ingest-gateway", "stream-workers", "query-api", "identity-api", "console"];
 
-/// Exit code, and what it said on both streams.
+/// Runs the program; returns its exit code and output.
 pub(crate) async fn ended(arguments: &[&str], settings: &[(&str, &str)]) -> (Option<i32>, String, String) {
     let mut process = TestProcess::start(Path::new(PROGRAM), arguments, settings);
     let code = process.exit_code().await;
@@ -14,7 +14,7 @@ pub(crate) async fn ended(arguments: &[&str], settings: &[(&str, &str)]) -> (Opt
 }
 
 #[tokio::test]
-async fn every_service_is_a_subcommand_with_a_health_check_and_help_of_its_own() {
+async fn services_are_subcommands_with_help_and_health_check() {
     let (code, help, _) = ended(&["--help"], &[]).await;
     assert_eq!(code, Some(0));
     for service in SERVICES {
@@ -26,7 +26,7 @@ async fn every_service_is_a_subcommand_with_a_health_check_and_help_of_its_own()
 }
 
 #[tokio::test]
-async fn without_a_subcommand_or_with_an_unknown_one_it_says_so_and_does_nothing() {
+async fn rejects_missing_and_unknown_subcommands() {
     for words in [&[][..], &["no-such-service"]] {
         let (code, printed, said) = ended(words, &[]).await;
         assert_eq!((code, printed.as_str()), (Some(2), ""), "{words:?}: {said}");

@@ -10,7 +10,7 @@ fn check(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_bot_is_told_by_its_name_and_its_address() {
+fn identifies_bots_by_name_and_address() {
     let known = check(&[BOT, "132.196.86.7"]);
     assert_eq!((&known["bot"], &known["operator"], &known["verified"]), (&"GPTBot".into(), &"OpenAI".into(), &true.into()));
     assert_eq!(known["addresses"], json!({"source": "https://openai.com/gptbot.json", "as_of": "2026-06-14", "changes": false}));
@@ -32,7 +32,6 @@ fn variants_signed_agents_and_cdns_are_identified() {
     assert_eq!((&cdn["bot"], &cdn["cdn"]), (&Value::Null, &"Amazon CloudFront".into()));
 }
 
-/// Compares the table with a list.
 fn diff(list: &str, more: &[&str]) -> Said {
     Terminal::new().answer(&[&["bots", "diff", "-"], more].concat(), list)
 }
@@ -42,7 +41,7 @@ fn names(diff: &Value, kind: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_list_is_compared_with_the_bot_table() {
+fn compares_a_list_with_the_bot_table() {
     let list = json!({
         "gptbot": {"operator": "[OpenAI](https://openai.com)", "function": "Scrapes data to train models."},
         "ClaudeBot/1.0": {"operator": "[Someone](https://someone.example)", "function": "Unclear at this time."},
@@ -84,11 +83,11 @@ fn crawler_lists_are_compared_by_tag_and_day() {
     assert_eq!(names(&of(&["--all"]), "missing"), ["Monitor", "Unheard"]);
     let new = of(&["--since", "2026-02-02"]);
     assert_eq!((names(&new, "missing").len(), names(&new, "only_in_table").len(), &new["same"]), (0, 0, &0.into()));
-    assert!(!diff(&list.to_string(), &[]).stdout.contains('\u{1b}'), "control characters are not printed");
+    assert!(!diff(&list.to_string(), &[]).stdout.contains('\u{1b}'), "control characters must not be printed");
 }
 
 #[test]
-fn files_that_are_no_list_are_rejected() {
+fn rejects_files_that_are_not_lists() {
     for other in ["", "{}", "[]", "no JSON", r#"{"a": 1}"#] {
         assert_eq!(diff(other, &[]).code, 2, "{other}");
     }

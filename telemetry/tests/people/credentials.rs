@@ -1,4 +1,4 @@
-//! Which credential is shown to which address, and where credentials are kept.
+//! Which credential is sent to which address, and where credentials are stored.
 
 use crate::stub::{Stub, ok};
 use crate::terminal::Terminal;
@@ -6,7 +6,7 @@ use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use std::os::unix::fs::PermissionsExt;
 
-/// A server that answers every request alike.
+/// Starts a server with the same response for every request.
 fn server() -> Stub {
     Stub::start(|_, _| ok("{}"))
 }
@@ -16,7 +16,7 @@ fn key() -> String {
 }
 
 #[test]
-fn an_option_goes_before_the_environment_and_that_before_the_profile() {
+fn options_override_environment_and_profile() {
     let (of_file, of_environment, of_profile) = (key(), key(), key());
     let (here, elsewhere) = (server(), server());
     let terminal = Terminal::new();
@@ -35,7 +35,7 @@ fn an_option_goes_before_the_environment_and_that_before_the_profile() {
 }
 
 #[test]
-fn a_key_of_a_profile_is_not_shown_to_another_address() {
+fn profile_keys_are_not_sent_to_other_addresses() {
     let (here, elsewhere) = (server(), server());
     let terminal = Terminal::new();
     let file = terminal.file("key", &key());
@@ -47,11 +47,11 @@ fn a_key_of_a_profile_is_not_shown_to_another_address() {
     let said = terminal.run(&["profile", "set", "default", "--url", &elsewhere.url]).ok();
     assert!(said.stderr.contains("were deleted"), "{said:?}");
     assert_eq!(terminal.run(&["summary"]).code, 3);
-    assert_eq!(elsewhere.keys(), [""; 0], "nothing was sent");
+    assert_eq!(elsewhere.keys(), [""; 0], "no request may be sent");
 }
 
 #[test]
-fn a_key_on_the_command_line_is_refused_and_never_repeated() {
+fn rejects_keys_on_the_command_line() {
     let key = key();
     let terminal = Terminal::new();
     let said = terminal.run(&["summary", "--url", "http://127.0.0.1:1", "--key", &key]);
@@ -65,7 +65,7 @@ fn a_key_on_the_command_line_is_refused_and_never_repeated() {
 }
 
 #[test]
-fn a_password_in_an_address_is_refused_and_never_repeated() {
+fn rejects_passwords_in_addresses() {
     let wrong = "https://somebody:hunter2@telemetry.example";
     let terminal = Terminal::new().with("TELEMETRY_URL", wrong);
     let said = [terminal.run(&["summary"]), Terminal::new().run(&["summary", "--url", wrong])];
@@ -78,14 +78,14 @@ fn a_password_in_an_address_is_refused_and_never_repeated() {
 }
 
 #[test]
-fn a_key_of_the_environment_is_not_kept_in_a_profile() {
+fn environment_keys_are_not_stored() {
     let terminal = Terminal::new().with("TELEMETRY_KEY", &key());
     let made = terminal.run(&["profile", "set", "--url", "http://127.0.0.1:1", "-o", "json"]).json();
     assert!(made["key"].is_null(), "{made}");
 }
 
 #[test]
-fn profiles_are_for_their_owner_alone() {
+fn profiles_are_readable_only_by_their_owner() {
     let terminal = Terminal::new();
     let key = key();
     let file = terminal.file("key", &key);
@@ -102,7 +102,7 @@ fn profiles_are_for_their_owner_alone() {
 }
 
 #[test]
-fn a_broken_file_of_profiles_is_named_and_nothing_of_it_is_shown() {
+fn errors_do_not_show_the_content_of_profiles() {
     let terminal = Terminal::new();
     let secret = key();
     let file = terminal.file("profiles.json", &format!("{{\"profiles\": {{\"a\": {{\"key\": \"{secret}\", \"url\": 5}}}}}}"));
@@ -113,7 +113,7 @@ fn a_broken_file_of_profiles_is_named_and_nothing_of_it_is_shown() {
 }
 
 #[test]
-fn several_profiles_stand_in_one_file_and_one_is_in_use() {
+fn one_of_several_profiles_is_in_use() {
     let terminal = Terminal::new();
     for (name, url) in [("one", "http://one.test"), ("two", "https://two.test")] {
         terminal.run(&["profile", "set", name, "--url", url]).ok();
@@ -123,12 +123,12 @@ fn several_profiles_stand_in_one_file_and_one_is_in_use() {
         let named = |profile: &serde_json::Value| profile["name"].as_str().unwrap().to_owned();
         all.as_array().unwrap().iter().filter(|profile| profile["in_use"] == true).map(named).collect::<Vec<_>>()
     };
-    assert_eq!(in_use(&terminal), ["one"], "the first one");
+    assert_eq!(in_use(&terminal), ["one"], "the first profile is in use");
     terminal.run(&["profile", "use", "two"]).ok();
     assert_eq!(in_use(&terminal), ["two"]);
     assert_eq!(terminal.run(&["profile", "use", "three"]).code, 4);
     let said = terminal.run(&["profile", "delete", "two"]);
-    assert!(said.code == 2 && said.stderr.contains("--yes"), "nobody can be asked: {said:?}");
+    assert!(said.code == 2 && said.stderr.contains("--yes"), "without a terminal, the command can't ask: {said:?}");
     terminal.run(&["profile", "delete", "two", "--yes"]).ok();
     assert_eq!(in_use(&terminal), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! An endpoint from its registration to a checked delivery: what the service sends is what the receiver prints and `verify` takes.
+//! Webhooks from registration to verification: the receiver prints what the service sends, and `verify` accepts it.
 
 use crate::listening::Listening;
 use crate::receiver::{Delivery, Proxy};
@@ -14,7 +14,7 @@ fn listen(terminal: &Terminal, secret: &Path, count: &str) -> Listening {
     Listening::start(terminal, &words)
 }
 
-/// `webhook verify` of a delivery as the proxy kept it.
+/// Runs `webhook verify` on a delivery that the proxy recorded.
 fn verify(terminal: &Terminal, secret: &Path, delivery: &Delivery, body: &str) -> Said {
     let (body, secret) = (terminal.file("body", body), secret.to_str().unwrap());
     let (signature, timestamp) = (delivery.header("x-svc-signature"), delivery.header("x-svc-timestamp"));
@@ -23,7 +23,7 @@ fn verify(terminal: &Terminal, secret: &Path, delivery: &Delivery, body: &str) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endpoint_is_registered_tested_received_checked_and_told_of_what_happens() {
+async fn registers_tests_and_receives_webhooks() {
     let proxy = Proxy::start().await;
     let service = Service::start_with(&proxy.settings()).await;
     let owner = service.terminal("OWNER_KEY");
@@ -31,7 +31,7 @@ async fn an_endpoint_is_registered_tested_received_checked_and_told_of_what_happ
     let made = owner.run(&["webhook", "create", &url, "--event", "delegation.created", "-o", "json"]).json();
     let secret = owner.file("secret", made["secret"].as_str().unwrap());
     let listed = owner.run(&["webhook", "list", "-o", "json"]).json();
-    assert_eq!((&listed[0]["id"], &listed[0]["secret"]), (&made["id"], &Value::Null), "the secret is shown once");
+    assert_eq!((&listed[0]["id"], &listed[0]["secret"]), (&made["id"], &Value::Null), "the secret must be shown only once");
 
     let receiver = listen(&owner, &secret, "2");
     proxy.pass_on_to(&receiver.address);
@@ -39,13 +39,13 @@ async fn an_endpoint_is_registered_tested_received_checked_and_told_of_what_happ
     assert_eq!((&tested["status"], &tested["event_type"]), (&"delivered".into(), &"webhook.test".into()), "{tested}");
     let granted = owner.run(&["delegation", "create", "--to", service.value("NETWORK_ORG_ID"), "-o", "json"]).json();
     let said = tokio::task::spawn_blocking(move || receiver.ended()).await.unwrap().ok();
-    assert_eq!(said.stderr.lines().count(), 1, "nothing was refused: {said:?}");
+    assert_eq!(said.stderr.lines().count(), 1, "no delivery may be rejected: {said:?}");
     let printed: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |n: usize, pointer: &str| printed[n].pointer(pointer).cloned().unwrap_or_default();
     assert_eq!((of(0, "/type"), of(0, "/id")), ("webhook.test".into(), tested["id"].clone()));
     assert_eq!((of(1, "/type"), of(1, "/data/delegation/id")), ("delegation.created".into(), granted["id"].clone()));
 
-    let deliveries = eventually("both stand in the log as delivered", || async {
+    let deliveries = eventually("both are logged as delivered", || async {
         let all = owner.run(&["webhook", "deliveries", &url, "-o", "json"]).json();
         let all = all.as_array().unwrap().clone();
         (all.len() == 2 && all.iter().all(|delivery| delivery["status"] == "delivered")).then_some(all)
@@ -55,19 +55,19 @@ async fn an_endpoint_is_registered_tested_received_checked_and_told_of_what_happ
     assert!(printed.iter().all(|delivery| ids.contains(&&delivery["id"])), "{deliveries:?}");
 
     let kept = proxy.deliveries();
-    assert_eq!(kept.len(), 2, "each came once");
+    assert_eq!(kept.len(), 2, "each delivery must arrive once");
     for delivery in &kept {
         let checked = verify(&owner, &secret, delivery, &delivery.body).json();
         assert_eq!((&checked["verified"], &checked["type"]), (&true.into(), &delivery.header("x-svc-event-type").into()));
         let said = verify(&owner, &secret, delivery, &format!("{} ", delivery.body));
-        assert!(said.code == 1 && said.stderr.contains("signature"), "another blank is another body: {said:?}");
+        assert!(said.code == 1 && said.stderr.contains("signature"), "a changed body must be rejected: {said:?}");
     }
     let said = verify(&owner, &owner.file("other", "whsec_of-somebody-else"), &kept[0], &kept[0].body);
     assert_eq!(said.code, 1, "{said:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_with_another_secret_refuses_and_the_test_says_so() {
+async fn test_delivery_fails_with_another_secret() {
     let proxy = Proxy::start().await;
     let service = Service::start_with(&proxy.settings()).await;
     let owner = service.terminal("OWNER_KEY");

@@ -1,5 +1,5 @@
-//! What documents show to operators, pasted as it stands beside a running `cargo up`; the requests of the other documents are pasted
-//! by the tests of `telemetry all`.
+//! Runs the operators' commands in the docs next to `cargo up`, as written. The tests of `telemetry all` cover the requests in the
+//! other docs.
 
 use crate::service::{Service, counts};
 use service_kit::testing::{client, eventually, free_address};
@@ -12,19 +12,19 @@ fn document(path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The settings that a document says to make first.
+/// Returns the settings that a document tells readers to set first.
 fn settings(document: &str) -> &str {
-    let begin = document.find("`set -a; ").expect("it says which settings") + 1;
-    &document[begin..begin + document[begin..].find('`').expect("it ends")]
+    let begin = document.find("`set -a; ").expect("the document names settings") + 1;
+    &document[begin..begin + document[begin..].find('`').expect("the settings end")]
 }
 
-/// The lines of its first block of commands.
+/// Returns the lines of the first command block.
 fn block(document: &str) -> Vec<&str> {
-    let (_, rest) = document.split_once("```sh\n").expect("it has commands");
-    rest.split_once("```").expect("they end").0.lines().collect()
+    let (_, rest) = document.split_once("```sh\n").expect("the document has a command block");
+    rest.split_once("```").expect("the block ends").0.lines().collect()
 }
 
-/// A shell where the clone is, with the program on its path.
+/// Returns a shell in the root of the clone with the program on its path.
 fn shell(service: &Service, script: &str) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_telemetry")).parent().unwrap();
     let mut shell = Command::new("bash");
@@ -35,13 +35,13 @@ fn shell(service: &Service, script: &str) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commands_of_the_pipeline_work_beside_cargo_up() {
+async fn pipeline_commands_work_next_to_cargo_up() {
     let service = Service::start().await;
     let pipeline = document("docs/operating/pipeline.md");
     let lines = block(&pipeline);
     assert!(lines.len() >= 6, "{lines:?}");
     for line in lines {
-        // A worker runs on the database of the service, so `rebuild` fills another one.
+        // A worker uses the service's database, so `rebuild` needs another one.
         let database = if line.contains("rebuild") { "export TELEMETRY_CLICKHOUSE_DATABASE+=_rebuilt" } else { "" };
         let ran = shell(&service, &format!("{}\n{database}\n{line}", settings(&pipeline))).output().await.unwrap();
         let said = format!("{line}\n{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
@@ -50,7 +50,7 @@ async fn the_commands_of_the_pipeline_work_beside_cargo_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn single_processes_start_beside_cargo_up_and_take_and_show_an_event() {
+async fn single_processes_work_next_to_cargo_up() {
     let service = Service::start().await;
     let processes = document("docs/operating/processes.md");
     let mut running: Vec<(String, Child)> = Vec::new();
@@ -58,7 +58,7 @@ async fn single_processes_start_beside_cargo_up_and_take_and_show_an_event() {
     assert_eq!(lines.len(), 3, "{lines:?}");
     for line in lines {
         let listens =
-            |option: &str| line.split_whitespace().skip_while(|word| *word != option).nth(1).expect("it has an address");
+            |option: &str| line.split_whitespace().skip_while(|word| *word != option).nth(1).expect("the command has an address");
         let (address, metrics) = (free_address().to_string(), free_address().to_string());
         let line = line.replace(listens("--listen"), &address).replace(listens("--metrics-listen"), &metrics);
         let process = shell(&service, &format!("{}\nexec {line}", settings(&processes))).spawn().unwrap();
@@ -75,17 +75,17 @@ async fn single_processes_start_beside_cargo_up_and_take_and_show_an_event() {
     counts(&reader, 1).await;
 }
 
-/// docs/api/webhooks.md: `cargo up` alone lets webhooks go to this port of this machine.
+/// docs/api/webhooks.md: `cargo up` permits webhooks to this local port by default.
 #[tokio::test(flavor = "multi_thread")]
-async fn cargo_up_takes_an_endpoint_on_this_machine_and_makes_its_certificate() {
+async fn cargo_up_permits_a_local_endpoint() {
     let service = Service::start().await;
     let webhooks = document("docs/api/webhooks.md");
-    let create = webhooks.lines().find_map(|line| line.strip_prefix("telemetry webhook create ")).expect("it makes one");
+    let create = webhooks.lines().find_map(|line| line.strip_prefix("telemetry webhook create ")).expect("it creates one");
     let url = create.split(' ').next().unwrap();
     let owner = service.terminal("OWNER_KEY");
     owner.run(&["webhook", "create", url, "-o", "json"]).ok();
     let other = owner.run(&["webhook", "create", &url.replace("8787", "8788"), "-o", "json"]);
     assert_eq!(other.code, 1, "{other:?}");
-    let certificate = webhooks.split("--tls ").nth(1).and_then(|rest| rest.split(' ').next()).expect("it shows a certificate");
+    let certificate = webhooks.split("--tls ").nth(1).and_then(|rest| rest.split(' ').next()).expect("it names a certificate");
     assert!(service.clone_of().join(certificate).exists(), "{certificate}");
 }

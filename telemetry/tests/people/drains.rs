@@ -1,4 +1,4 @@
-//! Logs: what their lines would become, and files that are taken in once, however often they are imported.
+//! Log files: `drain test`, and imports that count each line once.
 
 use crate::service::{Service, counts};
 use crate::terminal::Terminal;
@@ -11,7 +11,7 @@ use std::io::Write as _;
 
 const BOT: &str = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot";
 
-/// Lines of a server's own log, each of a page of its own.
+/// Returns log lines of a web server, each with its own page.
 fn log(pages: std::ops::Range<u32>) -> String {
     pages.fold(String::new(), |mut text, page| {
         let at = format!("01/Nov/2026:10:{:02}:{:02} +0000", page / 60, page % 60);
@@ -21,7 +21,7 @@ fn log(pages: std::ops::Range<u32>) -> String {
 }
 
 #[test]
-fn a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service() {
+fn drain_test_shows_each_line_without_a_service() {
     let person =
         "198.51.100.7 - - [01/Nov/2026:10:00:00 +0000] \"GET /private HTTP/2.0\" 200 1 \"-\" \"Mozilla/5.0 Firefox/141.0\"\n";
     let style = log(7..8).replace("/page/7", "/a.css");
@@ -33,10 +33,10 @@ fn a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service() {
     let becomes: Vec<&str> = lines.iter().map(|line| line["becomes"].as_str().unwrap()).collect();
     assert_eq!(becomes, ["retrieval", "person", "dropped", "bad"]);
     let numbers: Vec<u64> = lines.iter().map(|line| line["line"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, [2, 3, 4, 6], "those of the file, in which two lines are blank");
+    assert_eq!(numbers, [2, 3, 4, 6], "line numbers include the two blank lines");
     assert_eq!((&lines[0]["bot"], &lines[0]["content_url"]), (&"GPTBot".into(), &"https://www.a.example/page/0".into()));
     assert_eq!(lines[2]["why"], "asset");
-    assert!(!said.stdout.contains("private") && !said.stdout.contains("Firefox"), "a person's line is not shown: {said:?}");
+    assert!(!said.stdout.contains("private") && !said.stdout.contains("Firefox"), "lines of people must not be shown: {said:?}");
     assert!(said.stderr.contains("Nothing was sent"), "{said:?}");
 
     let other = terminal.run(&[&test[..], &["--domain", "b.example", "-o", "json"]].concat()).json();
@@ -46,7 +46,7 @@ fn a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service() {
 }
 
 #[test]
-fn unanswered_requests_have_status_none() {
+fn unserved_requests_have_status_none() {
     let terminal = Terminal::new();
     let file = terminal.file("access.log", &log(0..1).replace(" 200 ", " - "));
     let test = ["drain", "test", file.to_str().unwrap(), "--provider", "combined", "--host", "www.a.example"];
@@ -55,7 +55,7 @@ fn unanswered_requests_have_status_none() {
 }
 
 #[test]
-fn members_that_contradict_each_other_are_named() {
+fn names_contradicting_members() {
     let terminal = Terminal::new();
     let line =
         r#"{"timestamp":"2026-11-01T10:00:00Z","host":"a.example","http_host":"b.example","url":"/","status":200,"status":200}"#;
@@ -68,31 +68,31 @@ fn members_that_contradict_each_other_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes() {
+async fn imports_resume_and_count_each_line_once() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let file = owner.file("access.log", &log(0..50));
     let import = ["import", file.to_str().unwrap(), "--provider", "combined", "--host", "www.example.com", "-o", "json"];
     let first = owner.run(&import).json();
     assert_eq!((&first["lines"], &first["kept"]), (&50.into(), &50.into()));
-    assert_eq!(owner.run(&import).json()["lines"], 0, "nothing was added");
+    assert_eq!(owner.run(&import).json()["lines"], 0, "no line was added");
 
     std::fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(log(50..60).as_bytes()).unwrap();
-    assert_eq!(owner.run(&import).json()["lines"], 10, "what was added");
+    assert_eq!(owner.run(&import).json()["lines"], 10, "only the added lines are sent");
     let again = owner.run(&[&import[..], &["--from-start"]].concat()).json();
-    assert_eq!(again["lines"], 60, "all of it once more");
-    // by the way that a stream takes, and in another file
+    assert_eq!(again["lines"], 60, "the whole log is sent again");
+    // Through stdin, and from another file.
     let piped = ["import", "-", "--provider", "combined", "--host", "www.example.com", "-o", "json"];
     assert_eq!(owner.answer(&piped, &log(0..60)).json()["kept"], 60);
     let some = owner.answer(&piped, &format!("{}nonsense\n", log(0..1)));
     assert!(some.code == 0 && some.stderr.contains("1 line could not be read"), "{some:?}");
     std::fs::write(&file, log(55..65)).unwrap();
-    assert_eq!(owner.run(&import).json()["lines"], 10, "another log under the same name is read from its beginning");
+    assert_eq!(owner.run(&import).json()["lines"], 10, "a new log with the same name is read from its start");
     counts(&owner, 65).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_combined_log_that_begins_with_a_bracket_is_no_array() {
+async fn combined_log_may_start_with_a_bracket() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let lines = log(0..2).lines().map(|line| format!("www.example.com {line}\n")).collect::<String>();
@@ -105,7 +105,7 @@ async fn a_combined_log_that_begins_with_a_bracket_is_no_array() {
 }
 
 #[test]
-fn a_long_log_that_is_tried_is_told_whole_as_lines_and_its_beginning_as_a_table() {
+fn drain_test_truncates_tables_but_not_lines() {
     let terminal = Terminal::new();
     let file = terminal.file("access.log", &"nonsense\n".repeat(10_003));
     let test = |form: &str| terminal.run(&["drain", "test", file.to_str().unwrap(), "--provider", "combined", "-o", form]);
@@ -123,7 +123,7 @@ fn a_long_log_that_is_tried_is_told_whole_as_lines_and_its_beginning_as_a_table(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_is_signed_by_the_secret_of_its_drain() {
+async fn signs_imports_with_the_drains_secret() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let secret = owner.file("secret", "a-secret-that-vercel-knows");
@@ -133,12 +133,12 @@ async fn a_log_is_signed_by_the_secret_of_its_drain() {
     let key = owner.file("drain.key", made["key"].as_str().unwrap());
     let file = owner.file("vercel.ndjson", "{\"source\":\"build\",\"message\":\"Compiled\"}\n");
     let import = ["import", file.to_str().unwrap(), "--provider", "vercel", "--key-file", key.to_str().unwrap(), "-o", "json"];
-    assert_eq!(owner.run(&import).code, 3, "a body without a signature");
+    assert_eq!(owner.run(&import).code, 3, "the drain requires a signature");
     assert_eq!(owner.run(&[&import[..], &secret].concat()).json()["lines"], 1);
     let other = ["import", file.to_str().unwrap(), "--provider", "ndjson"];
-    assert_eq!(owner.run(&[&other[..], &secret].concat()).code, 2, "nobody else signs");
+    assert_eq!(owner.run(&[&other[..], &secret].concat()).code, 2, "other providers have no signature");
     owner.file("vercel.ndjson", "nonsense\n");
-    // Another file has its name now; what was not taken in is sent again each time.
+    // Another file has the name now; unreadable lines are sent again each time.
     for _ in 0..2 {
         let unread = owner.run(&[&import[..], &secret].concat());
         assert!(unread.code == 1 && unread.stderr.contains("no line could be read"), "{unread:?}");
@@ -154,7 +154,7 @@ async fn a_log_is_signed_by_the_secret_of_its_drain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_growing_log_is_followed_through_its_rotation() {
+async fn follows_a_log_through_rotation() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let file = owner.file("access.log", &log(0..3));
@@ -168,7 +168,7 @@ async fn a_growing_log_is_followed_through_its_rotation() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     append(end);
     counts(&owner, 4).await;
-    // the last line of the old file has no end
+    // The last line of the old file has no line end.
     append(log(4..5).trim_end());
     std::fs::rename(&file, owner.home().join("access.log.1")).unwrap();
     owner.file("access.log", &log(10..13));
@@ -178,7 +178,7 @@ async fn a_growing_log_is_followed_through_its_rotation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compressed_log_is_imported_and_not_followed() {
+async fn imports_but_does_not_follow_compressed_logs() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let file = owner.home().join("access.log.gz");
@@ -189,19 +189,19 @@ async fn a_compressed_log_is_imported_and_not_followed() {
     let followed = owner.run(&[&import[..], &["--follow"]].concat());
     assert!(followed.code == 2 && followed.stderr.contains("--follow"), "{followed:?}");
     assert_eq!(owner.run(&import).json()["kept"], 7);
-    assert_eq!(owner.run(&import).json()["lines"], 0, "it was taken in");
+    assert_eq!(owner.run(&import).json()["lines"], 0, "the file was already imported");
     counts(&owner, 7).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_provider_of_lines_can_be_imported() {
+async fn imports_logs_of_every_provider() {
     let service = Service::start().await;
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../ingest-gateway/tests/drains");
     let network = service.terminal("NETWORK_KEY");
-    // Firehose is answered in its own form, without counts
+    // Responses for Firehose have their own format without counts.
     let file = folder.join("cloudfront.ndjson");
     network.run(&["import", file.to_str().unwrap(), "--provider", "firehose"]).ok();
-    eventually("firehose's lines are counted", || async {
+    eventually("the Firehose lines are counted", || async {
         let summary = network.run(&["summary", "--agent", "-o", "json"]).json();
         (summary["total_events"].as_u64() >= Some(1)).then_some(())
     })
@@ -212,7 +212,7 @@ async fn every_provider_of_lines_can_be_imported() {
         let tried = network.run(&[&["drain", "test"], &log[..]].concat()).json();
         let retrievals = tried.as_array().unwrap().iter().filter(|line| line["becomes"] == "retrieval").count();
         let taken = network.run(&[&["import"], &log[..]].concat()).json();
-        assert!(retrievals > 0 && taken["kept"] == retrievals, "{provider}: what was tried is what comes: {tried} {taken}");
+        assert!(retrievals > 0 && taken["kept"] == retrievals, "{provider}: drain test and import differ: {tried} {taken}");
     }
     let array = network.file("array.json", "[{\"a\": 1}]");
     let said = network.run(&["import", array.to_str().unwrap(), "--provider", "ndjson"]);

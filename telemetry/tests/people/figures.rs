@@ -1,4 +1,4 @@
-//! Figures and events in every form of the output.
+//! Figures and events in every output format.
 
 use crate::service::{Service, counts};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn event(n: u32) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_sent_imported_once_and_read_in_every_form() {
+async fn sends_imports_and_reads_events_in_every_format() {
     let service = Service::start().await;
     let (network, owner) = (service.terminal("NETWORK_KEY"), service.terminal("OWNER_KEY"));
     let sent = network.answer(&["events", "send", "-", "-o", "json"], &event(0).to_string()).json();
@@ -22,13 +22,13 @@ async fn events_are_sent_imported_once_and_read_in_every_form() {
     let file = network.file("events.ndjson", &lines.join("\n"));
     let import = ["events", "import", file.to_str().unwrap(), "-o", "json"];
     assert_eq!(network.run(&import).json()["events"], 5);
-    assert_eq!(network.run(&import).json()["events_created"], 0, "the same again is nothing new");
+    assert_eq!(network.run(&import).json()["events_created"], 0, "importing twice adds no event");
     counts(&owner, 5).await;
 
     let without_id = |n: u32| {
         let mut event = event(n);
         event.as_object_mut().unwrap().remove("id");
-        // of no day that is read below
+        // On a day that is not read below.
         event.to_string().replace("2026-11-01", "2026-10-30")
     };
     let file = network.file("without-ids.ndjson", &format!("{}\n{}\n", without_id(20), without_id(21)));
@@ -36,13 +36,13 @@ async fn events_are_sent_imported_once_and_read_in_every_form() {
     network.run(&import).ok();
     counts(&owner, 7).await;
     std::fs::write(&file, [20, 21, 22].map(without_id).join("\n")).unwrap();
-    // a file that has grown brings what was added
+    // Only the lines that were added to the file count.
     network.run(&import).ok();
     counts(&owner, 8).await;
 
     let broken = network.file("broken.ndjson", &format!("{}\n\n{{\"type\": \"content_retrieved\"}}\n", event(9)));
     let said = network.run(&["events", "import", broken.to_str().unwrap()]);
-    assert!(said.code == 1 && said.stderr.contains("line 3: "), "the line of the file: {said:?}");
+    assert!(said.code == 1 && said.stderr.contains("line 3: "), "the error names the line in the file: {said:?}");
     let said = network.answer(&["events", "send", "-"], "not JSON");
     assert!(said.code == 2 && said.stderr.contains("invalid JSON"), "{said:?}");
 
@@ -79,18 +79,18 @@ async fn events_are_sent_imported_once_and_read_in_every_form() {
     let tail = read(&["events", "tail", "-n", "3", "--count", "3", "-o", "ndjson"]);
     let urls: Vec<String> =
         tail.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["content_url"].to_string()).collect();
-    assert_eq!(urls, [2, 3, 4].map(|n| format!("\"https://www.example.com/{n}\"")), "the newest, oldest of them first");
+    assert_eq!(urls, [2, 3, 4].map(|n| format!("\"https://www.example.com/{n}\"")), "the newest events, oldest first");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_reads_its_own_figures_and_the_document_of_a_session() {
+async fn agents_read_their_figures_and_session_documents() {
     let service = Service::start().await;
     let agent = service.terminal("AGENT_KEY");
     let session = "0195f3a0-0000-7000-8000-00000000abcd";
     let cited = json!({"session_id": session, "events": [
         {"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://www.example.com/a"}]});
     agent.answer(&["events", "send", "-"], &cited.to_string()).ok();
-    eventually("the agent reads its own", || async {
+    eventually("the agent sees its own figures", || async {
         let summary = agent.run(&["summary", "--agent", "-o", "json"]).json();
         (summary["total_events"] == 1).then_some(())
     })

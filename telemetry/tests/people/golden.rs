@@ -1,7 +1,7 @@
-//! What every command prints: standard output, standard error and the exit code, as a table and as JSON.
+//! Golden files with the output of every command: standard output, standard error and exit code, as a table and as JSON.
 //!
-//! Must keep nothing that differs between two runs: ids, times, secrets and ports are told by placeholders.
-//! `WRITE_GOLDEN=1 cargo test -p telemetry golden` writes `tests/golden` anew.
+//! Placeholders replace what differs between runs: ids, times, secrets and ports.
+//! `WRITE_GOLDEN=1 cargo test -p telemetry golden` rewrites `tests/golden`.
 
 mod complete;
 mod figures;

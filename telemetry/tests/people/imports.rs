@@ -1,4 +1,4 @@
-//! Files that are taken in while they grow, are rotated, are cut, or go to a server that fails half-way.
+//! Imports of files that grow, are rotated or truncated, and to a server that fails midway.
 
 use crate::stub::{Stub, answer, ok};
 use crate::terminal::{Said, Terminal};
@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-/// A terminal that asks this server by a key of its own.
+/// Returns a terminal with the stub's address and a new key.
 fn asking(stub: &Stub) -> Terminal {
     Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", PlainApiKey::mint(OrgType::ContentOwner).reveal())
 }
@@ -23,7 +23,7 @@ fn append(file: &Path, text: &str) {
 }
 
 #[test]
-fn what_one_key_brought_in_another_still_brings() {
+fn each_key_imports_the_whole_file() {
     let stub = Stub::start(|_, _| ok("{}"));
     let terminal = asking(&stub);
     let file = terminal.file("access.log", "a\nb\nc\n");
@@ -32,11 +32,11 @@ fn what_one_key_brought_in_another_still_brings() {
     let other = terminal.file("other.key", PlainApiKey::mint(OrgType::ContentOwner).reveal());
     assert_eq!(import(&terminal, &file, &["--key-file", other.to_str().unwrap()]).json()["lines"], 3);
     let names: Vec<_> = std::fs::read_dir(terminal.home().join(".config/telemetry/imports")).unwrap().collect();
-    assert_eq!(names.len(), 2, "each has its own state");
+    assert_eq!(names.len(), 2, "each key has its own state");
 }
 
 #[test]
-fn a_place_in_a_file_is_not_kept_for_the_file_that_has_its_name_by_now() {
+fn saved_offset_does_not_apply_to_a_replaced_file() {
     let terminal = Terminal::new();
     let file = terminal.file("access.log", "old 1\nold 2\n");
     let log = file.clone();
@@ -56,7 +56,7 @@ fn a_place_in_a_file_is_not_kept_for_the_file_that_has_its_name_by_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replaced_file_is_read_until_its_writers_are_quiet_and_its_name_may_be_gone_meanwhile() {
+async fn reads_a_replaced_file_until_its_writers_are_quiet() {
     let stub = Stub::start(|_, _| ok("{}"));
     let terminal = asking(&stub);
     let (file, old) = (terminal.file("access.log", "old 1\n"), terminal.home().join("access.log.1"));
@@ -74,7 +74,7 @@ async fn a_replaced_file_is_read_until_its_writers_are_quiet_and_its_name_may_be
     std::fs::rename(&file, &old).unwrap();
     append(&old, "old 2\n");
     until("old 2\n").await;
-    // the name stood for nothing when this was noted
+    // The name was missing when this line was processed.
     append(&old, "old 3\n");
     until("old 3\n").await;
     terminal.file("access.log", "new 1\n");
@@ -87,7 +87,7 @@ async fn a_replaced_file_is_read_until_its_writers_are_quiet_and_its_name_may_be
 }
 
 #[test]
-fn a_line_without_its_end_is_sent_and_sent_again_once_it_is_whole() {
+fn resends_an_incomplete_last_line() {
     let stub = Stub::start(|_, _| ok("{}"));
     let terminal = asking(&stub);
     let file = terminal.file("access.log", "first\nsecond li");
@@ -99,7 +99,7 @@ fn a_line_without_its_end_is_sent_and_sent_again_once_it_is_whole() {
 }
 
 #[test]
-fn a_fault_that_is_found_after_something_was_sent_is_no_usage_failure() {
+fn errors_after_sending_are_not_usage_errors() {
     let stub = Stub::start(|_, _| ok(r#"{"events_created": 1}"#));
     let terminal = asking(&stub);
     let long = "x".repeat(8 * 1024 * 1024 + 1);
@@ -118,7 +118,7 @@ fn a_fault_that_is_found_after_something_was_sent_is_no_usage_failure() {
 }
 
 #[test]
-fn an_answer_that_is_cut_is_asked_for_again() {
+fn retries_truncated_responses() {
     let stub = Stub::start(|n, _| if n == 0 { ok("{}").replace("length: 2", "length: 9") } else { ok("{}") });
     let terminal = asking(&stub);
     assert_eq!(import(&terminal, &terminal.file("access.log", "a\n"), &[]).json()["lines"], 1);
@@ -126,7 +126,7 @@ fn an_answer_that_is_cut_is_asked_for_again() {
 }
 
 #[test]
-fn a_pause_that_nobody_can_wait_for_ends_the_command_in_words() {
+fn fails_if_retry_after_is_too_long() {
     let stub = Stub::start(move |n, _| {
         let seconds = if n == 0 { 1 } else { u64::MAX };
         format!("HTTP/1.1 503 Away\r\nretry-after: {seconds}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
@@ -137,7 +137,7 @@ fn a_pause_that_nobody_can_wait_for_ends_the_command_in_words() {
 }
 
 #[test]
-fn a_named_pipe_is_imported_like_standard_input() {
+fn imports_named_pipes_like_stdin() {
     let stub = Stub::start(|_, _| ok("{}"));
     let terminal = asking(&stub);
     let pipe = terminal.home().join("log.pipe");
@@ -152,7 +152,7 @@ fn a_named_pipe_is_imported_like_standard_input() {
 }
 
 #[test]
-fn a_batch_without_a_readable_line_ends_no_import() {
+fn unreadable_batches_do_not_stop_an_import() {
     let stub = Stub::start(|n, _| if n == 0 { answer(422, "{}") } else { ok(r#"{"kept":1}"#) });
     let terminal = asking(&stub);
     let file = terminal.file("access.log", &format!("{}good\n", "bad\n".repeat(5_000)));
@@ -161,7 +161,7 @@ fn a_batch_without_a_readable_line_ends_no_import() {
 }
 
 #[test]
-fn an_import_that_goes_on_sends_the_columns_again() {
+fn resumed_imports_send_the_columns_again() {
     let stub = Stub::start(|_, _| ok("{}"));
     let terminal = asking(&stub);
     let file = terminal.file("iis.log", "#Version: 1.0\n#Fields: date time\n2026-11-01 10:00:00\n");

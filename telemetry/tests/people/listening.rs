@@ -13,7 +13,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Starts it, and waits until it listens.
+    /// Starts it and waits until it listens.
     pub(crate) fn start(terminal: &Terminal, words: &[&str]) -> Self {
         let mut process = terminal.start(words);
         let mut said = BufReader::new(process.stderr.take().unwrap());

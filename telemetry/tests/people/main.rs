@@ -1,4 +1,4 @@
-//! The program as people and scripts use it: started as a process, against the real service on real servers.
+//! Tests of the program as people and scripts use it: a process that calls the real service on real servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Organisations' own things: made, listed, shown, found by name, deleted.
+//! Creating, listing, showing and deleting the objects of an organization.
 
 use crate::service::Service;
 use crate::terminal::Terminal;
@@ -7,7 +7,7 @@ use schemas::secrets::PlainApiKey;
 use serde_json::Value;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_made_is_listed_shown_by_its_name_and_deleted_once_somebody_is_sure() {
+async fn creates_lists_shows_and_deletes_objects() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let made = owner.run(&["key", "create", "ci", "--scope", "telemetry:read", "-o", "json"]);
@@ -18,8 +18,8 @@ async fn what_is_made_is_listed_shown_by_its_name_and_deleted_once_somebody_is_s
     let who = with_it.run(&["whoami", "-o", "json"]).json();
     assert_eq!((&who["organization_id"], &who["may_list_keys"]), (&service.value("OWNER_ORG_ID").into(), &false.into()));
     let listed = owner.run(&["key", "list"]).ok();
-    assert!(listed.stdout.contains(&key[..12]) && !listed.stdout.contains(&key), "a list shows the beginning: {listed:?}");
-    assert_eq!(owner.run(&["key", "delete", "ci"]).code, 2, "nobody can be asked");
+    assert!(listed.stdout.contains(&key[..12]) && !listed.stdout.contains(&key), "lists show only the prefix: {listed:?}");
+    assert_eq!(owner.run(&["key", "delete", "ci"]).code, 2, "without a terminal, the command can't ask");
     with_it.run(&["summary"]).ok();
     owner.run(&["key", "delete", "ci", "--yes"]).ok();
     assert_eq!(with_it.run(&["summary"]).code, 3);
@@ -42,7 +42,7 @@ async fn what_is_made_is_listed_shown_by_its_name_and_deleted_once_somebody_is_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delegation_is_asked_for_granted_used_and_taken_back() {
+async fn requests_approves_uses_and_revokes_a_delegation() {
     let service = Service::start().await;
     let (owner, partner) = (service.terminal("OWNER_KEY"), service.terminal("NETWORK_KEY"));
     let asked = partner.run(&["delegation", "request", "example.com", "-o", "json"]).json();
@@ -58,7 +58,7 @@ async fn a_delegation_is_asked_for_granted_used_and_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_says_what_is_right_and_what_to_do_about_the_rest() {
+async fn doctor_reports_findings_with_advice() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let found = owner.run(&["doctor", "-o", "json"]).json();

@@ -1,4 +1,4 @@
-//! Texts of strangers in the output of commands: nothing acts on a terminal, and JSON keeps the values.
+//! Untrusted text in output: no character controls the terminal, and JSON keeps the values.
 
 use crate::service::Service;
 use crate::stub::{Stub, ok};
@@ -7,7 +7,7 @@ use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
 
-/// ESC, BEL, DEL, NEL, CSI and OSC of C1, and characters that turn the reading direction.
+/// ESC, BEL, DEL, NEL, C1 CSI and OSC, and characters that change the reading direction.
 const ACTING: [char; 11] =
     ['\u{1b}', '\u{7}', '\u{7f}', '\u{85}', '\u{9b}', '\u{9d}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{2028}'];
 const ID: &str = "0195f3a0-0000-7000-8000-000000000001";
@@ -25,7 +25,7 @@ fn stub(response: &Value) -> (Stub, Terminal) {
     (stub, terminal)
 }
 
-/// Returns the output if it is harmless.
+/// Returns the output, after checking that it has no such characters.
 #[track_caller]
 fn harmless(said: Said) -> String {
     let said = said.ok();

@@ -1,4 +1,4 @@
-//! The proxy that stands before a receiver on this machine: TLS for `localhost`, every delivery kept, then passed on.
+//! A TLS proxy for `localhost` in front of a local receiver; records each delivery before passing it on.
 
 use service_kit::testing::{TestAuthority, TestReceiver};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A delivery as it came: its head and its body.
+/// The head and body of a recorded delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     head: String,
@@ -22,7 +22,7 @@ impl Delivery {
 
 #[derive(Default)]
 struct Shared {
-    /// Where deliveries go on to; until it is said they are answered 204 here.
+    /// Address to pass deliveries to; without one, the proxy returns 204.
     next: Option<String>,
     deliveries: Vec<Delivery>,
 }
@@ -57,7 +57,7 @@ impl Proxy {
         Self { receiver, authority: file, shared }
     }
 
-    /// The settings by which a service may call it.
+    /// Returns the settings with which a service may call the proxy.
     pub(crate) fn settings(&self) -> [(&'static str, String); 2] {
         [
             ("WEBHOOK_ALLOW", format!("localhost:{}", self.receiver.address.port())),
@@ -65,22 +65,21 @@ impl Proxy {
         ]
     }
 
-    /// The address of an endpoint.
+    /// Returns the URL of an endpoint.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("https://localhost:{}{path}", self.receiver.address.port())
     }
 
-    /// Passes deliveries on to a receiver at `HOST:PORT` from now on.
+    /// Passes deliveries to a receiver at `HOST:PORT` from now on.
     pub(crate) fn pass_on_to(&self, address: &str) {
         self.shared.lock().unwrap().next = Some(address.to_owned());
     }
 
-    /// Answers deliveries itself from now on.
+    /// Responds to deliveries itself from now on.
     pub(crate) fn answer_here(&self) {
         self.shared.lock().unwrap().next = None;
     }
 
-    /// Every delivery so far.
     pub(crate) fn deliveries(&self) -> Vec<Delivery> {
         self.shared.lock().unwrap().deliveries.clone()
     }
@@ -97,7 +96,7 @@ async fn read(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<Delivery> {
     Some(Delivery { body: String::from_utf8(body).unwrap(), ..delivery })
 }
 
-/// What the next one answers to the same bytes.
+/// Returns the next receiver's response to the same bytes.
 async fn answer(next: Option<String>, whole: &str) -> Vec<u8> {
     let Some(next) = next else { return b"HTTP/1.1 204 No Content\r\n\r\n".to_vec() };
     let mut stream = TcpStream::connect(next).await.unwrap();

@@ -1,6 +1,6 @@
-//! The help of every command, and the part of `docs/cli.md` that is generated from it.
+//! Checks the help of every command, and generates the reference in `docs/cli.md` from it.
 //!
-//! Must not be edited by hand below its heading: `WRITE_DOCS=1 cargo test -p telemetry reference` generates that part.
+//! Don't edit that part by hand: `WRITE_DOCS=1 cargo test -p telemetry reference` generates it.
 
 use crate::terminal::Terminal;
 use clap::builder::{PossibleValue, StyledStr};
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 const HEADING: &str = "## Every command\n";
-/// Longest help text of a command, an argument or a value.
+/// Maximum length of a help text.
 const MAX_HELP_CHARS: usize = 80;
 
 fn program() -> Command {
@@ -25,7 +25,7 @@ fn document(command: &Command, name: &str, text: &mut String) {
         let arguments: String = command.get_positionals().map(|argument| format!(" {argument}")).collect();
         let _ = writeln!(text, "\n### telemetry {name}\n\n{about}.");
         if !has_actions {
-            // without the program's name, which marks a command that a reader pastes
+            // Without the program's name, which marks commands to paste.
             let _ = writeln!(text, "\nUsage: `{name}{arguments}`");
             let _ = writeln!(text, "\nExample: `$ {}`", example(command).unwrap_or_default());
         }
@@ -43,12 +43,12 @@ fn document(command: &Command, name: &str, text: &mut String) {
     }
 }
 
-/// The example in a command's help.
+/// Returns the example in a command's help.
 fn example(command: &Command) -> Option<String> {
     command.get_after_help()?.to_string().strip_prefix("Example:\n  ").map(str::to_owned)
 }
 
-/// The words of a command line, with single quotes as in a shell.
+/// Splits a command line into words, with single quotes as in a shell.
 fn words(line: &str) -> Vec<String> {
     let quoted = line.split('\'').enumerate().flat_map(|(n, part)| match n % 2 {
         0 => part.split_whitespace().map(str::to_owned).collect(),
@@ -78,7 +78,7 @@ fn row(argument: &Arg, text: &mut String) {
 fn generated() -> String {
     let program = program();
     let mut text = format!("{HEADING}\nGlobal options:\n\n| Option | Description |\n|---|---|\n");
-    let whoami = program.find_subcommand("whoami").expect("there is a whoami");
+    let whoami = program.find_subcommand("whoami").expect("whoami exists");
     let of_all = whoami.get_arguments().filter(|argument| argument.is_global_set() && !argument.is_hide_set());
     of_all.for_each(|argument| row(argument, &mut text));
     document(&program, "telemetry", &mut text);
@@ -86,10 +86,10 @@ fn generated() -> String {
 }
 
 #[test]
-fn the_reference_matches_the_help_texts() {
+fn reference_matches_the_help_texts() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/cli.md");
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let (by_hand, _) = kept.split_once(HEADING).expect("docs/cli.md has the heading of what is generated");
+    let (by_hand, _) = kept.split_once(HEADING).expect("docs/cli.md has the heading of the generated part");
     let fresh = format!("{by_hand}{}", generated());
     if std::env::var_os("WRITE_DOCS").is_some() {
         std::fs::write(&path, &fresh).unwrap();
@@ -99,7 +99,7 @@ fn the_reference_matches_the_help_texts() {
 }
 
 #[test]
-fn every_help_text_is_one_short_line() {
+fn help_texts_are_one_short_line() {
     fn check_text(text: Option<&StyledStr>, of: &str) {
         let text = text.unwrap_or_else(|| panic!("{of} has no help")).to_string();
         assert!(text.chars().count() <= MAX_HELP_CHARS && !text.contains('\n'), "{of}: {text}");
@@ -136,9 +136,9 @@ fn every_command_has_an_example_that_parses() {
     check(&program, &program, "telemetry");
 }
 
-/// Clap would read such an argument as the global option.
+/// Clap would confuse such an argument with the global option.
 #[test]
-fn no_argument_has_the_id_of_a_global_option() {
+fn arguments_do_not_reuse_ids_of_global_options() {
     fn check(command: &Command, of_all: &[String]) {
         let own = command.get_arguments().filter(|argument| !argument.is_global_set());
         let taken: Vec<_> = own.map(|argument| argument.get_id().to_string()).filter(|id| of_all.contains(id)).collect();
@@ -146,7 +146,7 @@ fn no_argument_has_the_id_of_a_global_option() {
         command.get_subcommands().for_each(|action| check(action, of_all));
     }
     let program = program();
-    let whoami = program.find_subcommand("whoami").expect("everybody may ask who they are");
+    let whoami = program.find_subcommand("whoami").expect("whoami exists");
     let of_all: Vec<String> = whoami
         .get_arguments()
         .filter(|argument| argument.is_global_set())

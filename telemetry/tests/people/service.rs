@@ -1,4 +1,4 @@
-//! The whole service on stores of its own.
+//! The whole service on its own stores.
 
 use crate::terminal::Terminal;
 use serde_json::Value;
@@ -21,7 +21,7 @@ impl Service {
         Self::start_with(&[]).await
     }
 
-    /// The same with further settings.
+    /// Starts the service with additional settings.
     pub(crate) async fn start_with(further: &[(&'static str, String)]) -> Self {
         let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
         let own = [
@@ -35,7 +35,7 @@ impl Service {
         eventually("the service is up", || async {
             let mut process = screen.lock().unwrap();
             let is_up = process.stdout().contains("docs/README.md");
-            assert!(is_up || !process.has_ended(), "it ended early and said:\n{}", process.stderr());
+            assert!(is_up || !process.has_ended(), "the process exited early; its output:\n{}", process.stderr());
             is_up.then_some(())
         })
         .await;
@@ -47,7 +47,7 @@ impl Service {
         Self { _process: process, environment, stores, folder, clone }
     }
 
-    /// A value of `demo.env`.
+    /// Returns a value of `demo.env`.
     pub(crate) fn value(&self, name: &str) -> &str {
         self.environment.get(name).unwrap_or_else(|| panic!("demo.env has no {name}"))
     }
@@ -56,34 +56,34 @@ impl Service {
         self.value("BASE_URL")
     }
 
-    /// A terminal whose environment names the service and one of the keys of `demo.env`.
+    /// Returns a terminal with the service's address and a key of `demo.env`.
     pub(crate) fn terminal(&self, key: &str) -> Terminal {
         Terminal::new().with("TELEMETRY_URL", self.url()).with("TELEMETRY_KEY", self.value(key))
     }
 
-    /// A folder where `.local` is that of the service, as in the clone that runs it.
+    /// Returns a directory whose `.local` is the service's, like the clone that runs it.
     pub(crate) fn clone_of(&self) -> &Path {
         self.clone.path()
     }
 
-    /// What is named otherwise than by default, so that no two tests share it.
+    /// Returns settings for names that tests must not share.
     pub(crate) fn own_names(&self) -> Vec<(&'static str, String)> {
         let addresses = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL"];
         store_settings(&self.stores).into_iter().filter(|(name, _)| !addresses.contains(name)).collect()
     }
 
-    /// A terminal of an operator at the machine: its environment says where the stores are.
+    /// Returns an operator's terminal, with the addresses of the stores.
     pub(crate) fn operators_terminal(&self) -> Terminal {
         store_settings(&self.stores).iter().fold(Terminal::new(), |terminal, (name, value)| terminal.with(name, value))
     }
 
-    /// What a round of `telemetry query-api analysts` leaves in PostgreSQL: accounts can be created.
+    /// Records a round of `telemetry query-api analysts` in PostgreSQL, which permits creating accounts.
     pub(crate) async fn keep_analysts(&self) {
         let round = "INSERT INTO analyst_upkeep (seen_at) VALUES (now())";
         sqlx::query(round).execute(&self.stores.pool).await.unwrap();
     }
 
-    /// The newest mail.
+    /// Returns the newest mail.
     pub(crate) fn mail(&self) -> Option<String> {
         let files = std::fs::read_dir(self.folder.path().join("mail")).ok()?;
         let newest: Option<PathBuf> = files
@@ -92,9 +92,9 @@ impl Service {
         std::fs::read_to_string(newest?).ok()
     }
 
-    /// The link in the first mail after this one.
+    /// Returns the link in the first mail after `before`.
     pub(crate) async fn mailed_link(&self, before: Option<&String>) -> String {
-        eventually("the mail is there", || async {
+        eventually("the mail is sent", || async {
             let mail = self.mail().filter(|mail| Some(mail) != before)?;
             let plain = mail.replace("=\r\n", "").replace("=3D", "=");
             plain.split_whitespace().find(|word| word.contains("token=")).map(str::to_owned)
@@ -107,7 +107,7 @@ fn store_settings(stores: &TestStores) -> Vec<(&'static str, String)> {
     stores.environment().into_iter().chain([("TELEMETRY_GROUP", stores.name.clone())]).collect()
 }
 
-/// Waits until a summary that this terminal may read counts so many events.
+/// Waits until the summary of this terminal's organization has this many events.
 pub(crate) async fn counts(terminal: &Terminal, expected: u64) {
     eventually(&format!("the summary counts {expected}"), || async {
         let summary: Value = terminal.run(&["summary", "-o", "json"]).json();

@@ -1,20 +1,20 @@
-//! A person signs in by the mail, asks, and signs out.
+//! Signing in by email, and signing out.
 
 use crate::service::Service;
 use crate::terminal::Terminal;
 use std::io::{Read, Write};
 
 #[test]
-fn s21_a_token_is_not_shown_while_it_is_typed() {
+fn s21_typed_tokens_are_not_echoed() {
     let person = Terminal::new().with("TELEMETRY_URL", "http://127.0.0.1:1");
     let token = "TypedButNotShown".repeat(3);
     let shown = person.typed(&["login", "--have-token"], "(not shown): ", &token);
     assert!(shown.contains("(not shown): \r\n") && !shown.contains("TypedButNotShown"), "{shown}");
-    assert!(shown.contains("error"), "it was read, and sent to nobody: {shown}");
+    assert!(shown.contains("error"), "the token must be read, and rejected without a request: {shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_signs_in_by_the_link_of_the_mail_and_out_again() {
+async fn signs_in_by_email_and_out_again() {
     let service = Service::start().await;
     let person = Terminal::new().with("TELEMETRY_URL", service.url());
     let before = service.mail();

@@ -1,4 +1,4 @@
-//! A server that answers as a test says: for what the real service does only when it is broken, or too slowly for a test.
+//! A server with scripted responses, for failures and delays that the real service rarely has.
 
 use flate2::read::GzDecoder;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,7 +8,7 @@ use std::sync::mpsc;
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) target: String,
-    /// Empty if none was shown.
+    /// Empty if the request had no key.
     key: String,
     pub(crate) body: String,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// Answers the n-th request, from 0, with these bytes.
+    /// Starts a server; `answer` returns the raw response to the n-th request, counted from 0.
     pub(crate) fn start(mut answer: impl FnMut(usize, &Request) -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -29,7 +29,7 @@ impl Stub {
                 let mut stream = stream.unwrap();
                 let Some(request) = read(&stream) else { continue };
                 let said = answer(n, &request);
-                // the test may be over
+                // The test may have ended.
                 let _ = told.send(request);
                 let _ = stream.write_all(said.as_bytes());
             }
@@ -37,18 +37,18 @@ impl Stub {
         Self { url, requests }
     }
 
-    /// What came since the last time this was asked.
+    /// Returns and clears the bodies received so far.
     pub(crate) fn bodies(&self) -> String {
         self.requests.try_iter().map(|request| request.body).collect()
     }
 
-    /// The keys that were shown since then.
+    /// Returns and clears the keys received so far.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.requests.try_iter().map(|request| request.key).collect()
     }
 }
 
-/// An answer with this JSON.
+/// Returns a 200 response with this JSON.
 pub(crate) fn ok(json: &str) -> String {
     answer(200, json)
 }

@@ -1,4 +1,4 @@
-//! Events that are shown as they come.
+//! `events tail`: prints events as they arrive.
 
 use crate::stub::{Stub, answer, ok};
 use crate::terminal::Terminal;
@@ -7,7 +7,7 @@ use schemas::secrets::PlainApiKey;
 use serde_json::json;
 use url::Url;
 
-/// Events by their number, newest first, as a page of so many of them; the first look sees the first one alone.
+/// Returns a page with the numbered events, newest first; the first poll sees only the first event.
 fn page(target: &str, newest: usize) -> String {
     let url = Url::parse(&format!("http://a.example{target}")).unwrap();
     let number = |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map_or(0, |(_, value)| value.parse().unwrap());
@@ -29,22 +29,22 @@ fn tail(newest: usize, count: usize) -> (Vec<usize>, String) {
 }
 
 #[test]
-fn every_event_that_came_between_two_looks_is_shown() {
+fn shows_every_event_between_two_polls() {
     let (shown, said) = tail(451, 451);
     assert_eq!(shown, (0..451).collect::<Vec<_>>());
     assert_eq!(said, "");
 }
 
 #[test]
-fn more_events_than_are_remembered_are_said_to_be_more_than_are_shown() {
+fn reports_when_not_all_events_are_shown() {
     let (shown, said) = tail(10_500, 10_001);
     assert_eq!(shown.len(), 10_001);
-    assert_eq!((shown[1], shown[10_000]), (500, 10_499), "the newest");
+    assert_eq!((shown[1], shown[10_000]), (500, 10_499), "only the newest events are shown");
     assert!(said.contains("Showing only the newest 10000 events"), "{said}");
 }
 
 #[test]
-fn a_tail_as_csv_has_a_header() {
+fn csv_has_a_header() {
     let stub = Stub::start(|_, request| ok(&page(&request.target, 2)));
     let key = PlainApiKey::mint(OrgType::ContentOwner);
     let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());
@@ -54,7 +54,7 @@ fn a_tail_as_csv_has_a_header() {
 }
 
 #[test]
-fn whoever_has_several_organisations_is_told_how_to_name_one_here() {
+fn error_names_the_organization_option() {
     let refusal = json!({"type": "about:blank", "title": "t", "status": 400, "code": "invalid_parameter", "request_id": "r",
         "detail": "You belong to several organizations. Choose one with ?organization_id=."});
     let stub = Stub::start(move |_, _| answer(400, &refusal.to_string()));

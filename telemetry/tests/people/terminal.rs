@@ -1,4 +1,4 @@
-//! The program under test, with a home folder of its own and no setting but those that a test gives.
+//! Runs the program with its own home directory and only the given settings.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// The same, if it went well.
+    /// Asserts success.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
         self
     }
 
-    /// Its standard output, which is one JSON document.
+    /// Asserts success and parses standard output as one JSON document.
     #[track_caller]
     pub(crate) fn json(self) -> serde_json::Value {
         let said = self.ok();
@@ -38,13 +38,13 @@ impl Terminal {
         Self { home: tempfile::tempdir().unwrap(), environment: Vec::new() }
     }
 
-    /// The same with a variable of the environment.
+    /// Sets an environment variable.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// A file in the home folder.
+    /// Writes a file in the home directory.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.home.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -59,17 +59,17 @@ impl Terminal {
         self.answer(arguments, "")
     }
 
-    /// Runs it with this on standard input.
+    /// Runs the program with this standard input.
     pub(crate) fn answer(&self, arguments: &[&str], input: &str) -> Said {
         let mut child = self.start(arguments);
-        // it may end without reading
+        // The program may exit without reading.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         Said { code: output.status.code().unwrap(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
-    /// Runs it at a pseudoterminal, types a line after this question, and returns all that the terminal shows.
+    /// Runs the program on a pseudoterminal, types a line after the question, and returns everything the terminal shows.
     pub(crate) fn typed(&self, arguments: &[&str], question: &str, line: &str) -> String {
         const TYPE: &str = "import os, pty, sys
 question, line, program = sys.argv[1].encode(), sys.argv[2].encode(), sys.argv[3:]
@@ -90,7 +90,7 @@ sys.stdout.buffer.write(shown)";
         String::from_utf8(python.output().expect("this test needs Python").stdout).unwrap()
     }
 
-    /// Starts it and lets it run.
+    /// Starts the program without waiting.
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_telemetry"));
         command.args(arguments).env_clear().env("HOME", self.home.path()).current_dir(self.home.path());

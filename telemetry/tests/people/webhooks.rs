@@ -1,4 +1,4 @@
-//! Deliveries that are checked, received and asked for.
+//! `webhook verify` and `webhook listen`.
 
 use crate::listening::Listening;
 use crate::service::Service;
@@ -13,7 +13,7 @@ const SECRET: &str = "whsec_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG";
 const BODY: &str = r#"{"id":"0195f3a0-0000-7000-8000-000000000052","type":"webhook.test","created_at":"2026-11-01T10:00:00.000Z","data":{"webhook":{"id":"0195f3a0-0000-7000-8000-000000000051"}}}"#;
 
 #[test]
-fn a_delivery_is_checked_by_its_signature_its_age_and_its_very_bytes() {
+fn verifies_signature_age_and_exact_body() {
     let terminal = Terminal::new();
     let (secret, body) = (terminal.file("secret", SECRET), terminal.file("body", BODY));
     let now = Clock::System.now().timestamp();
@@ -28,12 +28,12 @@ fn a_delivery_is_checked_by_its_signature_its_age_and_its_very_bytes() {
     let said = verify(&changed, now, &signature, &[]);
     assert!(said.code == 1 && said.stderr.contains("signature") && !said.stderr.contains(SECRET), "{said:?}");
     let old = sign(SECRET, now - 3_600, BODY.as_bytes());
-    assert_eq!(verify(&body, now - 3_600, &old, &[]).code, 1, "stale");
+    assert_eq!(verify(&body, now - 3_600, &old, &[]).code, 1, "the timestamp is too old");
     verify(&body, now - 3_600, &old, &["--any-age"]).ok();
 }
 
 #[test]
-fn a_receiver_takes_what_is_signed_once_and_refuses_the_rest() {
+fn receiver_accepts_signed_deliveries_once() {
     let terminal = Terminal::new();
     let secret = terminal.file("secret", SECRET);
     let listen = [
@@ -69,11 +69,11 @@ fn a_receiver_takes_what_is_signed_once_and_refuses_the_rest() {
     assert_eq!(post(&sign(SECRET, now, BODY.as_bytes()), now), "204");
     let output = running.wait_with_output().unwrap();
     assert!(output.status.success());
-    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1, "one delivery, one line");
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1, "one line per delivery");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_with_a_certificate_takes_what_the_service_delivers_to_this_machine() {
+async fn receives_deliveries_with_a_local_certificate() {
     let (authority, terminal, at) = (TestAuthority::new(), Terminal::new(), free_address());
     let (certificate, key) = authority.pem_for(&["localhost"]);
     let (trusted, shown) = (terminal.file("authority", &authority.pem), terminal.file("server", &format!("{certificate}{key}")));
@@ -93,7 +93,7 @@ async fn a_receiver_with_a_certificate_takes_what_the_service_delivers_to_this_m
     assert!(wrong.code == 2 && wrong.stderr.contains("it contains no private key"), "{wrong:?}");
     let words = ["webhook", "listen", "--tls", shown, "--secret-file", secret, "--listen", &listen, "--count", "1"];
     let listening = Listening::start(&terminal, &words);
-    // Whoever does not speak TLS, or says nothing, keeps nobody waiting.
+    // Clients without TLS, or that send nothing, must not block others.
     let _silent = TcpStream::connect(at).unwrap();
     TcpStream::connect(at).unwrap().write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     owner.run(&["webhook", "send-test", &url, "--wait"]).ok();

@@ -1,21 +1,21 @@
-//! docker-compose.yml as Docker Compose reads it: anchors, merges and `${NAME}` resolved.
+//! Reads docker-compose.yml like Docker Compose: resolves anchors, merges and `${NAME}`.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The image that holds our program.
+/// The image with our program.
 const IMAGE: &str = "content-telemetry:local";
 
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) name: String,
-    /// What follows the image's entry point, the program.
+    /// Arguments after the image's entry point, which is the program.
     pub(super) command: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
-    /// Its further names for other containers.
+    /// Additional names for other containers.
     pub(super) aliases: Vec<String>,
-    /// What the health check types after the program; none where it does one thing and leaves.
+    /// Arguments of the health check after the program; `None` for a one-shot service.
     pub(super) health_check: Option<Vec<String>>,
 }
 
@@ -33,27 +33,27 @@ fn section(file: &str, section: &str) -> BTreeMap<String, Value> {
     members.iter().map(|(name, member)| (name.clone(), member.clone())).collect()
 }
 
-/// What one file says of every service, whatever its image.
+/// Returns all services of a file.
 fn services_of(file: &str) -> BTreeMap<String, Value> {
     section(file, "services")
 }
 
-/// The volumes that these files declare.
+/// Returns the volumes that these files declare.
 pub(super) fn volumes(files: &[&str]) -> BTreeSet<String> {
     files.iter().flat_map(|file| section(file, "volumes").into_keys()).collect()
 }
 
-/// Every service of docker-compose.yml.
 pub(super) fn all() -> BTreeMap<String, Value> {
     services_of("docker-compose.yml")
 }
 
-/// The same with docker-compose.scaled.yml on top: what it extends has its own members instead, and its settings and volumes besides.
+/// Returns the services with docker-compose.scaled.yml applied: its members replace those of the extended service, and its settings
+/// and volumes are added.
 pub(super) fn scaled() -> BTreeMap<String, Value> {
     let (base, mut merged) = (all(), all());
     for (name, over) in services_of("docker-compose.scaled.yml") {
         let extended = over["extends"]["service"].as_str().unwrap_or(&name);
-        let mut service = base.get(extended).unwrap_or_else(|| panic!("{name}: there is no {extended}")).clone();
+        let mut service = base.get(extended).unwrap_or_else(|| panic!("{name} extends {extended}, which doesn't exist")).clone();
         for (member, value) in over.as_object().expect("a service has members") {
             match (service[member].as_object_mut(), value.as_object()) {
                 (Some(own), Some(more)) => own.extend(more.clone()),
@@ -66,7 +66,7 @@ pub(super) fn scaled() -> BTreeMap<String, Value> {
     merged
 }
 
-/// Volumes of both; where both have one at the same path, the upper one.
+/// Returns the volumes of both; `upper` wins for the same path.
 fn mounted_over(lower: &Value, upper: &Value) -> Value {
     let path = |mount: &String| mount.split(':').nth(1).map(str::to_owned);
     let upper = words(upper);
@@ -75,7 +75,7 @@ fn mounted_over(lower: &Value, upper: &Value) -> Value {
     mounts.into_iter().chain(upper).collect()
 }
 
-/// Our own of these, with these values where `.env` has them.
+/// Returns our own services, with the values of `.env`.
 pub(super) fn ours(services: BTreeMap<String, Value>, env: &BTreeMap<String, String>) -> BTreeMap<String, Service> {
     let own = services.into_iter().filter(|(_, service)| service["image"] == IMAGE);
     own.map(|(name, service)| (name.clone(), Service::of(name, &service, env))).collect()
@@ -83,10 +83,10 @@ pub(super) fn ours(services: BTreeMap<String, Value>, env: &BTreeMap<String, Str
 
 impl Service {
     fn of(name: String, service: &Value, env: &BTreeMap<String, String>) -> Self {
-        let environment = service["environment"].as_object().expect("each of ours has settings");
+        let environment = service["environment"].as_object().expect("each of our services has settings");
         let health_check = (!service["healthcheck"].is_null()).then(|| {
             let typed = words(&service["healthcheck"]["test"]);
-            assert_eq!(typed[..2], ["CMD", "telemetry"], "{name}: the health check is the program's own");
+            assert_eq!(typed[..2], ["CMD", "telemetry"], "{name}: the health check must run the program");
             typed[2..].to_vec()
         });
         Self {
@@ -107,12 +107,12 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `${NAME}`, `${NAME:-default}` and `${NAME:?why}`, as compose fills them in.
+/// Expands `${NAME}`, `${NAME:-default}` and `${NAME:?why}` like Compose.
 fn filled(text: &str, env: &BTreeMap<String, String>) -> String {
     let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
-    let (inside, after) = rest.split_once('}').unwrap_or_else(|| panic!("{text} does not close"));
+    let (inside, after) = rest.split_once('}').unwrap_or_else(|| panic!("{text} has no closing brace"));
     let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, default)| (name, Some(default)));
     let name = name.split(":?").next().unwrap_or_default();
-    let value = env.get(name).map(String::as_str).or(default).unwrap_or_else(|| panic!("{name} is in no .env"));
+    let value = env.get(name).map(String::as_str).or(default).unwrap_or_else(|| panic!("{name} is missing in .env"));
     format!("{before}{value}{}", filled(after, env))
 }

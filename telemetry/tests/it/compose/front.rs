@@ -1,5 +1,5 @@
-//! The front of docker-compose.yml: a real nginx with the file that the container is given. Only addresses are others, and DNS is
-//! not asked again for those.
+//! The front of docker-compose.yml: a real nginx with the container's configuration. Only addresses differ, so DNS isn't
+//! resolved again.
 
 use super::file::{self, Service, read};
 use super::{free_address, secrets};
@@ -17,7 +17,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Starts it before these services, as they have been settled here.
+    /// Starts nginx for these services, which must already run.
     pub(super) async fn start(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) -> Self {
         let folder = folder.join("front");
         std::fs::create_dir(&folder).expect("a folder is made");
@@ -27,12 +27,12 @@ impl Front {
         let file = folder.join("nginx.conf").display().to_string();
         let process = TestProcess::start(&program, &["-e", "stderr", "-c", &file, "-g", "daemon off;"], &[] as &[(&str, &str)]);
         let front = Self { address, process };
-        // What the health check of the container asks.
+        // Same request as the container's health check.
         eventually("nginx answers", async || (front.try_get("/health", "").await?.0 == 200).then_some(())).await;
         front
     }
 
-    /// The status of an answer; its kind, a line break and its body.
+    /// Returns the status, and the content type and body separated by a line break.
     pub(super) async fn get(&self, path: &str, key: &str) -> (u16, String) {
         self.try_get(path, key).await.unwrap_or_else(|| panic!("{path}: no answer; nginx said {}", self.process.stderr()))
     }
@@ -57,11 +57,11 @@ async fn told(request: reqwest::RequestBuilder) -> Option<(u16, String)> {
     Some((answer.status().as_u16(), format!("{}\n{}", kind.unwrap_or_default(), answer.text().await.ok()?)))
 }
 
-/// `infra/front/nginx.conf` with the addresses and the folder of this test.
+/// Returns `infra/front/nginx.conf` with the addresses and the directory of this test.
 fn settled(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) -> String {
     let mut settled = read("infra/front/nginx.conf").replace(" /tmp/", &format!(" {}/", folder.display()));
     let mut replace = |from: &str, to: &str| {
-        assert_eq!(settled.matches(from).count(), 1, "{from} stands in nginx.conf once");
+        assert_eq!(settled.matches(from).count(), 1, "{from} must occur once in nginx.conf");
         settled = settled.replace(from, to);
     };
     replace("listen 8080;", &format!("listen {address};"));
@@ -74,7 +74,7 @@ fn settled(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Servi
     settled
 }
 
-/// The services of docker-compose.yml, all at this address.
+/// Returns the services of docker-compose.yml, all with this address.
 fn services_at(address: SocketAddr) -> BTreeMap<String, Service> {
     let env = BTreeMap::from_iter(secrets::asked_for().into_iter().map(|name| (name, "x".to_owned())));
     let mut services = file::ours(file::all(), &env);
@@ -85,9 +85,9 @@ fn services_at(address: SocketAddr) -> BTreeMap<String, Service> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f54_one_address_does_not_take_all_connections_of_the_front() {
+async fn f54_limits_connections_per_address() {
     const SHARE: usize = 256;
-    // A service that accepts connections and answers none; the console isn't running.
+    // A service that accepts connections and never responds; the console isn't running.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("it listens");
     let mut services = services_at(silent.local_addr().expect("it has an address"));
     let console = services.get_mut("console").expect("there is a console");
@@ -105,15 +105,15 @@ async fn f54_one_address_does_not_take_all_connections_of_the_front() {
         stream.write_all(head.as_bytes()).await.expect("the front reads it");
         slow.push(stream);
     }
-    let refused = eventually("the address has its share", async || {
+    let refused = eventually("the address reaches its limit", async || {
         let response = status([127, 0, 0, 1]).await;
         (response.status() == 429).then_some(response)
     })
     .await;
     assert_eq!(refused.headers()["content-type"], "application/problem+json");
     assert_eq!(refused.headers()["retry-after"], "1");
-    assert_eq!(status([127, 0, 0, 9]).await.status(), 502, "a request from elsewhere goes to the console, which is away");
+    assert_eq!(status([127, 0, 0, 9]).await.status(), 502, "a request from another address reaches the console, which is down");
     drop(slow);
-    eventually("what is given back can be taken again", async || (status([127, 0, 0, 1]).await.status() == 502).then_some(()))
+    eventually("closed connections free their slots", async || (status([127, 0, 0, 1]).await.status() == 502).then_some(()))
         .await;
 }

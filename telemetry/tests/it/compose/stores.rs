@@ -1,4 +1,4 @@
-//! Kafka, PostgreSQL and ClickHouse with the accounts that the containers of docker-compose.yml make, and no tables yet.
+//! Kafka, PostgreSQL and ClickHouse with the accounts that the containers of docker-compose.yml create, without tables.
 
 use super::file;
 use local::private::{ClickHouse, Kafka, Postgres};
@@ -6,11 +6,11 @@ use service_kit::settings::PostgresSettings;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What the image of ClickHouse makes of `CLICKHOUSE_USER` and `CLICKHOUSE_PASSWORD`.
+/// Account that the ClickHouse image creates from `CLICKHOUSE_USER` and `CLICKHOUSE_PASSWORD`.
 const ADMINISTRATOR: &str = "<telemetry><password from_env=\"CLICKHOUSE_PASSWORD\"/><networks><ip>::/0</ip></networks>\
     <profile>default</profile><quota>default</quota><access_management>1</access_management></telemetry></users>";
 
-/// Running servers; gone when dropped.
+/// Running servers, stopped when dropped.
 pub(super) struct Stores {
     kafka: Kafka,
     postgres: Postgres,
@@ -27,7 +27,7 @@ impl Stores {
 
     fn launch(folder: &Path, env: &BTreeMap<String, String>) -> Self {
         let users = folder.join("accounts.xml");
-        // What the container reads as two files.
+        // The container reads these as two files.
         let analysts = file::read("schemas/clickhouse/analysts.xml");
         let inside = |tag: &str| {
             let (_, rest) = analysts.split_once(&format!("<{tag}>")).expect("the file has the element");
@@ -45,7 +45,7 @@ impl Stores {
         }
     }
 
-    /// What `schemas/postgres/roles/roles.sh` makes in the container, without `psql`, which is not everywhere.
+    /// Creates the roles of `schemas/postgres/roles/roles.sh` without `psql`, which may not be installed.
     async fn make_roles(&self, env: &BTreeMap<String, String>) {
         let settings = PostgresSettings { database_url: self.postgres.url() };
         let pool = service_kit::stores::postgres(&settings).expect("the address is valid");
@@ -58,7 +58,7 @@ impl Stores {
         sqlx::raw_sql(given).execute(&pool).await.expect("the database changes hands");
     }
 
-    /// Where each stands, by the address that the containers have.
+    /// Returns the servers' addresses by their addresses in the containers.
     pub(super) fn addresses(&self) -> Vec<(&'static str, String)> {
         let authority = |url: &str| {
             let url = url::Url::parse(url).expect("a server has an address");

@@ -1,10 +1,10 @@
-//! No command is without its golden output: the program's own list of commands against the files of `tests/golden`.
+//! Checks that every command of the program has golden output in `tests/golden`.
 
 use super::transcript::{EXIT, PROMPT, STDOUT, folder};
 use clap::{Command, CommandFactory};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What runs until it is stopped, and what asks such a process.
+/// Commands that run until stopped, and their health checks.
 const PROCESSES: [&str; 8] = [
     "console health",
     "identity-api health",
@@ -15,7 +15,7 @@ const PROCESSES: [&str; 8] = [
     "stream-workers health",
     "stream-workers run",
 ];
-/// What prints in one form, whatever is asked for.
+/// Commands with only one output format.
 const OF_ONE_FORM: [&str; 3] = ["completion", "secrets", "session document"];
 
 fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
@@ -39,7 +39,7 @@ fn command_of(program: &Command, words: &str) -> String {
     name.join(" ")
 }
 
-/// What is kept of one command.
+/// Recorded outputs of one command.
 #[derive(Default)]
 struct Kept {
     ended_well: bool,
@@ -65,12 +65,12 @@ fn kept(program: &Command) -> BTreeMap<String, Kept> {
 }
 
 #[test]
-fn every_command_has_a_golden_output_as_a_table_and_as_json() {
+fn every_command_has_golden_output_as_table_and_json() {
     let program = telemetry::Cli::command();
     let mut commands = BTreeSet::new();
     leaves(&program, "", &mut commands);
     for name in PROCESSES {
-        assert!(commands.remove(name), "there is no command {name}");
+        assert!(commands.remove(name), "unknown command {name}");
     }
     let kept = kept(&program);
     let missing: Vec<String> = commands

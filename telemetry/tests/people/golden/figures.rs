@@ -1,4 +1,4 @@
-//! Events on their way in, and every figure on its way out.
+//! Golden output of commands that send events and read figures.
 
 use super::transcript::{Transcript, was_used};
 use crate::service::{Service, counts};
@@ -93,7 +93,7 @@ async fn golden_events_and_figures() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_an_error_for_each_exit_code() {
+async fn golden_errors_for_each_exit_code() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let mut kept = Transcript::new("exit_codes");

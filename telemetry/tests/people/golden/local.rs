@@ -1,4 +1,4 @@
-//! Commands that ask no service.
+//! Golden output of commands that don't call a service.
 
 use super::transcript::Transcript;
 use crate::terminal::Terminal;
@@ -32,7 +32,7 @@ fn golden_profiles() {
 }
 
 #[test]
-fn golden_what_needs_no_service() {
+fn golden_commands_without_service() {
     let terminal = Terminal::new();
     terminal.file("access.log", LOG);
     let mut kept = Transcript::new("local");

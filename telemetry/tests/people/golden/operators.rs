@@ -1,4 +1,4 @@
-//! What operators do at the machine: `identity-api admin`, and what looks after the log and the store.
+//! Golden output of operators' commands: `identity-api admin`, and those for the log and the stores.
 
 use super::transcript::Transcript;
 use crate::service::{Service, counts};
@@ -8,21 +8,21 @@ use service_kit::testing::TestLog;
 
 const EVENT: &str = r#"{"id": "e-1", "type": "content_retrieved", "source_role": "edge", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://www.example.com/1"}"#;
 
-/// A record without an event, which any worker can read.
+/// A record without events that every worker can read.
 const RECORD: &str = r#"{"v": 1, "org": "0195f3a0-0000-7000-8000-000000000001", "received_at_us": 1793527200000000, "kind": "events", "events": []}"#;
 
 fn admin<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&["identity-api", "admin"], words].concat()
 }
 
-/// Runs one and answers a member of what it says as JSON.
+/// Runs a command and returns a member of its JSON output.
 fn made(kept: &mut Transcript, terminal: &Terminal, words: &[&str], member: &str) -> String {
     let said = kept.run(terminal, &admin(&[words, &["-o", "json"]].concat())).json();
     said[member].as_str().unwrap_or_else(|| panic!("{member} of {said}")).to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_operators_of_identity() {
+async fn golden_identity_admin() {
     let service = Service::start().await;
     let terminal = service.operators_terminal();
     let mut kept = Transcript::new("admin");
@@ -107,7 +107,7 @@ async fn ask_for_an_agent(service: &Service, name: &str) -> String {
     answer["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-/// Runs one of which a figure differs between two runs: what `varies` finds in its output is not kept.
+/// Runs a command whose output differs between runs; `varies` selects the lines to replace.
 fn run_without(kept: &mut Transcript, terminal: &Terminal, words: &[&str], varies: impl Fn(&str) -> bool, name: &str) {
     let said = terminal.run(words);
     for word in [said.stdout.as_str(), &said.stderr].into_iter().flat_map(str::lines).filter(|line| varies(line)) {
@@ -117,7 +117,7 @@ fn run_without(kept: &mut Transcript, terminal: &Terminal, words: &[&str], varie
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_operators_of_the_log_and_the_store() {
+async fn golden_log_and_store_operations() {
     let service = Service::start().await;
     let (terminal, name) = (service.operators_terminal(), &service.stores.name);
     let mut kept = Transcript::new("stream_workers");
@@ -127,7 +127,7 @@ async fn golden_operators_of_the_log_and_the_store() {
 
     service.terminal("NETWORK_KEY").answer(&["events", "send", "-"], EVENT).ok();
     counts(&service.terminal("OWNER_KEY"), 1).await;
-    // a row for each time that an event was inserted, until they are merged
+    // An event inserted several times has several rows until they are merged.
     kept.run(&terminal, &["stream-workers", "rebuild"]);
     let is_pace = |line: &str| line.ends_with(" events/s");
     for form in ["table", "json"] {
@@ -143,7 +143,7 @@ async fn golden_operators_of_the_log_and_the_store() {
     }
 
     let log = TestLog::connect(&service.stores.kafka);
-    // the name has as many characters as the number of the process
+    // The name's width depends on the process id.
     kept.without_widths();
     let origins = [0, 1].map(|partition| format!("{name}/{partition}/77"));
     for origin in &origins {
@@ -158,7 +158,7 @@ async fn golden_operators_of_the_log_and_the_store() {
     kept.check();
 }
 
-/// The broker chooses where a record stands that is put back.
+/// The broker chooses the offset of a retried record.
 fn retry(kept: &mut Transcript, terminal: &Terminal, origin: &str, form: &str) {
     let words = ["stream-workers", "rejected", "retry", origin, "-o", form];
     let said = terminal.run(&words).ok();

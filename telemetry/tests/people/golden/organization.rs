@@ -1,4 +1,4 @@
-//! The nouns of an organisation: keys, domains, drains, delegations, webhooks.
+//! Golden output of the commands for keys, domains, drains, delegations and webhooks.
 
 use super::transcript::{Transcript, was_used};
 use crate::listening::Listening;
@@ -8,7 +8,7 @@ use crate::terminal::Terminal;
 use service_kit::testing::{DnsRecord, TestDns, eventually};
 use std::sync::{Arc, Mutex};
 
-/// A DNS server of which the answer is said later.
+/// Starts a DNS server whose records can be set later.
 async fn dns() -> (TestDns, Arc<Mutex<Vec<String>>>) {
     let texts = Arc::new(Mutex::new(Vec::new()));
     let said = Arc::clone(&texts);
@@ -23,7 +23,7 @@ async fn dns() -> (TestDns, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_nouns_of_an_organization() {
+async fn golden_organization_commands() {
     let (proxy, (dns, texts)) = (Proxy::start().await, dns().await);
     let dns_server = ("TELEMETRY_DNS_SERVER", dns.address.to_string());
     let settings: Vec<_> = proxy.settings().into_iter().chain([dns_server]).collect();
@@ -140,7 +140,7 @@ async fn webhooks(owner: &Terminal, proxy: &Proxy) {
     eventually("both are delivered", || async { (proxy.deliveries().len() == 2).then_some(()) }).await;
     webhook.both(owner, &["webhook", "deliveries", &one]);
     let secret = made.stdout.lines().find_map(|line| line.strip_prefix("Secret ")).unwrap().trim();
-    // The other endpoint's tests: each may have five tests and redeliveries a minute.
+    // Use another endpoint, because each may have five tests and redeliveries per minute.
     listen(&mut webhook, owner, proxy, &other, secret).await;
     proxy.answer_here();
     let sent = owner.run(&["webhook", "deliveries", &one, "-o", "json"]).json();
@@ -155,7 +155,7 @@ async fn webhooks(owner: &Terminal, proxy: &Proxy) {
     webhook.check();
 }
 
-/// A delivery in each form, by a receiver of its own.
+/// Receives a delivery in each format with a new receiver.
 async fn listen(kept: &mut Transcript, owner: &Terminal, proxy: &Proxy, endpoint: &str, secret: &str) {
     owner.file("secret", secret);
     for form in ["table", "json"] {
@@ -173,7 +173,7 @@ async fn trail(owner: &Terminal) {
     audit.both(owner, &["audit", "list", "--limit", "3"]);
     audit.run(owner, &["audit", "list", "--action", "settings.changed"]);
     owner.answer(&["events", "send", "-"], "{}");
-    eventually("the refusal is counted", || async {
+    eventually("the rejection is counted", || async {
         let refused = owner.run(&["audit", "refused", "-o", "json"]).json();
         refused.as_array().is_some_and(|rows| !rows.is_empty()).then_some(())
     })

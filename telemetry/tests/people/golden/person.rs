@@ -1,16 +1,16 @@
-//! A person: signing in, organisations, signing out.
+//! Golden output of signing in, organizations and signing out.
 
 use super::transcript::Transcript;
 use crate::service::Service;
 use crate::terminal::Terminal;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_a_person_and_their_organizations() {
+async fn golden_person_commands() {
     let service = Service::start().await;
     let person = Terminal::new().with("TELEMETRY_URL", service.url());
     let mut kept = Transcript::new("person");
     let before = service.mail();
-    // nobody answers the question for the token, so that the mail can be read first
+    // The question for the token gets no answer, so that the mail can be read first.
     kept.run(&person, &["login", "--email", "owner@example.com"]);
     let link = service.mailed_link(before.as_ref()).await;
     kept.answer(&person, &["login", "--have-token"], &format!("{link}\n"));

@@ -1,20 +1,20 @@
-//! What stands for ids, times, secrets and ports in what is kept.
+//! Placeholders for ids, times, secrets and ports in golden files.
 
-/// Times of these days are those of the events that tests send, and stay.
+/// Times on these days belong to the tests' events and stay.
 const KEPT_DAYS: [&str; 2] = ["2026-11-01", "2026-11-02"];
-/// Beginnings of secrets, and what of them may be shown later.
+/// Prefixes of secrets.
 const SECRETS: [&str; 5] = ["svc_pub_", "svc_pk_", "whsec_", "inv_", "ctx_"];
-/// The begin of the name of an analyst's account.
+/// Prefix of the names of analyst accounts.
 const LOGIN: &str = "telemetry_analyst_";
-/// Before how long an attempt took.
+/// Precedes the duration of an attempt.
 const DURATION: &str = "\"duration_ms\":";
 const SHOWN_PREFIX_CHARS: usize = 12;
-/// A run of so many letters and digits is a token.
+/// A run of this many letters and digits is a token.
 const TOKEN_CHARS: usize = 32;
 const UUID_CHARS: usize = 36;
 const HOSTS: [&str; 2] = ["127.0.0.1:", "localhost:"];
 
-/// What was replaced so far.
+/// Values replaced so far.
 #[derive(Default)]
 pub(super) struct Placeholders {
     known: Vec<(String, String)>,
@@ -22,10 +22,10 @@ pub(super) struct Placeholders {
 }
 
 impl Placeholders {
-    /// Stands for this value from now on.
+    /// Replaces `value` from now on.
     pub(super) fn add(&mut self, value: &str, placeholder: &str) {
         self.known.push((value.to_owned(), format!("<{placeholder}>")));
-        // what begins with another one goes before it
+        // Longer values first, because one may start with another.
         self.known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
     }
 
@@ -47,7 +47,7 @@ impl Placeholders {
         Some((value.len(), placeholder.clone()))
     }
 
-    /// What a text begins with and differs between two runs: its length, and what stands for it.
+    /// Returns the length of the varying value that the text starts with, and its placeholder.
     fn varying(&mut self, rest: &str) -> Option<(usize, String)> {
         if let Some(id) = rest.get(..UUID_CHARS).filter(|id| is_uuid(id)) {
             return Some((UUID_CHARS, self.id(id)));
@@ -81,7 +81,7 @@ impl Placeholders {
     }
 }
 
-/// A number of milliseconds in JSON.
+/// Parses a number of milliseconds in JSON.
 fn duration(rest: &str) -> Option<(usize, String)> {
     let number = rest.strip_prefix(DURATION)?.trim_start();
     let begin = &rest[..rest.len() - number.len()];
@@ -89,7 +89,7 @@ fn duration(rest: &str) -> Option<(usize, String)> {
     (digits > 0).then(|| (begin.len() + digits, format!("{begin}<ms>")))
 }
 
-/// How many letters and digits a text begins with.
+/// Returns how many letters and digits the text starts with.
 fn run(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_alphanumeric).count()
 }
@@ -99,7 +99,7 @@ fn is_uuid(text: &str) -> bool {
     text.bytes().enumerate().all(|(at, byte)| if is_dash(at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
 }
 
-/// How long the instant is that a text begins with.
+/// Returns the length of the timestamp that the text starts with.
 fn time(text: &str) -> Option<usize> {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     let begins = text.as_bytes().get(..SHAPE.len())?;

@@ -1,4 +1,4 @@
-//! Commands with what they print, in the form in which `tests/golden` keeps them.
+//! Commands with their output, in the format of `tests/golden`.
 
 use super::placeholders::Placeholders;
 use crate::terminal::{Said, Terminal};
@@ -6,16 +6,16 @@ use service_kit::testing::eventually;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Before each command.
+/// Precedes each command.
 pub(super) const PROMPT: &str = "$ telemetry ";
-/// Before the exit code.
+/// Precedes the exit code.
 pub(super) const EXIT: &str = "exit ";
-/// Before what goes to standard output.
+/// Precedes standard output.
 pub(super) const STDOUT: &str = "--- stdout";
-/// Before what goes to standard error.
+/// Precedes standard error.
 const STDERR: &str = "--- stderr";
 
-/// What commands printed, one after the other.
+/// Recorded commands, in order.
 pub(super) struct Transcript {
     name: &'static str,
     text: String,
@@ -23,23 +23,23 @@ pub(super) struct Transcript {
     keeps_widths: bool,
 }
 
-/// The folder of what is kept.
+/// Returns the directory of the golden files.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
 impl Transcript {
-    /// The one that is kept under this name.
+    /// Starts the transcript of a golden file.
     pub(super) fn new(name: &'static str) -> Self {
         Self { name, text: String::new(), placeholders: Placeholders::default(), keeps_widths: true }
     }
 
-    /// Shows `value` as `<placeholder>` from now on.
+    /// Replaces `value` with `<placeholder>` from now on.
     pub(super) fn hide(&mut self, value: &str, placeholder: &str) {
         self.placeholders.add(value, placeholder);
     }
 
-    /// Puts two blanks between columns from now on, where their widths differ between two runs.
+    /// Puts two spaces between columns from now on, for output whose widths differ between runs.
     pub(super) fn without_widths(&mut self) {
         self.keeps_widths = false;
     }
@@ -54,21 +54,21 @@ impl Transcript {
         self.run(terminal, &[words, &["-o", "json"]].concat());
     }
 
-    /// Runs a command with this on standard input.
+    /// Runs a command with this standard input.
     pub(super) fn answer(&mut self, terminal: &Terminal, words: &[&str], input: &str) -> Said {
         let said = terminal.answer(words, input);
         self.add(words, "", &said, &said.stdout);
         said
     }
 
-    /// Runs a command of whose output the first lines are kept.
+    /// Runs a command and records only the first lines of its output.
     pub(super) fn beginning(&mut self, terminal: &Terminal, words: &[&str], lines: usize) {
         let said = terminal.run(words);
         let kept: String = said.stdout.split_inclusive('\n').take(lines).collect();
         self.add(words, &format!(" | head -n {lines}"), &said, &kept);
     }
 
-    /// Adds a command that has ended.
+    /// Records a command that has exited.
     pub(super) fn add(&mut self, words: &[&str], then: &str, said: &Said, stdout: &str) {
         let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let mut block = format!("{PROMPT}{}{then}\n{EXIT}{}\n", typed.join(" "), said.code);
@@ -83,7 +83,7 @@ impl Transcript {
         self.text.push('\n');
     }
 
-    /// Compares with what is kept.
+    /// Compares the transcript with the golden file.
     pub(super) fn check(self) {
         let file = folder().join(format!("{}.txt", self.name));
         if std::env::var_os("WRITE_GOLDEN").is_some() {
@@ -105,7 +105,7 @@ impl Transcript {
     }
 }
 
-/// Waits until the service tells that this key was used: it notes that later than it answers.
+/// Waits until the service reports that this key was used, which it records after responding.
 pub(super) async fn was_used(owner: &Terminal, name: &str) {
     eventually(&format!("{name} was used"), || async {
         let key = owner.run(&["key", "show", name, "-o", "json"]).json();
@@ -114,7 +114,7 @@ pub(super) async fn was_used(owner: &Terminal, name: &str) {
     .await;
 }
 
-/// The same with no more than two blanks within a line, and as many as there were at its begin.
+/// Returns the text with at most two spaces in a row, except at the start of a line.
 fn narrow(text: &str) -> String {
     let of = |line: &str| {
         let begin = line.len() - line.trim_start().len();
@@ -124,7 +124,7 @@ fn narrow(text: &str) -> String {
     text.lines().map(of).collect()
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@<>".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{word}'") }

@@ -1,14 +1,13 @@
-//! Which test executes each command that a document names.
-//!
-//! Must name a test that really runs it: the longest beginning of a command that stands here decides.
+//! Maps documented commands to the tests that execute them. The longest matching prefix decides; its test must really run the
+//! command.
 
-/// What `cargo test` runs needs no other test than itself: its filter must find one (`tests_of`).
+/// For `cargo test` commands, which need no other test. Their filter must match one (`tests_of`).
 const ITSELF: &str = "";
 
 const EXECUTED: &[(&str, &str)] = &[
     ("cargo build -p telemetry", ITSELF),
     ("cargo test", ITSELF),
-    // These start and stop the servers that tests use, so they are only parsed; the program that `cargo up` starts is run.
+    // These start and stop the servers that tests use, so they are only parsed. The test runs the program that `cargo up` starts.
     ("cargo up", "the_last_screen_works_when_pasted"),
     ("cargo verify", ITSELF),
     ("cargo local", ITSELF),
@@ -23,17 +22,17 @@ const EXECUTED: &[(&str, &str)] = &[
     ("cargo chaos", "c1_c2_c3_faults_change_no_result"),
     ("cargo chaos --plan", "c13_plan_depends_only_on_the_seed"),
     ("cargo run -p fuzz", "s13_bodies"),
-    ("cargo run -p telemetry --", "every_service_is_a_subcommand_with_a_health_check_and_help_of_its_own"),
+    ("cargo run -p telemetry --", "services_are_subcommands_with_help_and_health_check"),
     ("cargo run -p telemetry -- ingest-gateway", "every_mode_explains_itself"),
     ("cargo run -p telemetry -- identity-api admin operator", "adds_lists_and_removes_operators"),
     ("cargo run -p telemetry -- identity-api admin organization", "creates_lists_and_shows_organizations"),
     ("cargo run -p telemetry -- identity-api admin key", "creates_lists_and_revokes_keys"),
-    ("telemetry ingest-gateway", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
-    ("telemetry query-api --listen", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
+    ("telemetry ingest-gateway", "single_processes_work_next_to_cargo_up"),
+    ("telemetry query-api --listen", "single_processes_work_next_to_cargo_up"),
     ("telemetry stream-workers", "a_running_worker_says_how_it_is_and_stops_when_asked"),
-    ("telemetry stream-workers --listen", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
-    ("telemetry console", "what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked"),
-    ("telemetry secrets", "every_secret_of_compose_is_made_and_is_different_each_time"),
+    ("telemetry stream-workers --listen", "single_processes_work_next_to_cargo_up"),
+    ("telemetry console", "compose_services_process_an_event"),
+    ("telemetry secrets", "creates_every_secret_anew_each_time"),
     ("telemetry identity-api admin", "subcommands_have_help_and_one_line_errors"),
     ("telemetry identity-api admin operator", "adds_lists_and_removes_operators"),
     ("telemetry identity-api admin organization", "creates_lists_and_shows_organizations"),
@@ -43,7 +42,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry identity-api admin partner", "trusts_and_untrusts_partners"),
     ("telemetry identity-api admin analyst", "creates_lists_and_revokes_analyst_accounts"),
     ("telemetry query-api analysts", "process_starts_and_ends_accounts"),
-    ("telemetry identity-api migrate", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("telemetry identity-api migrate", "dump_and_log_restore_every_read"),
     ("telemetry stream-workers prepare", "preparing_twice_is_as_good_as_once"),
     ("telemetry stream-workers deliver", "s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was"),
     ("telemetry stream-workers replay", "a_replay_restores_what_is_missing_in_its_range_and_of_its_organizations"),
@@ -52,45 +51,46 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry stream-workers rejected list", "a_dead_letter_is_listed_and_shown_as_it_was_and_does_nothing_to_the_terminal"),
     ("telemetry stream-workers rejected show", "a_dead_letter_is_listed_and_shown_as_it_was_and_does_nothing_to_the_terminal"),
     ("telemetry stream-workers rejected retry", "a_retry_restores_a_record_once_and_a_second_one_changes_nothing"),
-    ("telemetry settings", "golden_nouns_of_an_organization"),
-    ("telemetry audit", "golden_nouns_of_an_organization"),
-    ("telemetry webhook", "golden_nouns_of_an_organization"),
-    ("telemetry analyst", "golden_nouns_of_an_organization"),
-    ("telemetry stream-workers rejected", "golden_operators_of_the_log_and_the_store"),
-    ("telemetry whoami", "golden_a_person_and_their_organizations"),
-    ("telemetry login", "a_person_signs_in_by_the_link_of_the_mail_and_out_again"),
-    ("telemetry profile", "several_profiles_stand_in_one_file_and_one_is_in_use"),
-    ("telemetry doctor", "the_doctor_says_what_is_right_and_what_to_do_about_the_rest"),
-    ("telemetry bots check", "a_bot_is_told_by_its_name_and_its_address"),
-    ("telemetry bots diff", "a_list_is_compared_with_the_bot_table"),
-    ("telemetry drain", "golden_nouns_of_an_organization"),
-    ("telemetry drain create", "what_is_made_is_listed_shown_by_its_name_and_deleted_once_somebody_is_sure"),
-    ("telemetry drain test", "a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service"),
-    ("telemetry import", "a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes"),
-    ("telemetry events import", "events_are_sent_imported_once_and_read_in_every_form"),
-    ("telemetry crawlers", "events_are_sent_imported_once_and_read_in_every_form"),
-    ("telemetry urls", "events_are_sent_imported_once_and_read_in_every_form"),
-    ("telemetry summary", "events_are_sent_imported_once_and_read_in_every_form"),
-    ("telemetry series", "events_are_sent_imported_once_and_read_in_every_form"),
+    ("telemetry settings", "golden_organization_commands"),
+    ("telemetry audit", "golden_organization_commands"),
+    ("telemetry webhook", "golden_organization_commands"),
+    ("telemetry analyst", "golden_organization_commands"),
+    ("telemetry stream-workers rejected", "golden_log_and_store_operations"),
+    ("telemetry whoami", "golden_person_commands"),
+    ("telemetry login", "signs_in_by_email_and_out_again"),
+    ("telemetry profile", "one_of_several_profiles_is_in_use"),
+    ("telemetry doctor", "doctor_reports_findings_with_advice"),
+    ("telemetry bots check", "identifies_bots_by_name_and_address"),
+    ("telemetry bots diff", "compares_a_list_with_the_bot_table"),
+    ("telemetry drain", "golden_organization_commands"),
+    ("telemetry drain create", "creates_lists_shows_and_deletes_objects"),
+    ("telemetry drain test", "drain_test_shows_each_line_without_a_service"),
+    ("telemetry import", "imports_resume_and_count_each_line_once"),
+    ("telemetry events import", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry crawlers", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry urls", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry summary", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry series", "sends_imports_and_reads_events_in_every_format"),
     ("promtool check", "promtool_takes_the_rules_and_the_configuration"),
     ("promtool test", "every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another"),
-    // There is no Docker where tests run: what containers start is started without them, and how their images are made is read.
-    ("docker compose", "what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked"),
-    ("docker run", "a_file_of_secrets_is_its_owners_alone_and_never_replaced"),
+    // Docker is not available where tests run, so tests start the containers' programs without it and check the image
+    // definitions.
+    ("docker compose", "compose_services_process_an_event"),
+    ("docker run", "secrets_file_is_private_and_never_replaced"),
     ("docker build", "s19_every_image_is_named_by_its_digest"),
-    ("openssl rand -base64 32", "a_key_as_openssl_prints_it_is_one"),
+    ("openssl rand -base64 32", "openssl_output_is_a_valid_key"),
     ("openssl req -x509", "v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again"),
     ("export DATABASE_URL", "creates_lists_and_revokes_keys"),
-    // The procedures of operating, step by step, by the same programs.
-    ("pg_dump", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
-    ("pg_restore", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
-    ("psql", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
-    ("rm -rf /backup/data", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
-    ("mv /backup/backup_label", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
-    ("rm -rf /backup/data/pg_replslot", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    // The operating procedures, step by step, with the same programs.
+    ("pg_dump", "dump_and_log_restore_every_read"),
+    ("pg_restore", "dump_and_log_restore_every_read"),
+    ("psql", "backup_and_log_restore_every_read"),
+    ("rm -rf /backup/data", "backup_and_log_restore_every_read"),
+    ("mv /backup/backup_label", "backup_and_log_restore_every_read"),
+    ("rm -rf /backup/data/pg_replslot", "backup_and_log_restore_every_read"),
 ];
 
-/// The test that executes a command; empty when cargo's own run of the tests does.
+/// Returns the test that executes a command, or an empty string for commands that `cargo test` runs itself.
 pub(super) fn by(words: &[String]) -> Option<&'static str> {
     let line = words.join(" ");
     let begins =
