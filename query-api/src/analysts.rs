@@ -48,14 +48,12 @@ pub struct AnalystSettings {
     pub every_seconds: u64,
 }
 
-/// Result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// Accounts that may read.
     pub live: usize,
     /// Accounts whose permissions were stored: new, changed, ended or extended.
     pub stored: usize,
-    /// Whether the users file changed.
     pub users_changed: bool,
 }
 

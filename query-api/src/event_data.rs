@@ -22,7 +22,7 @@ pub(crate) enum Audience {
     /// The content owner, or one of its partners.
     Owner,
     Reporter,
-    /// The organization whose click token another one used.
+    /// The organization that issued the click token.
     Issuer,
 }
 

@@ -131,7 +131,6 @@ impl Settings {
     }
 }
 
-/// Shared state of the handlers.
 pub struct State {
     directory: Directory,
     uses: KeyUses,

@@ -89,7 +89,6 @@ pub(crate) struct ReadPermit {
     credential: Credential,
     organization: OrgId,
     slot: Slot<Tenant>,
-    /// Whether this is a large response.
     is_sending: bool,
 }
 

@@ -62,7 +62,6 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// ClickHouse counts as unavailable if a check takes longer.
 const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Runs the reads within their limits.
 pub(crate) struct Reads {
     client: Client,
     times: Times,

@@ -29,7 +29,7 @@ pub(crate) struct Clicked {
 type ClickedRow = (Uuid, Uuid, String, DateTime<Utc>, Option<i16>);
 
 /// Returns the token's session if the token is valid and its organization shares sessions. Everything is checked in one
-/// statement, so that all reasons for a 404 take equally long.
+/// statement, so all failures follow the same path.
 pub(crate) async fn find_clicked(pool: &PgPool, token: &SecretHash, now: DateTime<Utc>) -> Result<Option<Clicked>, sqlx::Error> {
     let row: Option<ClickedRow> = bounded(
         sqlx::query_as(
@@ -57,7 +57,7 @@ pub(crate) async fn find_clicked(pool: &PgPool, token: &SecretHash, now: DateTim
 pub(crate) struct Consents(BTreeMap<String, Option<DateTime<Utc>>>);
 
 impl Consents {
-    /// Whether an event of this host and time may be shown.
+    /// Returns whether an event of this host and time may be shown.
     pub(crate) fn cover(&self, site: &str, at_ms: i64) -> bool {
         self.0.get(site).is_some_and(|from| from.is_none_or(|from| from.timestamp_micros() <= at_ms.saturating_mul(1_000)))
     }

@@ -1,10 +1,10 @@
 //! The session that a read may see; reads by session accept only this (invariant 5 of ARCHITECTURE.md).
 //!
-//! Create one only after the caller's permission is checked: by the lookup of a click token, or because the session is its own.
+//! Create one only after the caller's permission is checked: by the lookup of a click token, or because the session belongs to the caller.
 
 use schemas::ids::{OrgId, SessionId};
 
-/// One session of one organisation, as that organisation reported it.
+/// One session of one organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionScope {
     org: OrgId,

@@ -157,7 +157,7 @@ async fn grantor_of(directory: &Directory, reader: &Reader, grantor: &str) -> Re
     Err(delegation_refused())
 }
 
-/// Returns the owner itself while it shares data with the partner, so that the owner sees what the partner sees.
+/// Returns the owner itself while it shares data with the partner, so the owner sees what the partner sees.
 async fn shown_to(directory: &Directory, owner: &Reader, partner: &str) -> Result<OrgId, ApiError> {
     let partner: OrgId = partner.parse().map_err(|_| partner_refused())?;
     if partner != owner.org_id && directory.may_read_for(owner.org_id, partner).await? {

@@ -20,7 +20,7 @@ pub(super) struct Account {
 
 type Row = (String, String, Uuid, String, Option<Uuid>, bool);
 
-/// Returns all accounts, including revoked ones, whose permissions in ClickHouse have to end.
+/// Returns all accounts, including revoked ones: their permissions in ClickHouse have to end.
 pub(super) async fn all(pool: &PgPool) -> anyhow::Result<Vec<Account>> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT a.login, encode(a.password_hash, 'hex'), a.organization_id, o.org_type, a.grantor_org_id, a.revoked_at IS NOT NULL \

@@ -58,7 +58,7 @@ fn whole(events: &[SessionEvent]) -> SessionEvents {
     SessionEvents { events: events.to_vec(), is_whole: true }
 }
 
-/// Whether the text contains one of the encoded ids; independent of the code under test.
+/// Returns whether the text contains one of the encoded ids; independent of the code under test.
 fn is_told(spelt: &[String], text: &str) -> bool {
     spelt.iter().any(|spelt| text.contains(spelt.as_str()))
 }

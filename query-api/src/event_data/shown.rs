@@ -66,7 +66,7 @@ pub(crate) const OF_EVERY_TYPE: &[&str] =
 pub(crate) const FINGERPRINT: &str = "content_fingerprint";
 pub(crate) const OF_FINGERPRINT: &[&str] = &["scheme", "detected", "value"];
 
-/// Whether owners see this member: it is in the standard, or it is namespaced, so its name contains a dot.
+/// Returns whether owners see this member: it is in the standard, or it is namespaced, so its name contains a dot.
 pub(super) fn is_shown(event_type: &str, name: &str) -> bool {
     of_standard(event_type).contains(&name) || OF_EVERY_TYPE.contains(&name) || is_namespaced(name)
 }

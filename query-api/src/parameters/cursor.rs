@@ -13,7 +13,6 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use service_kit::http::ApiError;
 
 const MAX_BYTES: usize = 128;
-/// Version of the format.
 const VERSION: &str = "1";
 
 /// The place of an event in a list.

@@ -1,4 +1,4 @@
-//! Filters of event lists: by type, agent, platform or outcome, and in an organization's own list by who reported the event.
+//! Filters of event lists: by type, agent, platform or outcome, and in an organization's own list by reporter.
 //!
 //! Filters compare only what the items show, so they reveal nothing more than the list.
 

@@ -13,7 +13,6 @@ use service_kit::http::ApiError;
 pub(crate) enum OwnSplit {
     Nothing,
     Type,
-    /// Role of the report.
     Role,
     Agent,
 }

@@ -43,7 +43,6 @@ impl CorroborationBy {
     }
 }
 
-/// Fetches of a day, or of a day and an agent.
 #[derive(clickhouse::Row, Deserialize)]
 pub(crate) struct CorroborationRow {
     total: u64,

@@ -30,7 +30,6 @@ const MAX_ROUNDS: usize = 100;
 /// Low enough that random reports exceed it.
 const MOST: Most = Most { types: 1, types_of_page: 1, agents: 2, in_series: 2, others_in_series: 2 };
 
-/// Stores random reports in blocks.
 struct Rounds {
     reads: Reads,
     world: World,

@@ -17,7 +17,6 @@ use service_kit::http::ApiError;
 use std::collections::HashSet;
 use uuid::Uuid;
 
-/// Maximum number of reports with one id.
 const MAX_OF_ID: u64 = 1_000;
 
 /// An event and its reports, as an owner may see them.

@@ -12,7 +12,6 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Sorts by `column`, largest first.
     pub(super) const fn descending(column: &'static str) -> Self {
         Self { column, is_descending: true }
     }

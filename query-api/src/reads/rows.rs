@@ -19,7 +19,6 @@ pub(crate) trait Rows: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Result<Option<Self::Row>, ApiError>> + Send;
 }
 
-/// A page of a list.
 pub(crate) trait ListPage: Rows {
     fn total(&self) -> u64;
 
@@ -108,7 +107,6 @@ impl Reads {
     }
 }
 
-/// Returns the next row of a started result.
 pub(super) async fn following<R>(rest: &mut RowCursor<R>) -> Result<Option<R>, ApiError>
 where
     R: clickhouse::RowOwned + clickhouse::RowRead,

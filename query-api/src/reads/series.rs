@@ -46,7 +46,7 @@ pub(crate) enum Split {
     Operator,
     Bot,
     Purpose,
-    /// Whether the request came from the operator's addresses: `yes`, `no` or empty.
+    /// `yes` if the request came from the operator's addresses, `no`, or empty.
     Verified,
     /// HTTP status; empty if unknown.
     Status,
@@ -55,9 +55,9 @@ pub(crate) enum Split {
 }
 
 impl Reads {
-    /// Returns a series. Its buckets add up to the events of the summary. Reads about outcomes also count log lines whose
-    /// request returned no content: with the split by outcome, or with an outcome other than fetch and any split except by
-    /// type.
+    /// Returns a series. Its buckets add up to the events of the summary. Reads about outcomes also count log lines whose request
+    /// returned no content: with the split by outcome, or with the outcome revalidation or failed if there is no split or one
+    /// by operator, bot, purpose, verification or status.
     pub(crate) async fn series(
         &self,
         seen: &Visibility,

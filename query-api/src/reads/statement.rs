@@ -113,7 +113,7 @@ impl Statement {
     }
 
     pub(super) fn query(self, client: &Client) -> Query {
-        // Random, so that no value contains it.
+        // Random, so no value contains it.
         let boundary = Uuid::new_v4().simple().to_string();
         let client = client.clone().with_header("Content-Type", format!("multipart/form-data; boundary={boundary}"));
         // Otherwise ClickHouse treats a first row that equals the column names as a header.

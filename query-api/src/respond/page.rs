@@ -24,7 +24,6 @@ const NEXT: HeaderName = HeaderName::from_static("x-next-after");
 
 pub(crate) struct Answering {
     pub(crate) format: Format,
-    /// Columns of the CSV format.
     pub(crate) columns: &'static [&'static str],
     pub(crate) permit: ReadPermit,
 }
@@ -56,7 +55,7 @@ pub(crate) async fn answer<R: ListPage, T: Serialize + 'static>(
     answer_within(answering, &envelope, found, item).await
 }
 
-/// Returns a page in the given envelope, whose `items` must be empty.
+/// Returns a page in the given envelope. Its `items` must be empty.
 pub(crate) async fn answer_within<R: ListPage, T: Serialize + 'static>(
     answering: Answering,
     envelope: &impl Serialize,
@@ -71,7 +70,7 @@ pub(crate) async fn answer_within<R: ListPage, T: Serialize + 'static>(
     Ok(response)
 }
 
-/// Returns `total` items in the given envelope, whose `items` must be empty.
+/// Returns `total` items in the given envelope. Its `items` must be empty.
 pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
     answering: Answering,
     envelope: &impl Serialize,
@@ -88,7 +87,7 @@ pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
             let item = move |row| written(&item(row)).into_bytes();
             Written { head, found, between: ",", item, tail }.sent(permit).await?.into_response()
         }
-        // An error in the stream closes the connection, so that clients notice the incomplete response.
+        // An error in the stream closes the connection, which shows clients that the response is incomplete.
         Format::Lines | Format::Csv => {
             let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
             let item = move |row| line(format, columns, &item(row));

@@ -94,7 +94,6 @@ fn outcomes(ended: &[Cell]) -> Outcomes {
     Outcomes { total: types.values().sum(), by_type, by_currency: currencies.into_iter().map(value).collect() }
 }
 
-/// The split of an organization's own series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AgentSplit {
     Reports(OwnSplit),
@@ -158,7 +157,6 @@ pub(crate) async fn read_own_series(
     series::answer(answering, &envelope, filled, item).await
 }
 
-/// Returns the extent of cells that are in memory.
 fn extent_of(cells: &[Cell]) -> Extent {
     let mut values: Vec<_> = cells.iter().map(|cell| &cell.value).collect();
     values.sort_unstable();

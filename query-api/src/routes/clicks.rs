@@ -17,7 +17,6 @@ use service_kit::http::ApiError;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// Settings of the lookups.
 #[derive(Args, Clone, Debug)]
 pub struct ClickSettings {
     /// Look-ups of click tokens per second by one key; an organization's keys together have twice as many; 0: no limit
@@ -31,7 +30,6 @@ impl Default for ClickSettings {
     }
 }
 
-/// Returns the manifest of the token's session.
 pub(crate) async fn read_manifest(
     Shared(state): Shared<Arc<State>>,
     reading: KeyReading,

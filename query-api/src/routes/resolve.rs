@@ -17,7 +17,6 @@ use service_kit::rates::Rates;
 use std::sync::Arc;
 use url::Url;
 
-/// Rate limit of the lookup.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ResolveSettings {
     /// Domains that one address may resolve a second for ever; twice as many at once; 0: no limit

@@ -22,7 +22,7 @@ use serde::Serialize;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 
-/// Whether every value has an item in every bucket, for formats without an envelope.
+/// Set to `true` if every value has an item in every bucket; for formats without an envelope.
 const FILLED: HeaderName = HeaderName::from_static("x-series-filled");
 
 /// Parses the length of a bucket; the default is a day.
@@ -34,7 +34,6 @@ pub(crate) fn length_of(by: Option<&str>) -> Result<By, ApiError> {
     }
 }
 
-/// Returns the name of a bucket length in responses.
 pub(crate) fn name_of(by: By) -> &'static str {
     match by {
         By::Hour => "hour",

@@ -72,7 +72,6 @@ impl World {
         self.upkeep().await.round().await.unwrap()
     }
 
-    /// Creates the accounts in ClickHouse.
     async fn settle(&mut self) {
         self.round().await;
         self.read_users().await;
@@ -118,7 +117,6 @@ impl World {
     }
 }
 
-/// Returns the address with the account of the upkeep.
 fn as_upkeep(url: &str) -> String {
     url.replacen("http://", &format!("http://telemetry_analysts:{PASSWORD}@"), 1)
 }

@@ -117,7 +117,6 @@ async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64)]) {
     }
 }
 
-/// Returns the facts of one of [`BOTS`].
 fn by_bot(number: usize, verified: Option<bool>) -> Crawler {
     let (bot, operator, purpose) = BOTS[number];
     Crawler { bot: bot.to_owned(), operator: operator.to_owned(), purpose, verified, ..Crawler::default() }

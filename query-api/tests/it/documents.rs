@@ -186,7 +186,7 @@ async fn turn_levels_count_despite_large_members() {
     }
 }
 
-/// 9,000 URLs of 8,000 bytes exceed the limit of 64 MiB per session.
+/// 9,000 URLs of 8,000 bytes exceed the limit of a manifest.
 #[tokio::test]
 async fn too_large_manifests_return_413() {
     let clicks = Clicks::start().await;

@@ -92,7 +92,7 @@ const OWNERS: [&str; 6] = [
     "/content-owners/series",
 ];
 
-/// Whether a statement reads telemetry; the others check whether ClickHouse responds.
+/// Returns whether a statement reads telemetry; the others check whether ClickHouse responds.
 fn is_read(statement: &str) -> bool {
     ["events", "reports", "sites"].iter().any(|table| statement.contains(&format!("FROM {table}")))
 }

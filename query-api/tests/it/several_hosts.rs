@@ -30,7 +30,6 @@ async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec
     let told = page["items"].as_array().unwrap().iter().filter(|item| is_told(item));
     let mut keys: Vec<u128> = told.map(|item| item["event_id"].as_str().unwrap().parse().unwrap()).collect();
     keys.sort_unstable();
-    // The figures agree.
     let summary = clicks.app.summary(&owner.key, query).await;
     assert_eq!(summary.total_sessions, keys.len() as u64, "{query:?}: {summary:?}");
     let of_agent = summary.agents.iter().filter(|of| of.agent_id == "secret-agent").map(|of| of.event_count).sum::<u64>();

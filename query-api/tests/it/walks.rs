@@ -37,7 +37,7 @@ async fn page(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)]) -> (
 
 /// Returns a fetch as `role` reports it. Each observer gives it another id and another time.
 fn told(random: &mut StdRng, key: u128, role: schemas::event::SourceRole, accepted: i64) -> Observation {
-    // Few different times, so that many events are tied.
+    // There are few different times, so many events are tied.
     let row = seen("example.com", key).role(role).by(1).accepted(accepted).after(random.random_range(0..20));
     row.id(&format!("{key}-{}", role.as_str()))
 }

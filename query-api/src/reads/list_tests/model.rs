@@ -86,7 +86,6 @@ fn host(copy: &Copy) -> String {
     copy.site.as_ref().unwrap().domain()
 }
 
-/// Returns a report as an owner may see it.
 fn row(owner: usize, key: u128, copy: &Copy) -> EventRow {
     let content = &copy.facts;
     let leads_to = content.link_site.rsplit('.').collect::<Vec<_>>().join(".");
@@ -232,7 +231,6 @@ pub(super) fn own_events(org: Uuid, copies: &[Copy], period: &Period, by: Option
     reports.map(|(copy, is_others)| own_row(copy, is_others)).collect()
 }
 
-/// A figure and its name.
 pub(super) type Named = (&'static str, String);
 
 /// Returns the figures and names that a report counts for.
@@ -249,7 +247,6 @@ pub(super) fn figures_of(copy: &Copy, is_others: bool) -> Vec<Named> {
 /// A figure, whether it is the sum of values that are not listed, and its name.
 pub(super) type Figure = (String, bool, String);
 
-/// Returns events and sessions of each figure.
 pub(super) fn own_figures(org: Uuid, copies: &[Copy], period: &Period) -> BTreeMap<Figure, (u64, u64)> {
     let mut figures: BTreeMap<(&str, String), (u64, BTreeSet<Uuid>)> = BTreeMap::new();
     for (copy, is_others) in own_list(org, copies, period) {

@@ -36,7 +36,6 @@ const TYPES: [&str; 12] = [
     "checkout_completed",
 ];
 
-/// Content of one copy of a report.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     pub(super) event_type: &'static str,

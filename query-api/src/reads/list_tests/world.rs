@@ -14,7 +14,6 @@ use store::report::Acceptance;
 use store::row::{Entry, EventRow, EventWrite, ReportPlace, ReportWrite};
 use uuid::Uuid;
 
-/// The tables as a writer fills them.
 pub(super) struct World {
     url: String,
     rows: BTreeMap<EventKey, EventRow<Arc<Content>>>,
@@ -50,7 +49,6 @@ impl World {
         self.insert("reports", &rows).await;
     }
 
-    /// Merges reports as one block.
     pub(super) async fn accept(&mut self, block: &[Copy]) {
         self.version += 1;
         let (mut reports, mut events) = (Vec::new(), Vec::new());

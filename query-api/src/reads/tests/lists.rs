@@ -20,7 +20,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// An item: its texts and figures by member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
     texts: Vec<(&'static str, String)>,

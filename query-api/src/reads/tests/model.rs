@@ -30,7 +30,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Whether it counts as an agent's report.
+    /// Returns whether it counts as an agent's report.
     pub(super) fn has_agent(&self) -> bool {
         self.role == 1 || self.session != 0
     }
@@ -45,7 +45,6 @@ impl Shown<'_> {
     }
 }
 
-/// Returns the events of these reports.
 pub(in crate::reads) fn events(reports: &[TestReport]) -> Vec<Event<'_>> {
     let mut ordered: Vec<&TestReport> = reports.iter().collect();
     ordered.sort_by_key(|report| (report.accepted.at_us, report.accepted.place, report.accepted.identity));
@@ -114,7 +113,7 @@ impl<'a> Event<'a> {
         shown.is_claim().then(|| shown.named())
     }
 
-    /// Whether an agent claims the event, and whether a server of an organization without a claim reports it.
+    /// Returns whether an agent claims the event, and whether a server of an organization without a claim reports it.
     pub(super) fn corroboration(&self, read: &Read) -> (bool, bool) {
         let all = self.all_shown(read);
         let claimants: BTreeSet<Uuid> = all.iter().filter(|shown| shown.is_claim()).map(|shown| shown.org).collect();
@@ -154,7 +153,6 @@ pub(super) fn sessions<'a, 's: 'a>(shown: impl IntoIterator<Item = &'a Shown<'s>
     distinct.len() as u64
 }
 
-/// Returns the UTC day of a time.
 pub(super) fn day(at_ms: i64) -> String {
     chrono::DateTime::from_timestamp_millis(at_ms).unwrap().format("%Y-%m-%d").to_string()
 }

@@ -111,7 +111,6 @@ impl Stored {
 
 type Rows = BTreeMap<EventKey, EventRow<Facts>>;
 
-/// Returns the writer's changes for a block.
 fn changes(rows: &Rows, block: &[TestReport]) -> Changes<Facts> {
     let mut groups: BTreeMap<EventKey, Vec<TestReport>> = BTreeMap::new();
     block.iter().for_each(|report| groups.entry(report.group()).or_default().push(report.clone()));

@@ -36,7 +36,7 @@ fn expected(events: &[Event<'_>], read: &Read) -> SummaryFigures {
     figures
 }
 
-/// Whether a report other than the representing one has an agent.
+/// Returns whether a report other than the representing one has an agent.
 fn has_others(event: &Event<'_>) -> bool {
     event.by_precedence()[1..].iter().any(|report| report.facts.role == 1 || report.facts.session != 0)
 }

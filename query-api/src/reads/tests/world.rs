@@ -90,7 +90,6 @@ impl World {
     }
 }
 
-/// A read of an owner.
 #[derive(Debug)]
 pub(in crate::reads) struct Read {
     owner: usize,
@@ -101,12 +100,11 @@ pub(in crate::reads) struct Read {
 }
 
 impl Read {
-    /// Whether the read returns the event.
     pub(in crate::reads) fn shows(&self, event: &Event<'_>) -> bool {
         !event.event_type().starts_with("turn_") && self.covers(&event.host(), event.at_ms())
     }
 
-    /// Whether the read includes events of this host and time.
+    /// Returns whether the read includes events of this host and time.
     pub(super) fn covers(&self, host: &str, at_ms: i64) -> bool {
         self.may_see(host, at_ms)
             && self.domain.is_none_or(|domain| is_within(host, domain))
@@ -114,7 +112,7 @@ impl Read {
             && self.window.1.is_none_or(|until| at_ms < until)
     }
 
-    /// Whether the owner may see events of this host and time, in any read.
+    /// Returns whether the owner may see events of this host and time, in any read.
     pub(in crate::reads) fn may_see(&self, host: &str, at_ms: i64) -> bool {
         owner_of(host).is_some_and(|(owner, from_ms)| owner == self.owner && at_ms >= from_ms)
     }

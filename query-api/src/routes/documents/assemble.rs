@@ -53,7 +53,6 @@ fn is_text_or_null(value: &Value) -> bool {
     value.is_string() || value.is_null()
 }
 
-/// An object under construction.
 #[derive(Default)]
 struct Parts {
     members: Members,
@@ -164,7 +163,7 @@ fn agent_of<'a>(facts: &'a Facts, events: &'a [SessionEvent]) -> Option<&'a str>
     facts.agent_id.as_deref().or_else(of_events)
 }
 
-/// Whether the standard allows the event in a session document. A click that only the destination reported names no
+/// Returns whether the standard allows the event in a session document. A click that only the destination reported names no
 /// presentation, so it isn't allowed.
 fn is_of_the_standard(event: &SessionEvent) -> bool {
     match EventType::parse(&event.event_type) {

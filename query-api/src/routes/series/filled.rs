@@ -86,7 +86,6 @@ impl Filled {
         Ok(Self { source, waiting, total, places: Some(places) })
     }
 
-    /// Whether the items include zeros.
     pub(crate) fn is_filled(&self) -> bool {
         self.places.is_some()
     }

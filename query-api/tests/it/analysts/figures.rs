@@ -40,7 +40,6 @@ pub(super) fn reports(random: &mut impl Rng) -> Vec<Observation> {
     (0..400_u32).map(report).collect()
 }
 
-/// Returns the items as sorted lines of these members.
 fn lines(items: &[Value], members: &[&str]) -> Vec<String> {
     let text = |value: &Value| match value {
         Value::Null => String::new(),

@@ -159,7 +159,7 @@ const LIMITS: [(&str, &str); 12] = [
     ("cancel_http_readonly_queries_on_client_close", "true"),
 ];
 
-/// Whether the error means that a setting can't be changed.
+/// Returns whether the error means that a setting can't be changed.
 fn is_no_change(error: &str) -> bool {
     ["Cannot modify", "shouldn't be"].iter().any(|why| error.contains(why))
 }

@@ -8,7 +8,7 @@ use service_kit::testing::{TestProcess, eventually, free_address};
 
 const COUNT: &str = "SELECT count() FROM events";
 
-/// Whether the statement fails because the account's permissions have expired.
+/// Returns whether the statement fails because the account's permissions have expired.
 async fn is_unchecked(analyst: &Analyst, statement: &str) -> bool {
     analyst.refusal("", statement).await.contains("was not checked lately")
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 /// Has client information, but no time zones and no settings as text.
 const REVISION: u64 = 54_032;
 
-/// An authenticated connection.
 pub(super) struct Native {
     stream: BufReader<TcpStream>,
 }

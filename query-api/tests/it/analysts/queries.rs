@@ -7,7 +7,6 @@ use service_kit::testing::random_seed;
 
 const DOCUMENT: &str = include_str!("../../../../docs/operating/analytics.md");
 
-/// Returns the statements of the document, in order.
 fn queries() -> Vec<&'static str> {
     DOCUMENT.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap().trim()).collect()
 }
