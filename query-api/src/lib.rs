@@ -247,7 +247,7 @@ pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
     let state = State::connect(&cli.settings).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(state.probes());
-    tracing::info!(listen = %cli.process.listen, "query-api answers reads");
+    tracing::info!(listen = %cli.process.listen, "query-api is listening");
     let transport = cli.process.profile.transport();
     let limits = server::Limits::of(&cli.settings.clients).over(transport);
     server::serve(listener, router_over(transport, state), limits, stop).await;

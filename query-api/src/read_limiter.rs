@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn f78_a_person_has_one_share_over_all_organizations() {
+    fn people_have_one_share_across_organizations() {
         let read_limiter = ReadLimiter::new(&ReadSettings::default());
         let founder = Tenant::Founder(UserId(Uuid::from_u128(1)));
         let of_founder = |number| read_limiter.begin((key(number), founder), OrgId(Uuid::from_u128(number)));

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn former_parents_do_not_affect_verified_subdomains() {
+    fn former_parents_do_not_affect_subdomains() {
         let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
         let left = |domain, ms| (site(domain), at(ms));
         // Both hosts know when c.b.a.x.test was released. Only x.test knows the former owner's later time, which doesn't apply

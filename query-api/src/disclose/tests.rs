@@ -120,7 +120,7 @@ fn collect(value: &Value, strings: &mut Vec<String>) {
 }
 
 #[test]
-fn s10_ct6_ct7_ct8_ct9_levels_show_only_listed_members() {
+fn s10_ct6_ct7_ct8_ct9_shows_only_listed_members() {
     let mut seeds = StdRng::seed_from_u64(random_seed());
     let consents = Consents::to(&SITES[..2]);
     let mut shown = [0_usize; 4];
@@ -201,7 +201,7 @@ fn levels_show_their_members() {
 }
 
 #[test]
-fn level_is_the_sessions_or_the_strictest_of_its_turns() {
+fn strictest_turn_decides_without_a_session_level() {
     use PrivacyLevel::{Full, Intent, Minimal, Summary};
     let turns = |levels: &[Option<&str>]| levels.iter().map(|level| turn(*level)).collect::<Vec<_>>();
     for (declared, said, expected) in [

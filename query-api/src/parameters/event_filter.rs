@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_nul_in_filters_and_invalid_platform_ids() {
+    fn rejects_invalid_filters() {
         assert_eq!(parsed(None, None, None), Some(EventFilter::default()));
         let unnamed = EventFilter { agent_id: Some(String::new()), ..EventFilter::default() };
         assert_eq!(parsed(None, Some(""), None), Some(unnamed));

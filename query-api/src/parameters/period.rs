@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_are_half_open_and_include_the_until_date() {
+    fn periods_include_the_until_date() {
         assert_eq!(window("", ""), (None, None));
         assert_eq!(window("1970-01-01", "1970-01-01"), (Some(0), Some(86_400_000)));
         assert_eq!(window("1970-01-01T00:00:01Z", "1970-01-01T00:00:02.5Z"), (Some(1_000), Some(2_500)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_dates_as_given_and_times_in_one_format() {
+    fn formats_dates_as_given_and_times_as_utc() {
         let period = parse("2026-01-01T00:00:00 05:00", "2026-01-31").unwrap();
         assert_eq!(period.start.as_deref(), Some("2025-12-31T19:00:00.000Z"));
         assert_eq!(period.end.as_deref(), Some("2026-01-31"));

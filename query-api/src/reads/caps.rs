@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn slow_first_row_returns_503_and_ends_the_statement() {
+    async fn slow_first_row_returns_503() {
         let stores = TestStores::fresh().await;
         let client = stores::clickhouse(&stores.clickhouse).unwrap();
         let refused = page(&hasty(&stores), NO_ROW).await.err().map(|refusal| refusal.code());

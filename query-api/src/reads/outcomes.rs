@@ -144,7 +144,7 @@ mod tests {
     use uuid::Uuid;
 
     #[tokio::test]
-    async fn ledger_queries_leave_slots_for_other_organizations() {
+    async fn leaves_slots_for_other_organizations() {
         let pool = PgPoolOptions::new().connect_lazy("postgres://nobody@localhost/nothing").unwrap();
         let ledger = Arc::new(Ledger::new(pool, Duration::from_secs(60)));
         let [busy, other] = [1, 2].map(|number| OrgId(Uuid::from_u128(number)));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn outcomes_count_at_session_end_start_or_creation() {
+    async fn outcomes_count_at_the_session_end() {
         let pool = TestStores::fresh().await.pool;
         let [org_id, other] = [Seed(&pool).org("A", OrgType::Agent).await.id, Seed(&pool).org("B", OrgType::Agent).await.id];
         let day = |day: i64| instant(day * By::Day.ms());

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accept_selects_the_preferred_format() {
+    fn selects_the_preferred_format() {
         for (accept, expected) in [
             ("", Format::Json),
             ("*/*", Format::Json),

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accept_encoding_selects_the_preferred_encoding() {
+    fn selects_the_preferred_encoding() {
         for (said, expected) in [
             (&[][..], None),
             (&["gzip"], Some("gzip")),

@@ -196,7 +196,7 @@ async fn ct8_consents_apply_from_the_next_lookup() {
 }
 
 #[tokio::test]
-async fn owners_show_events_of_their_former_subdomains() {
+async fn shows_events_of_own_former_subdomains() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let post = "https://blog.example.com/1";
@@ -209,7 +209,7 @@ async fn owners_show_events_of_their_former_subdomains() {
 }
 
 #[tokio::test]
-async fn sessions_without_a_level_use_the_strictest_turn() {
+async fn strictest_turn_applies_without_a_level() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;
     let agent = clicks.agent.id;

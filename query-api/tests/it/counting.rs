@@ -63,7 +63,7 @@ async fn r15_figures_follow_the_counting_rules() {
 
 /// Visitors choose the id, so the owner sees how many of a drain's lines share one.
 #[tokio::test]
-async fn coverage_counts_joined_lines_and_reused_ids_by_drain() {
+async fn coverage_counts_joined_and_reused_ids() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let line = |n: u128, number: u64| {

@@ -174,7 +174,7 @@ async fn drain_of(app: &TestApp, org: OrgId, hosts: &[&str]) -> Uuid {
 }
 
 #[tokio::test]
-async fn figures_have_coverage_if_a_drain_covers_the_hosts() {
+async fn only_hosts_with_a_drain_have_coverage() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     app.seed().verify(owner.id, "b.test").await;

@@ -36,7 +36,7 @@ async fn only_the_reporter_can_read_a_document() {
 }
 
 #[tokio::test]
-async fn documents_have_own_events_in_order_with_exact_numbers() {
+async fn documents_keep_order_and_exact_numbers() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let agent = clicks.agent.id;
@@ -82,7 +82,7 @@ async fn documents_have_own_events_in_order_with_exact_numbers() {
 }
 
 #[tokio::test]
-async fn too_long_sessions_return_413_and_the_strictest_level() {
+async fn too_long_sessions_use_the_strictest_level() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;
     let turn = |level: &str, ms| {

@@ -36,7 +36,7 @@ async fn get_as(app: &TestApp, key: &str, accept: &str, encoding: &str) -> Respo
 }
 
 #[tokio::test]
-async fn r18_too_large_pages_return_413_in_every_format() {
+async fn r18_too_large_pages_return_413() {
     let app = TestApp::limited(ReadSettings { read_bytes: 5_000_000, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_much(&app).await;
@@ -107,7 +107,7 @@ async fn slow_readers_get_the_whole_page() {
 
 /// Requests all formats together, so that ClickHouse is killed in the middle of all responses.
 #[tokio::test(flavor = "multi_thread")]
-async fn store_failures_abort_responses_in_every_format() {
+async fn store_failures_abort_every_format() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();

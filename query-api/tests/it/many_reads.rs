@@ -63,7 +63,7 @@ async fn excess_reads_of_a_key_return_429() {
 }
 
 #[tokio::test]
-async fn streamed_responses_keep_their_slot_until_the_end() {
+async fn streamed_responses_keep_their_slot() {
     let app = TestApp::limited(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_long(&app, "example.com", 1_000).await;
@@ -78,7 +78,7 @@ async fn streamed_responses_keep_their_slot_until_the_end() {
 
 /// The reader sends a request and then doesn't read the response.
 #[tokio::test]
-async fn stalled_readers_lose_their_slot_and_an_aborted_response() {
+async fn stalled_readers_lose_their_response() {
     for accept in [LINES, "application/json"] {
         who_does_not_read_loses_its_place(accept).await;
     }
@@ -120,7 +120,7 @@ async fn world_of_places(places: usize, window: Duration) -> TestApp {
 }
 
 #[tokio::test]
-async fn slow_readers_leave_slots_for_other_organizations() {
+async fn slow_readers_leave_slots_for_others() {
     let app = world_of_places(8, Duration::from_secs(600)).await;
     let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let third = app.seed().owner_of("third.test").await;
@@ -161,7 +161,7 @@ async fn ask_and_do_not_read(app: &TestApp, key: &str, accept: &str) -> (TcpStre
 
 /// A JSON page that is larger than the limit for small responses.
 #[tokio::test]
-async fn large_json_responses_keep_their_slot_and_are_complete() {
+async fn large_json_responses_are_complete() {
     let app = TestApp::limited(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_long(&app, "example.com", 400).await;

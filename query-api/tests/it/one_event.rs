@@ -13,7 +13,7 @@ async fn event(app: &TestApp, key: &str, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn one_event_shows_all_four_reports_for_each_of_its_ids() {
+async fn every_id_of_an_event_shows_all_reports() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let edge =

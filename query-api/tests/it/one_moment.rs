@@ -54,7 +54,7 @@ async fn ask(app: &TestApp, key: &str) {
 }
 
 #[tokio::test]
-async fn c3_r13_reads_use_one_snapshot_despite_slow_planning() {
+async fn c3_r13_reads_use_one_snapshot() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.seed().owner_of("blog.example.com").await;

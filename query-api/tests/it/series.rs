@@ -47,7 +47,7 @@ async fn fetches_are_in_the_bucket_of_their_first_report() {
 }
 
 #[tokio::test]
-async fn fetches_count_for_each_role_agent_and_platform() {
+async fn fetches_count_for_each_observer() {
     let (app, key) = world_of_two_days().await;
     let told = async |split: &str| {
         let series = app.page(&key, OWNERS, &[("split", split)]).await;
@@ -181,7 +181,7 @@ async fn large_series_have_no_zeros() {
 }
 
 #[tokio::test]
-async fn reporter_and_issuer_figures_reveal_nothing_of_each_other() {
+async fn figures_hide_issuers_and_reporters() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let clicked = |key: u128, link: i8| {

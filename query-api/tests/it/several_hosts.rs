@@ -38,7 +38,7 @@ async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec
 }
 
 #[tokio::test]
-async fn a16_owners_see_agents_of_clicks_between_their_hosts() {
+async fn owners_see_agents_between_their_own_hosts() {
     let clicks = Clicks::start().await;
     for host in ["shop.test", "deep.elsewhere.test"] {
         clicks.app.seed().verify(clicks.owner.id, host).await;

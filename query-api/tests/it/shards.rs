@@ -80,7 +80,7 @@ impl Both {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_over_two_shards_equal_those_of_one_server() {
+async fn two_shards_read_like_one_server() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let both = Both::start().await;

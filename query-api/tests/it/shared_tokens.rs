@@ -55,7 +55,7 @@ fn secrets(clicks: &Clicks, session: Uuid) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn s18_reporters_of_clicks_learn_nothing_of_the_issuer() {
+async fn s18_reporters_learn_nothing_of_the_issuer() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let taken = clicked(&clicks, session, 2, "example.com", TAKEN).url("https://example.com/link-of-token");
@@ -161,7 +161,7 @@ async fn issuers_see_clicks_but_not_their_reporters() {
 }
 
 #[tokio::test]
-async fn only_the_links_owner_sees_the_agent_of_a_click() {
+async fn only_the_links_owner_sees_the_agent() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let evil = clicks.app.seed().owner_of("evil.test").await;
@@ -211,7 +211,7 @@ async fn only_the_links_owner_sees_the_agent_of_a_click() {
 
 /// Everyone with a token can report any number of clicks, which must not displace the session's own events.
 #[tokio::test]
-async fn documents_have_all_own_events_and_1000_clicks() {
+async fn documents_limit_clicks_of_others() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let own = Observation { session_id: session, ..seen("example.com", 1).of(clicks.agent.id).named("content_cited") };
@@ -232,7 +232,7 @@ async fn documents_have_all_own_events_and_1000_clicks() {
 /// An organization that sends two copies of a report in one request sees which one counts. It is always the first one, whatever
 /// the sessions of their tokens.
 #[tokio::test]
-async fn duplicate_reports_do_not_reveal_sessions_of_tokens() {
+async fn duplicate_reports_do_not_reveal_sessions() {
     let clicks = Clicks::start().await;
     let copy = |event: u128, number: u128, session: u128| {
         // Some copies differ in their details, some only in their tokens.

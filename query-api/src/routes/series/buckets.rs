@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn open_periods_end_at_the_last_bucket_with_events() {
+    fn open_periods_end_at_the_last_event() {
         assert_eq!(found("", "", By::Day, Some((0, 1))).unwrap(), ["1970-01-01T00:00:00.000Z", "1970-01-02T00:00:00.000Z"]);
         assert_eq!(found("1970-01-02", "", By::Day, Some((2, 2))).unwrap().len(), 2);
         assert_eq!(found("", "1970-01-05", By::Day, Some((2, 2))).unwrap().len(), 3);

@@ -235,7 +235,7 @@ async fn views_separate_owners_by_host_and_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_show_agents_of_click_tokens_like_the_api() {
+async fn views_show_agents_of_clicks_like_the_api() {
     let (world, owner, analyst) = single().await;
     let click = |key, link_site: &str| {
         let click = seen("a.test", key).named("content_engaged").by(1).session(7).agent("secret-agent");
@@ -257,7 +257,7 @@ async fn views_show_agents_of_click_tokens_like_the_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_have_no_sessions_and_describe_each_column() {
+async fn views_have_no_sessions() {
     let (world, _, analyst) = single().await;
     world.app.insert(&[seen("a.test", 3).session(9).agent("open-agent").data(r#"{"query_text": "secret"}"#)]).await;
     for view in ["events", "reports"] {
@@ -275,7 +275,7 @@ async fn views_have_no_sessions_and_describe_each_column() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_hide_servers_of_agent_reports_like_the_api() {
+async fn views_hide_servers_like_the_api() {
     let (world, owner, analyst) = single().await;
     let report = |key, role, org| seen("a.test", key).role(role).by(org);
     let agents = report(1, SourceRole::Agent, 1).session(7).agent("open-agent");

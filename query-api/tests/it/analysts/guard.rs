@@ -385,7 +385,7 @@ async fn plans_and_definitions_hide_hosts_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_passwords_and_the_definer_cannot_sign_in() {
+async fn wrong_passwords_cannot_sign_in() {
     let (_world, analyst, other) = guarded().await;
     let definer = "telemetry_analyst_views";
     for (user, password) in
@@ -398,7 +398,7 @@ async fn wrong_passwords_and_the_definer_cannot_sign_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn upkeep_account_cannot_create_users_or_change_tables() {
+async fn upkeep_account_cannot_change_users_or_tables() {
     let (world, analyst, _) = guarded().await;
     world.app.insert(&theirs()).await;
     let upkeep = Analyst { login: "telemetry_analysts".to_owned(), ..analyst };

@@ -16,7 +16,7 @@ fn sum(rows: &str, column: usize) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documented_queries_return_the_documented_figures() {
+async fn documented_queries_return_the_api_figures() {
     let (world, owner, analyst) = single().await;
     let mut random = rand::rngs::StdRng::seed_from_u64(random_seed());
     world.app.insert(&reports(&mut random)).await;
