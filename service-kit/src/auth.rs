@@ -100,7 +100,7 @@ async fn with_scope<S: HasDirectory>(parts: &mut Parts, state: &S, scope: Scope)
     Ok(caller)
 }
 
-/// Returns the key if there is exactly one key header with a well-formed key. Two headers count as none.
+/// Returns the key if there is exactly one key header with a well-formed key. Rejects two headers.
 fn presented_key(headers: &HeaderMap) -> Option<PlainApiKey> {
     PlainApiKey::parse(only(headers, API_KEY_HEADER)?)
 }

@@ -18,7 +18,7 @@ const FORBIDDEN: u8 = 3;
 const MISSING: u8 = 4;
 const TRY_AGAIN: u8 = 5;
 
-/// In which form a command prints.
+/// Options for the output of a command.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct OutputOptions {
     /// Form of the output
@@ -26,7 +26,7 @@ pub struct OutputOptions {
     output: Form,
 }
 
-/// Forms of the output.
+/// Output formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// Columns, for people

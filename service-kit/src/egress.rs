@@ -1,14 +1,14 @@
 //! All outgoing requests to hosts that tenants choose: webhooks, domain verification and OpenID (docs/api/webhooks.md#webhook-url).
 //!
 //! ```text
-//!  url ── schemas::receiver ──► https, a public host name, port 443          RefusedUrl
+//!  url ── schemas::receiver ──► https, a public hostname, port 443           RefusedUrl
 //!   │
 //!   ▼
-//!  names ── one look-up ──────► every answer public unicast (address)        RefusedAddress, NoAddress
+//!  names ── one lookup ───────► every address public unicast (address)       RefusedAddress, NoAddress
 //!   │
 //!   ▼
-//!  attempt ── those addresses ► TLS for the name, one request, one answer    Unreachable, Tls, Protocol
-//!                                                   all of it in one deadline: Timeout
+//!  attempt ── those addresses ► TLS for the name, one request, one response  Unreachable, Tls, Protocol
+//!                                                   all within one deadline: Timeout
 //! ```
 //!
 //! An attempt doesn't follow redirects, use a proxy, reuse a connection or decompress a body, and connects only to checked
@@ -119,7 +119,7 @@ impl Egress {
         self.takes_plain && url.scheme() == "http" && is_this_machine(url) && is_bare
     }
 
-    /// Returns the TXT records of `name`, each as one string. Checks no addresses, because it connects to none.
+    /// Returns the TXT records of `name`, each as one string. Doesn't check addresses, because it doesn't connect to them.
     pub async fn texts(&self, name: &str, deadline: Duration) -> Result<Vec<String>, Failure> {
         timeout(deadline, self.names.texts(name)).await.unwrap_or(Err(Failure::Timeout))
     }

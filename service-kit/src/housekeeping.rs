@@ -27,8 +27,8 @@ where
             rounds.tick().await;
             match round().await {
                 Ok(0) => {}
-                Ok(deleted) => tracing::info!(deleted, "deleted expired {what}"),
-                Err(error) => tracing::warn!("failed to delete expired {what}, retrying in the next round: {error:#}"),
+                Ok(deleted) => tracing::info!(deleted, "deleted {what}"),
+                Err(error) => tracing::warn!("failed to delete {what}, retrying in the next round: {error:#}"),
             }
         }
     }))

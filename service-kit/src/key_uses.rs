@@ -87,7 +87,7 @@ async fn tell(uses: Weak<Mutex<Uses>>, pool: PgPool, statement: &'static str) {
         let ago: Vec<f64> = taken.iter().map(|(_, used)| now.duration_since(*used).as_secs_f64()).collect();
         match sqlx::query(statement).bind(keys).bind(ago).execute(&pool).await {
             Ok(_) => {}
-            // PostgreSQL would reject a retry as well; the next use is written anew.
+            // PostgreSQL would reject a retry as well; the next use is recorded as usual.
             Err(error @ sqlx::Error::Database(_)) => tracing::warn!(keys = taken.len(), "failed to record key uses: {error}"),
             Err(error) => {
                 tracing::debug!(keys = taken.len(), "key uses wait for PostgreSQL: {error}");

@@ -1,4 +1,4 @@
-//! Encrypts secrets at rest with a key that only the configuration contains, so a copy of the database reveals none of them
+//! Encrypts secrets at rest with a key that only the configuration contains, so a copy of the database doesn't reveal them
 //! (docs/api/webhooks.md#registering).
 
 use anyhow::{Context, anyhow};

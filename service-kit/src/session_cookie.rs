@@ -13,7 +13,7 @@ pub const fn name(transport: Transport) -> &'static str {
     }
 }
 
-/// The cookie of a browser that requested a sign-in link.
+/// Returns the name of the cookie that marks the browser that requested a sign-in link.
 pub const fn requested_link(transport: Transport) -> &'static str {
     match transport {
         Transport::Https => "__Host-telemetry-link",

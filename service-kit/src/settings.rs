@@ -24,7 +24,7 @@ const PREFIXES: [&str; 2] = ["TELEMETRY_", "WEBHOOK_"];
 /// Names of the settings of all binaries, one per line; generated together with `docs/settings.md`.
 const NAMES: &str = include_str!("settings/names.txt");
 
-/// Where a process listens and what it writes about itself.
+/// Settings for the listeners and the log.
 #[derive(Args, Clone, Debug)]
 pub struct ProcessSettings {
     /// Address of the HTTP surface
@@ -44,7 +44,7 @@ pub struct ProcessSettings {
     pub profile: Profile,
 }
 
-/// What a deployment is for.
+/// Purpose of a deployment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Profile {
     /// Whatever works: one broker, no TLS, mails as files.
@@ -65,7 +65,7 @@ impl Profile {
     }
 }
 
-/// How log lines are written.
+/// Log formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// One JSON object a line, for machines.
@@ -74,7 +74,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// The log.
+/// Kafka settings.
 #[derive(Args, Clone, Debug)]
 pub struct KafkaSettings {
     /// Bootstrap brokers
@@ -89,7 +89,7 @@ pub struct KafkaSettings {
     /// TLS and SASL
     #[command(flatten)]
     pub security: KafkaSecurity,
-    /// Whether a topic with fewer copies than production wants is refused; what [`Profile::Production`] sets.
+    /// Whether to reject topics with too few replicas; set by [`Profile::Production`].
     #[arg(skip)]
     pub must_replicate: bool,
 }
@@ -106,7 +106,7 @@ impl KafkaSettings {
     }
 }
 
-/// The store of events.
+/// ClickHouse settings.
 #[derive(Args, Clone, Debug)]
 pub struct ClickHouseSettings {
     /// HTTP or HTTPS address of ClickHouse, with user and password where it has them
@@ -128,7 +128,7 @@ impl ClickHouseSettings {
     }
 }
 
-/// The store of state.
+/// PostgreSQL settings.
 #[derive(Args, Clone, Debug)]
 pub struct PostgresSettings {
     /// Address of PostgreSQL; with TLS as in ?sslmode=verify-full&sslrootcert=/etc/ssl/own.pem
@@ -136,7 +136,7 @@ pub struct PostgresSettings {
     pub database_url: String,
 }
 
-/// Where webhooks may go besides public HTTPS servers.
+/// Webhook targets permitted in addition to public HTTPS servers.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WebhookSettings {
     /// Receivers of webhooks that may be local, for development only; *:PORT is a further port of public ones [default: none;

@@ -26,7 +26,7 @@ pub enum Pool {
     Writes,
     SessionChanges,
     IdentityRequests,
-    /// KiB of bodies.
+    /// Request bodies, in KiB.
     Bodies,
 }
 

@@ -70,7 +70,7 @@ async fn ask(
         .handshake(TokioIo::new(bounded))
         .await
         .map_err(|_| Failure::Unreachable)?;
-    // Ends with this call in any case, so nothing is read that no caller waits for.
+    // Aborts the connection when this call ends, so that it never reads on without a caller.
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     let answer = sender.send_request(request).await.map_err(|error| broken(&error))?;
     read(answer, cap).await
@@ -112,7 +112,7 @@ fn broken(error: &hyper::Error) -> Failure {
     if error.is_parse() { Failure::Protocol } else { Failure::Unreachable }
 }
 
-/// Reads until the body ends or exceeds `cap`; a cap of 0 reads nothing.
+/// Reads until the body ends or exceeds `cap`; skips the body if `cap` is 0.
 async fn read(answer: Response<Incoming>, cap: usize) -> Result<HttpAnswer, Failure> {
     let (head, mut incoming) = answer.into_parts();
     let (mut body, mut is_cut) = (Vec::new(), cap == 0);

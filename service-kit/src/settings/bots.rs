@@ -6,7 +6,7 @@ use schemas::bots::BotTable;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Whose bot a user agent is.
+/// Settings for identifying bots.
 #[derive(Args, Clone, Debug, Default)]
 pub struct BotSettings {
     /// File of bots, their operators and addresses, instead of the bundled one; of the same form

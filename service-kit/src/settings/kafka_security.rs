@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use rdkafka::ClientConfig;
 use std::path::{Path, PathBuf};
 
-/// How the brokers are spoken to.
+/// Security protocols of Kafka.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
     /// Neither encrypted nor signed in.
@@ -20,7 +20,7 @@ pub enum Protocol {
     SaslSsl,
 }
 
-/// How to sign in.
+/// SASL mechanisms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Mechanism {
     /// The password as it is; only sensible with TLS.
@@ -34,7 +34,7 @@ pub enum Mechanism {
     ScramSha512,
 }
 
-/// How the log is guarded.
+/// Security settings of the Kafka clients.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KafkaSecurity {
     /// How the brokers are spoken to

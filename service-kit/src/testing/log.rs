@@ -36,7 +36,7 @@ pub struct SetAside {
 
 impl TestLog {
     pub fn connect(settings: &KafkaSettings) -> Self {
-        Self { settings: settings.clone(), producer: kafka::producer(settings).expect("a producer is made") }
+        Self { settings: settings.clone(), producer: kafka::producer(settings).expect("a producer is created") }
     }
 
     /// Writes one record to a partition and returns its origin, `topic/partition/offset`.
@@ -104,12 +104,12 @@ impl TestLog {
         for (partition, first) in firsts {
             gone.add_partition_offset(&self.settings.topic, partition, first).expect("the offset is valid");
         }
-        let admin = kafka::admin(&self.settings).expect("a client is made");
+        let admin = kafka::admin(&self.settings).expect("a client is created");
         admin.delete_records(&gone, &AdminOptions::new()).await.expect("the broker deletes them");
     }
 
     pub async fn delete_group(&self, group: &str) {
-        let admin = kafka::admin(&self.settings).expect("a client is made");
+        let admin = kafka::admin(&self.settings).expect("a client is created");
         let deleted = async || {
             let answer = admin.delete_groups(&[group], &AdminOptions::new()).await.ok()?;
             answer.iter().all(Result::is_ok).then_some(())
@@ -156,7 +156,7 @@ fn read_to_end(settings: &KafkaSettings) -> Vec<SetAside> {
 }
 
 fn observer(settings: &KafkaSettings, group: &str) -> BaseConsumer {
-    kafka::client(settings).expect("the settings are good").set("group.id", group).create().expect("a consumer is made")
+    kafka::client(settings).expect("the settings are good").set("group.id", group).create().expect("a consumer is created")
 }
 
 fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {

@@ -29,7 +29,7 @@ fn params(names: &[&str]) -> CertificateParams {
 }
 
 fn key() -> KeyPair {
-    KeyPair::generate().expect("a key can be made")
+    KeyPair::generate().expect("a key can be generated")
 }
 
 fn server(certificate: &rcgen::Certificate, key: &KeyPair) -> Arc<ServerConfig> {

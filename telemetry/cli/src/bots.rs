@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The table of bots.
+/// Actions on the bot table.
 #[derive(Args, Clone, Debug)]
 pub struct BotsNoun {
     #[command(subcommand)]

@@ -5,7 +5,7 @@ use crate::output::write;
 use clap::Args;
 use clap_complete::Shell;
 
-/// A shell.
+/// Options of `telemetry completion`.
 #[derive(Args, Clone, Debug)]
 pub struct Completion {
     /// Shell to print the script for

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// What to check.
+/// Options of `telemetry doctor`.
 #[derive(Args, Clone, Debug)]
 pub struct Doctor {
     /// Domain to check, including its DNS record and manifest

@@ -9,7 +9,7 @@ use axum::http::Method;
 use clap::Args;
 use serde_json::{Value, json};
 
-/// One thing.
+/// An object, selected by ID or name.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct One {
     /// ID or name, as shown by `list`
@@ -17,7 +17,7 @@ pub(crate) struct One {
     pub(crate) id: String,
 }
 
-/// One thing to delete.
+/// An object to delete.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Gone {
     /// ID or name, as shown by `list`

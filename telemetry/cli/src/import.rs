@@ -37,7 +37,7 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number of pieces that wait for the sender.
 const WAITING: usize = 1_024;
 
-/// A log file.
+/// Options of `telemetry import`.
 #[derive(Args, Clone, Debug)]
 pub struct Import {
     /// Log file, plain or gzip, or - for stdin

@@ -21,7 +21,7 @@ const SESSION: &str = "/api/v1/identity/auth/session";
 const KEYS: &str = "/api/v1/identity/api-keys";
 const DELEGATIONS: &str = "/api/v1/identity/delegations";
 
-/// Sign in.
+/// Options of `telemetry login`.
 #[derive(Args, Clone, Debug)]
 pub struct Login {
     /// Email address to sign in with [default: ask for it]
@@ -32,7 +32,7 @@ pub struct Login {
     have_token: bool,
 }
 
-/// Only the options that every command has.
+/// A command without options of its own.
 #[derive(Args, Clone, Debug)]
 pub struct Nothing {}
 

@@ -34,13 +34,13 @@ struct Deployment {
 impl Deployment {
     async fn start(services: BTreeMap<String, Value>) -> Self {
         let env = secrets::read(&ended(&["secrets"], &[]).await.1);
-        let folder = tempfile::tempdir().expect("a folder is made");
+        let folder = tempfile::tempdir().expect("a folder is created");
         let stores = Stores::start(folder.path(), &env).await;
         let mut services = file::ours(services, &env);
         let front = free_address();
         let elsewhere = [("mail:1025", free_address().to_string()), ("front:8080", front.to_string())];
         let mut addresses: Vec<_> = stores.addresses().into_iter().chain(elsewhere).collect();
-        // One broker stands for all three; chaos runs test a real cluster.
+        // All three names lead to one broker; chaos runs test a real cluster.
         let broker = addresses.iter().find(|(name, _)| *name == "kafka:9092").expect("there is one").1.clone();
         addresses.extend(["kafka-2:9092", "kafka-3:9092"].map(|name| (name, broker.clone())));
         for service in services.values_mut() {

@@ -33,7 +33,7 @@ async fn creates_every_secret_anew_each_time() {
 
 #[tokio::test]
 async fn secrets_file_is_private_and_never_replaced() {
-    let folder = tempfile::tempdir().expect("a folder is made");
+    let folder = tempfile::tempdir().expect("a folder is created");
     let file = folder.path().join(".env");
     let arguments = ["secrets", "--file", file.to_str().expect("the folder has a plain name")];
     let (code, printed, said) = ended(&arguments, &[]).await;

@@ -12,7 +12,7 @@ fn document(path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Returns the settings that a document tells readers to set first.
+/// Returns the settings that a document asks readers to set first.
 fn settings(document: &str) -> &str {
     let begin = document.find("`set -a; ").expect("the document names settings") + 1;
     &document[begin..begin + document[begin..].find('`').expect("the settings end")]

@@ -17,7 +17,7 @@ const REMEMBERED: usize = 10_000;
 /// Maximum number of pages per poll: as many events as are remembered.
 const MOST_PAGES: usize = REMEMBERED / PAGE;
 
-/// What to wait for.
+/// Options of `telemetry events tail`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Tail {
     #[command(flatten)]

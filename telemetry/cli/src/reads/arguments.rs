@@ -6,7 +6,7 @@ use crate::window::Moment;
 use clap::Args;
 use uuid::Uuid;
 
-/// The window, and whose figures.
+/// The time window and the owner of the figures.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Window {
     /// Start: an age (30m, 24h, 7d, 4w), a day or an RFC 3339 time
@@ -36,7 +36,7 @@ impl Window {
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Part {
     /// Maximum number of items, up to 1000

@@ -20,7 +20,7 @@ impl Front {
     /// Starts nginx for these services, which must already run.
     pub(super) async fn start(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) -> Self {
         let folder = folder.join("front");
-        std::fs::create_dir(&folder).expect("a folder is made");
+        std::fs::create_dir(&folder).expect("a folder is created");
         std::fs::write(folder.join("nginx.conf"), settled(&folder, address, services)).expect("it is written");
         let program = tokio::task::spawn_blocking(local::programs::nginx).await.expect("fetching does not panic");
         let program = program.unwrap_or_else(|error| panic!("{error:#}"));
@@ -92,7 +92,7 @@ async fn f54_limits_connections_per_address() {
     let mut services = services_at(silent.local_addr().expect("it has an address"));
     let console = services.get_mut("console").expect("there is a console");
     console.environment.insert("TELEMETRY_LISTEN".to_owned(), "127.0.0.1:1".to_owned());
-    let folder = tempfile::tempdir().expect("a folder is made");
+    let folder = tempfile::tempdir().expect("a folder is created");
     let front = Front::start(folder.path(), free_address(), &services).await;
     let status = async |from: [u8; 4]| {
         let client = reqwest::Client::builder().local_address(IpAddr::from(from)).build().expect("it is built");

@@ -52,10 +52,10 @@ impl Stores {
         for role in ["owner", "gateway", "worker", "deliverer", "query", "identity"] {
             let password = &env[&format!("POSTGRES_{}_PASSWORD", role.to_uppercase())];
             let statement = format!("CREATE ROLE telemetry_{role} LOGIN PASSWORD '{password}'");
-            sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&pool).await.expect("a role is made");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&pool).await.expect("a role is created");
         }
         let given = "ALTER DATABASE telemetry OWNER TO telemetry_owner";
-        sqlx::raw_sql(given).execute(&pool).await.expect("the database changes hands");
+        sqlx::raw_sql(given).execute(&pool).await.expect("the owner is changed");
     }
 
     /// Returns the servers' addresses by their addresses in the containers.
