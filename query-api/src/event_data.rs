@@ -44,7 +44,7 @@ pub(crate) fn shown(told: StoredEvent<'_>, audience: Audience) -> Members {
     }
 }
 
-/// Like [`shown`], with the roles that observed the event.
+/// Like [`shown()`], with the roles that observed the event.
 pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -> Members {
     let mut members = shown(told, audience);
     let names: Vec<&str> = roles.iter().filter_map(|code| SourceRole::from_code(*code)).map(SourceRole::as_str).collect();

@@ -15,7 +15,7 @@
 //!   respond ──────────────────► a fixed order, as JSON, CSV or NDJSON
 //! ```
 //!
-//! Two reads are by session, not by host: `GET /ctx/{token}` (`routes::clicks`; `access::consent` checks who agrees and
+//! Two reads are by session, not by host: `GET /ctx/{token}` (`routes::clicks`; `access::consent` checks consents and
 //! `disclose` selects the members) and `GET /sessions/{id}/document` (`routes::documents`).
 //!
 //! The only writes are key uses and which sessions read for which organization (`access::reader`). Telemetry queries require a
