@@ -44,7 +44,6 @@ impl CallerSlot {
     }
 }
 
-/// A caller whose key has `telemetry:write`.
 pub struct Reporter(pub Caller);
 
 /// A caller whose key has `telemetry:read`.

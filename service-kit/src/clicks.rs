@@ -11,10 +11,8 @@ use sqlx::PgPool;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// A session and its organization.
 pub type Session = (OrgId, SessionId);
 
-/// The session that a click token was issued for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clicked {
     /// Organization that issued the token.

@@ -93,7 +93,6 @@ impl From<IpAddr> for ClientAddress {
 }
 
 impl ClientSettings {
-    /// Whether `address` is a trusted proxy.
     pub fn trusts(&self, address: IpAddr) -> bool {
         let TrustedProxies::Networks(networks) = &self.trusted_proxies else { return false };
         networks.iter().any(|network| network.contains(&address.to_canonical()))

@@ -71,7 +71,6 @@ fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     std::iter::once(&head).chain(&rows).map(line).collect()
 }
 
-/// An error with its exit code.
 #[derive(Debug)]
 pub struct CommandError {
     code: u8,

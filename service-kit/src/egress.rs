@@ -88,7 +88,6 @@ impl Egress {
         self.send(url, message, deadline, cap).await
     }
 
-    /// Posts `body` to `url`; `deadline` and `cap` as in [`Egress::get`].
     pub async fn post(
         &self,
         url: &Url,

@@ -25,7 +25,6 @@ pub const PROBE_DEADLINE: Duration = Duration::from_secs(1);
 /// Interval of dependency checks for the metric `dependency_up`.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 
-/// Maximum size of the response to [`check_own`].
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 /// Resolves to the state of a usable dependency, or `None` if it is unavailable.

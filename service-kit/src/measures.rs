@@ -19,7 +19,6 @@ impl Kind {
     }
 }
 
-/// A label of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct By {
     pub label: &'static str,
@@ -53,7 +52,6 @@ impl Measure {
         Self { name, kind: Kind::Histogram, unit: "seconds", help, labels: &[] }
     }
 
-    /// Adds labels.
     pub const fn by(self, labels: &'static [By]) -> Self {
         Self { labels, ..self }
     }

@@ -22,7 +22,6 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.mode(FILE).open(path)
 }
 
-/// Creates or truncates a file.
 pub fn create(path: &Path) -> io::Result<File> {
     let file = open(OpenOptions::new().write(true).create(true).truncate(true), path)?;
     file.set_permissions(Permissions::from_mode(FILE))?;

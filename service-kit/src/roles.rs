@@ -15,7 +15,6 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use sqlx::PgPool;
 
-/// SQL that `telemetry identity-api migrate` runs after the migrations.
 const GRANTS: &str = include_str!("../../schemas/postgres/roles/grants.sql");
 
 /// Advisory lock for grants only.

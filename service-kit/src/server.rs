@@ -41,10 +41,8 @@ const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Limits per client address.
     pub clients: ClientSettings,
     pub pace: Pace,
-    /// How clients reach the listener.
     pub transport: Transport,
 }
 

@@ -43,7 +43,6 @@ pub enum NoSlot {
 }
 
 impl NoSlot {
-    /// Returns the label for the metrics.
     fn limit(self) -> &'static str {
         match self {
             Self::OwnShare => common::SHARE,

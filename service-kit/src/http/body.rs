@@ -52,7 +52,6 @@ impl BodyReader {
         self.read_any(request, admit).await
     }
 
-    /// Reads the body of an HTML form.
     pub async fn read_form(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
         if !is_form(request.headers()) {
             return Err(ApiError::new(Code::UnsupportedMediaType, "Send the body as application/x-www-form-urlencoded."));

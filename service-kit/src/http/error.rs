@@ -6,7 +6,6 @@ use schemas::problem::{Code, Fault};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Retry-After while a dependency is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The error of a handler. The boundary renders and logs it.

@@ -8,7 +8,6 @@ use url::Host;
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
-/// The error for a malformed head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Malformed {
     pub(super) code: Code,

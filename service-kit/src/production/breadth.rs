@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Number of addresses of an IPv4 /8; more than the largest content delivery networks have.
 const TOO_MANY_V4: u64 = 1 << (32 - 8);
-/// Number of addresses of an IPv6 /24.
 const TOO_MANY_V6: u128 = 1 << (128 - 24);
 
 /// Private addresses, which may be listed without limit.

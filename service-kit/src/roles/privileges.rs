@@ -8,7 +8,6 @@ use anyhow::ensure;
 use sqlx::PgPool;
 use std::time::Duration;
 
-/// Pause between two attempts to reach PostgreSQL.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

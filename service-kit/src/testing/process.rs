@@ -39,7 +39,6 @@ where
     std::process::exit(code.map_or(1, i32::from));
 }
 
-/// A running process; killed when dropped.
 pub struct TestProcess {
     child: Child,
     stdout: Heard,
@@ -133,7 +132,6 @@ impl TestProcess {
         ended.expect("a child can be waited for").code()
     }
 
-    /// Whether it has exited.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }

@@ -53,7 +53,6 @@ impl TestAuthority {
         Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }
     }
 
-    /// Returns the configuration of a server for these names.
     pub fn server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
         self.issue(names, |_| {})
     }

@@ -49,7 +49,6 @@ impl Seed<'_> {
         key.reveal().to_owned()
     }
 
-    /// Creates a drain and its key.
     pub async fn drain(&self, org: OrgId, org_type: OrgType, provider: DrainProvider) -> (DrainId, String) {
         let id: Uuid =
             sqlx::query_scalar("INSERT INTO drains (organization_id, name, provider) VALUES ($1, 'test', $2) RETURNING id")

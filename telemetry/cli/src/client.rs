@@ -201,7 +201,6 @@ impl Answer {
         serde_json::from_slice(&body).map_err(foreign)
     }
 
-    /// Returns the next part of the body.
     pub(crate) async fn part(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             let next = tokio::time::timeout(DEADLINE, self.body.frame()).await.map_err(|_| cut())?;

@@ -46,13 +46,11 @@ impl Context {
         Profiles::load(&self.config_file()?)
     }
 
-    /// The selected profile, if any.
     pub(crate) fn profile(&self) -> Result<Option<Profile>, Failure> {
         let profiles = self.profiles()?;
         Ok(profiles.chosen(self.options.profile.as_deref())?.map(|(_, profile)| profile.clone()))
     }
 
-    /// A client for the service, with a credential of this kind.
     pub(crate) fn client(&self, asker: Asker) -> Result<Client, Failure> {
         let profile = self.profile()?;
         let base = self.base(profile.as_ref())?;
@@ -76,13 +74,11 @@ impl Context {
         })
     }
 
-    /// The key in `--key-file`.
     pub(crate) fn key_of_file(&self) -> Result<Option<Secret>, Failure> {
         let Some(file) = &self.options.key_file else { return Ok(None) };
         Secret::read(file)?.into_key(&file.display().to_string()).map(Some)
     }
 
-    /// The key for this run only.
     fn given_key(&self) -> Result<Option<Secret>, Failure> {
         if let Some(key) = self.key_of_file()? {
             return Ok(Some(key));

@@ -21,7 +21,6 @@ pub struct Doctor {
     domain: Option<String>,
 }
 
-/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
@@ -30,7 +29,6 @@ pub(crate) enum Verdict {
     Warning,
     /// Must be fixed.
     Bad,
-    /// Not checked.
     Skipped,
 }
 

@@ -132,7 +132,6 @@ pub(crate) async fn run(context: &Context, noun: &DrainNoun) -> Result<(), Failu
     }
 }
 
-/// Prints all drains with their health.
 async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     let mut drains = client.get(&DRAIN.all(), &Vec::new()).await?;
     let items = drains.as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();

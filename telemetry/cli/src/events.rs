@@ -18,7 +18,6 @@ use serde_json::value::RawValue;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a request body.
 const MAX_BODY_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Events.

@@ -39,7 +39,6 @@ pub(crate) struct Kind {
     pub(crate) path: &'static str,
     /// JSON member with its name.
     pub(crate) name: &'static str,
-    /// Columns in tables.
     pub(crate) columns: &'static [Column],
     /// Columns in CSV, if different.
     pub(crate) csv: Option<&'static [Column]>,

@@ -66,7 +66,6 @@ pub struct Import {
     patience: u64,
 }
 
-/// Totals of a run.
 #[derive(Default)]
 struct Totals {
     batches: u64,
@@ -131,7 +130,6 @@ impl Totals {
     }
 }
 
-/// A running import.
 struct Course<'a> {
     what: &'a Import,
     client: Client,

@@ -11,7 +11,6 @@ use std::path::Path;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// A reader of uncompressed log data.
 pub(crate) type Reader = Box<dyn BufRead + Send>;
 
 /// Identity of a file regardless of its name: device and inode.

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 use service_kit::http::inert;
 use std::io::{self, Write};
 
-/// A column of a table or of CSV.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     title: &'static str,
@@ -44,7 +43,6 @@ impl Column {
     }
 }
 
-/// The format of results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) format: Format,

@@ -14,13 +14,11 @@ use uuid::Uuid;
 
 /// Name of the profile that is created if none is given.
 pub(crate) const DEFAULT: &str = "default";
-/// Maximum length of a profile name.
 const MAX_NAME_CHARS: usize = 64;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profiles {
-    /// The profile in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) current: Option<String>,
     #[serde(default)]
@@ -86,12 +84,10 @@ impl Profiles {
     }
 }
 
-/// Returns the error for an unknown profile.
 pub(crate) fn unknown(name: &str) -> String {
     format!("no profile named {name:?}: `telemetry profile list` shows all profiles")
 }
 
-/// Checks the name of a profile.
 pub(crate) fn checked_name(name: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_short = (1..=MAX_NAME_CHARS).contains(&name.len());

@@ -116,7 +116,6 @@ fn by_type(item: &Value) -> String {
     counts.into_iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the name of an item's agent.
 fn agent(item: &Value) -> String {
     match (item["agent_id"].as_str().unwrap_or_default(), item["platform_id"].as_str()) {
         ("", Some("")) => "Crawlers (undeclared)".to_owned(),

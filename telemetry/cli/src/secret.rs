@@ -11,10 +11,8 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-/// Maximum size of a file with a secret.
 const MAX_FILE_BYTES: u64 = 4 * 1024;
 
-/// A secret text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Secret(String);

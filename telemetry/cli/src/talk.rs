@@ -12,7 +12,6 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
 }
 
-/// Prints why the command failed.
 pub(crate) fn complain(failure: &Failure) {
     let (red, plain) = (Style::new().fg_color(Some(AnsiColor::Red.into())).bold(), Style::new());
     let lines: Vec<String> = failure.to_string().lines().map(visible).collect();

@@ -4,7 +4,6 @@
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
 
-/// Start or end of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// This long before now.
@@ -34,7 +33,6 @@ impl Moment {
     }
 }
 
-/// Parses a number with a unit.
 fn ago(text: &str) -> Option<TimeDelta> {
     let unit = text.chars().next_back()?;
     let number: u32 = text.strip_suffix(unit)?.parse().ok()?;

@@ -34,7 +34,6 @@ pub(crate) fn reporter(role: &str) -> &str {
     }
 }
 
-/// Returns the name of a bot's purpose.
 pub(crate) fn purpose(name: &str) -> &str {
     match name {
         "user" => "User request",

@@ -19,7 +19,7 @@ use stores::Stores;
 /// In the order in which they run.
 const ONE_SHOT: [&str; 2] = ["migrate", "prepare"];
 
-/// Returns the person of a session; API keys get a 401.
+/// Path that returns the person of a session, and 401 for API keys.
 const SIGNED_IN: &str = "/api/v1/identity/auth/session";
 
 /// The compose services on this machine.
@@ -55,7 +55,6 @@ impl Deployment {
         deployment
     }
 
-    /// Runs a one-shot service.
     async fn run(&self, name: &str) {
         let service = &self.services[name];
         assert!(service.health_check.is_none(), "{name} is a one-shot service");

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Parses the command's output.
 pub(crate) fn read(text: &str) -> BTreeMap<String, String> {
     let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     text.lines().map(|line| pair(line).unwrap_or_else(|| panic!("{line} is not an assignment"))).collect()

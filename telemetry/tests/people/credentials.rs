@@ -6,7 +6,6 @@ use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use std::os::unix::fs::PermissionsExt;
 
-/// Starts a server with the same response for every request.
 fn server() -> Stub {
     Stub::start(|_, _| ok("{}"))
 }

@@ -18,7 +18,6 @@ fn settings(document: &str) -> &str {
     &document[begin..begin + document[begin..].find('`').expect("the settings end")]
 }
 
-/// Returns the lines of the first command block.
 fn block(document: &str) -> Vec<&str> {
     let (_, rest) = document.split_once("```sh\n").expect("the document has a command block");
     rest.split_once("```").expect("the block ends").0.lines().collect()

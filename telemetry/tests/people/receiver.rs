@@ -6,7 +6,6 @@ use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The head and body of a recorded delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     head: String,
@@ -65,7 +64,6 @@ impl Proxy {
         ]
     }
 
-    /// Returns the URL of an endpoint.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("https://localhost:{}{path}", self.receiver.address.port())
     }

@@ -9,7 +9,6 @@ use std::fmt::Write;
 use std::path::Path;
 
 const HEADING: &str = "## Every command\n";
-/// Maximum length of a help text.
 const MAX_HELP_CHARS: usize = 80;
 
 fn program() -> Command {
@@ -43,7 +42,6 @@ fn document(command: &Command, name: &str, text: &mut String) {
     }
 }
 
-/// Returns the example in a command's help.
 fn example(command: &Command) -> Option<String> {
     command.get_after_help()?.to_string().strip_prefix("Example:\n  ").map(str::to_owned)
 }

@@ -47,7 +47,6 @@ impl Service {
         Self { _process: process, environment, stores, folder, clone }
     }
 
-    /// Returns a value of `demo.env`.
     pub(crate) fn value(&self, name: &str) -> &str {
         self.environment.get(name).unwrap_or_else(|| panic!("demo.env has no {name}"))
     }
@@ -83,7 +82,6 @@ impl Service {
         sqlx::query(round).execute(&self.stores.pool).await.unwrap();
     }
 
-    /// Returns the newest mail.
     pub(crate) fn mail(&self) -> Option<String> {
         let files = std::fs::read_dir(self.folder.path().join("mail")).ok()?;
         let newest: Option<PathBuf> = files

@@ -48,7 +48,6 @@ impl Stub {
     }
 }
 
-/// Returns a 200 response with this JSON.
 pub(crate) fn ok(json: &str) -> String {
     answer(200, json)
 }

@@ -18,7 +18,6 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Asserts success.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
@@ -38,13 +37,11 @@ impl Terminal {
         Self { home: tempfile::tempdir().unwrap(), environment: Vec::new() }
     }
 
-    /// Sets an environment variable.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Writes a file in the home directory.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.home.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -59,7 +56,6 @@ impl Terminal {
         self.answer(arguments, "")
     }
 
-    /// Runs the program with this standard input.
     pub(crate) fn answer(&self, arguments: &[&str], input: &str) -> Said {
         let mut child = self.start(arguments);
         // The program may exit without reading.

@@ -36,7 +36,6 @@ pub(crate) struct Tail {
     count: Option<usize>,
 }
 
-/// IDs of printed events.
 #[derive(Default)]
 struct Shown {
     ids: HashSet<String>,
@@ -68,7 +67,6 @@ fn id(event: &Value) -> &str {
     event["event_id"].as_str().unwrap_or_default()
 }
 
-/// Result of one poll.
 struct Look {
     newest_first: Vec<Value>,
     /// Whether there were more new events than were read.

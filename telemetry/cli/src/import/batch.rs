@@ -59,7 +59,6 @@ impl Heading {
     }
 }
 
-/// Lines to send.
 pub(super) struct Batch {
     text: Vec<u8>,
     heading: Heading,

@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The state file of one import.
 pub(super) struct StateFile {
     path: PathBuf,
     log: PathBuf,

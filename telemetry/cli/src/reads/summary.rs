@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 const FIGURE: [Column; 2] = [column("figure", "/figure"), column("value", "/value")];
 const TOTALS: [Column; 3] = [column("", "/name"), column("events", "/events"), column("sessions", "/sessions")];
-/// Maximum number of domains named in the table.
 const NAMED_DOMAINS: usize = 5;
 
 /// A summary.

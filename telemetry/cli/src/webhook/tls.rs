@@ -15,7 +15,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Timeout of a TLS handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of connections that wait to be accepted.
 const WAITING: usize = 16;
@@ -42,7 +41,6 @@ pub(super) struct TlsListener {
 }
 
 impl TlsListener {
-    /// Creates a TLS listener from a TCP listener at this address.
     pub(super) fn new(mut listener: TcpListener, address: SocketAddr, acceptor: TlsAcceptor) -> Self {
         let (done, ready) = mpsc::channel(WAITING);
         let accepting = tokio::spawn(async move {

@@ -4,7 +4,6 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The image with our program.
 const IMAGE: &str = "content-telemetry:local";
 
 #[derive(Clone, Debug)]
@@ -33,7 +32,6 @@ fn section(file: &str, section: &str) -> BTreeMap<String, Value> {
     members.iter().map(|(name, member)| (name.clone(), member.clone())).collect()
 }
 
-/// Returns all services of a file.
 fn services_of(file: &str) -> BTreeMap<String, Value> {
     section(file, "services")
 }

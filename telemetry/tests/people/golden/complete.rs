@@ -39,7 +39,6 @@ fn command_of(program: &Command, words: &str) -> String {
     name.join(" ")
 }
 
-/// Recorded outputs of one command.
 #[derive(Default)]
 struct Kept {
     ended_well: bool,

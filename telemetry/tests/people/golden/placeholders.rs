@@ -2,7 +2,6 @@
 
 /// Times on these days belong to the tests' events and stay.
 const KEPT_DAYS: [&str; 2] = ["2026-11-01", "2026-11-02"];
-/// Prefixes of secrets.
 const SECRETS: [&str; 5] = ["svc_pub_", "svc_pk_", "whsec_", "inv_", "ctx_"];
 /// Prefix of the names of analyst accounts.
 const LOGIN: &str = "telemetry_analyst_";
@@ -14,7 +13,6 @@ const TOKEN_CHARS: usize = 32;
 const UUID_CHARS: usize = 36;
 const HOSTS: [&str; 2] = ["127.0.0.1:", "localhost:"];
 
-/// Values replaced so far.
 #[derive(Default)]
 pub(super) struct Placeholders {
     known: Vec<(String, String)>,
@@ -81,7 +79,6 @@ impl Placeholders {
     }
 }
 
-/// Parses a number of milliseconds in JSON.
 fn duration(rest: &str) -> Option<(usize, String)> {
     let number = rest.strip_prefix(DURATION)?.trim_start();
     let begin = &rest[..rest.len() - number.len()];

@@ -6,13 +6,9 @@ use service_kit::testing::eventually;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Precedes each command.
 pub(super) const PROMPT: &str = "$ telemetry ";
-/// Precedes the exit code.
 pub(super) const EXIT: &str = "exit ";
-/// Precedes standard output.
 pub(super) const STDOUT: &str = "--- stdout";
-/// Precedes standard error.
 const STDERR: &str = "--- stderr";
 
 /// Recorded commands, in order.
@@ -23,7 +19,6 @@ pub(super) struct Transcript {
     keeps_widths: bool,
 }
 
-/// Returns the directory of the golden files.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
@@ -48,13 +43,11 @@ impl Transcript {
         self.answer(terminal, words, "")
     }
 
-    /// Runs a command as a table and as JSON.
     pub(super) fn both(&mut self, terminal: &Terminal, words: &[&str]) {
         self.run(terminal, words);
         self.run(terminal, &[words, &["-o", "json"]].concat());
     }
 
-    /// Runs a command with this standard input.
     pub(super) fn answer(&mut self, terminal: &Terminal, words: &[&str], input: &str) -> Said {
         let said = terminal.answer(words, input);
         self.add(words, "", &said, &said.stdout);
@@ -83,7 +76,6 @@ impl Transcript {
         self.text.push('\n');
     }
 
-    /// Compares the transcript with the golden file.
     pub(super) fn check(self) {
         let file = folder().join(format!("{}.txt", self.name));
         if std::env::var_os("WRITE_GOLDEN").is_some() {
@@ -124,7 +116,6 @@ fn narrow(text: &str) -> String {
     text.lines().map(of).collect()
 }
 
-/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@<>".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{word}'") }
