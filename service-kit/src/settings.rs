@@ -240,7 +240,6 @@ fn one_line(text: &str, known: &[&Arg]) -> String {
     format!("{line} ({settings}--help lists every setting)")
 }
 
-/// Returns the arguments of a command and of its subcommands.
 fn arguments(command: &Command) -> Vec<&Arg> {
     command.get_arguments().chain(command.get_subcommands().flat_map(arguments)).collect()
 }

@@ -8,7 +8,6 @@ use super::MAX_HEAD_BYTES;
 use crate::http::Malformed;
 use axum::http::Uri;
 
-/// Maximum number of header fields; hyper's limit.
 const MAX_FIELDS: usize = 100;
 /// Maximum content length that hyper accepts.
 const MAX_LENGTH: u64 = u64::MAX - 2;

@@ -10,7 +10,6 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// Minimum progress of a client with a pending response.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Length of a measuring window.
     pub window: Duration,
     /// Bytes that the client must read per window, unless there are fewer.
     pub bytes: usize,

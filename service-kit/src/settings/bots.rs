@@ -15,7 +15,6 @@ pub struct BotSettings {
 }
 
 impl BotSettings {
-    /// Returns the table, or an error if the file is invalid.
     pub fn table(&self) -> anyhow::Result<Arc<BotTable>> {
         let Some(path) = &self.bots_file else { return Ok(BotTable::bundled()) };
         let named =

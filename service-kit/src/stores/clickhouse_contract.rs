@@ -22,7 +22,6 @@ pub(super) struct Table {
     columns: Vec<String>,
 }
 
-/// Engine of tables that read all shards.
 const DISTRIBUTED: &str = "Distributed";
 
 const DESCRIPTION: &str = "SELECT engine, engine_full, partition_key, sorting_key, \

@@ -14,7 +14,6 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(&Surface::ALL));
 
-/// Security headers of every response.
 const SHIELD: [HeaderName; 4] = [CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS, REFERRER_POLICY];
 
 /// Undocumented responses, such as `GET /resolve 418`; dropping it at the end of a test panics if there are any.

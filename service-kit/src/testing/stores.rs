@@ -75,7 +75,6 @@ impl TestStores {
         Self { postgres, clickhouse, ..self.clone() }
     }
 
-    /// Returns the settings of these stores for a process.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
             ("DATABASE_URL", self.postgres.database_url.clone()),

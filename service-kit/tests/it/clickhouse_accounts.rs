@@ -41,7 +41,6 @@ impl Server {
         ClickHouseSettings::at(url, "telemetry")
     }
 
-    /// Returns whether the statement succeeded, and the response.
     async fn ask(&self, role: Role, settings: &str, statement: &str) -> (bool, String) {
         let url = format!("{}/?database=telemetry&{settings}", self.url);
         let asked = client().post(url).basic_auth(role.name(), Some(PASSWORD)).body(statement.to_owned());

@@ -44,7 +44,6 @@ impl Outside {
         }
     }
 
-    /// Calls a receiver named `hooks.test`.
     async fn ask(&self, receiver: &TestReceiver, deadline: Duration) -> Result<HttpAnswer, Failure> {
         let receiver = format!("hooks.test:{}", receiver.address.port());
         let url = Url::parse(&format!("https://{receiver}/in?x=1")).unwrap();

@@ -49,7 +49,6 @@ pub(crate) struct Client {
     organization: Option<Uuid>,
 }
 
-/// Body and headers of a request.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) media_type: Option<&'static str>,
@@ -108,7 +107,6 @@ impl Client {
         self.send(method, path, &Vec::new(), content.unwrap_or_default()).await?.json().await
     }
 
-    /// Sends a request; an error response is a failure.
     pub(crate) async fn send(
         &self,
         method: Method,

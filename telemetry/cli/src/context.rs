@@ -21,7 +21,6 @@ pub(crate) enum Asker {
     Either,
 }
 
-/// The state of one run of the program.
 pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) options: Options,

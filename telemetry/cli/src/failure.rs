@@ -27,7 +27,6 @@ pub(crate) enum Failure {
     Closed,
 }
 
-/// An error response.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -72,7 +71,6 @@ impl Failure {
         if let Self::Refused(refusal) = self { refusal.retry_after } else { None }
     }
 
-    /// Returns the status of the response, if any.
     pub(crate) fn status(&self) -> Option<u16> {
         if let Self::Refused(refusal) = self { Some(refusal.status) } else { None }
     }
@@ -117,7 +115,6 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Returns a file error with the file's name.
 pub(crate) fn of_file(file: &std::path::Path, error: &io::Error) -> Failure {
     Failure::Usage(format!("{}: {}", file.display(), reason(error)))
 }

@@ -45,7 +45,6 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Returns the path of the list.
     pub(crate) fn all(&self) -> String {
         format!("/api/v1/identity/{}", self.path)
     }
@@ -66,7 +65,6 @@ impl Kind {
         context.output().list_as(&all, items, self.columns, self.csv.unwrap_or(self.columns))
     }
 
-    /// Finds the object with this ID or name.
     pub(crate) async fn find(&self, client: &Client, wanted: &str) -> Result<Value, Failure> {
         let all = client.get(&self.all(), &Vec::new()).await?;
         let items = all.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -82,7 +80,6 @@ impl Kind {
         }
     }
 
-    /// Returns the ID of the object with this ID or name.
     pub(crate) async fn id(&self, client: &Client, wanted: &str) -> Result<String, Failure> {
         let one = self.find(client, wanted).await?;
         one["id"]

@@ -6,7 +6,6 @@
 //!                           standard output ◄── output
 //! ```
 
-/// The example at the end of a command's help.
 macro_rules! example {
     ($arguments:literal) => {
         concat!("Example:\n  telemetry ", $arguments)

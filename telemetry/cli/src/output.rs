@@ -307,7 +307,6 @@ fn counts(values: &[Value]) -> Option<String> {
     Some(values.iter().map(of).collect::<Option<Vec<_>>>()?.join(", "))
 }
 
-/// Replaces terminal control characters.
 pub(crate) fn visible(text: &str) -> String {
     inert::for_terminal(text)
 }

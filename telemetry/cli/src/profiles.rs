@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use url::Url;
 use uuid::Uuid;
 
-/// Name of the profile that is created if none is given.
 pub(crate) const DEFAULT: &str = "default";
 const MAX_NAME_CHARS: usize = 64;
 
@@ -25,7 +24,6 @@ pub(crate) struct Profiles {
     pub(crate) profiles: BTreeMap<String, Profile>,
 }
 
-/// A service and the credentials for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
@@ -98,7 +96,6 @@ pub(crate) fn checked_name(name: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the default path of the profiles file.
 pub(crate) fn usual_file() -> Result<PathBuf, Failure> {
     let folders = etcetera::choose_base_strategy()
         .map_err(|_| Failure::Usage("no home folder found: set --config or TELEMETRY_CONFIG".to_owned()))?;

@@ -21,7 +21,6 @@ impl Service {
         Self::start_with(&[]).await
     }
 
-    /// Starts the service with additional settings.
     pub(crate) async fn start_with(further: &[(&'static str, String)]) -> Self {
         let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
         let own = [

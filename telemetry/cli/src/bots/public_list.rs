@@ -6,7 +6,6 @@ use schemas::bots::Purpose;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The tag of AI agents in crawler-user-agents.json.
 const AI_TAG: &str = "ai-crawler";
 /// Characters with a meaning in regular expressions.
 const SYNTAX: &[char] = &['\\', '[', ']', '(', ')', '|', '*', '+', '?', '^', '$', '{', '}'];
@@ -17,7 +16,6 @@ const FUNCTIONS: &[(Purpose, &[&str])] = &[
     (Purpose::User, &["assistant", "assistants", "agent", "agents"]),
 ];
 
-/// A bot in a public list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListedBot {
     pub(super) name: String,

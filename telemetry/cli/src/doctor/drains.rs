@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 
 const CHECK: &str = "drain";
 
-/// Returns one finding per drain.
 pub(super) async fn all(client: &Client) -> Vec<Finding> {
     let drains = match client.get(&DRAIN.all(), &Vec::new()).await {
         Ok(drains) => drains,

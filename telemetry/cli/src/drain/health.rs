@@ -51,7 +51,6 @@ pub(super) fn print(context: &Context, health: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the state of a drain from its health.
 pub(crate) fn state(health: &Value) -> &'static str {
     let lines = |name: &str| health[name].as_u64().unwrap_or_default();
     match (health["last_batch_at"].is_string(), lines("lines"), lines("bad")) {

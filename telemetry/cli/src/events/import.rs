@@ -21,7 +21,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Maximum number of events per request.
 const MAX_EVENTS: usize = 500;
 /// Approximate maximum size of a request.
 const MAX_BYTES: usize = 1024 * 1024;

@@ -12,7 +12,6 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 const PAGE: usize = 200;
-/// Number of event ids to remember.
 const REMEMBERED: usize = 10_000;
 /// Maximum number of pages per poll: as many events as are remembered.
 const MOST_PAGES: usize = REMEMBERED / PAGE;

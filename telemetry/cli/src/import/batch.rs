@@ -96,7 +96,6 @@ impl Batch {
         self.text.len() >= MAX_BYTES || self.lines >= MAX_LINES
     }
 
-    /// Returns the request content.
     pub(super) fn content(&self, provider: DrainProvider, now_ms: i64, secret: Option<&Secret>) -> Result<Content, Failure> {
         let (media_type, body) = match provider.facts().body {
             DrainBody::FirehoseRecords => ("application/json", Bytes::from(self.delivery(now_ms))),

@@ -4,7 +4,6 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 
-/// Number of bytes that identify a log.
 const HEAD_BYTES: usize = 4 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -9,7 +9,6 @@ use sha1::Sha1;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-vercel-signature");
 
-/// Returns the signature header of a body.
 pub(super) fn signature(secret: &Secret, body: &[u8]) -> Result<HeaderMap, Failure> {
     let keyed = Hmac::<Sha1>::new_from_slice(secret.reveal().as_bytes()).map_err(|error| Failure::Failed(error.to_string()))?;
     let code = keyed.chain_update(body).finalize().into_bytes();

@@ -11,12 +11,10 @@ use tokio::sync::mpsc;
 
 /// Maximum line length. Servers accept 1 MiB of headers, which JSON escapes up to sixfold; the service cuts long texts.
 const MAX_LINE_BYTES: u64 = 8 * 1024 * 1024;
-/// Pause between two checks of a file that may grow.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// Time without new bytes before leaving a replaced file: its writers continue until they reopen it.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// An item read from a log.
 pub(super) enum Piece {
     /// A file was opened and is read from this offset. Standard input has no identity. `fields` is the latest `#Fields` line before
     /// that offset.
@@ -30,7 +28,6 @@ pub(super) enum Piece {
 /// The receiver of the pieces is gone.
 struct Unwanted;
 
-/// Why reading a file ended.
 enum Ended {
     /// The file is complete, or the receiver is gone.
     Done,
@@ -51,7 +48,6 @@ enum Named {
 pub(super) struct Source {
     pub(super) file: PathBuf,
     pub(super) from: u64,
-    /// Whether the log may grow.
     pub(super) is_followed: bool,
 }
 
