@@ -83,7 +83,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn a_session_belongs_to_its_organization() {
+    fn session_digests_differ_by_organization() {
         let digest = |org, session| session_digest(OrgId(Uuid::from_u128(org)), SessionId(Uuid::from_u128(session)));
         assert_eq!(digest(1, 2), digest(1, 2));
         assert_ne!(digest(1, 2), digest(2, 1));

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_each_of_100_000_keys_and_no_other() {
+    fn finds_only_inserted_keys() {
         let mut index = KeyIndex::default();
         (0..100_000).for_each(|n| index.insert(EventKey(n), place(n as i64)));
         assert_eq!(index.len(), 100_000);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn with_capacity_takes_the_keys_without_growing() {
+    fn with_capacity_prevents_growth() {
         let mut index = KeyIndex::with_capacity(1_000_000);
         let bytes = index.bytes();
         (0..1_000_000).for_each(|n| index.insert(EventKey(n), place(n as i64)));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn places_outside_the_packed_range_are_kept_whole() {
+    fn stores_places_out_of_range() {
         let mut index = KeyIndex::default();
         for (n, at_ms) in [i64::MIN, FIRST_MS - 1, FIRST_MS, 0, FIRST_MS + (1 << 44), i64::MAX].into_iter().enumerate() {
             let place = KeyPlace { home: Home(202_611), at_ms };
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_with_one_fingerprint_are_both_kept() {
+    fn stores_keys_with_equal_fingerprints() {
         let mut index = KeyIndex::default();
         index.insert(EventKey(1), place(1));
         // Give another key the fingerprint of key 2: only key 2's own entry distinguishes them.

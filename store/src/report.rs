@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn timely_is_a_day_before_to_an_hour_after_acceptance() {
+    fn timely_is_a_day_before_to_an_hour_after() {
         let (now_ms, hour_ms) = (1_767_225_600_000, 3_600_000);
         let is_timely = |at_ms| accepted(now_ms * 1_000).is_timely(at_ms);
         assert!(is_timely(now_ms - 24 * hour_ms) && is_timely(now_ms + hour_ms));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn precedence_is_agent_edge_origin_index_none() {
+    fn precedence_follows_the_role_order() {
         let roles = SourceRole::ALL.map(Some).into_iter().chain([None]);
         let observers: Vec<Observer> = roles.map(|role| Observer { org: OrgId(Uuid::nil()), role, drain: None }).collect();
         assert!(observers.is_sorted_by_key(Observer::precedence));

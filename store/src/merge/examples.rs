@@ -48,7 +48,7 @@ fn standalone(current: &Current<Facts>) -> Vec<Facts> {
 }
 
 #[test]
-fn an_earlier_report_displaces_the_later_one() {
+fn earlier_reports_displace_later_ones() {
     let (current, _) = after(&[&[spec(AGENT, 0, 2)], &[spec(AGENT, 1, 1)]]);
     assert_eq!((joined(&current), standalone(&current)), (vec![1], vec![0]));
 }
@@ -61,14 +61,14 @@ fn the_first_accepted_copy_counts() {
 }
 
 #[test]
-fn an_equal_report_with_other_facts_changes_nothing() {
+fn equal_reports_change_nothing() {
     let (current, last) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 0, 1)]]);
     assert_eq!(joined(&current), [0]);
     assert!(last.is_empty());
 }
 
 #[test]
-fn the_33rd_observer_stands_alone_unless_it_was_earlier() {
+fn the_33rd_observer_joins_only_if_earlier() {
     let many: Vec<Spec> = (0..32).map(|n| spec(n, 0, 10 + i64::from(n))).collect();
     let (current, _) = after(&[&many, &[spec(32, 0, 100)]]);
     assert_eq!((joined(&current).len(), standalone(&current)), (MOST_OBSERVERS, vec![32]));
@@ -88,7 +88,7 @@ fn untimely_reports_do_not_move_an_event() {
 }
 
 #[test]
-fn an_event_stays_in_its_home() {
+fn events_keep_their_home() {
     let (current, _) = after(&[&[spec(EDGE, 0, 5 * DAY_S)], &[spec(AGENT, 0, 0)], &[spec(AGENT, 1, 40 * DAY_S)]]);
     assert_eq!(current.joined.as_ref().unwrap().home, Home(202_602), "the month of the first write");
     assert_eq!(current.standalone[0].home, Home(202_603), "a report of its own month");
@@ -97,7 +97,7 @@ fn an_event_stays_in_its_home() {
 }
 
 #[test]
-fn a_report_that_changes_partition_is_written_first() {
+fn moves_between_partitions_come_first() {
     // The first copy of report 1 arrives last and displaces report 0.
     let (current, last) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 1, 40 * DAY_S)], &[spec(AGENT, 1, 0)]]);
     assert_eq!((joined(&current), standalone(&current)), (vec![2], vec![0]));
@@ -107,7 +107,7 @@ fn a_report_that_changes_partition_is_written_first() {
 }
 
 #[test]
-fn a_repeat_stays_alone_after_retention_dropped_the_event() {
+fn repeats_stay_alone_after_retention() {
     let (mut current, _) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 1, 40 * DAY_S)]]);
     current.joined = None;
     assert!(merge(&current, &[spec(AGENT, 1, 40 * DAY_S).report(9)]).is_empty());

@@ -197,7 +197,7 @@ proptest! {
 
     /// An insert into `events` stops after some partitions. The block is repeated together with the next one.
     #[test]
-    fn an_interrupted_block_is_completed_by_a_larger_one(
+    fn a_larger_block_completes_an_interrupted_one(
         blocks in histories(OBSERVERS, 30),
         cut in any::<Index>(),
         most_observers in select(vec![2, OBSERVERS]),
@@ -227,7 +227,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn an_event_has_at_most_32_observers(blocks in histories(40, 120)) {
+    fn events_have_at_most_32_observers(blocks in histories(40, 120)) {
         let store = run(&reports(&blocks), super::MOST_OBSERVERS);
         prop_assert!(store.events.live().all(|(_, row)| row.reports.len() <= super::MOST_OBSERVERS));
     }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_accepted_copy_has_the_largest_precedence() {
+    fn first_accepted_copy_has_largest_precedence() {
         let precedence = |row: &FailedFetchRow| {
             let mut body = Encoder::default();
             row.encode(&mut body);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_line_have_one_identity_however_they_were_delivered() {
+    fn copies_of_a_line_have_one_identity() {
         let identities = |record: &mut LogRecord| -> Vec<EventKey> {
             FailedFetchRow::take(record).iter().map(|row| row.accepted.identity).collect()
         };

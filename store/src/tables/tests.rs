@@ -48,7 +48,7 @@ fn owned(columns: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn inserts_name_the_columns_of_the_ddl() {
+fn column_lists_match_the_ddl() {
     let ddl = |table: &str| DDL.iter().find(|text| text.contains(&format!("EXISTS {table}\n"))).unwrap();
     let reserved = ["signature", "tier"];
     let events: Vec<_> = columns_of(ddl("events")).into_iter().filter(|(name, _)| !reserved.contains(&name.as_str())).collect();
@@ -141,7 +141,7 @@ fn events_survive_encoding_and_decoding() {
 }
 
 #[test]
-fn an_events_url_is_stored_once() {
+fn an_event_stores_its_url_once() {
     let long = format!("https://example.com/{}", "u".repeat(8_000));
     let mut many = row((1..=32).map(|n| entry(n, SourceRole::Edge, bot("GPTBot"))).collect());
     many.reports.iter_mut().for_each(|entry| Arc::make_mut(&mut entry.facts).url.clone_from(&long));
@@ -153,7 +153,7 @@ fn column(row: &EventRow<Facts>, wanted: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_agents_report_represents_and_the_first_named_bot_is_shown() {
+fn shows_the_agents_report_and_the_first_bot() {
     let several = row(vec![
         entry(1, SourceRole::Origin, bot("late")),
         entry(2, SourceRole::Edge, bot("")),
@@ -201,7 +201,7 @@ fn merged(reports: &[Entry<Facts>]) -> EventRow<Facts> {
 
 proptest! {
     #[test]
-    fn another_tenant_changes_no_fetch_of_an_owner(reports in entries().prop_shuffle()) {
+    fn other_tenants_never_change_an_owners_fetch(reports in entries().prop_shuffle()) {
         let own: Vec<_> = reports.iter().filter(|entry| entry.facts.is_owners).cloned().collect();
         let event = merged(&reports);
         if own.iter().any(|entry| entry.facts.fetch.is_some()) {
@@ -216,7 +216,7 @@ proptest! {
 }
 
 #[test]
-fn a_tombstone_has_a_value_for_each_column() {
+fn tombstones_have_all_columns() {
     let mut body = Encoder::default();
     encode_event(&EventWrite::Tombstone(row(vec![entry(1, SourceRole::Edge, None)]).place()), 7, &mut body);
     encode_report(&entry(1, SourceRole::Edge, None).place(), None, None, 7, &mut body);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lag_is_the_age_of_the_oldest_record_until_it_is_stored() {
+    fn lag_is_the_age_of_the_oldest_unstored_record() {
         let lag = Lag::default();
         assert_eq!(lag.at(5_000), Duration::ZERO);
         for at_ms in [2_000, 1_000, 3_000] {

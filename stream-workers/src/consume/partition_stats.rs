@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropped_records_are_missing_and_a_log_created_again_is_counted_anew() {
+    fn counts_missing_records_and_restarts_on_a_new_log() {
         let counts = |records| Counts { records, ..Counts::default() };
         let begun = PartitionStats::anew(4).past(counts(6), 10);
         assert_eq!((begun.since, begun.next, begun.missing()), (4, 10, 0));

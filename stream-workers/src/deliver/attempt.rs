@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_has_hung_when_it_took_long_however_it_ended() {
+    fn long_attempts_hang_whatever_the_outcome() {
         for outcome in AttemptOutcome::ALL {
             assert!(has_hung(outcome, Duration::from_millis(9_900)), "{outcome:?}");
             assert!(!has_hung(outcome, Duration::from_millis(900)), "{outcome:?}");

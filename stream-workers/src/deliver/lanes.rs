@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_has_its_share_and_gives_it_back() {
+    fn an_endpoint_returns_its_lanes() {
         let (lanes, one) = (lanes(5, 2), Uuid::from_u128(1));
         assert_eq!(lanes.room(), Some(room(5, &[], &[])));
         let (first, second) = (lanes.enter(ORG, one), lanes.enter(ORG, one));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_organization_leaves_as_many_lanes_as_it_takes() {
+    fn an_organization_takes_half_of_the_lanes() {
         let lanes = lanes(8, 2);
         let taken: Vec<Lane> = (1..9).filter_map(|endpoint| lanes.enter(ORG, Uuid::from_u128(endpoint))).collect();
         assert_eq!(taken.len(), 4);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_hangs_gets_one_at_a_time_until_it_answers() {
+    fn hanging_endpoints_get_one_lane() {
         let (lanes, one) = (lanes(5, 4), Uuid::from_u128(1));
         let left = || lanes.room().unwrap().narrow.first().map(|narrow| (narrow.endpoint, narrow.left));
         let lane = lanes.enter(ORG, one).unwrap();

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_has_a_reason() {
+    fn invalid_records_have_a_reason() {
         let newer = GOOD.replace("\"v\":1", &format!("\"v\":{}", RECORD_VERSION + 1));
         let none = GOOD.replace("\"v\":1", "\"v\":0");
         let early = GOOD.replace("1790000000000000", "-1");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_events_of_a_record_that_is_set_aside_are_counted_where_it_says_any() {
+    fn counts_events_of_rejected_records() {
         let newer = format!("\"v\":{}", RECORD_VERSION + 1);
         let two = GOOD.replace("\"v\":1", &newer).replace("\"events\":[", "\"events\":[{\"own_key\":5},");
         for (payload, events) in [(two.as_str(), 2), ("{\"events\":[]}", 0), ("{\"events\":7}", 0), ("nothing", 0)] {

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_a_time_or_offsets_and_nothing_else() {
+    fn bounds_are_times_or_offsets() {
         let time: Bound = "2026-11-01T00:00:00+01:00".parse().unwrap();
         assert_eq!(time, Bound::Time("2026-10-31T23:00:00Z".parse().unwrap()));
         assert_eq!("0:12,3:7".parse(), Ok(Bound::Offsets([(0, 12), (3, 7)].into())));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_lie_between_the_bounds() {
+    fn parts_are_between_the_bounds() {
         assert_eq!(parts(&Ends::Open, &Ends::Open), [(0, 0, 10), (1, 5, 20)]);
         assert_eq!(parts(&offsets(&[(1, 7)]), &Ends::Open), [(1, 7, 20)], "other partitions are not read");
         assert_eq!(parts(&offsets(&[(0, 2), (1, 7)]), &offsets(&[(0, 2), (1, 9)])), [(0, 2, 2), (1, 7, 9)]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_on_the_log_is_said() {
+    fn reports_missing_parts_of_the_log() {
         let refused = |starts: &Ends, ends: &Ends| Range::within(&WHOLE, starts, ends).unwrap_err().to_string();
         assert_eq!(refused(&offsets(&[(2, 0)]), &Ends::Open), "the log has no partition 2; it has 2");
         let gone = refused(&offsets(&[(1, 4)]), &Ends::Open);

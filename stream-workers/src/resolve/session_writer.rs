@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_refused_session_delays_no_other() {
+    async fn a_rejected_session_delays_no_other() {
         let stores = TestStores::fresh().await;
         let refused = NamedSession {
             report: SessionReport { agent_id: Some("no\0text".to_owned()), ..SessionReport::of(SessionId(Uuid::from_u128(2))) },
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_is_the_same_in_whatever_order_its_records_come() {
+    async fn a_session_does_not_depend_on_record_order() {
         let stores = TestStores::fresh().await;
         let said = [
             named(1, 1, &json!({})),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_deleted_meanwhile_is_written_again_after_a_minute() {
+    async fn deleted_sessions_are_rewritten_after_a_minute() {
         let (stores, one) = (TestStores::fresh().await, named(1, 0, &json!({"agent_id": "bot"})));
         let clock = Clock::manual(one.accepted_at);
         let mut writer = SessionWriter::new(stores.pool.clone(), clock.clone());

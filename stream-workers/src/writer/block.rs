@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn inserts_name_and_type_the_encoded_columns() {
+    fn inserts_match_the_encoded_columns() {
         let inserts = [
             (include_str!("sql/insert_events.sql"), EVENT_COLUMNS),
             (include_str!("sql/insert_reports.sql"), REPORT_COLUMNS),

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_with_more_records_than_allowed_halves_the_limit() {
+    fn a_too_large_failed_block_halves_the_limit() {
         let (mut narrowing, mut limits) = (Narrowing::default(), Vec::new());
         for end in [41, 20, 18, 18, 18, 18] {
             narrowing.failed(&failed(0..end, true));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_with_known_culprits_limits_no_later_one() {
+    fn known_culprits_do_not_limit_blocks() {
         let mut narrowing = Narrowing::default();
         narrowing.failed(&FailedBlock { culprits: vec![((0, 3), "bad".to_owned())], ..failed(0..41, true) });
         assert_eq!((narrowing.most_records(), narrowing.reason((0, 3)).as_deref()), (usize::MAX, Some("bad")));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn no_record_is_blamed_for_a_lack_of_memory() {
+    fn lack_of_memory_blames_no_record() {
         let mut narrowing = Narrowing::default();
         for _ in 0..10 {
             narrowing.failed(&failed(1..2, false));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadly_record_is_set_aside_and_its_neighbors_are_not() {
+    fn rejects_a_deadly_record_but_not_its_neighbors() {
         let (mut noted, mut complete, mut epoch, mut set_aside, mut next) = (None, 0, 0, Vec::new(), 0);
         // A writer reads ten records per block and dies at record 15.
         for _ in 0..20 {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graceful_stop_counts_as_no_death() {
+    fn graceful_stops_are_not_deaths() {
         let (mut noted, mut aside) = (Some(Suspect { partition: 0, offset: 7, deaths: DEADLY - 2 }), 0);
         for _ in 0..9 {
             let mut caution = Caution::new(0, noted);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_completes_blocks_is_not_careful() {
+    fn writers_that_complete_blocks_are_not_careful() {
         let mut caution = Caution::new(3, None);
         assert_eq!(caution.advise(0, 1), Advice::Decode);
     }

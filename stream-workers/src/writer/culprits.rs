@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_passes_by_itself_is_no_record_s_fault() {
+    fn temporary_failures_blame_no_record() {
         let records: Vec<Origin> = (0..40).map(|offset| (0, offset)).collect();
         // Trials of 40, 20, 10, 5 and 2 records, of one record, and of the same record again.
         for failures in 0..=7 {
@@ -253,7 +253,7 @@ mod tests {
     proptest! {
         /// A block ends where interrupted reports of its groups allow it, so it can contain any other records.
         #[test]
-        fn exactly_the_bad_records_are_set_aside(
+        fn rejects_exactly_the_bad_records(
             groups in prop::collection::vec(0_u128..12, 1..80),
             bad in prop::collection::btree_set(0_usize..80, 0..8),
             sizes in prop::collection::vec(1_usize..60, 400),
@@ -270,7 +270,7 @@ mod tests {
 
         /// Without trials, a record is blamed only if it is alone in its block.
         #[test]
-        fn innocent_records_are_never_set_aside_without_a_trial(
+        fn never_rejects_good_records_without_trials(
             groups in prop::collection::vec(0_u128..12, 1..80),
             bad in prop::collection::btree_set(0_usize..80, 0..8),
             sizes in prop::collection::vec(1_usize..60, 400),
@@ -282,7 +282,7 @@ mod tests {
 
         /// The result equals that of trying the records one by one.
         #[test]
-        fn of_records_that_fail_together_the_last_is_the_culprit(
+        fn blames_the_last_of_records_that_fail_together(
             count in 1_i64..60,
             pairs in prop::collection::vec((0_i64..60, 0_i64..60), 0..6),
         ) {

@@ -64,7 +64,7 @@ mod tests {
     use service_kit::testing::TestStores;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn keys_with_two_live_rows_are_counted() {
+    async fn counts_keys_with_two_live_rows() {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let insert = async |rows: &str| {
             let sql = format!("INSERT INTO events (home, site, key, version, is_deleted) {rows}");

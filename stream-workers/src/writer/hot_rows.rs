@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_too_large_rows_expire() {
+    fn the_oldest_rows_expire_first() {
         let (mut hot, now) = (HotRows::default(), Instant::now());
         let large = |key| {
             let facts = ReportFacts {

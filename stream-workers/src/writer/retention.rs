@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_month_expires_when_its_last_day_is_too_old() {
+    fn months_expire_with_their_last_day() {
         let first_month = |days, now: &str| first_month(days, now.parse().unwrap()).0;
         assert_eq!(first_month(Some(30), "2026-03-02T23:59:59Z"), 202_601);
         assert_eq!(first_month(Some(30), "2026-03-03T00:00:00Z"), 202_602);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_month_never_expires() {
+    fn invalid_months_never_expire() {
         assert!(Home(202_512).is_expired(Home(202_601)));
         assert!(!Home(202_601).is_expired(Home(202_601)) && !Home(0).is_expired(Home(202_601)));
     }

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn c6_a_server_on_which_two_writers_could_write_is_refused() {
+    async fn c6_rejects_servers_that_allow_two_writers() {
         run(&Server::connect(&TestStores::fresh().await.clickhouse).unwrap()).await.unwrap();
         assert_eq!(error_behind(|_| {}).await, None);
 

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_statement_s_own_memory_limit_ends_a_block() {
+    fn only_the_statement_memory_limit_fails_a_block() {
         let own = outcome(241, "Query memory limit exceeded: would use 8.01 GiB");
         assert!(matches!(own, Outcome::Refused { is_data: false, .. }), "{own:?}");
         for of_others in ["(total) memory limit exceeded: would use 9 GiB", "User memory limit exceeded: would use 9 GiB"] {
@@ -359,7 +359,7 @@ mod tests {
 
     /// ClickHouse documents the exception's code, but not its text.
     #[tokio::test(flavor = "multi_thread")]
-    async fn the_server_names_the_limit_of_a_statement() {
+    async fn exceptions_name_the_statement_limit() {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let large = "SELECT length(groupArray(number)) FROM numbers(10000000) SETTINGS max_memory_usage = 20000000";
         let outcome = server.run(&random_slot(), large, &[], &[]).await;

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_takeover_from_itself_is_no_start() {
+    fn takeovers_from_itself_are_not_starts() {
         let claim = |(n, writer): (usize, &str)| Claim {
             epoch: n as u64 + 1,
             writer: writer.to_owned(),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_failed_block_without_events_leaves_the_index() {
+    async fn a_failed_block_without_events_keeps_the_index() {
         const BEATS: (&str, Duration) = ("a topic", Duration::from_secs(60));
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let epoch = claim(&server, "writer", BEATS.0).await.unwrap().unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_replaced_writer_claims_no_epoch_after_its_own() {
+    async fn replaced_writers_claim_no_epoch() {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let own = claim(&server, "former", "a topic").await.unwrap().unwrap();
         claim(&server, "successor", "a topic").await.unwrap().unwrap();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_takeover_waits_for_earlier_statements() {
+    async fn takeovers_wait_for_earlier_statements() {
         let settings = TestStores::fresh().await.clickhouse;
         let (former, successor) = (Server::connect(&settings).unwrap(), Server::connect(&settings).unwrap());
         let earlier = claim(&former, "former", "a topic").await.unwrap().unwrap();

@@ -60,7 +60,7 @@ async fn clickhouse_of_production(folder: &Path) -> (ClickHouse, ClickHouseSetti
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_turns_out_to_be_privileged() {
+async fn a9_ends_when_its_account_turns_out_privileged() {
     let (folder, fresh) = (tempfile::tempdir().unwrap(), TestStores::fresh().await);
     let (fresh, mut server) = with_own_postgres(folder.path(), fresh).await;
     let postgres = fresh.postgres.clone();
@@ -83,7 +83,7 @@ async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_a_worker_does_not_run_as_an_account_of_clickhouse_that_makes_tables() {
+async fn a9_rejects_clickhouse_accounts_that_create_tables() {
     let fresh = TestStores::fresh().await;
     let bad = Running::start(settings(&fresh)).await;
     let said = bad.refusal().await;

@@ -57,7 +57,7 @@ pub(crate) fn by_token(key: u128, token: &str) -> Value {
 
 /// One log has hashes, the other what a gateway makes of the tokens; the tables must be equal in every column.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_would_have_given_and_so_does_a_replay() {
+async fn worker_lookups_give_the_gateways_rows() {
     let (hashed, resolved) = (TestApp::new().await, TestApp::new().await);
     // Expired by now, but valid when the events were accepted.
     let until_us = NEW_YEAR_US + 60 * SECOND_US;
@@ -138,7 +138,7 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else() {
+async fn an_invalid_token_rejects_only_its_record() {
     let app = TestApp::new().await;
     let until_us = NEW_YEAR_US + SECOND_US;
     issue(&app.stores.pool, "ctx_good", ISSUER, session(1), None, until_us).await;
@@ -175,7 +175,7 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_replay() {
+async fn agents_named_later_apply_to_later_events() {
     let app = TestApp::new().await;
     issue(&app.stores.pool, "ctx_late", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
     let members = json!({"session_id": session(1), "session_org": Uuid::from_u128(ISSUER), "link": "same"});

@@ -45,7 +45,7 @@ async fn waits(app: &TestApp, worker: &Working, visible: u128) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing() {
+async fn unresolved_tokens_wait_for_postgres() {
     let folder = tempfile::tempdir().unwrap();
     let (stores, mut server) = with_own_postgres(folder.path(), TestStores::fresh().await).await;
     let app = TestApp::on(stores);
@@ -91,7 +91,7 @@ async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_without_postgres_starts_says_so_and_stores_all_that_needs_no_look_up() {
+async fn starts_and_stores_without_postgres() {
     let fresh = TestStores::fresh().await;
     let nobody = PostgresSettings { database_url: format!("postgres://telemetry@{}/telemetry", free_address()) };
     let app = TestApp::on(TestStores { postgres: nobody, ..fresh });

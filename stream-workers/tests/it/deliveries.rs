@@ -28,7 +28,7 @@ fn one_value<T: Ord>(letters: &[Letter], of: impl Fn(&Letter) -> T) -> bool {
 }
 
 #[tokio::test]
-async fn v8_a_delivery_arrives_signed_with_the_headers_of_the_specification_and_once() {
+async fn v8_deliveries_arrive_once_and_signed() {
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let deliverer = office.deliverer();
     let ids = office.post_all(&endpoint, 3).await;
@@ -57,7 +57,7 @@ async fn v8_a_delivery_arrives_signed_with_the_headers_of_the_specification_and_
 }
 
 #[tokio::test]
-async fn v6_an_attempt_looks_the_name_up_anew_and_keeps_no_connection_of_the_one_before() {
+async fn v6_attempts_resolve_again_and_reuse_no_connection() {
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let deliverer = office.deliverer();
     office.delivered(&office.post_all(&endpoint, 2).await).await;
@@ -74,7 +74,7 @@ async fn v6_an_attempt_looks_the_name_up_anew_and_keeps_no_connection_of_the_one
 /// a second before the next one is due, when nothing may happen, and then past it. `V10_REAL_GAPS=2` lets the first two gaps
 /// pass in real time, which takes six minutes.
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedule_and_is_then_a_dead_letter() {
+async fn s7_v10_eight_failed_attempts_make_a_dead_letter() {
     let office = Office::new().await;
     // 4xx responses and redirects are retried like 5xx.
     let failing = Inbox::open(&office, |number| Some([500, 400, 404, 302, 503, 429, 410, 500][number.min(7)])).await;
@@ -138,7 +138,7 @@ async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedul
 /// The connection is accepted at once and the request is read seconds later, as behind a slow network. For the receiver, an
 /// attempt starts when it reads the request.
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_a_receiver_that_an_attempt_reached_late_does_not_see_the_next_one_early() {
+async fn s7_slow_receivers_get_no_early_retry() {
     let office = Office::new().await;
     let read: Arc<Mutex<Vec<Letter>>> = Arc::default();
     let reading = Arc::clone(&read);
@@ -165,7 +165,7 @@ async fn s7_a_receiver_that_an_attempt_reached_late_does_not_see_the_next_one_ea
 }
 
 #[tokio::test]
-async fn s7_a_delivery_that_fails_first_is_delivered_when_the_receiver_is_well_again() {
+async fn s7_retries_until_the_receiver_recovers() {
     let (office, inbox, endpoint) = Inbox::alone(|number| Some(if number < 2 { 503 } else { 202 })).await;
     let ahead = Ahead::default();
     let deliverer = office.deliverer_ahead(&ahead);
@@ -185,7 +185,7 @@ async fn s7_a_delivery_that_fails_first_is_delivered_when_the_receiver_is_well_a
 
 /// `TEST_ROUNDS` sets the number of rounds; the full test has 1000.
 #[tokio::test]
-async fn v13_what_was_rolled_back_is_not_sent() {
+async fn v13_rolled_back_messages_are_not_sent() {
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let deliverer = office.deliverer();
     let (mut rolled_back, rounds) = (Vec::new(), size("TEST_ROUNDS", 20));
@@ -207,7 +207,7 @@ async fn v13_what_was_rolled_back_is_not_sent() {
 /// the time of the lease, by the database's clock, which also determines when the endpoint was disabled. The receiver records
 /// the arrival by the same clock, because database and receiver run on one machine.
 #[tokio::test(flavor = "multi_thread")]
-async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_is_dropped() {
+async fn w8_disabled_endpoints_get_no_new_attempts() {
     let office = Office::new().await;
     let (fast, failing) = (Inbox::open(&office, |_| Some(204)).await, Inbox::open(&office, |_| Some(500)).await);
     let ahead = Ahead::default();
@@ -267,7 +267,7 @@ async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_
 }
 
 #[tokio::test]
-async fn the_secret_that_signs_is_the_one_of_the_moment_and_a_key_that_does_not_open_it_costs_no_attempt() {
+async fn signs_with_the_current_secret_or_waits() {
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let ahead = Ahead::default();
     let mut settings = office.settings();

@@ -27,7 +27,7 @@ fn bodies(letters: &[Letter], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Ve
 
 /// The receiver has read the whole request when its sender dies, so the outcome of the attempt is not stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was() {
+async fn s7_f34_a_killed_deliverers_delivery_is_repeated() {
     let (office, inbox, endpoint) = Inbox::alone(|number| (number > 0).then_some(204)).await;
     let id = office.post(&endpoint).await;
     let mut first = office.process().await;
@@ -56,7 +56,7 @@ async fn s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as
 
 /// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deliverer_that_is_asked_to_stop_leaves_receivers_that_hang_and_gives_their_deliveries_back() {
+async fn stopping_gives_hanging_deliveries_back() {
     let (office, inbox, endpoint) = Inbox::alone(|_| None).await;
     let ids = office.post_all(&endpoint, 3).await;
     let mut process = office.process().await;
@@ -69,7 +69,7 @@ async fn a_deliverer_that_is_asked_to_stop_leaves_receivers_that_hang_and_gives_
 }
 
 #[tokio::test]
-async fn without_a_key_or_with_one_that_is_none_a_deliverer_does_not_start_and_says_so_in_one_line() {
+async fn a_deliverer_requires_a_valid_secrets_key() {
     for key in [None, Some("hunter2")] {
         let settings = [
             ("DATABASE_URL", "postgres://127.0.0.1:1/x"),
@@ -90,7 +90,7 @@ async fn without_a_key_or_with_one_that_is_none_a_deliverer_does_not_start_and_s
 
 /// `TEST_ROUNDS` sets the number of messages to each of five endpoints.
 #[tokio::test(flavor = "multi_thread")]
-async fn v14_of_three_deliverers_each_message_has_one() {
+async fn v14_each_message_has_one_deliverer() {
     let office = Office::new().await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;
     let mut ids = Vec::new();
@@ -111,7 +111,7 @@ async fn v14_of_three_deliverers_each_message_has_one() {
 
 /// The first deliverer's time stands still and the second one's is past the lease, as for a process that was paused for long.
 #[tokio::test(flavor = "multi_thread")]
-async fn v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends() {
+async fn v14_a_lost_lease_stores_no_outcome() {
     let office = Office::new().await;
     let (slow, release) = Inbox::held(&office, 1, |number| if number == 0 { 500 } else { 204 }).await;
     let endpoint = office.endpoint(&slow.server).await;
@@ -135,7 +135,7 @@ async fn v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends() {
 
 /// `F19_RESTARTS` sets the number of restarts; the full test has 100.
 #[tokio::test(flavor = "multi_thread")]
-async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() {
+async fn f19_postgres_restarts_lose_no_deliveries() {
     let restarts = size("F19_RESTARTS", 3);
     let count = 40 * restarts;
     let folder = tempfile::tempdir().unwrap();

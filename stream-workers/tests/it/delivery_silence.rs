@@ -32,7 +32,7 @@ async fn waits(office: &Office, statements: i64) {
 
 /// Runs as many statements as a pool has connections, and abandons all of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_pool() {
+async fn f18_swallowed_connections_leave_the_pool() {
     let office = Office::new().await;
     let network = BlackHole::before(&office.stores.postgres.database_url).await;
     let through = PostgresSettings { database_url: network.url(&office.stores.postgres.database_url, APPLICATION) };
@@ -52,7 +52,7 @@ async fn f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_p
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_again() {
+async fn f18_claims_again_after_a_lost_response() {
     let (office, _inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let network = BlackHole::before(&office.stores.postgres.database_url).await;
     let mut settings = office.settings();
@@ -71,7 +71,7 @@ async fn f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_agai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_lanes_back_and_counts_it_once() {
+async fn f18_an_unconfirmed_end_counts_once() {
     let office = Office::new().await;
     let (inbox, release) = Inbox::held(&office, usize::MAX, |_| 204).await;
     let endpoint = office.endpoint(&inbox.server).await;
@@ -110,7 +110,7 @@ async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_la
 
 /// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops_in_time() {
+async fn f18_a_deliverer_stops_in_time_without_postgres() {
     let office = Office::new().await;
     let (inbox, release) = Inbox::held(&office, usize::MAX, |_| 204).await;
     let endpoint = office.endpoint(&inbox.server).await;
@@ -134,7 +134,7 @@ async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops
 
 /// The process gets the response with the lease seconds later, when the endpoint is disabled.
 #[tokio::test(flavor = "multi_thread")]
-async fn w8_a_deliverer_that_was_stopped_between_a_lease_and_its_attempt_gives_the_lease_back_instead() {
+async fn w8_a_paused_deliverer_gives_a_stale_lease_back() {
     let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let url = format!("{}?application_name={APPLICATION}", office.stores.postgres.database_url);
     // Long enough not to expire before the process continues.

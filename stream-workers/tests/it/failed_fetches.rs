@@ -31,7 +31,7 @@ async fn shown(app: &TestApp) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_member_of_a_line_is_in_its_column() {
+async fn stores_every_member_of_a_line() {
     let app = TestApp::new().await;
     let mut record = failing(NEW_YEAR_US, &[line(1, 304), line(2, 404)]);
     record["drain"] = json!("00000000-0000-0000-0000-000000000009");
@@ -55,7 +55,7 @@ async fn every_member_of_a_line_is_in_its_column() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_accepted_copy_of_a_line_counts_whatever_dies() {
+async fn the_first_accepted_copy_of_a_line_counts() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
@@ -83,7 +83,7 @@ async fn the_first_accepted_copy_of_a_line_counts_whatever_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn months_are_deleted_with_those_of_events() {
+async fn retention_deletes_failed_fetches() {
     let app = TestApp::new().await;
     let now_us = Clock::System.now().timestamp_micros();
     app.put(&[(0, failing(NEW_YEAR_US - 60 * MONTH_US, &[line(1, 404), line(2, 404)])), (1, failing(now_us, &[line(2, 403)]))])

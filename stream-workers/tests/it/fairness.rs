@@ -34,7 +34,7 @@ async fn repeating(office: &Office, first: &'static [u8], again: &'static [u8], 
 /// All attempts take their full ten seconds, concurrently. The duration of each is only printed; asserted are the end and its
 /// outcome.
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_v5_an_attempt_at_each_of_nine_slow_or_endless_receivers_ends_by_itself() {
+async fn s6_v5_attempts_at_slow_receivers_end() {
     let office = Office::new().await;
     let (tick, none) = (Duration::from_millis(200), Duration::ZERO);
     let (zeros, long): (&'static [u8], &'static [u8]) = (&[0; 16 * 1024], &[b'y'; 16 * 1024]);
@@ -70,7 +70,7 @@ async fn s6_v5_an_attempt_at_each_of_nine_slow_or_endless_receivers_ends_by_itse
 /// Hundreds of running attempts use no connection to PostgreSQL. That healthy endpoints don't wait is asserted by order, not by
 /// time: all their deliveries arrive before the first hanging attempt times out. `TEST_ROUNDS` sets the number of waves.
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connection() {
+async fn s6_v11_f35_hanging_endpoints_delay_no_others() {
     const HEALTHY: usize = 25;
     let office = Office::new().await;
     let hanging = office.hanging().await;
@@ -130,7 +130,7 @@ async fn unreachable() -> (TcpListener, Vec<TcpStream>) {
 
 /// Two attempts run until the first one has ended, then one at a time: the fourth starts when the third has ended.
 #[tokio::test(flavor = "multi_thread")]
-async fn v11_one_that_answers_late_and_one_that_cannot_be_reached_get_one_attempt_at_a_time_as_one_that_hangs() {
+async fn v11_slow_endpoints_get_one_attempt_at_a_time() {
     let office = Office::new().await;
     let late = Inbox::open_with(&office, |_| async {
         tokio::time::sleep(Duration::from_millis(5_200)).await;
@@ -162,7 +162,7 @@ async fn v11_one_that_answers_late_and_one_that_cannot_be_reached_get_one_attemp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
+async fn v7_v4_untrusted_servers_get_nothing() {
     let office = Office::new().await;
     let canary = TestReceiver::canary().await;
     let stranger = TestAuthority::new();
@@ -213,7 +213,7 @@ async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
 /// The gauge that alerts operators ignores a receiver that hangs, whose own deliveries wait behind it, but not deliveries
 /// without attempts.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_attempts_is() {
+async fn only_unattempted_deliveries_are_overdue() {
     let office = Office::new().await;
     let waiting = async || Waiting::look(&office.pool, &Ahead::default()).await.unwrap();
     assert_eq!(waiting().await, Waiting { pending: 0, overdue_seconds: None });

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 const KILLS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
+async fn killed_workers_lose_and_double_nothing() {
     let app = Arc::new(TestApp::new().await);
 
     let seed = random_seed();
@@ -65,7 +65,7 @@ async fn progresses(app: &TestApp, what: &str) {
 
 /// F23: one of three processes is always leaving, by SIGTERM or kill -9, and another one starting.
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_that_come_and_go_lose_nothing_and_keep_going() {
+async fn workers_that_come_and_go_lose_nothing() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = Arc::new(TestApp::new().await);
@@ -114,7 +114,7 @@ async fn with_own_clickhouse(folder: &std::path::Path) -> (TestApp, ClickHouse) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
+async fn an_unavailable_store_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (app, mut server) = with_own_clickhouse(folder.path()).await;
     let worker = app.worker();
@@ -139,7 +139,7 @@ async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
 
 /// C10, F12: more than two blocks arrive while ClickHouse is away.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_store_is_away_continues_by_itself() {
+async fn a_worker_continues_when_its_store_is_back() {
     const RECORDS: u128 = 110;
     let away_seconds = size("C10_SECONDS", 15);
     let folder = tempfile::tempdir().unwrap();

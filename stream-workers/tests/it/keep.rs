@@ -15,7 +15,7 @@ async fn prepared(app: &TestApp, rejected_keep: Option<u32>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_letters_stay_for_ever_or_as_long_as_is_said_and_nothing_else_of_their_topic_changes() {
+async fn prepare_sets_the_retention_of_dead_letters() {
     let app = TestApp::new().await;
     let kafka = &app.stores.kafka;
     let kept = async || kafka::retention(kafka, &kafka.rejected_topic).await.unwrap();

@@ -48,7 +48,7 @@ const COLUMNS: [(&str, &str, &str); 37] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_member_of_a_record_is_in_its_column() {
+async fn stores_every_member_of_a_record() {
     let app = TestApp::new().await;
     let full = json!({
         "own_key": "00000000000000000000000000000002", "correlation_key": "b19a1f9e1026bf9713121b883f48e284", "id": "event-1", "type": "content_retrieved",

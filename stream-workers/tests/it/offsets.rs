@@ -31,7 +31,7 @@ async fn f28_lost_offsets_of_the_group_change_nothing() {
 
 /// Records are dropped while a worker reads, so there is a gap in the middle of a block.
 #[tokio::test(flavor = "multi_thread")]
-async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
+async fn f28_counts_a_gap_within_a_block() {
     let app = TestApp::new().await;
     let Watched { process: mut worker, metrics, .. } = app.watched([]).await;
     app.put(&records(2, 0..5)).await;
@@ -64,7 +64,7 @@ async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
 
 /// Retention drops unread records of a partition that was read before, and of one that was never read.
 #[tokio::test(flavor = "multi_thread")]
-async fn f28_what_the_log_dropped_unread_is_said_and_all_the_rest_is_read() {
+async fn f28_counts_records_dropped_unread() {
     let app = TestApp::new().await;
     app.put(&records(0, 0..10)).await;
     app.work_off().await;

@@ -11,7 +11,7 @@ use service_kit::testing::{SetAside, eventually};
 use std::time::Instant;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
+async fn a_poison_record_becomes_one_dead_letter() {
     let app = TestApp::new().await;
     let good = |n: u128| record(1, NEW_YEAR_US, &[event(n)]).to_string().into_bytes();
     let newer = record(1, NEW_YEAR_US, &[event(90)]).to_string().replacen("\"v\":1", "\"v\":999", 1);
@@ -51,7 +51,7 @@ async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
 
 /// F21: a record of any size that the log accepted is rejected: whole if the other topic accepts it, or else its head.
 #[tokio::test(flavor = "multi_thread")]
-async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
+async fn rejects_poison_of_any_size() {
     const BYTES: usize = 10 * 1024 * 1024;
     let app = TestApp::new().await;
     let kafka = &app.stores.kafka;
@@ -85,7 +85,7 @@ async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
 
 /// F21: a dead letter that can't be written blocks its partition, because otherwise its record would be lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn while_no_letter_can_be_written_nothing_is_skipped() {
+async fn waits_until_dead_letters_can_be_written() {
     let app = TestApp::new().await;
     let mut worker = app.process().await;
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
@@ -110,7 +110,7 @@ async fn while_no_letter_can_be_written_nothing_is_skipped() {
 
 /// F22: decoding a record panics.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_makes_reading_panic_is_set_aside_and_the_worker_lives() {
+async fn survives_a_record_that_panics() {
     let app = TestApp::new().await;
     let mut worker = app.process().await;
     let mut bad = event(2);

@@ -16,7 +16,7 @@ async fn refusal(app: &TestApp, besides: impl IntoIterator<Item = Setting>) -> S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
+async fn rejects_topics_that_lose_records() {
     let app = TestApp::new().await;
     let missing = refusal(&app, [("TELEMETRY_TOPIC", "test_absent".to_owned())]).await;
     assert_eq!(missing, "topic test_absent does not exist: create it with `telemetry stream-workers prepare`");
@@ -41,7 +41,7 @@ async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn preparing_twice_is_as_good_as_once() {
+async fn prepare_is_idempotent() {
     let app = TestApp::new().await;
     let topic = format!("{}_prepared", app.stores.name);
     app.clickhouse.query("DROP TABLE events SYNC").execute().await.unwrap();
@@ -54,7 +54,7 @@ async fn preparing_twice_is_as_good_as_once() {
 
 /// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
+async fn a_worker_shows_its_health_and_stops() {
     let app = TestApp::new().await;
     let Watched { mut process, listen, metrics } = app.watched([]).await;
     process.answers(&format!("http://{listen}/ready")).await;

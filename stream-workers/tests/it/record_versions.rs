@@ -39,7 +39,7 @@ async fn records_of_every_version_keep_their_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn newer_record_becomes_dead_letter_whole() {
+async fn newer_records_become_dead_letters() {
     let app = TestApp::new().await;
     let mut newer = record(1, crate::test_app::NEW_YEAR_US, &[event(2)]);
     newer["v"] = json!(RECORD_VERSION + 1);

@@ -22,7 +22,7 @@ impl Watched {
 const REPEATED: &str = "worker_statements_repeated_total";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_without_a_column_stops_the_writer_until_it_is_fixed() {
+async fn waits_until_a_wrong_table_is_fixed() {
     let app = TestApp::new().await;
     let mut worker = app.watched([]).await;
     app.put(&stream(0..30)).await;
@@ -49,7 +49,7 @@ async fn a_table_without_a_column_stops_the_writer_until_it_is_fixed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_parts_slow_the_worker_down_until_merges_have_caught_up() {
+async fn waits_for_merges_of_too_many_parts() {
     let app = TestApp::new().await;
     for statement in
         ["SYSTEM STOP MERGES events", "ALTER TABLE events MODIFY SETTING parts_to_delay_insert = 4, parts_to_throw_insert = 4"]
@@ -80,7 +80,7 @@ async fn too_many_parts_slow_the_worker_down_until_merges_have_caught_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_may_only_be_read_is_waited_for() {
+async fn waits_for_a_read_only_store() {
     let app = TestApp::new().await;
     let is_restricted = Arc::new(AtomicBool::new(false));
     let restricted = Arc::clone(&is_restricted);

@@ -14,7 +14,7 @@ async fn world_with_poison() -> (TestApp, String, Vec<u8>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_is_listed_and_shown_as_it_was_and_does_nothing_to_the_terminal() {
+async fn lists_and_shows_dead_letters_safely() {
     let (app, origin, poison) = world_with_poison().await;
     let (code, list, stderr) = app.command(&["rejected", "list"]).await;
     assert_eq!(code, Some(0), "{stderr}");
@@ -40,7 +40,7 @@ async fn a_dead_letter_is_listed_and_shown_as_it_was_and_does_nothing_to_the_ter
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_still_cannot_be_read_is_not_put_back() {
+async fn unreadable_records_are_not_put_back() {
     let (app, origin, _) = world_with_poison().await;
     let (code, stdout, stderr) = app.command(&["rejected", "retry", &origin]).await;
     assert_eq!(code, Some(1));
@@ -50,7 +50,7 @@ async fn what_still_cannot_be_read_is_not_put_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_restores_a_record_once_and_a_second_one_changes_nothing() {
+async fn a_retry_restores_a_record_once() {
     let app = TestApp::new().await;
     // Rejected by an older worker, which could not read it; this one can.
     let readable = record(1, NEW_YEAR_US, &[event(1), event(2)]).to_string();

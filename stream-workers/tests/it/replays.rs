@@ -25,7 +25,7 @@ async fn replayed(app: &TestApp) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_of_what_is_stored_changes_nothing() {
+async fn replaying_stored_records_changes_nothing() {
     let app = worked_off(120).await;
     let (before, settled) = (app.table().await, app.settled().await);
     let (code, stdout, stderr) = app.command(&["replay", "--dry-run"]).await;
@@ -41,7 +41,7 @@ async fn a_replay_of_what_is_stored_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_restores_what_is_missing_in_its_range_and_of_its_organizations() {
+async fn a_replay_restores_missing_rows() {
     let app = worked_off(120).await;
     let whole = app.table().await;
     // By offsets: ten records of partition 2.
@@ -72,7 +72,7 @@ async fn a_replay_restores_what_is_missing_in_its_range_and_of_its_organizations
 
 /// C7: stored rows don't change while everything is replayed under live traffic.
 #[tokio::test(flavor = "multi_thread")]
-async fn c7_stored_rows_stay_bit_identical_during_replays_under_live_traffic() {
+async fn c7_stored_rows_stay_identical_during_replays() {
     const CLOSED: u128 = 3_000;
     let app = Arc::new(worked_off(CLOSED).await);
     let worker = app.worker();
@@ -132,7 +132,7 @@ async fn c7_stored_rows_stay_bit_identical_during_replays_under_live_traffic() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_continues_when_writers_die_at_any_statement() {
+async fn replays_continue_when_writers_die() {
     let app = worked_off(120).await;
     let whole = app.table().await;
     lose(&app).await;
@@ -152,7 +152,7 @@ async fn a_replay_continues_when_writers_die_at_any_statement() {
 
 /// F24
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_writer_continues_no_replay_that_another_has_taken_over() {
+async fn a_paused_writer_leaves_its_replay() {
     let app = worked_off(2_000).await;
     let whole = app.table().await;
     lose(&app).await;
@@ -174,7 +174,7 @@ async fn a_paused_writer_continues_no_replay_that_another_has_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replays_are_processed_one_after_the_other() {
+async fn replays_run_one_after_another() {
     let app = worked_off(60).await;
     let whole = app.table().await;
     lose(&app).await;
@@ -217,7 +217,7 @@ async fn a_replay_that_ends_every_writer_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreadable_record_without_a_dead_letter_is_an_error() {
+async fn unreadable_records_need_a_dead_letter() {
     let app = worked_off(30).await;
     issue(&app.stores.pool, "ctx_gone", 9, session(1), None, NEW_YEAR_US + 1).await;
     // The host of a click without a URL is that of its token's link, so without the token its key can't be computed.
@@ -246,7 +246,7 @@ async fn an_unreadable_record_without_a_dead_letter_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quarantined_record_is_not_decoded_again() {
+async fn quarantined_records_are_not_decoded() {
     let app = worked_off(6).await;
     let mut bad = event(99);
     bad["data"] = json!("deadly-record:abort");

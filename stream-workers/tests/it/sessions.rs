@@ -63,7 +63,7 @@ async fn f17_sessions_are_written_once_postgres_is_back() {
 }
 
 #[tokio::test]
-async fn a_replay_brings_back_no_session_that_has_been_deleted() {
+async fn replays_restore_no_deleted_sessions() {
     let app = TestApp::new().await;
     app.put(&(0..PARTITIONS).map(|n| (n, naming(1, &json!({"session_id": session(1), "agent_id": "bot"})))).collect::<Vec<_>>())
         .await;
@@ -77,7 +77,7 @@ async fn a_replay_brings_back_no_session_that_has_been_deleted() {
 }
 
 #[tokio::test]
-async fn what_postgres_cannot_store_of_a_session_sets_its_record_aside_and_holds_up_nothing() {
+async fn unstorable_sessions_reject_only_their_record() {
     let app = TestApp::new().await;
     let bad = [
         json!({"agent_id": "a\0b"}),
@@ -103,7 +103,7 @@ async fn what_postgres_cannot_store_of_a_session_sets_its_record_aside_and_holds
 }
 
 #[tokio::test]
-async fn as_many_sessions_are_written_as_a_request_may_name_and_more_than_a_statement_has() {
+async fn writes_more_sessions_than_a_statement_has() {
     let app = TestApp::new().await;
     for part in 0..3 {
         let sessions = (part * 1_000..(part + 1) * 1_000).map(session);
@@ -129,7 +129,7 @@ fn of_agent(n: u128, accepted_us: i64, agent: Option<&str>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn later_events_get_the_agent_that_was_named_first() {
+async fn later_events_get_the_first_named_agent() {
     let app = TestApp::new().await;
     let said = [None, Some("env-bot"), Some("later-bot"), None];
     let records = (0_u128..).zip(said).map(|(n, agent)| of_agent(n, NEW_YEAR_US + i64::try_from(n).unwrap(), agent));
@@ -145,7 +145,7 @@ async fn later_events_get_the_agent_that_was_named_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_named_earlier_replaces_the_remembered_one() {
+async fn an_earlier_agent_replaces_the_cached_one() {
     let app = TestApp::new().await;
     let worker = app.worker();
     // An API call names the agent, and the record that named it earlier is read afterwards.

@@ -35,7 +35,7 @@ fn counts(portions: u64) -> Counts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_event_is_stored_or_rejected_once_whatever_dies() {
+async fn every_event_is_stored_or_rejected_once() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;

@@ -96,7 +96,7 @@ fn random_record(random: &mut StdRng, number: usize) -> (i32, String, Option<Str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shards_store_together_what_one_server_stores() {
+async fn shards_store_the_rows_of_one_server() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut world = World::start().await;
@@ -138,7 +138,7 @@ async fn shards_store_together_what_one_server_stores() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_the_tables_of_another_shard() {
+async fn rejects_the_tables_of_another_shard() {
     let app = TestApp::new().await;
     let worker_of = |number| {
         let mut settings = app.settings();

@@ -16,7 +16,7 @@ async fn taking_a_second(office: &Office) -> Inbox {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone() {
+async fn v12_a_flood_delays_only_its_organization() {
     let office = Office::new().await;
     let flooded = Inbox::open(&office, |_| Some(204)).await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;
@@ -36,7 +36,7 @@ async fn v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone() {
 /// There are more organizations with slow receivers and old backlogs than lanes. An organization without running attempts is
 /// next.
 #[tokio::test(flavor = "multi_thread")]
-async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_backlog_of_others() {
+async fn v12_fewest_running_attempts_come_first() {
     let office = Office::new().await;
     let slow = taking_a_second(&office).await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;
@@ -56,7 +56,7 @@ async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_b
 /// Nine endpoints of an organization have hung once and get nothing now. Its tenth endpoint is healthy, and others have more
 /// deliveries than there are lanes.
 #[tokio::test(flavor = "multi_thread")]
-async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others() {
+async fn v12_past_hangs_do_not_delay_an_organization() {
     let office = Office::new().await;
     let hanging = office.hanging().await;
     let slow = taking_a_second(&office).await;
@@ -85,7 +85,7 @@ async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behin
 
 /// Asserted by order: healthy endpoints get their deliveries before the first hanging attempt times out.
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_an_organisations_own_hanging_endpoints_delay_none_of_its_healthy_ones() {
+async fn s6_own_hanging_endpoints_delay_no_healthy_ones() {
     let office = Office::new().await;
     let hanging = office.hanging().await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;

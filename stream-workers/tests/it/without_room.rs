@@ -16,7 +16,7 @@ async fn post(office: &Office, to: &Endpoint) -> Uuid {
 }
 
 #[tokio::test]
-async fn deliveries_that_found_no_room_are_counted_for_an_hour_and_by_whose_they_are() {
+async fn counts_deliveries_without_room_for_an_hour() {
     let office = Office::new().await;
     let receiver = TestReceiver::canary().await;
     let ahead = Ahead::default();

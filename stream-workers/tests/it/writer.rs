@@ -118,7 +118,7 @@ fn pretty_assert<T: PartialEq + std::fmt::Debug>(found: &[T], expected: &[T], wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_becomes_the_events_of_the_model() {
+async fn a_history_equals_the_model() {
     let mut world = World::new().await;
     let history = History { records: 300, events_per_record: 5, padding: 10, ids: 60 };
     world.put(&history.records(random_seed())).await;
@@ -130,7 +130,7 @@ async fn a_history_becomes_the_events_of_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f9_a_writer_killed_between_statements_loses_nothing() {
+async fn f9_killed_writers_lose_nothing() {
     let seed = random_seed();
     let mut world = World::new().await;
     let history = History { records: 40, events_per_record: 5, padding: 10, ids: 40 };
@@ -149,7 +149,7 @@ const SCHEDULES_PER_WORLD: usize = 10;
 
 /// Each schedule pauses a writer while it inserts blocks of more than 1 MiB, lets its standby take over, and resumes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_writer_writes_nothing_after_a_takeover() {
+async fn paused_writers_write_nothing_after_a_takeover() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut left = size("WRITER_SCHEDULES", 3);
@@ -184,7 +184,7 @@ async fn pause_and_resume(schedules: usize, random: &mut StdRng) {
 
 /// A copy that was accepted earlier, without the click token, replaces a report that has joined an event.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_loses_the_row_of_a_replaced_report() {
+async fn issuers_lose_rows_of_replaced_reports() {
     let mut world = World::new().await;
     let bound = |received_at_us: i64, binding: Value| {
         let mut event = json!({"own_key": format!("{:032x}", 1), "correlation_key": format!("{:032x}", 2), "at_ms": NEW_YEAR_US / 1_000,
@@ -208,7 +208,7 @@ async fn an_issuer_loses_the_row_of_a_replaced_report() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_kills_writers_is_set_aside() {
+async fn rejects_a_record_that_kills_writers() {
     let mut world = World::new().await;
     let history = History { records: 20, events_per_record: 2, padding: 10, ids: 20 };
     let good = history.records(random_seed());
@@ -240,7 +240,7 @@ fn days_since_mid_january() -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_created_anew_is_read_from_its_beginning() {
+async fn reads_a_recreated_log_from_its_beginning() {
     let mut world = World::new().await;
     // The state that a writer of a longer log left.
     let progress = "INSERT INTO progress (topic, beat, partitions, next, since, records, events, rejected_records, rejected_events, \

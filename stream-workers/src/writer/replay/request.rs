@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_decoded_as_they_were_encoded() {
+    fn replay_rows_survive_a_round_trip() {
         let parts = vec![Part { partition: 0, from: 3, to: 9 }, Part { partition: 7, from: 5, to: 5 }];
         let plan = Plan { orgs: vec![OrgId(Uuid::from_u128(1))], rate: 20 };
         let figures = Figures { records: 1, events: 2, unreadable: 3, quarantined: 4, changed_events: 5, changed_reports: 6 };

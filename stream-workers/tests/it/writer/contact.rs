@@ -93,7 +93,7 @@ impl Cluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_writer_without_kafka_is_replaced_by_one_with_it() {
+async fn a_writer_without_kafka_is_replaced() {
     let mut cluster = Cluster::start().await;
     cluster.put().await;
     let mut former = cluster.writer_through_network();
@@ -110,7 +110,7 @@ async fn a_writer_without_kafka_is_replaced_by_one_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_takes_over_while_kafka_is_away_for_all() {
+async fn no_takeover_while_kafka_is_unavailable() {
     let mut cluster = Cluster::start().await;
     cluster.put().await;
     let active = cluster.writer_through_network();

@@ -8,7 +8,7 @@ use service_kit::testing::free_address;
 const RECORDS: u128 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_index_is_shown_from_a_writer_s_start_to_its_end() {
+async fn index_metrics_follow_the_active_writer() {
     let (mut world, metrics) = (World::new().await, free_address().to_string());
     let records: Vec<_> = (0..RECORDS).map(|key| (0, record(1, NEW_YEAR_US, &[event(key)]))).collect();
     world.put(&records).await;

@@ -28,7 +28,7 @@ impl World {
 
 /// `progress` is the first table that a backup copies, so everything after it is read again, in several blocks.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restored_backup_is_caught_up_with() {
+async fn catches_up_after_a_restore() {
     let (mut world, seed) = (World::new().await, random_seed());
     let history = History { records: 100, events_per_record: 5, padding: 10, ids: 60 };
     world.put(&history.records(seed)).await;
@@ -61,7 +61,7 @@ async fn a_restored_backup_is_caught_up_with() {
 
 /// A writer is careful after several starts without a block. A start that ends gracefully doesn't count.
 #[tokio::test(flavor = "multi_thread")]
-async fn graceful_stops_without_a_block_make_no_writer_careful() {
+async fn graceful_stops_make_no_writer_careful() {
     let mut world = World::new().await;
     world.run(&["SYSTEM STOP MERGES progress"]).await;
     let newest = "SELECT max(bitShiftRight(beat, 40)) FROM progress";
@@ -79,7 +79,7 @@ async fn graceful_stops_without_a_block_make_no_writer_careful() {
 
 /// A late copy of an old insert would restore a deleted row.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_cleans_deleted_rows_up_is_refused() {
+async fn rejects_tables_that_clean_up_deleted_rows() {
     for table in ["events", "reports"] {
         let world = World::new().await;
         world.run(&[&format!("ALTER TABLE {table} MODIFY SETTING allow_experimental_replacing_merge_with_cleanup = 1")]).await;
@@ -122,7 +122,7 @@ async fn create_topic_again(app: &TestApp) {
 
 /// The stored offsets are beyond the end of the new topic.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_is_created_again_is_read_from_its_beginning() {
+async fn reads_a_recreated_topic_from_its_beginning() {
     let (mut world, seed) = (World::new().await, random_seed());
     // So many that every partition's stored offset is beyond its end when the topic has 20 records.
     let history = History { records: 240, events_per_record: 2, padding: 10, ids: 30 };

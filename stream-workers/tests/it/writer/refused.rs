@@ -66,7 +66,7 @@ async fn assert_one_is_set_aside(world: &mut World, (bad, relative): (usize, usi
 const PLACES: [(usize, usize); 2] = [(17, 3), (3, 17)];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_clickhouse_refuses_is_set_aside() {
+async fn rejects_a_record_that_clickhouse_rejects() {
     for table in ["reports", "events"] {
         for place in PLACES {
             let mut world = World::new().await;
@@ -78,7 +78,7 @@ async fn a_record_that_clickhouse_refuses_is_set_aside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_makes_the_merge_panic_is_set_aside() {
+async fn rejects_a_record_that_panics_the_merge() {
     for place in PLACES {
         let mut world = World::new().await;
         assert_one_is_set_aside(&mut world, place, "https://example.com/deadly-report:panic", "panicked").await;
@@ -87,7 +87,7 @@ async fn a_record_that_makes_the_merge_panic_is_set_aside() {
 
 /// Other statements use the server's memory, so smaller blocks wouldn't help.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_waits_for_the_memory_of_the_server() {
+async fn blocks_wait_for_server_memory() {
     static INSERTS: AtomicUsize = AtomicUsize::new(0);
     let mut world = World::new().await;
     let proxy = proxy(&world.app, |_, statement| {
@@ -106,7 +106,7 @@ async fn a_block_waits_for_the_memory_of_the_server() {
 
 /// There are more divided events than one statement deletes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_looks_for_surviving_reports_once() {
+async fn a_deletion_reads_surviving_reports_once() {
     static READS: AtomicUsize = AtomicUsize::new(0);
     let mut world = World::new().await;
     let proxy = proxy(&world.app, |_, statement| {
@@ -147,7 +147,7 @@ async fn lost_responses_change_nothing() {
 
 /// Each insert of a block takes longer than the silence after which a standby takes over.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_block_does_not_end_an_epoch() {
+async fn long_blocks_do_not_end_an_epoch() {
     let mut world = World::new().await;
     let proxy = proxy(&world.app, |_, statement| match contains(statement, "INSERT INTO reports\n") {
         true => Disturbance::Delay(Duration::from_secs(10)),
@@ -166,7 +166,7 @@ async fn a_long_block_does_not_end_an_epoch() {
 
 /// The statement arrives when another writer has stored the same records.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_of_a_replaced_writer_are_refused() {
+async fn rejects_events_of_a_replaced_writer() {
     let mut world = World::new().await;
     let (hold, mut held) = mpsc::unbounded_channel();
     let proxy = proxy(&world.app, move |url, statement| {

@@ -19,7 +19,7 @@ const LARGE_EVENT: usize = 7 * 1024 * 1024;
 const MANY_PARTITIONS: u64 = 5_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn partitions_added_while_a_writer_runs_are_read() {
+async fn reads_partitions_added_at_run_time() {
     let mut world = World::new().await;
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let _writer = world.writer();
@@ -42,7 +42,7 @@ async fn partitions_added_while_a_writer_runs_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_of_more_than_a_hundred_months_is_stored() {
+async fn stores_a_block_of_over_a_hundred_months() {
     let mut world = World::new().await;
     let records: Vec<_> = (0..MONTHS)
         .map(|n| {
@@ -60,7 +60,7 @@ async fn a_block_of_more_than_a_hundred_months_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_of_thousands_of_partitions_is_continued() {
+async fn continues_progress_of_many_partitions() {
     let mut world = World::new().await;
     let zeros = format!("arrayWithConstant({MANY_PARTITIONS}, 0)");
     let progress = format!(
@@ -99,7 +99,7 @@ fn large_block(first: u128) -> Vec<(i32, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_that_is_divided_is_stored_exactly_once() {
+async fn divided_blocks_are_stored_once() {
     // A block ends only when it is full.
     let patient = || ("TELEMETRY_BLOCK_AGE_MS", "60000".to_owned());
     let next = "SELECT toUInt64(arraySum(next)) FROM progress ORDER BY beat DESC LIMIT 1";
@@ -127,7 +127,7 @@ async fn a_block_that_is_divided_is_stored_exactly_once() {
 
 /// A host with 30 parents has 31 rows in `sites`, about 12 KB.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_with_too_many_new_hosts_is_divided() {
+async fn blocks_with_many_new_hosts_are_divided() {
     const RECORDS: u128 = 13;
     const HOSTS: u128 = 500;
     let above = "abcdefg.".repeat(29);
@@ -153,7 +153,7 @@ async fn a_block_with_too_many_new_hosts_is_divided() {
 
 /// The index takes about 22 bytes per key. A response that is read as a whole would take 28 more, twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_index_is_read_without_holding_the_response() {
+async fn reads_the_index_as_a_stream() {
     const BYTES_PER_KEY: u64 = 26;
     const BESIDE: u64 = 24 * 1024 * 1024;
     let keys = size("INDEX_KEYS", 1_000_000) as u64;
