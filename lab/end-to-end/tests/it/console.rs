@@ -1,4 +1,4 @@
-//! The console, as people reach it: pages over HTTP without a script, and in a real browser.
+//! The console over HTTP without scripts, and in a real browser.
 
 mod attacks;
 mod browser;
@@ -28,7 +28,7 @@ impl Reader {
         Self::new(demo.env("BASE_URL"))
     }
 
-    /// Somebody who is signed in already, by a session of `demo.env`.
+    /// Returns a reader with a session of `demo.env`.
     fn signed_in(demo: &Demo, variable: &str) -> Self {
         Self::with_session(demo, demo.env(variable))
     }
@@ -38,7 +38,7 @@ impl Reader {
     }
 }
 
-/// The screens of an owner's organisation, beneath its address.
+/// Screens of an owner's organization.
 const OWNER_SCREENS: [&str; 17] = [
     "overview",
     "events",
@@ -59,5 +59,5 @@ const OWNER_SCREENS: [&str; 17] = [
     "refused",
 ];
 
-/// The screens that only an agent's or a platform's organisation has.
+/// Screens that only agents and platforms have.
 const AGENT_SCREENS: [&str; 3] = ["reported", "reports", "clicks"];

@@ -1,4 +1,4 @@
-//! Real Chromium, by the WebDriver protocol: what its accessibility checker finds, and what its console complains of.
+//! Drives Chromium over WebDriver, with checks for accessibility and for errors in the browser console.
 
 use super::drains::{drains, new_drain};
 use super::link::Link;
@@ -12,16 +12,16 @@ use service_kit::testing::{TestProcess, client, eventually, free_address, npm_pa
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Pixels of a telephone's screen, and of a tablet's.
+/// Screen widths of a phone and a tablet, in pixels.
 const NARROW_WIDTHS: [u32; 2] = [390, 834];
-/// The most that a page and what it loads take on the way.
+/// Maximum transfer size of a page with its resources, in bytes.
 const MAX_BYTES: u64 = 100 * 1024;
 const AXE_VERSION: &str = "4.14.1";
 
 pub(super) struct Browser {
     client: reqwest::Client,
     session: String,
-    /// Chromium's process. It outlives a driver that is killed.
+    /// Process id of Chromium, which survives a killed driver.
     process: u64,
     _driver: TestProcess,
     _profile: tempfile::TempDir,
@@ -46,7 +46,7 @@ impl Browser {
         Self::start_with(&[]).await
     }
 
-    /// With more arguments than the usual ones.
+    /// Starts a browser with additional arguments.
     pub(super) async fn start_with(more: &[&str]) -> Self {
         let address = free_address();
         let driver = TestProcess::start::<&str, &str>(&program("chromedriver"), &[&format!("--port={}", address.port())], &[]);
@@ -74,7 +74,7 @@ impl Browser {
         let answer: Value = client.post(format!("{base}/session")).json(&asked).send().await.unwrap().json().await.unwrap();
         let id = answer["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("no browser: {answer}"));
         let process =
-            answer["value"]["capabilities"]["goog:processID"].as_u64().expect("the driver says which process it started");
+            answer["value"]["capabilities"]["goog:processID"].as_u64().expect("the driver did not return the id of its process");
         Self { client, session: format!("{base}/session/{id}"), process, _driver: driver, _profile: profile }
     }
 
@@ -85,7 +85,7 @@ impl Browser {
         answer["value"].take()
     }
 
-    /// Opens a page, again where the service says that it is too busy: on a busy machine it may be.
+    /// Opens a page. Retries on 503, which a busy machine may return.
     pub(super) async fn open(&self, url: &str) {
         for _ in 0..10 {
             self.command("/url", &json!({"url": url})).await;
@@ -95,7 +95,7 @@ impl Browser {
             eprintln!("{url}: 503, and {:?}", self.complaints().await);
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         }
-        panic!("{url}: 503, however often it is opened");
+        panic!("{url}: 503 ten times");
     }
 
     pub(super) async fn run(&self, script: &str) -> Value {
@@ -110,7 +110,7 @@ impl Browser {
         self.command("/execute/async", &json!({"script": script, "args": arguments})).await
     }
 
-    /// What only Chromium's own protocol can do.
+    /// Runs a command of the DevTools protocol.
     pub(super) async fn devtools(&self, command: &str, parameters: &Value) -> Value {
         self.command("/goog/cdp/execute", &json!({"cmd": command, "params": parameters})).await
     }
@@ -122,7 +122,7 @@ impl Browser {
         self.command("/cookie", &cookie).await;
     }
 
-    /// The element that an XPath finds, by its name in the protocol.
+    /// Returns the id of the first element that matches an XPath.
     async fn element(&self, path: &str) -> String {
         let found = self.command("/element", &json!({"using": "xpath", "value": path})).await;
         found
@@ -132,14 +132,14 @@ impl Browser {
             .to_owned()
     }
 
-    /// Types into the field of this name, in the place of what stands there.
+    /// Replaces the value of a field.
     pub(super) async fn fill(&self, name: &str, text: &str) {
         let field = self.element(&format!("//main//*[@name='{name}'][not(@type='hidden')]")).await;
         self.command(&format!("/element/{field}/clear"), &json!({})).await;
         self.command(&format!("/element/{field}/value"), &json!({"text": text})).await;
     }
 
-    /// Clicks the first button or link with these words, others after them or not, in the page before in what stands around it.
+    /// Clicks the first button or link whose text starts with these words, preferably in the page's main part.
     pub(super) async fn press(&self, words: &str) {
         let is_it = format!("normalize-space() = '{words}' or starts-with(normalize-space(), '{words} ')");
         let of = |part: &str| format!("//{part}//*[self::button or self::a][{is_it}]");
@@ -147,7 +147,7 @@ impl Browser {
         self.command(&format!("/element/{it}/click"), &json!({})).await;
     }
 
-    /// Waits until the page says a text.
+    /// Waits until the page contains a text.
     pub(super) async fn shows(&self, text: &str) {
         let said = std::sync::Mutex::new(Value::Null);
         let shown = eventually_or_none(async || {
@@ -160,45 +160,45 @@ impl Browser {
         assert!(shown, "{text:?} is not on the page: {}", said.lock().unwrap());
     }
 
-    /// The text of what a selector finds.
+    /// Returns the text of the element that matches a selector.
     pub(super) async fn text(&self, selector: &str) -> String {
         let text = self.run(&format!("return document.querySelector({}).textContent", json!(selector))).await;
         text.as_str().unwrap().to_owned()
     }
 
-    /// Shows pages as a telephone or a tablet does.
+    /// Emulates the screen of a phone or tablet.
     async fn be_narrow(&self, width: u32) {
         let screen = json!({"width": width, "height": 1112, "deviceScaleFactor": 2, "mobile": true});
         self.devtools("Emulation.setDeviceMetricsOverride", &screen).await;
     }
 
-    /// Shows pages on a screen of that size.
+    /// Emulates a desktop screen.
     pub(super) async fn be_wide(&self, width: u32, height: u32) {
         let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.devtools("Emulation.setDeviceMetricsOverride", &screen).await;
     }
 
-    /// Shows pages in the light scheme or the dark one, without motion.
+    /// Emulates the light or dark color scheme, without motion.
     pub(super) async fn prefer(&self, scheme: &str) {
         let wanted = json!({"features": [
             {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]});
         self.devtools("Emulation.setEmulatedMedia", &wanted).await;
     }
 
-    /// What is on the screen, as a PNG.
+    /// Returns a screenshot as PNG.
     pub(super) async fn picture(&self) -> Vec<u8> {
         let taken = self.devtools("Page.captureScreenshot", &json!({"format": "png"})).await;
         BASE64_STANDARD.decode(taken["data"].as_str().unwrap()).unwrap()
     }
 
-    /// What the browser complained of since it was last asked.
+    /// Returns the entries of the browser console since the last call.
     pub(super) async fn complaints(&self) -> Vec<Value> {
         let said = self.command("/se/log", &json!({"type": "browser"})).await;
         said.as_array().cloned().unwrap_or_default()
     }
 }
 
-/// Asks until it is so, half a minute at most.
+/// Polls until the condition is true, for at most 30 seconds.
 async fn eventually_or_none(mut ask: impl AsyncFnMut() -> bool) -> bool {
     for _ in 0..300 {
         if ask().await {
@@ -219,9 +219,9 @@ const CHECK: &str = "const [rules, done] = arguments;\
     found => done(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join('; '))),\
     error => done([String(error)]));";
 
-/// The rules of WCAG 2.2 AA.
+/// WCAG 2.2 AA rules.
 const ALL: [&str; 5] = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
-/// Those of them that look at colours.
+/// The rules about colors.
 const OF_COLOURS: [&str; 2] = ["color-contrast", "link-in-text-block"];
 
 const IS_DARK: &str = "return matchMedia('(prefers-color-scheme: dark)').matches";
@@ -240,7 +240,7 @@ pub(super) async fn demo_with_an_event() -> Demo {
     demo
 }
 
-/// A sign-in link that a program requested.
+/// Returns a sign-in link that a program requested.
 async fn link_of_another_browser(demo: &Demo) -> String {
     const EMAIL: &str = "elsewhere@example.net";
     let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": EMAIL}));
@@ -248,7 +248,7 @@ async fn link_of_another_browser(demo: &Demo) -> String {
     eventually("the email arrives", || async { super::story::mailed_link(demo, EMAIL) }).await
 }
 
-/// What each of them has to look at, by the session that may.
+/// Returns the pages to check, by the session that can open them.
 pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let own = |variable: &str, screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env(variable)));
     let mut owners: Vec<String> = ["/sign-in", "/sign-in/invite?token=abc", "/console/organizations", "/console/requests"]
@@ -291,11 +291,11 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
 }
 
-/// What a live page asks for every few seconds is no part of its size: how often it does depends on how slow the machine is.
+/// Excludes the requests of live pages after the load, because their number depends on the machine's speed.
 const LOADED_SIZES: &str = "const loaded = performance.getEntriesByType('navigation')[0].loadEventEnd;\
     return performance.getEntriesByType('resource').filter(e => e.initiatorType !== 'fetch' || e.startTime < loaded).map(e => e.encodedBodySize)";
 
-/// How many bytes a page and what it loads take on the way, as if none of it had been loaded before.
+/// Returns the transfer size of a page and its resources with an empty cache, in bytes.
 async fn bytes_of(browser: &Browser, address: &str) -> u64 {
     let loaded = browser.run(LOADED_SIZES).await;
     let page = browser.run("return performance.getEntriesByType('navigation')[0].encodedBodySize").await.as_u64().unwrap();
@@ -304,7 +304,8 @@ async fn bytes_of(browser: &Browser, address: &str) -> u64 {
     page + sizes.iter().sum::<u64>()
 }
 
-/// Whether a page loads nothing from elsewhere, breaks no rule of its own policy, has no barrier in either scheme, and fits its screen.
+/// Checks that a page loads no foreign resources, complies with its policy, is accessible in both color schemes, and fits its
+/// screen.
 pub(super) async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     browser.open(address).await;
     let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.name)").await;
@@ -317,30 +318,30 @@ pub(super) async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: 
     browser.run(axe).await;
     for (scheme, rules) in [("light", &ALL[..]), ("dark", &OF_COLOURS)] {
         browser.prefer(scheme).await;
-        assert_eq!(browser.run(IS_DARK).await, scheme == "dark", "the browser shows what was asked for");
+        assert_eq!(browser.run(IS_DARK).await, scheme == "dark", "wrong color scheme");
         let barriers = browser.run_until_done_with(CHECK, &json!([rules])).await;
         assert_eq!(barriers, json!([]), "{address}, {scheme}");
     }
     for narrow in NARROW_WIDTHS {
         browser.be_narrow(narrow).await;
         let width = browser.run("return document.documentElement.scrollWidth").await;
-        assert_eq!(width, narrow, "{address}: no page is wider than its screen");
+        assert_eq!(width, narrow, "{address}: the page is wider than its screen");
     }
     browser.devtools("Emulation.clearDeviceMetricsOverride", &json!({})).await;
     let mut complaints = browser.complaints().await;
-    // That an address is refused, a browser tells as well.
+    // The browser also logs the status of a rejected address.
     complaints.retain(|complaint| !(address.ends_with("path=none") && complaint.to_string().contains("(Bad Request)")));
     assert!(complaints.is_empty(), "{address}: {complaints:?}");
 }
 
-/// What the margins of A4 leave.
+/// A4 without margins, in pixels.
 const SHEET: (u32, u32) = (718, 1_016);
-/// Tables of which a part is not on a sheet; a pixel is rounding.
+/// Tables that don't fit the sheet, with a tolerance of one pixel for rounding.
 const CUT: &str = "const tables = [...document.querySelectorAll('.scroll')].filter(one => !one.closest('details'));\
     return tables.filter(one => one.scrollWidth > one.clientWidth + 1 || getComputedStyle(one).overflowX !== 'visible')\
         .map(one => one.getAttribute('aria-label') + ': ' + one.scrollWidth + ' of ' + one.clientWidth)";
 
-/// Every column of the page's tables is on paper.
+/// Checks that printed pages contain every column of their tables.
 pub(super) async fn print(browser: &Browser, address: &str) {
     browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"})).await;
     browser.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": true})).await;
@@ -352,18 +353,19 @@ pub(super) async fn print(browser: &Browser, address: &str) {
     browser.devtools("Emulation.clearDeviceMetricsOverride", &json!({})).await;
 }
 
-/// Where the tiles of the overview begin and end, beside their grid.
+/// Left, right and top of the overview's grid and of its tiles.
 const TILES: &str = "const sides = element => [element.left, element.right, element.top].map(Math.round);\
     const grid = document.querySelector('.tiles');\
     return [sides(grid.getBoundingClientRect()), ...[...grid.children].map(tile => sides(tile.getBoundingClientRect()))];";
-/// The first table that is wider than its card, at its end: its card's sides, those of a row's header, and how its edge is painted.
+/// Scrolls the first table that is wider than its card to its end. Returns the sides of the card and of a row header, and how the
+/// edge is painted.
 const WIDE: &str = "const wide = [...document.querySelectorAll('.scroll')].find(one => one.scrollWidth > one.clientWidth);\
     if (!wide) return null;\
     wide.scrollLeft = wide.scrollWidth;\
     const [card, header] = [wide, wide.querySelector('tbody th:first-child')].map(one => one.getBoundingClientRect());\
     return [card.left, header.left, header.right, card.right, getComputedStyle(wide).backgroundAttachment, wide.scrollLeft];";
 
-/// Figures fill their rows, and a wide table shows whose row it is and that it goes on.
+/// Checks that tiles fill their rows, and that a wide table keeps its row headers visible and indicates that it scrolls.
 pub(super) async fn look_at_the_layout(browser: &Browser, demo: &Demo) {
     browser.sign_in(demo, "OWNER_SESSION").await;
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));

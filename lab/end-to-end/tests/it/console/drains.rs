@@ -7,13 +7,13 @@ pub(super) fn drains(demo: &Demo) -> String {
     format!("/console/o/{}/drains", demo.env("OWNER_ORG_ID"))
 }
 
-/// The key that stands in what a page says to paste.
+/// Returns the key in the command that a page shows.
 pub(super) fn pasted_key(page: &Page) -> Option<String> {
     let text = unescaped(page.between("DRAIN_KEY=&#39;", "&#39;")?);
     text.starts_with("svc_").then_some(text)
 }
 
-/// Where the drain is whose page it is.
+/// Returns the path of the drain that a page shows.
 pub(super) fn address(page: &Page) -> String {
     let action = page.actions().into_iter().find(|action| action.ends_with("/rotate")).unwrap();
     action.trim_end_matches("/rotate").to_owned()
@@ -24,7 +24,7 @@ pub(super) async fn feed(demo: &Demo, key: &str, lines: &str) -> u16 {
     answer(sent.body(lines.to_owned())).await.status
 }
 
-/// The address of a new drain's page, and its key.
+/// Creates a drain and returns the path of its page, and its key.
 pub(super) async fn new_drain(demo: &Demo) -> (String, String) {
     let mut owner = Reader::signed_in(demo, "OWNER_SESSION");
     let page = owner.open(&format!("{}?with=code", drains(demo))).await;

@@ -1,4 +1,4 @@
-//! U1: every figure on a page is the API's for the same question, for random events and random addresses (`TEST_ROUNDS`).
+//! U1: every number on a page equals the API's, for random events and random filters (`TEST_ROUNDS`).
 
 use super::Reader;
 use super::link::Link;
@@ -15,17 +15,17 @@ use service_kit::testing::{eventually, random_seed, size};
 const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
 const BOTS: [&str; 4] = ["GPTBot/1.2", "ClaudeBot/1.0", "PerplexityBot/1.0", "Mozilla/5.0"];
 const DAYS: i64 = 40;
-/// Reported by agents, the edge, and others with a click token.
+/// Number of reports by agents, by the edge, and by others with a click token.
 const REPORTED: [usize; 3] = [160, 60, 20];
 
-/// A table of a screen, and the API's list that it shows: the columns and the members of their figures.
+/// A table of a screen, with the API list it shows: the table's columns and the corresponding members.
 struct Shown {
     screen: &'static str,
     table: &'static str,
     api: &'static str,
     list: &'static str,
     columns: &'static [(usize, &'static str)],
-    /// The columns that both are sorted by, in a list that the API sorts.
+    /// The columns by which the API sorts the list.
     sorts: &'static [&'static str],
 }
 
@@ -85,7 +85,7 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
     }
     let mut seen = Vec::new();
     for (number, claim) in of_agents.iter().take(REPORTED[1]).enumerate() {
-        // A third of them are fetches that an agent claims.
+        // An agent claims a third of them.
         let agent = random.random_range(0..BOTS.len());
         let status = [200, 206, 304, 404][random.random_range(0..4)];
         let is_claimed = number.is_multiple_of(3) && claim["type"] == TYPES[0];
@@ -121,7 +121,7 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
     .await;
 }
 
-/// A window, a domain and a partner as whom an owner looks, as pages and the API name them.
+/// Returns a random filter with a window, a domain and a partner.
 fn view(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) -> String {
     let since = now.date_naive() - TimeDelta::days(random.random_range(0..DAYS));
     let until = since + TimeDelta::days([0, 1, 9, 50, 120, 365][random.random_range(0..6)]);
@@ -134,7 +134,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What the page shows is what the API lists.
+/// Checks that a table shows the items of the API.
 async fn assert_table(demo: &Demo, (page, key): (&Page, &str), shown: &Shown, asked: &str, trace: &str) {
     let path = format!("{}{asked}", shown.api);
     let told = demo.get(demo.env(key), &path).await;
@@ -150,7 +150,7 @@ async fn assert_table(demo: &Demo, (page, key): (&Page, &str), shown: &Shown, as
     assert_eq!(rows, expected, "{trace}: {} of {}", shown.table, page.address);
 }
 
-/// The figures above the tables.
+/// Checks the numbers above the tables.
 async fn assert_figures(demo: &Demo, page: &Page, asked: &str, trace: &str) {
     let summary = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/summary?{asked}")).await.body;
     if summary["total_events"] == 0 {
@@ -183,7 +183,7 @@ async fn assert_figures(demo: &Demo, page: &Page, asked: &str, trace: &str) {
 }
 
 #[tokio::test]
-async fn u1_every_figure_on_a_page_is_the_apis() {
+async fn u1_pages_show_the_numbers_of_the_api() {
     let demo = Demo::start().await;
     let seed = random_seed();
     let (mut random, now) = (StdRng::seed_from_u64(seed), Clock::System.now());

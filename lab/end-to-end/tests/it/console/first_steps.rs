@@ -1,5 +1,5 @@
-//! U5 in real Chromium, with clicks and keys and without a word of the API: a publisher from the first mail to the first event, and
-//! who builds an agent from asking for its organisation, which an operator reviews, to the reason for which a batch was refused.
+//! U5 in real Chromium, without any use of the API: a publisher from sign-up to the first event, and an agent's developer from
+//! the request for access, which an operator approves, to the reason for a rejected batch.
 
 use super::browser::Browser;
 use super::story::{demo_with_a_zone, mailed_link};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 const DOMAIN: &str = "first-steps.test";
 
-/// From the first page to the console, by the link of the mail.
+/// Signs in from the home page with the link in the email.
 async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
     browser.open(&demo.url("/")).await;
     browser.fill("email", email).await;
@@ -23,7 +23,7 @@ async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
     browser.shows(email).await;
 }
 
-/// The key that is shown once, minted from the page that leads to keys.
+/// Creates a key and returns it.
 async fn mint(browser: &Browser) -> String {
     browser.press("Create key").await;
     browser.fill("name", "first steps").await;
@@ -32,14 +32,14 @@ async fn mint(browser: &Browser) -> String {
     browser.text("#minted").await
 }
 
-/// The exact value of a figure.
+/// Returns the exact value of a number on the page.
 async fn figure(browser: &Browser, name: &str) -> Value {
     browser.run(&format!("return document.querySelector('[data-figure={name}] data')?.value ?? null")).await
 }
 
-/// Loads the page again until it says a text.
+/// Reloads the page until it contains a text.
 async fn until_it_says(browser: &Browser, text: &str) {
-    eventually(&format!("the page says {text:?}"), || async {
+    eventually(&format!("the page contains {text:?}"), || async {
         browser.run("location.reload()").await;
         browser.text("main").await.contains(text).then_some(())
     })
@@ -47,7 +47,7 @@ async fn until_it_says(browser: &Browser, text: &str) {
 }
 
 #[tokio::test]
-async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browser() {
+async fn u5_publisher_reaches_first_event_in_a_browser() {
     let (demo, zone, _dns) = demo_with_a_zone().await;
     let browser = Browser::start().await;
     sign_in(&browser, &demo, "publisher@first-steps.test").await;
@@ -74,7 +74,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browse
     let pasted = Command::new("bash").args(["-c", &command]).output().await.unwrap();
     assert!(String::from_utf8_lossy(&pasted.stdout).contains("\"events_created\":1"), "{command}: {pasted:?}");
     browser.shows("Your first event arrived").await;
-    assert_eq!(browser.run("return window.isTheSamePage").await, true, "it appears by itself");
+    assert_eq!(browser.run("return window.isTheSamePage").await, true, "the page was reloaded");
     browser.press("View overview").await;
     browser.shows("Your content was fetched once").await;
     assert_eq!(figure(&browser, "retrieved").await, "1");
@@ -85,7 +85,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browse
 }
 
 #[tokio::test]
-async fn u5_who_builds_an_agent_asks_an_operator_approves_and_both_see_what_came_of_it_in_browsers() {
+async fn u5_developer_requests_access_and_sees_events() {
     let demo = Demo::start().await;
     let (developer, operator) = (Browser::start().await, Browser::start().await);
     sign_in(&developer, &demo, "developer@first-steps.test").await;

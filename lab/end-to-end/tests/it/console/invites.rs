@@ -1,4 +1,4 @@
-//! An invite is accepted in a browser, from the link of its mail.
+//! Accepting an invite in a browser, with the link in the email.
 
 use super::Reader;
 use crate::demo::Demo;
@@ -6,7 +6,7 @@ use service_kit::testing::eventually;
 
 const INVITED: &str = "colleague@example.net";
 
-/// A path of the console that a mail to somebody says, with what follows it.
+/// Returns the path of a link in an email, with its query.
 async fn mailed(demo: &Demo, email: &str, path: &str) -> String {
     let link = eventually("the mail arrives", || async {
         let mails = std::fs::read_dir(demo.folder().join("mail")).ok()?;
@@ -15,11 +15,11 @@ async fn mailed(demo: &Demo, email: &str, path: &str) -> String {
         own.split_whitespace().find(|word| word.contains(path)).map(str::to_owned)
     })
     .await;
-    link.strip_prefix(demo.env("BASE_URL")).expect("the link leads to the console").to_owned()
+    link.strip_prefix(demo.env("BASE_URL")).expect("the link is not one to the console").to_owned()
 }
 
 #[tokio::test]
-async fn an_invite_is_accepted_once_from_its_link_by_who_was_invited_and_by_nobody_else() {
+async fn only_the_invited_person_accepts_an_invite_once() {
     let demo = Demo::start().await;
     let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
     let members = format!("/console/o/{}/members", demo.env("OWNER_ORG_ID"));
@@ -34,24 +34,24 @@ async fn an_invite_is_accepted_once_from_its_link_by_who_was_invited_and_by_nobo
 
     let mut invited = Reader::nobody(&demo);
     let page = invited.open(&link).await;
-    assert!(page.status == 200 && page.headers["referrer-policy"] == "no-referrer", "nobody learns the token from the page");
+    assert!(page.status == 200 && page.headers["referrer-policy"] == "no-referrer", "the referrer could reveal the token");
     assert!(!page.html.contains("<script>") && page.html.contains("Sign in with the email address"), "{}", page.html);
     let kept = page.headers["set-cookie"].to_str().unwrap();
-    assert!(kept.contains("; HttpOnly; SameSite=Lax"), "no script reads the token: {kept}");
+    assert!(kept.contains("; HttpOnly; SameSite=Lax"), "scripts could read the token: {kept}");
     invited.press(&page, "/sign-in", &[("email", INVITED)]).await;
     let sign_in = mailed(&demo, INVITED, "/sign-in?token=").await;
     let page = invited.open(&sign_in).await;
     let page = invited.press(&page, "/sign-in/finish", &[]).await;
-    assert_eq!(page.address, "/sign-in/invite", "who has signed in comes back to the invite, without its token in the address");
+    assert_eq!(page.address, "/sign-in/invite", "after sign-in, the invite opens without its token in the address");
     assert!(page.html.contains("Accept invite") && page.headers["referrer-policy"] == "no-referrer", "{}", page.html);
     for _ in 0..2 {
         let page = invited.open(&link).await;
-        assert!(page.html.contains("Accept invite"), "opening it accepts nothing: {}", page.html);
+        assert!(page.html.contains("Accept invite"), "opening the link accepted it: {}", page.html);
     }
     let landing = invited.open(&link).await;
     let page = invited.press(&landing, "/sign-in/invite", &[]).await;
     assert!(page.status == 200 && page.html.contains("Example Publisher"), "{}: {}", page.address, page.html);
-    assert!(!invited.cookies.contains_key("telemetry-invite"), "an invite that was accepted is not kept");
+    assert!(!invited.cookies.contains_key("telemetry-invite"), "the cookie of an accepted invite remains");
     let again = invited.press(&landing, "/sign-in/invite", &[]).await;
-    assert!(again.html.contains("role=\"alert\""), "it is accepted once: {}", again.html);
+    assert!(again.html.contains("role=\"alert\""), "it was accepted twice: {}", again.html);
 }

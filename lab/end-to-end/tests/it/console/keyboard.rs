@@ -1,21 +1,21 @@
-//! The console without a mouse: where the Tab key leads in real Chromium, and whether one sees where one is.
+//! Keyboard use of the console in real Chromium: the Tab order, and the visibility of the focus.
 //!
-//! Must press real keys: a focus that a script sets says nothing of the order or of traps.
+//! The tests press real keys, because a focus set by a script proves neither order nor absence of traps.
 
 use super::browser::{Browser, addresses, axe, demo_with_an_event, look_at, look_at_the_layout, print};
 use serde_json::{Value, json};
 
-/// WebDriver's code of the Tab key.
+/// WebDriver's code for the Tab key.
 const TAB: &str = "\u{e004}";
-/// Presses beyond the last element: they lead to the first again, some by way of the browser's own window.
+/// Presses after the last element. They lead back to the first one, partly through the browser's own controls.
 const PRESSES_BEYOND: u64 = 5;
 
-/// Keeps the parts of a live page as they are: an element that is replaced loses the focus.
+/// Prevents updates of live pages, because a replaced element loses the focus.
 const STAY: &str =
     "['htmx:before:request', 'htmx:before:swap'].forEach(name => addEventListener(name, event => event.preventDefault(), true));";
 
-/// Goes to the top of the page and notes from there on what gets the focus, and whether that changes its look.
-/// Answers with what must get it, and how many presses the fields of the dates take besides: day, month, year and calendar.
+/// Records which elements get the focus, and whether that changes their appearance. Returns the elements that must get it, and
+/// how many additional presses date fields need for day, month, year and calendar.
 const WATCH: &str = "
     const look = one => { const is = getComputedStyle(one);
         return (is.outlineStyle === 'none' ? '' : is.outline) + ' / ' + is.boxShadow; };
@@ -39,7 +39,7 @@ async fn press_tab(browser: &Browser, times: u64) {
     browser.command("/actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": presses}]})).await;
 }
 
-/// Whether the open page is walked in its order, without a trap and with the focus seen.
+/// Checks that Tab visits the page's elements in order, without a trap and with a visible focus.
 async fn walk(browser: &Browser, address: &str) {
     let watched = browser.run(&format!("{STAY}{WATCH}")).await;
     let names = watched["names"].as_array().unwrap();
@@ -48,13 +48,13 @@ async fn walk(browser: &Browser, address: &str) {
     let focused = focused.as_array().unwrap();
     let reached: Vec<&Value> = focused.iter().map(|one| &one["name"]).take(names.len() + 1).collect();
     let expected: Vec<&Value> = names.iter().chain(names.first()).collect();
-    assert_eq!(reached, expected, "{address}: Tab leads to each in the order of the page, and from the last to the first");
+    assert_eq!(reached, expected, "{address}: Tab order differs from the order of the page");
     let unseen: Vec<&Value> = focused.iter().filter(|one| one["is_seen"] != true).map(|one| &one["name"]).collect();
-    assert!(unseen.is_empty(), "{address}: nobody sees the focus on {unseen:?}");
+    assert!(unseen.is_empty(), "{address}: invisible focus on {unseen:?}");
 }
 
 #[tokio::test]
-async fn u2_u3_no_page_has_a_barrier_a_violation_or_another_origin() {
+async fn u2_u3_pages_are_accessible_and_load_nothing_foreign() {
     let demo = demo_with_an_event().await;
     let (axe, addresses) = (axe(), addresses(&demo).await);
     let browser = Browser::start().await;

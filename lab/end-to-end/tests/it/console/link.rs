@@ -4,7 +4,7 @@ use crate::demo::{Demo, answer};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-/// A link of the demo's agent: a session, and a click token for it.
+/// A session of the demo's agent with a click token.
 pub(super) struct Link {
     pub(super) session: String,
     token: String,
@@ -30,7 +30,7 @@ impl Link {
         tell(demo, "/sessions/end", json!({"session_id": self.session, "outcome": outcome})).await;
     }
 
-    /// A click, as somebody reports it who has the token.
+    /// Returns a click event with the token.
     pub(super) fn click(&self, at: DateTime<Utc>, url: &str) -> Value {
         json!({"type": "content_engaged", "id": uuid::Uuid::new_v4(), "timestamp": at.to_rfc3339(), "content_url": url, "ctx_token": self.token,
             "data": {"engagement_type": "link_click", "order": "order-of-the-network"}})

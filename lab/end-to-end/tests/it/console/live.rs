@@ -1,4 +1,4 @@
-//! Pages that stay open: what arrives appears by itself, until the session ends.
+//! Live pages: new data appears without a reload, until the session ends.
 
 use super::browser::Browser;
 use super::drains::{feed, new_drain};
@@ -18,7 +18,7 @@ async fn u4_u5_open_pages_follow_events_and_sessions() {
     buttons_copy_where_they_are_shown(&demo, &browser).await;
 }
 
-/// A page that asks for its parts again must not go on as if somebody were signed in.
+/// Checks that a live page opens the sign-in page after its session has ended.
 async fn an_ended_session_leads_to_the_sign_in_page(demo: &Demo, browser: &Browser) {
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     let seed = service_kit::testing::Seed(&demo.stores.pool);
@@ -41,7 +41,7 @@ async fn an_ended_session_leads_to_the_sign_in_page(demo: &Demo, browser: &Brows
     }
 }
 
-/// The first event appears while the page is open.
+/// Checks that the first event appears on the open page.
 async fn first_event_arrives(demo: &Demo, browser: &Browser) {
     browser.sign_in(demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/start", demo.env("OWNER_ORG_ID")))).await;
@@ -56,11 +56,11 @@ async fn first_event_arrives(demo: &Demo, browser: &Browser) {
     .await;
     assert_eq!(browser.run("return window.isTheSamePage").await, true);
     let time = browser.run("return document.querySelector('#arrival time').hasAttribute('data-local')").await;
-    assert_eq!(time, true, "also what arrives is in the reader's zone");
+    assert_eq!(time, true, "a new event is not in the reader's time zone");
     assert!(browser.complaints().await.is_empty());
 }
 
-/// Lines are told of while the page is open.
+/// Checks that the first log lines appear on the open page.
 async fn first_lines_arrive(demo: &Demo, browser: &Browser) {
     let (address, key) = new_drain(demo).await;
     browser.sign_in(demo, "OWNER_SESSION").await;
@@ -83,7 +83,7 @@ async fn first_lines_arrive(demo: &Demo, browser: &Browser) {
     assert!(browser.complaints().await.is_empty());
 }
 
-/// Events appear by themselves on the live page, and what they say stays text.
+/// Checks that events appear on the live page, and that their texts are escaped.
 async fn new_events_arrive(demo: &Demo, browser: &Browser) {
     browser.sign_in(demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/events?live=1", demo.env("OWNER_ORG_ID")))).await;
@@ -100,17 +100,17 @@ async fn new_events_arrive(demo: &Demo, browser: &Browser) {
     assert_eq!(browser.run("return window.isTheSamePage").await, true);
     assert_eq!(browser.run("return document.querySelectorAll('#tail img').length").await, 0);
 
-    // who reads a row is not interrupted
+    // An open row must not be replaced.
     let open = "document.querySelector('#tail details').open = true; window.asked = 0; \
         document.addEventListener('htmx:before:request', function () { window.asked += 1; });";
     browser.run(open).await;
-    eventually("the page would ask again", || async { (browser.run("return window.asked").await.as_u64()? > 1).then_some(()) })
+    eventually("the page would poll again", || async { (browser.run("return window.asked").await.as_u64()? > 1).then_some(()) })
         .await;
     assert_eq!(browser.run("return document.querySelectorAll('#tail details[open]').length").await, 1);
     assert!(browser.complaints().await.is_empty());
 }
 
-/// A page may copy where it is loaded from this machine or over TLS, and where scripts run.
+/// Checks that copy buttons exist only on secure origins (this machine or TLS) with scripts.
 async fn buttons_copy_where_they_are_shown(demo: &Demo, browser: &Browser) {
     const OFFERED: &str = "return [...document.querySelectorAll('button[data-copy]')].map(one => one.checkVisibility())";
     let port = demo.env("BASE_URL").rsplit(':').next().unwrap().to_owned();
@@ -133,6 +133,6 @@ async fn buttons_copy_where_they_are_shown(demo: &Demo, browser: &Browser) {
     assert_eq!(copied.await.as_str(), Some(browser.text("#trial").await.as_str()));
     browser.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true})).await;
     browser.open(&demo.url(&path)).await;
-    // The protocol's own scripts run all the same.
-    assert_eq!(browser.run(OFFERED).await, json!([false]), "without scripts nothing copies");
+    // WebDriver's own scripts run nevertheless.
+    assert_eq!(browser.run(OFFERED).await, json!([false]), "a copy button without scripts");
 }

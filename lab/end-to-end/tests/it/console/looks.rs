@@ -1,7 +1,7 @@
-//! How pages look, beside pictures that are kept: without data, with ten events and with a month of figures, in three variants.
+//! Compares pages with stored screenshots: without data, with ten events and with a month of data, in three variants.
 //!
-//! Must not depend on the machine: every text is set in one font of a fixed version, in one time zone and one language.
-//! `WRITE_GOLDEN=1 cargo test -p end-to-end looks -- --ignored` writes `console/tests/golden` anew; look at them before they are kept.
+//! The screenshots don't depend on the machine: fonts, time zone and language are fixed. `WRITE_GOLDEN=1 cargo test -p end-to-end
+//! looks -- --ignored` writes `console/tests/golden`; review the result before you commit it.
 
 use super::browser::Browser;
 use crate::demo::{Demo, retrieval};
@@ -13,25 +13,27 @@ use service_kit::testing::npm_package;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Width, height and scheme of each picture of a page.
+/// Width, height and color scheme of each screenshot of a page.
 const VARIANTS: [(u32, u32, &str); 3] = [(390, 844, "light"), (834, 1112, "dark"), (1440, 1000, "light")];
-/// Pixels of a side of a block; a kept picture has one pixel for each block, which is its mean.
+/// Side length of a block in pixels. A stored screenshot has one pixel per block, with the block's mean color.
 const SIDE: u32 = 8;
-/// How far the mean of a block may be from the kept one, of 255 in any colour: less than any two of the palette's surfaces that
-/// are beside each other, text aside.
+/// Maximum difference of a color component of a block's mean, of 255. It is smaller than the difference between any two adjacent
+/// surfaces of the palette, except for text.
 const TOLERATED: u8 = 8;
-/// How many of a thousand blocks may be farther off. Between runs 3 at most are, where ids and ports stand. On the page that differs
-/// least: text a fifteenth larger 37, cards without frames 62, no styles 77; on most pages hundreds. No columns: 314 on every page
-/// that has some. Light instead of dark: nearly all.
+/// Maximum number of blocks per thousand that exceed `TOLERATED`. Runs differ by at most 3, because of ids and ports. On the page
+/// with the smallest differences, text that is 1/15 larger changes 37, cards without frames 62, and missing styles 77; on most
+/// pages hundreds change. Without columns it is 314 on every page that has columns; with the light instead of the dark scheme,
+/// nearly all.
 const TOLERATED_BLOCKS: usize = 30;
-const RENEW: &str = "look at them; if they are meant so, WRITE_GOLDEN=1 cargo test -p end-to-end looks -- --ignored keeps them";
+const RENEW: &str = "review them; if the change is intended, run WRITE_GOLDEN=1 cargo test -p end-to-end looks -- --ignored";
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
 const FONTS: (&str, &str) = ("dejavu-fonts-ttf", "2.37.3");
 const TEXT: &str = "DejaVuSans";
-/// Of what differs at each run, such as ids: every letter is as wide as every other.
+/// Monospaced, for texts that differ between runs, such as ids.
 const CODE: &str = "DejaVuSansMono";
-/// Beside a page's own styles; its policy is about what is loaded, not about what is made of bytes in the page.
+/// Applied in addition to the page's own styles. The page's policy restricts what it loads, not fonts made from bytes in the
+/// page.
 const SET_IN_FONTS: &str = "for (const [name, font] of FONTS) {\
         document.fonts.add(new FontFace(name, Uint8Array.from(atob(font), letter => letter.charCodeAt(0))));\
     }\
@@ -39,10 +41,10 @@ const SET_IN_FONTS: &str = "for (const [name, font] of FONTS) {\
     sheet.replaceSync('* { font-family: DejaVuSans !important; caret-color: transparent !important; }'\
         + 'code, code *, pre, pre * { font-family: DejaVuSansMono !important; }');\
     document.adoptedStyleSheets.push(sheet);";
-/// Once fonts are there and the page has been painted with them.
+/// Resolves after the fonts are loaded and the page is painted with them.
 const PAINTED: &str = "const [done] = arguments;\
     document.fonts.ready.then(() => requestAnimationFrame(() => requestAnimationFrame(() => done())));";
-/// The means of a picture's blocks, as numbers and as a picture.
+/// Returns the means of a screenshot's blocks, as numbers and as a picture.
 const MEANS: &str = "const [encoded, side, done] = arguments;\
     (async () => {\
         const bytes = Uint8Array.from(atob(encoded), letter => letter.charCodeAt(0));\
@@ -81,7 +83,7 @@ struct Blocks {
 impl Blocks {
     async fn of(browser: &Browser, png: &[u8], side: u32) -> Self {
         let answer = browser.run_until_done_with(MEANS, &json!([BASE64_STANDARD.encode(png), side])).await;
-        // As texts: the driver takes seconds for an array of as many numbers.
+        // As strings, because the driver takes seconds to return an array of this size.
         let told = |at: usize| answer[at].as_str().unwrap_or_else(|| panic!("{answer}"));
         Self { width: told(0).parse().unwrap(), means: BASE64_STANDARD.decode(told(1)).unwrap(), png: told(2).to_owned() }
     }
@@ -91,7 +93,7 @@ impl Blocks {
         Self::of(browser, &png, 1).await
     }
 
-    /// How many of a thousand blocks differ.
+    /// Returns how many blocks per thousand differ.
     fn differing(&self, other: &Self) -> usize {
         if (self.width, self.means.len()) != (other.width, other.means.len()) {
             return 1_000;
@@ -106,7 +108,7 @@ fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console/tests/golden").join(name)
 }
 
-/// A browser in which nothing depends on the machine.
+/// Starts a browser whose output does not depend on the machine.
 async fn browser() -> Browser {
     let browser = Browser::start().await;
     let (package, version) = FONTS;
@@ -127,7 +129,7 @@ async fn browser() -> Browser {
     browser
 }
 
-/// The pages, by the names of their pictures: those of days on which nothing happened before those of days on which it did.
+/// Pages by the names of their screenshots. Those of days without events come before those of days with events.
 fn pages(demo: &Demo) -> [(&'static str, String); 9] {
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     [
@@ -143,7 +145,7 @@ fn pages(demo: &Demo) -> [(&'static str, String); 9] {
     ]
 }
 
-/// Ten events of a week: what bots fetched as the owner's edge saw it, and what an agent says of itself.
+/// Reports ten events of a week: fetches of bots reported by the owner's edge, and events of an agent.
 async fn report_ten_events(demo: &Demo) {
     let event = |number: usize, kind: &str, role: &str, data: Value| {
         json!({"type": kind, "timestamp": format!("2026-09-{:02}T{:02}:30:00Z", 8 + number % 4, 7 + number), "source_role": role,
@@ -163,7 +165,7 @@ async fn report_ten_events(demo: &Demo) {
     assert_eq!(sent.status, 201, "{}", sent.body);
 }
 
-/// What happened in a month, on some days more than on others: claimed, seen, cited, presented and clicked, as far as it came.
+/// Reports a month of events, with a different number per day: claims, fetches, citations, presentations and clicks.
 async fn report_a_month(demo: &Demo) {
     const STEPS: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
     let first: NaiveDate = "2026-10-04".parse().unwrap();
@@ -187,7 +189,7 @@ async fn report_a_month(demo: &Demo) {
     demo.counts(reported + 1 + 10).await;
 }
 
-/// Every picture of the pages, by name.
+/// Returns the screenshots of all pages, by name.
 async fn take(browser: &Browser, pages: &[(&'static str, String)]) -> Vec<(String, Vec<u8>)> {
     let mut taken = Vec::new();
     for (name, address) in pages {
@@ -204,7 +206,7 @@ async fn take(browser: &Browser, pages: &[(&'static str, String)]) -> Vec<(Strin
 
 #[tokio::test]
 #[ignore = "cargo verify --full: screenshots"]
-async fn u2_pages_look_as_they_are_kept() {
+async fn u2_pages_match_the_golden_screenshots() {
     let (demo, browser) = (Demo::start().await, browser().await);
     browser.sign_in(&demo, "OWNER_SESSION").await;
     let pages = pages(&demo);
@@ -234,12 +236,12 @@ async fn u2_pages_look_as_they_are_kept() {
     styles_are_seen(&browser, &pages).await;
 }
 
-/// Of every other page more differs than of this one, which has the least on it.
+/// Checks that missing styles are detected on the page with the least content; on every other page the difference is larger.
 async fn styles_are_seen(browser: &Browser, pages: &[(&'static str, String)]) {
     browser.devtools("Network.enable", &json!({})).await;
     browser.devtools("Network.setBlockedURLs", &json!({"urls": ["*/console.css*"]})).await;
     for (name, png) in take(browser, &pages[..1]).await {
         let differing = Blocks::of(browser, &png, SIDE).await.differing(&Blocks::kept(browser, &name).await);
-        assert!(differing > TOLERATED_BLOCKS, "{name} looks as with its styles but for {differing} of 1,000 blocks");
+        assert!(differing > TOLERATED_BLOCKS, "without styles, only {differing} of 1,000 blocks of {name} differ");
     }
 }

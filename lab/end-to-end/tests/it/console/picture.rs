@@ -1,6 +1,5 @@
-//! The picture of the README: the overview of the demo tenant, with thirty of its days.
-//!
-//! Must not be made by hand: `WRITE_DOCS=1 cargo test -p end-to-end picture` makes it anew.
+//! The README's screenshot: the overview of the demo organization with thirty days of data. `WRITE_DOCS=1 cargo test -p
+//! end-to-end picture` writes it.
 
 use super::browser::Browser;
 use crate::demo_data::demo_with_data;
@@ -9,22 +8,22 @@ use std::path::Path;
 
 const FILE: &str = "docs/console.png";
 const SIZE: (u32, u32) = (1_280, 860);
-/// Small enough to load with the page around it.
+/// Maximum file size in bytes.
 const MAX_BYTES: usize = 200_000;
 
 #[tokio::test]
-async fn the_picture_of_the_readme_is_one_of_the_console_and_small() {
+async fn readme_has_one_small_console_picture() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if std::env::var_os("WRITE_DOCS").is_some() {
         std::fs::write(root.join(FILE), overview().await).unwrap();
     }
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    assert_eq!(readme.matches(".png)").count(), 1, "the README has one picture");
+    assert_eq!(readme.matches(".png)").count(), 1, "the README must have one picture");
     assert!(readme.contains(&format!("]({FILE})")));
     let picture = std::fs::read(root.join(FILE)).unwrap();
     assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n") && picture.len() <= MAX_BYTES, "{} bytes", picture.len());
     let number = |at: usize| u32::from_be_bytes(picture[at..at + 4].try_into().unwrap());
-    assert_eq!((number(16), number(20)), SIZE, "WRITE_DOCS=1 cargo test -p end-to-end picture makes it anew");
+    assert_eq!((number(16), number(20)), SIZE, "run WRITE_DOCS=1 cargo test -p end-to-end picture");
 }
 
 async fn overview() -> Vec<u8> {

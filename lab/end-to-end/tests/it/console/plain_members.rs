@@ -1,4 +1,4 @@
-//! What the console offers to members who are no owners: nothing that the API refuses them.
+//! Forms and buttons for members who aren't owners: only those that the API permits.
 
 use super::{OWNER_SCREENS, Reader};
 use crate::demo::{Demo, answer};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use service_kit::testing::Seed;
 use std::collections::BTreeSet;
 
-/// How the API rejects what only owners may do; the pages say it in other words.
+/// How the API rejects requests that only owners can make. The pages use different texts.
 const OWNERS_ONLY: [&str; 6] = [
     "Only owners can create and revoke API keys.",
     "Only owners can create and delete log drains",
@@ -17,7 +17,7 @@ const OWNERS_ONLY: [&str; 6] = [
     "Only owners can change members.",
 ];
 
-/// Where the forms of a page go, without ids.
+/// Returns the targets of a page's forms, without ids.
 fn offered(home: &str, actions: &[String]) -> BTreeSet<String> {
     let is_id = |step: &&str| step.len() == 36 && step.contains('-');
     let shown = |action: &String| {
@@ -34,7 +34,7 @@ async fn actions_at(reader: &mut Reader, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_nothing_else() {
+async fn u4_plain_members_see_only_permitted_forms() {
     let demo = Demo::start().await;
     let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
     let make = async |key: &str, path: &str, body: Value| {
@@ -70,11 +70,11 @@ async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_no
         told += &format!("{named} | {} | {}\n", list(&some), list(&all.difference(&some).cloned().collect()));
         actions.extend(by_member);
     }
-    assert_eq!(told, include_str!("forms.txt"), "screen | what any member is offered | what only owners are");
+    assert_eq!(told, include_str!("forms.txt"), "screen | forms of every member | forms of owners only");
     actions.retain(|action| action != "/sign-out");
     let leave = actions.iter().find(|action| action.ends_with("/remove")).unwrap().clone();
     actions.remove(&leave);
-    // What is taken away goes last.
+    // Requests that delete things come last.
     let mut actions: Vec<String> = actions.into_iter().collect();
     actions.sort_by_key(|action| ["delete", "release", "revoke"].iter().any(|end| action.ends_with(end)));
     for action in actions {
@@ -82,7 +82,7 @@ async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_no
         let is_refused = OWNERS_ONLY.iter().any(|refusal| pressed.html.contains(refusal));
         assert!(pressed.status != 403 && !is_refused, "{action}: {}", pressed.html);
     }
-    // Who does what is not offered is named.
+    // Pages name who can do what the member can't.
     for (screen, told) in [
         ("keys", "Only owners can create and revoke keys. Ask owner@example.com."),
         ("partners", "Only owners can approve requests. Ask owner@example.com."),
@@ -95,13 +95,13 @@ async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_no
         let path = format!("{home}/{screen}");
         let (to_owner, to_member) = (owner.open(&path).await.html, plain.open(&path).await.html);
         assert!(to_member.contains(told), "{screen}: {to_member}");
-        assert!(!to_owner.contains(told), "{screen}: an owner does it: {to_owner}");
+        assert!(!to_owner.contains(told), "{screen}: shown to an owner: {to_owner}");
     }
-    // What is not offered is refused all the same.
+    // The API rejects forms that the page does not show.
     let form = [("once".to_owned(), "67e55044-10b1-426f-9247-bb680e5fe0c8".to_owned())];
     let rotated = plain.post(&format!("{home}/webhooks/{hook}/rotate"), &form, Some(demo.env("BASE_URL"))).await;
     assert!(rotated.html.contains("Forbidden") && !rotated.html.contains("id=\"secret\""), "{}", rotated.html);
-    // Last, they leave, and are still signed in.
+    // Finally, the member leaves the organization and is still signed in.
     plain.post(&leave, &[], Some(demo.env("BASE_URL"))).await;
     let (gone, elsewhere) = (plain.open(&format!("{home}/members")).await, plain.open("/console/organizations").await);
     assert_eq!((gone.status, elsewhere.status), (404, 200), "{}", gone.html);

@@ -1,4 +1,4 @@
-//! Who sees which page.
+//! Access to each page by role.
 
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::Demo;
@@ -10,7 +10,7 @@ fn home(demo: &Demo, variable: &str) -> String {
     format!("/console/o/{}", demo.env(variable))
 }
 
-/// The session of somebody who is a member of an organisation, and owns none.
+/// Returns the session of a member who isn't an owner.
 async fn member_of(demo: &Demo, variable: &str) -> String {
     let (seed, email) = (Seed(&demo.stores.pool), format!("{}@example.net", variable.to_lowercase()));
     let session = seed.session(&email, TimeDelta::days(1)).await;
@@ -19,7 +19,7 @@ async fn member_of(demo: &Demo, variable: &str) -> String {
 }
 
 #[tokio::test]
-async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
+async fn u4_roles_see_only_their_pages() {
     let demo = Demo::start().await;
     let (own, agents) = (home(&demo, "OWNER_ORG_ID"), home(&demo, "AGENT_ORG_ID"));
     let (member, partner) = (member_of(&demo, "OWNER_ORG_ID").await, member_of(&demo, "NETWORK_ORG_ID").await);
@@ -28,7 +28,7 @@ async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
         demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY")).json(&grant);
     assert_eq!(crate::demo::answer(grant).await.status, 201);
     let partners = Reader::with_session(&demo, &partner).open(&format!("{}/partners", home(&demo, "NETWORK_ORG_ID"))).await;
-    assert!(partners.html.contains("Example Publisher"), "the partner reads by delegation: {}", partners.html);
+    assert!(partners.html.contains("Example Publisher"), "the delegation is missing: {}", partners.html);
     let sessions = ["OWNER_SESSION", "AGENT_SESSION", "OPERATOR_SESSION", "USER_SESSION"].map(|variable| demo.env(variable));
     let [owner, agent, operator, somebody] = sessions;
     let mut told = String::new();
@@ -40,7 +40,7 @@ async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
             let seen = if page.address == "/sign-in" { "sign-in".to_owned() } else { page.status.to_string() };
             told += &format!(" {seen}");
             let is_shown = page.html.contains("Example Publisher");
-            assert_eq!(is_shown, who == owner || who == member, "also around what is refused: {told}");
+            assert_eq!(is_shown, who == owner || who == member, "also on pages with an error: {told}");
         }
         let by_agent = Reader::with_session(&demo, agent).open(&format!("{agents}/{screen}")).await.status;
         told += &format!(" | {by_agent}\n");

@@ -1,4 +1,4 @@
-//! Signing in at an OpenID Connect provider, from the button on the sign-in page.
+//! Sign-in at an OpenID Connect provider, with the button on the sign-in page.
 
 use super::Reader;
 use crate::demo::Demo;
@@ -10,7 +10,7 @@ use serde_json::json;
 use service_kit::clock::Clock;
 
 #[tokio::test]
-async fn u5_a_button_leads_to_the_provider_and_back_to_the_console() {
+async fn u5_signs_in_at_a_provider() {
     let provider = ForgedProvider::start().await;
     let known = json!([{"id": "example", "issuer": provider.issuer(), "client_id": "telemetry", "client_secret": SECRET}]);
     let demo = Demo::start_with(&[
@@ -22,7 +22,7 @@ async fn u5_a_button_leads_to_the_provider_and_back_to_the_console() {
     let page = somebody.open("/sign-in").await;
     let button = page.between("<a class=\"button\" href=\"", "\"").unwrap_or_else(|| panic!("{}", page.html));
     assert_eq!(button, "/api/v1/identity/auth/oidc/example");
-    assert!(page.html.contains(&format!("{}</a>", provider.host())), "it says where it leads: {}", page.html);
+    assert!(page.html.contains(&format!("{}</a>", provider.host())), "the button does not name the provider: {}", page.html);
 
     let client = reqwest::Client::builder().redirect(Policy::none()).no_proxy().build().unwrap();
     let start = client.get(demo.url(button)).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Signing in, attacked in real Chromium: who learns of the link, who can use it, and whose session one has afterwards.
+//! Attacks on the sign-in in real Chromium: on the link's secrecy, on its use, and on the resulting session.
 
 use super::Reader;
 use super::browser::Browser;
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 const VICTIM: &str = "victim@console.test";
 const ATTACKER: &str = "attacker@console.test";
 
-/// A server of somebody else's, and what browsers told it of where they come from.
+/// An attacker's server, and the `Referer` headers that browsers sent to it.
 struct Foreign {
     address: String,
     told: Arc<Mutex<Vec<Option<String>>>>,
@@ -36,7 +36,7 @@ impl Foreign {
     }
 }
 
-/// Asks for a link on the sign-in page, and looks into the mail.
+/// Requests a link on the sign-in page and returns it from the email.
 async fn asked_for_a_link(browser: &Browser, demo: &Demo) -> String {
     browser.open(&demo.url("/sign-in")).await;
     browser.fill("email", VICTIM).await;
@@ -45,7 +45,7 @@ async fn asked_for_a_link(browser: &Browser, demo: &Demo) -> String {
     eventually("the mail arrives", || async { mailed_link(demo, VICTIM) }).await
 }
 
-/// The sessions that a browser has.
+/// Returns the session cookies of a browser.
 async fn sessions(browser: &Browser, demo: &Demo) -> Vec<Value> {
     let kept = browser.devtools("Network.getCookies", &json!({"urls": [demo.env("BASE_URL")]})).await;
     let cookies = kept["cookies"].as_array().unwrap().iter();
@@ -53,7 +53,7 @@ async fn sessions(browser: &Browser, demo: &Demo) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_device_that_opens_it() {
+async fn u4_sign_in_link_is_secret_and_works_once() {
     let demo = Demo::start().await;
     let foreign = Foreign::serving(String::new()).await;
     let (asking, opening) = (Browser::start().await, Browser::start().await);
@@ -65,7 +65,7 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
     opening.shows("A prize").await;
     assert_eq!(opening.run("return document.referrer").await, "");
     let told = foreign.told.lock().unwrap().clone();
-    // Its own picture, a browser fetches from its own page.
+    // The browser fetches the server's icon from its own page.
     assert!(told.contains(&None) && !told.iter().flatten().any(|from| from.starts_with(demo.env("BASE_URL"))), "{told:?}");
 
     opening.open(&link).await;
@@ -73,9 +73,9 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
     opening.press("Sign in").await;
     opening.shows("Create organization").await;
     let after = opening.run("return [location.href.includes('token'), document.referrer]").await;
-    assert_eq!(after, json!([false, ""]), "the token is neither in the address nor told to the next page");
+    assert_eq!(after, json!([false, ""]), "the address or the referrer contains the token");
     assert_eq!(sessions(&opening, &demo).await.len(), 1);
-    assert!(sessions(&asking, &demo).await.is_empty(), "the device that asked is not signed in by another");
+    assert!(sessions(&asking, &demo).await.is_empty(), "the requesting device was signed in");
     for browser in [&opening, &asking] {
         browser.open(&link).await;
         browser.shows("no longer works").await;
@@ -84,7 +84,7 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
 }
 
 #[tokio::test]
-async fn u4_a_planted_session_ends_at_the_sign_in_and_no_foreign_page_signs_anybody_in() {
+async fn u4_sign_in_replaces_planted_sessions() {
     let demo = Demo::start().await;
     let browser = Browser::start().await;
     browser.sign_in(&demo, "USER_SESSION").await;
@@ -94,13 +94,13 @@ async fn u4_a_planted_session_ends_at_the_sign_in_and_no_foreign_page_signs_anyb
     browser.press("Sign in").await;
     browser.shows(VICTIM).await;
     let own = sessions(&browser, &demo).await;
-    let [session] = &own[..] else { panic!("one session: {own:?}") };
+    let [session] = &own[..] else { panic!("not one session: {own:?}") };
     assert_ne!(session["value"], demo.env("USER_SESSION"));
     assert_eq!((&session["httpOnly"], &session["sameSite"]), (&json!(true), &json!("Lax")));
     let planted = Reader::signed_in(&demo, "USER_SESSION").open("/console/organizations").await;
-    assert_eq!(planted.address, "/sign-in", "whoever planted it has nothing of it");
+    assert_eq!(planted.address, "/sign-in", "the planted session still works");
 
-    // A link of the attacker's own, pressed by their page in the victim's browser.
+    // The attacker's page submits the attacker's own link in the victim's browser.
     let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": ATTACKER}));
     assert!(answer(asked).await.status < 300);
     let link = eventually("the attacker's mail arrives", || async { mailed_link(&demo, ATTACKER) }).await;
@@ -116,7 +116,7 @@ async fn u4_a_planted_session_ends_at_the_sign_in_and_no_foreign_page_signs_anyb
         browser.shows("Forms must be sent from the console itself").await;
         assert_eq!(sessions(&browser, &demo).await, own, "{host}");
     }
-    // The same link, opened by the victim, who has requested a link for their own account here.
+    // The victim opens the same link, and has requested a link for their own account in this browser.
     browser.open(&link).await;
     browser.shows("It signs you in as a…@console.test").await;
     browser.shows(&format!("You’re signed in as {VICTIM}")).await;

@@ -1,4 +1,4 @@
-//! From the first mail to the first event on the screen, without a script and without a word of the API.
+//! A publisher's way from sign-up to the first event, without scripts or the API.
 
 use super::Reader;
 use super::reader::unescaped;
@@ -17,7 +17,7 @@ pub(super) fn mailed_link(demo: &Demo, email: &str) -> Option<String> {
     own.split_whitespace().find(|word| word.contains("/sign-in?token=")).map(str::to_owned)
 }
 
-/// A stack that asks a name server of its own, and the TXT records which that answers.
+/// Starts a stack with its own name server. Returns the TXT records that the server serves.
 pub(super) async fn demo_with_a_zone() -> (Demo, Arc<Mutex<HashMap<String, String>>>, TestDns) {
     let zone: Arc<Mutex<HashMap<String, String>>> = Arc::default();
     let published = Arc::clone(&zone);
@@ -28,21 +28,21 @@ pub(super) async fn demo_with_a_zone() -> (Demo, Arc<Mutex<HashMap<String, Strin
 }
 
 #[tokio::test]
-async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_script() {
+async fn u5_publisher_reaches_first_event_without_scripts() {
     let (demo, zone, _dns) = demo_with_a_zone().await;
 
-    // signs in, on another device than the one that asked
+    // Sign in, on another device than the one that requested the link.
     let mut first_device = Reader::nobody(&demo);
     let page = first_device.open("/").await;
     assert_eq!((page.status, page.address.as_str()), (200, "/sign-in"));
     let page = first_device.press(&page, "/sign-in", &[("email", "publisher@console.test")]).await;
     assert!(page.html.contains("Check your email"), "{}", page.html);
     let link = eventually("the mail arrives", || async { mailed_link(&demo, "publisher@console.test") }).await;
-    let path = link.strip_prefix(demo.env("BASE_URL")).expect("the link leads to the console").to_owned();
+    let path = link.strip_prefix(demo.env("BASE_URL")).expect("the link is not one to the console").to_owned();
     let mut reader = Reader::nobody(&demo);
     let page = reader.open(&path).await;
-    assert_eq!(page.headers["referrer-policy"], "no-referrer", "nobody learns the token from the page it stands in");
-    assert!(reader.cookies.is_empty(), "a link that is only opened signs nobody in");
+    assert_eq!(page.headers["referrer-policy"], "no-referrer", "the referrer could reveal the token");
+    assert!(reader.cookies.is_empty(), "opening the link signed in");
     let landing = page;
     assert!(landing.html.contains("in another browser") && landing.html.contains("p…@console.test"), "{}", landing.html);
     let address = [("email", "publisher@console.test")];
@@ -51,12 +51,12 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     let again = Reader::nobody(&demo).press(&landing, "/sign-in/finish", &address).await;
     assert!(again.status == 401 && again.html.contains("no longer works"), "{}: {}", again.status, again.html);
 
-    // founds an organisation and proves its domain
+    // Create an organization and verify its domain.
     let page = reader.press(&page, "/console/organizations", &[("name", "Console Press"), ("domain", DOMAIN)]).await;
     assert!(page.status == 200 && page.address.ends_with("/start"), "{}", page.address);
     let home = page.address.trim_end_matches("/start").to_owned();
     let page = reader.press(&page, "/verify", &[]).await;
-    assert!(page.html.contains("role=\"alert\""), "it says what was found instead: {}", page.html);
+    assert!(page.html.contains("role=\"alert\""), "the page does not show what was found: {}", page.html);
     assert!(page.html.contains("Not verified yet") && page.html.contains("_content-telemetry."), "{}", page.html);
     let verify = page.actions().iter().find(|action| action.ends_with("/verify")).unwrap().clone();
     let opened = reader.open(&verify).await;
@@ -69,7 +69,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     let page = reader.press(&page, "/verify", &[]).await;
     assert!(page.html.contains("Verified by TXT record"), "{}", page.html);
 
-    // mints a key, which is shown once
+    // Create a key, which is shown once.
     let page = reader.open(&format!("{home}/keys")).await;
     let page = reader.press(&page, "/keys", &[("name", "web server")]).await;
     let key = page.between("<code id=\"minted\">", "</code>").unwrap_or_else(|| panic!("{}", page.html)).to_owned();
@@ -78,7 +78,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     let page = reader.open(&format!("{home}/keys")).await;
     assert!(page.html.contains("web server") && !page.html.contains(&key));
 
-    // sends an event as the page says, and sees it
+    // Send an event with the command on the page.
     let waiting = reader.open(&format!("{home}/start")).await;
     assert!(waiting.html.contains("Waiting for the first event"));
     let pasted = Command::new("bash").args(["-c", &command]).output().await.unwrap();
@@ -90,12 +90,12 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
         page.html.contains("Your first event arrived").then_some(page)
     })
     .await;
-    assert!(!arrived.html.contains("hx-trigger"), "what has arrived is not asked for again");
+    assert!(!arrived.html.contains("hx-trigger"), "the page still polls");
     let mut reader = reader.into_inner();
     let overview = reader.open(&format!("{home}/overview")).await;
     assert_eq!(overview.figure("retrieved"), "1");
 
-    // and leaves
+    // Sign out.
     let page = reader.press(&overview, "/sign-out", &[]).await;
     assert_eq!(page.address, "/sign-in");
     assert_eq!(reader.open(&format!("{home}/overview")).await.address, "/sign-in");
