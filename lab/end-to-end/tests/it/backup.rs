@@ -1,5 +1,5 @@
-//! PostgreSQL and ClickHouse are lost, all of both. A backup or a dump of the one and the log for the other bring every read back,
-//! byte for byte: the procedures of `docs/operating.md`.
+//! Restores both databases after a total loss: PostgreSQL from a backup or dump and ClickHouse from the log, as
+//! `docs/operating.md` describes. Every read returns the same bytes as before.
 
 use crate::backup_hooks::Hooks;
 use crate::clicks_away::on_own_postgres;
@@ -16,17 +16,17 @@ use std::process::Command;
 
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
-    assert!(copied.success(), "{} is copied", from.display());
+    assert!(copied.success(), "{} was not copied", from.display());
 }
 
-/// A base backup by the server's own functions: everything that is there meanwhile, then the log up to the end, then the label.
+/// Makes a base backup with the server's own functions: the data files, then the WAL up to the end, then the label.
 async fn back_up(url: &str, data: &Path, backup: &Path) {
     let mut session = PgConnection::connect(url).await.unwrap();
     let keep = "SELECT pg_create_physical_replication_slot('nightly', true)";
     sqlx::query(keep).execute(&mut session).await.unwrap();
     sqlx::query("SELECT pg_backup_start('nightly', true)").execute(&mut session).await.unwrap();
     copy(data, backup);
-    // What a busy server does during a long backup: the log from its beginning is needed no more but by the backup.
+    // Simulate a long backup on a busy server, which would recycle the first WAL segments without the replication slot.
     for _ in 0..3 {
         sqlx::query("CREATE TEMPORARY TABLE IF NOT EXISTS busy AS SELECT 1").execute(&mut session).await.unwrap();
         sqlx::query("SELECT pg_switch_wal()").execute(&mut session).await.unwrap();
@@ -43,12 +43,12 @@ async fn back_up(url: &str, data: &Path, backup: &Path) {
     let _ = std::fs::remove_dir_all(backup.join("pg_replslot/nightly"));
     let place = backup.join("backup_label");
     std::fs::write(&place, label).unwrap();
-    // The server renames it when it has recovered, and so must own it.
+    // The server renames the file after the recovery, so it must own it.
     let owner = std::fs::metadata(data).unwrap();
     chown(&place, Some(owner.uid()), Some(owner.gid())).unwrap();
 }
 
-/// What is to be read again, and what it was.
+/// Responses from before the loss.
 struct Before {
     agent: String,
     reads: Vec<(String, String, String)>,
@@ -56,14 +56,15 @@ struct Before {
 }
 
 impl Before {
-    /// An owner, an agent with a session and somebody with a delegation; what each of them reads of twenty events.
+    /// Creates an owner, an agent with a session and a partner with a delegation, reports twenty events and stores what each of
+    /// them reads.
     async fn of(pipeline: &Pipeline) -> Self {
         let orgs = Seed(&pipeline.stores.pool);
         let owner = orgs.owner_of("example.com").await;
         let (agent, network) = (orgs.org("agent", OrgType::Agent).await, orgs.org("network", OrgType::Platform).await);
         orgs.delegate(owner.id, network.id).await;
         let session = "00000000-0000-0000-0000-000000000007";
-        // Only PostgreSQL knows of what is agreed to, of the token and of the webhook.
+        // Consent, the click token and the webhook exist in PostgreSQL only.
         let agree = "UPDATE organizations SET share_sessions_via_click_tokens = true, visible_in_click_token_lookups = true";
         sqlx::query(agree).execute(&pipeline.stores.pool).await.unwrap();
         let empty = json!({"session_id": session, "agent_id": "bot", "events": []});
@@ -93,19 +94,19 @@ impl Before {
         Self { agent: agent.key, reads, hooks }
     }
 
-    /// Rebuilds the other store from the log, which must bring every read back; then reports are taken as ever.
+    /// Rebuilds ClickHouse from the log, then checks that every read returns the same bytes and that new reports are accepted.
     async fn is_back_after_a_rebuild(&self, pipeline: &Pipeline) {
         let (code, _, stderr) = pipeline.command(&["rebuild"]).await;
         assert_eq!(code, Some(0), "{stderr}");
-        // The reads find out by themselves that their connections are gone.
-        eventually("PostgreSQL answers them again", || async {
+        // Reads recover from closed connections without a restart.
+        eventually("PostgreSQL is available again", || async {
             let answers = sqlx::query("SELECT 1").execute(&pipeline.stores.pool).await;
             answers.ok().map(drop)
         })
         .await;
         for (key, path, before) in &self.reads {
             let now = eventually("it is read", || async { pipeline.try_read(key, path).await }).await;
-            assert!(now == *before, "{path} reads otherwise:\n{now}\n{before}");
+            assert!(now == *before, "{path} differs:\n{now}\n{before}");
         }
         self.hooks.are_back(pipeline).await;
         let session = "00000000-0000-0000-0000-000000000007";
@@ -125,7 +126,7 @@ async fn lose_clickhouse(pipeline: &Pipeline) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte() {
+async fn backup_and_log_restore_every_read() {
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, mut database) = on_own_postgres(folder.path()).await;
     let before = Before::of(&pipeline).await;
@@ -141,14 +142,14 @@ async fn a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte(
     before.is_back_after_a_rebuild(&pipeline).await;
 }
 
-/// PostgreSQL's own tool, as operators know it.
+/// Runs one of PostgreSQL's own tools.
 fn postgres_tool(program: &Path, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{} {}: {said}", program.display(), arguments.join(" "));
 }
 
-/// The same database, of which nothing is left.
+/// Drops and recreates the database.
 async fn make_anew(url: &str) {
     let options: PgConnectOptions = url.parse().unwrap();
     let name = options.get_database().unwrap().to_owned();
@@ -159,7 +160,7 @@ async fn make_anew(url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte() {
+async fn dump_and_log_restore_every_read() {
     let [pg_dump, pg_restore] = tokio::task::spawn_blocking(local::programs::postgres_tools).await.unwrap().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, database) = on_own_postgres(folder.path()).await;

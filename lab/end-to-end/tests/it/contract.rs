@@ -1,4 +1,4 @@
-//! The served OpenAPI document, with a validator for each documented body.
+//! The OpenAPI document of the running service, with a validator for each documented body.
 
 use anyhow::Context as _;
 use jsonschema::Validator;
@@ -7,25 +7,25 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
-/// On every answer, whatever the handler.
+/// Headers of every response.
 const SHARED_HEADERS: [&str; 3] = ["x-request-id", "x-content-type-options", "x-frame-options"];
 
 pub(crate) struct Contract {
-    /// In the order of the document.
+    /// In the document's order.
     pub(crate) operations: Vec<Operation>,
 }
 
-/// A method of a path.
+/// An operation of the document.
 pub(crate) struct Operation {
     /// `operationId`.
     pub(crate) id: String,
     /// Upper case.
     pub(crate) method: String,
-    /// With `{names}`.
+    /// With parameters as `{name}`.
     pub(crate) path: String,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) body: Option<Body>,
-    /// By status.
+    /// Responses by status.
     pub(crate) answers: BTreeMap<u16, Documented>,
 }
 
@@ -42,32 +42,32 @@ pub(crate) struct Body {
     pub(crate) example: Value,
 }
 
-/// A documented answer: its bodies by media type; none means that there is no body.
+/// A documented response: its bodies by media type, or an empty map for a response without a body.
 pub(crate) struct Documented {
     bodies: BTreeMap<String, (Arc<Validator>, Option<Value>)>,
-    /// Names of its headers, in lower case.
+    /// Header names in lower case.
     headers: BTreeSet<String>,
 }
 
 impl Documented {
-    /// The example of the body in JSON.
+    /// Returns the example of the JSON body.
     pub(crate) fn example(&self) -> Option<&Value> {
         self.bodies.get("application/json").and_then(|(_, example)| example.as_ref())
     }
 
-    /// Media types of the body, each with its example.
+    /// Returns the body's media types with their examples.
     pub(crate) fn examples(&self) -> impl Iterator<Item = (&str, Option<&Value>)> {
         self.bodies.iter().map(|(media, (_, example))| (media.as_str(), example.as_ref()))
     }
 }
 
 impl Contract {
-    /// Reads a document; whatever it refers to must be there.
+    /// Reads a document. Fails if a reference does not resolve.
     pub(crate) fn of(document: &Value) -> anyhow::Result<Self> {
         let components = document.get("components").cloned().unwrap_or_default();
         let mut validators = Validators { components: &components, made: HashMap::new() };
         let mut operations = Vec::new();
-        for (path, item) in document["paths"].as_object().context("paths is no object")? {
+        for (path, item) in document["paths"].as_object().context("paths is not an object")? {
             for (method, operation) in item.as_object().into_iter().flatten() {
                 if METHODS.contains(&method.as_str()) {
                     let read = validators.operation(path, method, operation);
@@ -78,25 +78,25 @@ impl Contract {
         Ok(Self { operations })
     }
 
-    /// The operation of this name.
+    /// Returns the operation with this `operationId`.
     pub(crate) fn operation(&self, id: &str) -> Option<&Operation> {
         self.operations.iter().find(|operation| operation.id == id)
     }
 }
 
 impl Operation {
-    /// Whether an answer is documented, else why not.
+    /// Returns an error if a response isn't documented.
     pub(crate) fn check(&self, status: u16, content_type: &str, body: &[u8]) -> Result<(), String> {
         let documented = self.answers.get(&status).ok_or_else(|| format!("status {status} is not documented"))?;
         if documented.bodies.is_empty() {
-            return if body.is_empty() { Ok(()) } else { Err("a body where none is documented".to_owned()) };
+            return if body.is_empty() { Ok(()) } else { Err("undocumented body".to_owned()) };
         }
         let found = documented.bodies.get(media_type(content_type));
         let (validator, _) = found.ok_or_else(|| format!("content type {content_type:?} is not documented"))?;
         accept_as(media_type(content_type), validator, body)
     }
 
-    /// Whether the answer's own (`x-`) headers are documented, else which is not. Those of every answer need not be.
+    /// Returns an error if an `x-` header isn't documented. Headers of every response may be undocumented.
     pub(crate) fn check_headers<'a>(&self, status: u16, names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
         let documented = self.answers.get(&status);
         let is_known = |name: &str| documented.is_some_and(|answer| answer.headers.contains(name));
@@ -109,7 +109,7 @@ fn media_type(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// The schema of lines is that of each.
+/// Validates a body; for NDJSON, the schema applies to each line.
 fn accept_as(media: &str, validator: &Validator, body: &[u8]) -> Result<(), String> {
     match media {
         media if media.ends_with("ndjson") => {
@@ -133,7 +133,7 @@ struct Validators<'a> {
 }
 
 impl Validators<'_> {
-    /// The schema's references are into the document, so its components come along.
+    /// Compiles a schema together with the document's components, which its references need.
     fn make(&mut self, schema: &Value) -> anyhow::Result<Arc<Validator>> {
         if let Some(made) = self.made.get(&schema.to_string()) {
             return Ok(Arc::clone(made));
@@ -148,7 +148,7 @@ impl Validators<'_> {
     fn operation(&mut self, path: &str, method: &str, operation: &Value) -> anyhow::Result<Operation> {
         let mut answers = BTreeMap::new();
         for (status, answer) in operation["responses"].as_object().context("no responses")? {
-            answers.insert(status.parse().context("a status is a number")?, self.documented(answer)?);
+            answers.insert(status.parse().context("a status is not a number")?, self.documented(answer)?);
         }
         let body = operation.pointer("/requestBody/content/application~1json");
         let body = body.map(|body| Body { schema: body["schema"].clone(), example: body["example"].clone() });
@@ -169,18 +169,18 @@ impl Validators<'_> {
     fn documented(&mut self, answer: &Value) -> anyhow::Result<Documented> {
         let target = answer.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix("#/components"));
         let answer = match target {
-            Some(target) => self.components.pointer(target).with_context(|| format!("nothing at {target}"))?,
+            Some(target) => self.components.pointer(target).with_context(|| format!("{target} does not exist"))?,
             None => answer,
         };
         let mut bodies = BTreeMap::new();
         for (media, content) in answer["content"].as_object().into_iter().flatten() {
             let (validator, example) = (self.make(&content["schema"])?, content.get("example").cloned());
             if let Some(example) = &example {
-                // what is no JSON is shown as text
+                // Examples that aren't JSON are strings.
                 let body =
                     example.as_str().filter(|_| media != "application/json").map_or_else(|| example.to_string(), str::to_owned);
                 let valid = accept_as(media, &validator, body.as_bytes());
-                valid.map_err(|why| anyhow::anyhow!("the example of an answer as {media}: {why}"))?;
+                valid.map_err(|why| anyhow::anyhow!("the example of the response as {media}: {why}"))?;
             }
             bodies.insert(media.clone(), (validator, example));
         }

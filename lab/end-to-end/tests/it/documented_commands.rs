@@ -1,7 +1,7 @@
-//! N1: every command that a document names is executed by a test, small where it is long. `pasted` runs the blocks of the documents
-//! for newcomers. `executed` names the test for each other command; here its program also parses it as the document has it.
+//! N1: a test executes every command in the documentation. `pasted` runs the blocks of the introductory documents. For other
+//! commands, `executed` names the test, and the command's own program must be able to parse them.
 //!
-//! Must not run a command that stops or wipes the servers that these tests use: those are only parsed.
+//! Commands that stop or wipe the servers of these tests are only parsed.
 
 mod blocks;
 mod executed;
@@ -17,26 +17,26 @@ use found::{Found, root, with_requests};
 use std::collections::BTreeMap;
 use tests_of::Packages;
 
-/// An id, where documents write `ID`.
+/// Replaces `ID` in commands.
 const SOME_ID: &str = "0195f3a0-0000-7000-8000-000000000099";
 
-/// The programs that read command lines of their own, by package.
+/// Programs with a command-line parser, by package.
 fn programs() -> BTreeMap<String, Command> {
     let own = [("telemetry", telemetry::Cli::command())];
     let tools = [("local", local::cli::command()), ("loadgen", loadgen::options::Cli::command())];
     own.into_iter().chain(tools).map(|(name, command)| (name.to_owned(), command)).collect()
 }
 
-/// The aliases of cargo, as `.cargo/config.toml` has them.
+/// Cargo's aliases in `.cargo/config.toml`.
 fn aliases() -> BTreeMap<String, Vec<String>> {
-    let config = std::fs::read_to_string(root().join(".cargo/config.toml")).expect("cargo's settings are read");
+    let config = std::fs::read_to_string(root().join(".cargo/config.toml")).expect("cargo's configuration is missing");
     let lines = config.lines().skip_while(|line| *line != "[alias]").skip(1).filter_map(|line| line.split_once(" = "));
     lines.map(|(name, words)| (name.to_owned(), words.trim_matches('"').split(' ').map(str::to_owned).collect())).collect()
 }
 
-/// Why a program would not take these words.
+/// Returns why a program rejects these words.
 fn refusal(program: &Command, words: &[String], is_whole: bool) -> Option<String> {
-    // The one setting that has no default, which documents take from the environment.
+    // The only setting without a default, which documents read from the environment.
     let service = words.first().and_then(|word| program.find_subcommand(word));
     let needs_database = |service: &Command| service.get_arguments().any(|argument| argument.get_long() == Some("database-url"));
     let database: &[&str] = if service.is_some_and(needs_database) { &["--database-url", "postgres://localhost/x"] } else { &[] };
@@ -48,20 +48,20 @@ fn refusal(program: &Command, words: &[String], is_whole: bool) -> Option<String
         error.kind(),
         ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
-    // A document that speaks of a mode need not write it out.
+    // Text about a mode can omit its required arguments.
     (is_whole || !is_only_incomplete).then(|| error.to_string())
 }
 
-/// Whether cargo finds the package and its features; resolving is all it does here.
+/// Returns cargo's error if the package or a feature does not exist. Only resolves, builds nothing.
 fn unresolved(manifest: Option<&str>, package: &str, features: Option<&str>) -> Option<String> {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo.args(["tree", "--offline", "--quiet", "--depth", "0", "--package", package]).current_dir(root());
     cargo.args(manifest.into_iter().flat_map(|manifest| ["--manifest-path", manifest]));
-    let ran = cargo.args(features.into_iter().flat_map(|names| ["--features", names])).output().expect("cargo starts");
+    let ran = cargo.args(features.into_iter().flat_map(|names| ["--features", names])).output().expect("failed to start cargo");
     (!ran.status.success()).then(|| String::from_utf8_lossy(&ran.stderr).into_owned())
 }
 
-/// The word behind an option, in any of its spellings.
+/// Returns the word after an option, in any of its spellings.
 fn option<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
     let place = words.iter().position(|word| names.contains(&word.as_str()))?;
     words.get(place + 1).map(String::as_str)
@@ -79,7 +79,7 @@ fn wrong_with_cargo(found: &Found, packages: &Packages) -> Option<String> {
         return Some(why);
     }
     let own: Vec<String> = words.iter().skip_while(|word| *word != "--").skip(1).filter(|word| *word != "--").cloned().collect();
-    // The fuzzer's command line is its binary's own.
+    // The fuzzer has its own command-line parser.
     programs().get(package).map_or_else(
         || (package != "fuzz").then(|| format!("{package} has no command line")),
         |program| refusal(program, &own, found.is_whole),
@@ -94,7 +94,7 @@ fn wrong_with(found: &Found, packages: &Packages) -> Option<String> {
 }
 
 #[test]
-fn every_command_that_documents_name_is_taken_by_its_program() {
+fn programs_accept_documented_commands() {
     let packages = Packages::read();
     let wrong: Vec<String> = found::commands()
         .iter()
@@ -104,7 +104,7 @@ fn every_command_that_documents_name_is_taken_by_its_program() {
 }
 
 #[test]
-fn every_command_that_documents_name_is_executed_by_a_test() {
+fn documented_commands_have_a_test() {
     let packages = Packages::read();
     let mut wrong = Vec::new();
     for found in found::commands() {
@@ -118,7 +118,7 @@ fn every_command_that_documents_name_is_executed_by_a_test() {
 }
 
 #[test]
-fn documents_with_requests_are_pasted_by_a_test() {
+fn documents_with_requests_are_pasted() {
     let files = with_requests();
     assert!(files.len() >= 4, "{files:?}");
     for file in files {
@@ -126,9 +126,9 @@ fn documents_with_requests_are_pasted_by_a_test() {
     }
 }
 
-/// `openssl rand -base64 32`, or where there is none what prints the same.
+/// Uses `openssl rand -base64 32`, or an equivalent where it is not installed.
 #[tokio::test]
-async fn a_key_as_openssl_prints_it_is_one() {
+async fn openssl_output_is_a_valid_key() {
     use clap::Parser as _;
     let line = "openssl rand -base64 32 2>/dev/null || head -c 32 /dev/urandom | base64";
     let printed = tokio::process::Command::new("bash").args(["-c", line]).output().await.unwrap().stdout;

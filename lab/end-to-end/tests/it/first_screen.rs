@@ -1,4 +1,4 @@
-//! What a newcomer gets: `demo.env`, and the last screen of `cargo up`.
+//! The first things that new users see: `demo.env`, and the last screen of `cargo up`.
 
 use crate::demo::{BINARY, Demo, answer, settings};
 use crate::documented_commands::shell::{Desk, Shell};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 #[tokio::test]
-async fn demo_env_has_every_member_and_its_keys_have_the_promised_scopes() {
+async fn demo_env_contains_keys_with_documented_scopes() {
     let demo = Demo::start().await;
     for name in
         ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL", "OWNER_SESSION", "AGENT_SESSION", "USER_SESSION", "OPERATOR_SESSION"]
@@ -44,7 +44,7 @@ async fn demo_env_has_every_member_and_its_keys_have_the_promised_scopes() {
 }
 
 #[tokio::test]
-async fn each_demo_session_is_of_use_for_what_it_stands_for() {
+async fn demo_sessions_have_the_rights_of_their_roles() {
     let demo = Demo::start().await;
     let identity = |path: &str| demo.url(&format!("/api/v1/identity/{path}"));
     let flag = json!({"share_sessions_via_click_tokens": true});
@@ -66,7 +66,7 @@ async fn each_demo_session_is_of_use_for_what_it_stands_for() {
 }
 
 #[tokio::test]
-async fn a_second_start_with_the_same_folder_does_not_mint_again() {
+async fn a_restart_reuses_the_demo_keys() {
     let mut demo = Demo::start().await;
     let owner = demo.env("OWNER_KEY").to_owned();
     assert_eq!(demo.process.terminate().await, Some(0));
@@ -76,7 +76,7 @@ async fn a_second_start_with_the_same_folder_does_not_mint_again() {
 }
 
 #[tokio::test]
-async fn a_second_process_in_the_same_folder_is_refused_before_it_writes_anything() {
+async fn a_second_process_in_the_folder_fails_without_writes() {
     let demo = Demo::start().await;
     let written = || {
         let files = std::fs::read_dir(demo.folder()).unwrap().map(|file| file.unwrap().path()).filter(|file| file.is_file());
@@ -97,7 +97,7 @@ async fn the_last_screen_works_when_pasted() {
     let demo = Demo::start().await;
     let screen = demo.process.stdout();
     let lines: Vec<&str> = screen.lines().collect();
-    let [.., console, example, documentation] = lines.as_slice() else { panic!("it has three lines:\n{screen}") };
+    let [.., console, example, documentation] = lines.as_slice() else { panic!("fewer than three lines:\n{screen}") };
 
     let mail = demo.folder().canonicalize().unwrap().join("mail").display().to_string();
     assert!(console.starts_with(&format!("Console  {} ", demo.env("BASE_URL"))) && console.contains(&mail), "{console}");
@@ -120,9 +120,9 @@ async fn the_last_screen_works_when_pasted() {
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file).is_file(), "{file}");
 }
 
-/// What a terminal shows may end up in a log that others read.
+/// Terminal output may end up in logs that other people can read.
 #[tokio::test]
-async fn a17_no_key_and_no_password_is_on_the_screen_or_in_the_log() {
+async fn a17_output_contains_no_secret() {
     use std::os::unix::fs::PermissionsExt;
     let demo = Demo::start().await;
     let said = demo.process.stdout() + &demo.process.stderr();
@@ -132,10 +132,10 @@ async fn a17_no_key_and_no_password_is_on_the_screen_or_in_the_log() {
         if name.ends_with("_URL") && is_plain {
             continue;
         }
-        assert!(!said.contains(value), "{name} is shown:\n{said}");
+        assert!(!said.contains(value), "the output contains {name}:\n{said}");
     }
     assert!(said.contains("$OWNER_KEY") && !said.contains("svc_pub_") && !said.contains("svc_pk_"), "{said}");
-    assert!(!said.lines().any(|line| line.contains(" WARN ")), "the defaults log no warning: {said}");
+    assert!(!said.lines().any(|line| line.contains(" WARN ")), "the defaults logged a warning: {said}");
     let mode = std::fs::metadata(demo.folder().join("demo.env")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "demo.env is readable by its owner only");
+    assert_eq!(mode & 0o777, 0o600, "demo.env must be readable by its owner only");
 }

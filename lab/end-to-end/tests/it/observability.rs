@@ -1,5 +1,4 @@
-//! What watches the services holds together: metrics, their list, rules, alerts, dashboards. Nothing is named that is not
-//! there, so a metric that is renamed fails the build.
+//! Consistency of metrics, their documentation, alert rules and dashboards. A reference to a renamed metric fails these tests.
 
 mod dashboards;
 mod grafana_user;
@@ -10,7 +9,7 @@ pub(crate) mod rules;
 
 use std::path::PathBuf;
 
-/// A file of the repository.
+/// Returns the path of a repository file.
 pub(crate) fn file(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }

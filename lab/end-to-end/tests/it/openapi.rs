@@ -1,4 +1,4 @@
-//! The served document against the route tables: nothing left out, nothing made up, and valid by the standard's own schema.
+//! The served OpenAPI document has exactly the registered routes and is valid according to the standard's schema.
 
 use crate::contract::Contract;
 use crate::demo::Demo;
@@ -8,19 +8,19 @@ use service_kit::testing::npm_package;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Reads OpenAPI documents by the meta-schema of their version.
+/// Validates OpenAPI documents with the meta-schema of their version.
 const VALIDATOR: &str = "@seriousme/openapi-schema-validator";
 const VALIDATOR_VERSION: &str = "2.11.0";
 const HEALTH: &str = include_str!("../../../../service-kit/src/health.rs");
 
-/// The paths that a source file registers.
+/// Returns the paths that a source file registers.
 fn registered(source: &str) -> BTreeSet<String> {
     let paths = source.split(".route(").skip(1).filter_map(|call| call.split('"').nth(1));
     paths.filter(|path| path.starts_with('/')).map(str::to_owned).collect()
 }
 
 #[test]
-fn every_route_of_every_service_has_an_entry_and_every_entry_a_route() {
+fn openapi_lists_exactly_the_routes() {
     let tables = [
         (
             Surface::Ingest,
@@ -35,7 +35,7 @@ fn every_route_of_every_service_has_an_entry_and_every_entry_a_route() {
         ),
     ];
     for (surface, service, table) in tables {
-        assert!(service.contains(&format!("openapi::routes(&[Surface::{surface:?}])")), "{surface:?} serves its own document");
+        assert!(service.contains(&format!("openapi::routes(&[Surface::{surface:?}])")), "{surface:?} lacks its document");
         let mut routes = registered(table);
         routes.extend(registered(HEALTH));
         routes.insert(openapi::PATH.to_owned());
@@ -49,47 +49,47 @@ fn every_route_of_every_service_has_an_entry_and_every_entry_a_route() {
 }
 
 #[tokio::test]
-async fn every_path_has_exactly_the_documented_methods() {
+async fn openapi_lists_exactly_the_methods() {
     let demo = Demo::start().await;
     let document = demo.get("", openapi::PATH).await;
     assert_eq!((document.status, document.content_type.as_str()), (200, "application/json"));
-    assert_eq!(document.body, openapi::document(&Surface::ALL), "`telemetry all` serves every surface");
+    assert_eq!(document.body, openapi::document(&Surface::ALL), "`telemetry all` must serve every surface");
     for (path, item) in document.body["paths"].as_object().unwrap() {
         let expected: BTreeSet<_> = item.as_object().unwrap().keys().map(|method| method.to_ascii_uppercase()).collect();
         let method = reqwest::Method::from_bytes(b"NOBODYS").unwrap();
         let response = demo.client.request(method, demo.url(&path.replace(['{', '}'], ""))).send().await.unwrap();
         assert_eq!(response.status(), 405, "{path}");
         let allowed = response.headers()["allow"].to_str().unwrap().split(',').map(|method| method.trim().to_owned());
-        // what answers GET answers HEAD
+        // Routes for GET also accept HEAD.
         assert_eq!(allowed.filter(|method| method != "HEAD").collect::<BTreeSet<_>>(), expected, "{path}");
     }
 }
 
 #[test]
-fn every_operation_has_a_name_of_its_own_and_examples_that_its_schemas_allow() {
+fn operations_have_unique_names_and_valid_examples() {
     let contract = Contract::of(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
     let names: BTreeSet<_> = contract.operations.iter().map(|operation| &operation.id).collect();
     assert_eq!(names.len(), contract.operations.len(), "{names:?}");
     for operation in &contract.operations {
         if let Some(body) = &operation.body {
-            assert!(!body.example.is_null(), "{}: an example of the request", operation.id);
+            assert!(!body.example.is_null(), "{}: no example of the request", operation.id);
         }
         let done: Vec<_> = operation.answers.range(200..400).collect();
-        assert!(!done.is_empty(), "{}: what success looks like", operation.id);
+        assert!(!done.is_empty(), "{}: no successful response", operation.id);
         for (status, answer) in done.into_iter().filter(|(status, _)| ![204, 303].contains(*status)) {
-            assert!(answer.examples().next().is_some(), "{}: an example of {status}", operation.id);
+            assert!(answer.examples().next().is_some(), "{}: no example of {status}", operation.id);
             for (media, example) in answer.examples() {
-                assert!(example.is_some(), "{}: an example of {status} as {media}", operation.id);
+                assert!(example.is_some(), "{}: no example of {status} as {media}", operation.id);
             }
         }
         for parameter in operation.parameters.iter().filter(|parameter| parameter.is_required) {
-            assert!(parameter.example.is_some(), "{}: an example of {}", operation.id, parameter.name);
+            assert!(parameter.example.is_some(), "{}: no example of {}", operation.id, parameter.name);
         }
     }
 }
 
 #[test]
-fn the_examples_of_a_list_show_the_same_items_in_every_format() {
+fn list_examples_are_equal_in_every_format() {
     let contract = Contract::of(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
     let mut compared = BTreeSet::new();
     for operation in &contract.operations {
@@ -109,7 +109,8 @@ fn the_examples_of_a_list_show_the_same_items_in_every_format() {
     assert_eq!(compared.len(), 8 * 2, "{compared:?}");
 }
 
-/// The items that a text of this media type tells. A cell is a text where the item of `like` at its place has one, else JSON.
+/// Parses the items of a text of this media type. A CSV cell is a string where the corresponding item of `like` has one,
+/// otherwise JSON. An empty cell is a missing member where that item has none.
 pub(crate) fn told(media: &str, text: &str, like: &[Value]) -> Vec<Value> {
     if media == "application/x-ndjson" {
         return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -119,23 +120,27 @@ pub(crate) fn told(media: &str, text: &str, like: &[Value]) -> Vec<Value> {
     let columns = reader.headers().unwrap().clone();
     let item = |(place, record): (usize, csv::StringRecord)| {
         let cell = |(name, cell): (&str, &str)| {
+            let is_missing = cell.is_empty() && like.get(place).is_some_and(|item| item.get(name).is_none());
+            if is_missing {
+                return None;
+            }
             let is_text = like.get(place).is_none_or(|item| item[name].is_string());
             let value: Value = if is_text { cell.into() } else { serde_json::from_str(cell).unwrap() };
-            (name.to_owned(), value)
+            Some((name.to_owned(), value))
         };
-        columns.iter().zip(record.iter()).map(cell).collect()
+        columns.iter().zip(record.iter()).filter_map(cell).collect()
     };
     reader.records().map(Result::unwrap).enumerate().map(item).collect()
 }
 
 #[test]
-fn every_document_is_valid_by_the_meta_schema_of_openapi_3_1() {
+fn documents_comply_with_openapi_3_1() {
     let package = npm_package(VALIDATOR, VALIDATOR_VERSION, env!("CARGO_TARGET_TMPDIR").as_ref());
     let script = "const {Validator} = await import(process.env.MODULE);\
         const {readFileSync} = await import('node:fs');\
         const result = await new Validator().validate(JSON.parse(readFileSync(process.env.DOCUMENT, 'utf8')));\
         if (!result.valid) { console.error(JSON.stringify(result.errors, null, 1)); process.exit(1); }";
-    // a file, because an argument and a variable hold at most 128 KiB on Linux
+    // A file, because Linux limits arguments and variables to 128 KiB.
     let file = tempfile::NamedTempFile::new().unwrap();
     let check = |document: &Value| {
         std::fs::write(file.path(), document.to_string()).unwrap();
@@ -150,5 +155,5 @@ fn every_document_is_valid_by_the_meta_schema_of_openapi_3_1() {
     }
     let mut broken = openapi::document(&Surface::ALL[1..2]);
     broken["paths"]["/resolve"]["get"]["responses"] = Value::from("none");
-    assert!(!check(&broken).status.success(), "the validator does refuse");
+    assert!(!check(&broken).status.success(), "the validator accepted a broken document");
 }

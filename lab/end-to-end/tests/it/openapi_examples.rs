@@ -1,7 +1,7 @@
-//! K4: every example of the document, executed in the order of one story; every answer held to its schema.
+//! K4: executes every example of the OpenAPI document in one sequence and validates each response.
 //!
-//! Ids and secrets of the examples belong together over the whole document: where the answer to one example shows `0195…10`,
-//! the real answer shows the id that stands for it in every later request.
+//! Ids and secrets in the examples are consistent across the document. After the response to an example with `0195…10`, later
+//! requests use the real id in its place.
 
 use crate::contract::{Contract, Operation, Parameter};
 use crate::demo::Demo;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Operations by name with who asks: a variable of `demo.env`, `PARTNER_KEY` or `COLLEAGUE_SESSION` as they come about.
+/// Operation ids with the caller: a variable of `demo.env`, or `PARTNER_KEY` or `COLLEAGUE_SESSION` once they exist.
 #[rustfmt::skip]
 const STORY: &[(&str, &str)] = &[
     ("get_health", ""), ("get_ready", ""), ("get_openapi", ""), ("resolve_domain", ""),
@@ -57,10 +57,10 @@ const STORY: &[(&str, &str)] = &[
     ("ask_for_agent", "USER_SESSION"), ("list_agent_requests", "USER_SESSION"), ("reject_access_request", "OPERATOR_SESSION"),
     ("list_all_organizations", "OPERATOR_SESSION"),
     ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"), ("invite_first_owner", "PARTNER_KEY"),
-    // the person who was invited, by another way in; `follow` is the provider's part
+    // The invited person signs in through a provider; `follow` plays the provider's part.
     ("list_oidc_providers", ""), ("start_oidc", ""), ("finish_oidc", ""),
 ];
-/// Organisations of the examples, by where `demo.env` names the real ones.
+/// Organizations of the examples, with the variables of `demo.env` that contain the real ids.
 const ORGANIZATIONS: [(&str, &str); 4] = [
     ("0195f3a0-0000-7000-8000-000000000001", "OWNER_ORG_ID"),
     ("0195f3a0-0000-7000-8000-000000000002", "OTHER_OWNER_ORG_ID"),
@@ -68,26 +68,26 @@ const ORGANIZATIONS: [(&str, &str); 4] = [
     ("0195f3a0-0000-7000-8000-000000000004", "NETWORK_ORG_ID"),
 ];
 
-/// As what a list is told besides JSON.
+/// Media types of lists in addition to JSON.
 const LISTS: [&str; 2] = ["text/csv", "application/x-ndjson"];
 
-/// How the ids of examples begin.
+/// Prefix of the ids in examples.
 const EXAMPLE_ID: &str = "0195f3a0-";
 const EXAMPLE_TOKEN: &str = "ctx_0000000000000000000000000000000000000000000";
 
 struct Story {
     demo: Demo,
-    /// Stays where it is when it is sent elsewhere.
+    /// Does not follow redirects.
     client: Client,
-    /// Where people sign in, by the name that the examples give it.
+    /// The sign-in provider that the examples name.
     provider: ForgedProvider,
-    /// What the browser keeps of its way there.
+    /// Cookie of the sign-in at the provider.
     cookie: Option<String>,
     contract: Contract,
-    /// What of the examples stands for what is real.
+    /// Real values by their placeholder in the examples.
     real: BTreeMap<String, String>,
     credentials: BTreeMap<String, String>,
-    /// What the DNS says of `_content-telemetry.example.net`.
+    /// TXT record of `_content-telemetry.example.net`.
     published: Arc<Mutex<Option<String>>>,
     _dns: TestDns,
 }
@@ -115,12 +115,12 @@ impl Story {
         Self { demo, client, provider, cookie: None, contract, real, credentials, published, _dns: dns }
     }
 
-    /// A text of the examples with what is real in place of what stands for it.
+    /// Replaces placeholders with real values.
     fn fill(&self, text: &str) -> String {
         self.real.iter().fold(text.to_owned(), |text, (example, real)| text.replace(example, real))
     }
 
-    /// Executes the example of one operation.
+    /// Executes the example of an operation.
     async fn execute(&mut self, id: &str, who: &str) {
         self.prepare(id).await;
         let operation = self.contract.operation(id).unwrap_or_else(|| panic!("{id} is not in the document"));
@@ -132,7 +132,7 @@ impl Story {
         assert_eq!(status, success, "{id}: {}", String::from_utf8_lossy(&body));
         let checked = operation.check(status, &content_type, &body);
         assert_eq!(checked, Ok(()), "{id}: {}", String::from_utf8_lossy(&body));
-        assert_eq!(instant::foreign_in(&String::from_utf8_lossy(&body)), None, "{id}: an instant in another format");
+        assert_eq!(instant::foreign_in(&String::from_utf8_lossy(&body)), None, "{id}: a timestamp in another format");
         assert_eq!(operation.check_headers(status, headers.keys().map(HeaderName::as_str)), Ok(()), "{id}");
         let (mut learnt, answer) = (BTreeMap::new(), serde_json::from_slice(&body).unwrap_or(Value::Null));
         for (media, example) in documented.examples().filter(|(media, _)| LISTS.contains(media)) {
@@ -148,7 +148,7 @@ impl Story {
         self.follow(id, &headers);
     }
 
-    /// Executes the example of a list once more as another media type, and holds it to what it is as JSON.
+    /// Requests a list in another media type, and compares it with the JSON response.
     async fn execute_as(&self, operation: &Operation, who: &str, media: &str, example: Option<&Value>, page: &Value) {
         let response = self.request(operation, who).header("accept", media).send().await.unwrap();
         let at = format!("{} as {media}", operation.id);
@@ -159,9 +159,9 @@ impl Story {
         let body = response.text().await.unwrap();
         assert_eq!(operation.check(status, &content_type, body.as_bytes()), Ok(()), "{at}: {body}");
         let (example, items) = (example.and_then(Value::as_str).unwrap(), page["items"].as_array().unwrap());
-        assert!(!items.is_empty(), "{at}: an example shows something");
+        assert!(!items.is_empty(), "{at}: the list is empty");
         assert_eq!(told(media, &body, items), *items, "{at}");
-        assert_eq!(instant::foreign_in(&body), None, "{at}: an instant in another format");
+        assert_eq!(instant::foreign_in(&body), None, "{at}: a timestamp in another format");
         let columns = |text: &str| text.lines().next().filter(|_| media == "text/csv").map(str::to_owned);
         assert_eq!(columns(&body), columns(example), "{at}");
     }
@@ -182,7 +182,7 @@ impl Story {
         }
     }
 
-    /// The browser goes where it is sent, and the provider vouches for the person there.
+    /// Follows the redirect to the provider, where the person signs in.
     fn follow(&mut self, id: &str, headers: &HeaderMap) {
         if id != "start_oidc" {
             return;
@@ -210,14 +210,14 @@ impl Story {
         format!("{path}?{}", query.join("&"))
     }
 
-    /// What happens outside HTTP before an example can work: a worker's pace, mail, an operator at the machine.
+    /// Prepares what an example needs besides HTTP: processed events, email, or an operator's command.
     async fn prepare(&mut self, id: &str) {
         match id {
-            // two events and one in the uploaded session: what is read next shows something
+            // Two events, plus one in the uploaded session, so that reads return data.
             "read_summary" => self.demo.counts(3).await,
-            // what the owner's edge saw of a bot
+            // A bot's fetch, reported by the owner's edge.
             "read_crawlers" => self.report_a_crawler().await,
-            // what a network reports by the token of the story
+            // An event that a network reports with the click token.
             "read_own_events" => self.report_a_click().await,
             "show_sign_in_page" => self.open_mail("redeem_magic_link", "/auth/magic-link/verify").await,
             "claim_invite" => self.open_mail("claim_invite", "/invites/claim").await,
@@ -271,7 +271,7 @@ impl Story {
         .await;
     }
 
-    /// The token in the newest mail that tells of this path stands for the one of the example.
+    /// Uses the token of the newest email with this path instead of the example's token.
     async fn open_mail(&mut self, id: &str, path: &str) {
         let folder = self.demo.folder().join("mail");
         let token = eventually("the mail arrives", || async {
@@ -296,7 +296,7 @@ impl Story {
             self.real.insert(EXAMPLE_TOKEN.to_owned(), answer["token"].as_str().unwrap().to_owned());
         }
         if id == "list_webhook_deliveries" {
-            // the oldest, which tells of the delegation that was approved above
+            // The oldest one, for the delegation that was approved above.
             let delivery = answer.as_array().unwrap().last().unwrap()["id"].as_str().unwrap();
             self.real.insert("0195f3a0-0000-7000-8000-000000000051".to_owned(), delivery.to_owned());
         }
@@ -314,7 +314,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || "\"<>?=&#".contains(c))
 }
 
-/// Notes which real id stands where the example shows one; lists may hold more than the example does.
+/// Records the real ids for those in the example. Lists may contain more items than the example.
 fn learn(example: &Value, answer: &Value, learnt: &mut BTreeMap<String, String>) {
     let (Value::Object(example), Value::Object(answer)) = (example, answer) else { return };
     for (name, shown) in example {
@@ -333,11 +333,11 @@ fn learn(example: &Value, answer: &Value, learnt: &mut BTreeMap<String, String>)
 }
 
 #[tokio::test]
-async fn k4_every_example_works_and_is_answered_as_documented() {
+async fn k4_examples_work_as_documented() {
     let mut story = Story::begin().await;
     let described: BTreeSet<_> = story.contract.operations.iter().map(|operation| operation.id.as_str()).collect();
     let told: BTreeSet<_> = STORY.iter().map(|(id, _)| *id).collect();
-    assert_eq!(described, told, "every operation has its place in the story");
+    assert_eq!(described, told, "every operation must be in STORY");
     for (id, who) in STORY {
         story.execute(id, who).await;
     }

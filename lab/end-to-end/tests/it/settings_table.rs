@@ -1,7 +1,7 @@
-//! `docs/settings.md`: every setting of every service, as the code reads them; and their names alone, by which each service tells a
-//! setting of another one from a misspelt one.
+//! Generates `docs/settings.md` with every setting of every service, and the list of setting names, with which each service
+//! distinguishes other services' settings from typos.
 //!
-//! Must not be written by hand: `WRITE_DOCS=1 cargo test -p end-to-end settings_table` writes the file anew.
+//! `WRITE_DOCS=1 cargo test -p end-to-end settings_table` writes both files.
 
 use clap::builder::ValueRange;
 use clap::{Arg, Command, CommandFactory};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The services, in the order of the pipeline, and all of them in one.
+/// Returns the services in the order of the pipeline, and `all`.
 pub(crate) fn binaries() -> [Command; 6] {
     [
         ingest_gateway::Cli::command(),
@@ -22,7 +22,7 @@ pub(crate) fn binaries() -> [Command; 6] {
     ]
 }
 
-/// Every mode of a binary with its name as it is typed, itself first; `help` is everywhere and left out.
+/// Returns a binary and its subcommands with their full names, without `help`.
 pub(crate) fn modes(binary: &Command) -> Vec<(String, Command)> {
     let mut found = vec![(binary.get_name().to_owned(), binary.clone())];
     for mode in binary.get_subcommands() {
@@ -32,13 +32,13 @@ pub(crate) fn modes(binary: &Command) -> Vec<(String, Command)> {
     found
 }
 
-/// What every command for people reads; what else they take stands in `docs/cli.md`.
+/// Settings of every command for people. `docs/cli.md` describes their other options.
 fn people() -> Command {
     let program = telemetry::Cli::command();
-    program.find_subcommand("whoami").expect("everybody may ask who they are").clone().name("commands for people")
+    program.find_subcommand("whoami").expect("no subcommand whoami").clone().name("commands for people")
 }
 
-/// One line of the table, apart from who reads it.
+/// A row of the table, without its services.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     setting: String,
@@ -61,7 +61,7 @@ fn row(setting: &str, argument: &Arg) -> Row {
     Row { setting: setting.to_owned(), option, default, value: value(argument), meaning }
 }
 
-/// What it is for, and what the text itself says of the default.
+/// Returns the description, and the default that the help text contains.
 fn meaning(argument: &Arg) -> (String, Option<String>) {
     let text = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ").replace('|', "\\|");
     match text.split_once(" [default: ") {
@@ -70,7 +70,7 @@ fn meaning(argument: &Arg) -> (String, Option<String>) {
     }
 }
 
-/// What may be written there: the words it takes, the name of its form or unit, or its type.
+/// Returns the accepted values, the name of the format or unit, or the type.
 fn value(argument: &Arg) -> String {
     let words: Vec<String> = argument.get_possible_values().iter().map(|word| format!("`{}`", word.get_name())).collect();
     let is_flag = argument.get_num_args() == Some(ValueRange::EMPTY);
@@ -106,7 +106,7 @@ fn document() -> String {
                     continue;
                 };
                 let readers = settings.entry(row(&setting.to_string_lossy(), argument)).or_default();
-                // What a binary reads, its modes read too.
+                // Subcommands inherit the settings of their binary.
                 if !readers.iter().any(|reader| name == *reader || name.starts_with(&format!("{reader} "))) {
                     readers.push(name.clone());
                 }
@@ -148,7 +148,7 @@ Modes that do one thing and leave have options of their own. `--help` explains e
 |---|---|---|---|---|
 ";
 
-/// The names of all settings.
+/// Returns the names of all settings.
 fn names() -> String {
     let readers = [&binaries()[..], &[people()]].concat();
     let all = readers.iter().flat_map(modes).flat_map(|(_, mode)| {
@@ -162,17 +162,17 @@ fn names() -> String {
 }
 
 #[test]
-fn every_binary_knows_the_names_of_all_settings() {
+fn setting_names_match_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../service-kit/src/settings/names.txt");
     if std::env::var_os("WRITE_DOCS").is_some() {
         std::fs::write(&path, names()).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == names(), "names.txt is stale; WRITE_DOCS=1 cargo test -p end-to-end settings_table writes it");
+    assert!(kept == names(), "names.txt is stale; run WRITE_DOCS=1 cargo test -p end-to-end settings_table");
 }
 
 #[test]
-fn the_table_of_settings_is_what_the_code_reads() {
+fn settings_document_matches_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
     let fresh = document();
     if std::env::var_os("WRITE_DOCS").is_some() {
@@ -188,7 +188,7 @@ fn the_table_of_settings_is_what_the_code_reads() {
 }
 
 #[test]
-fn every_setting_says_what_it_means() {
+fn settings_have_a_description() {
     for binary in binaries() {
         for (name, mode) in modes(&binary) {
             assert!(mode.get_about().is_some(), "{name}");

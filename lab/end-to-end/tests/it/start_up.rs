@@ -1,5 +1,4 @@
-//! Starting with settings that cannot work: every binary, every mode, every setting. What comes out is one line that names the
-//! setting and the value, and says what to do.
+//! Starts every binary and subcommand with invalid settings. Each prints one line that names the setting, its value and the fix.
 
 use crate::pipeline::process;
 use crate::settings_table::{binaries, modes};
@@ -14,12 +13,12 @@ use std::path::Path;
 
 type Settings = Vec<(String, String)>;
 
-/// How the deliverer is started.
+/// Arguments of the deliverer.
 const DELIVER: &[&str] = &["deliver"];
-/// A value that no parser takes.
+/// A value that no parser accepts.
 const NONSENSE: &str = "\u{2603} no such thing";
 
-/// Exit code, and what it says that is not log.
+/// Returns the exit code, stdout, and stderr without log lines.
 async fn ended(binary: &str, arguments: &[&str], settings: &Settings) -> (Option<i32>, String, String) {
     let mut process = process(binary, arguments, settings);
     let code = process.exit_code().await;
@@ -35,7 +34,7 @@ fn settings_of(mode: &Command) -> impl Iterator<Item = (String, &Arg)> {
     mode.get_arguments().filter_map(|argument| Some((argument.get_env()?.to_str()?.to_owned(), argument)))
 }
 
-/// What a mode must be given, its own and its binary's.
+/// Returns the required settings of a subcommand and its binary.
 fn required(binary: &Command, mode: &Command) -> Settings {
     let of = |command: &Command| -> Vec<String> {
         settings_of(command).filter(|(_, argument)| argument.is_required_set()).map(|(setting, _)| setting).collect()
@@ -53,7 +52,7 @@ fn required(binary: &Command, mode: &Command) -> Settings {
         .collect()
 }
 
-/// Whether the parser itself refuses nonsense; what else is read is text until it is used.
+/// Returns whether the parser rejects nonsense. Other settings are strings until they are used.
 fn is_parsed(argument: &Arg) -> bool {
     let alone = Arg::new("alone").long("alone").value_parser(argument.get_value_parser().clone());
     let alone = Command::new("alone").arg(alone.num_args(argument.get_num_args().unwrap_or_default()));
@@ -64,7 +63,7 @@ fn is_parsed(argument: &Arg) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_mode_explains_itself() {
+async fn every_subcommand_has_help() {
     for binary in binaries() {
         for (name, mode) in modes(&binary) {
             let mut arguments = typed(&name);
@@ -72,18 +71,18 @@ async fn every_mode_explains_itself() {
             let (code, help, said) = ended(binary.get_name(), &arguments, &Vec::new()).await;
             assert_eq!((code, said.as_str()), (Some(0), ""), "{name}");
             for (setting, _) in settings_of(&mode) {
-                assert!(help.contains(&setting), "{name} --help names {setting}");
+                assert!(help.contains(&setting), "{name} --help lacks {setting}");
             }
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_setting_with_a_value_that_cannot_be_read_is_refused_by_name_and_value() {
+async fn invalid_values_name_setting_and_value() {
     let mut tried = 0;
     for binary in binaries() {
         for (name, mode) in modes(&binary) {
-            // A mode that has modes asks for one before it looks at anything else.
+            // Commands with subcommands require one before they check anything else.
             if mode.is_subcommand_required_set()
                 || mode.get_arguments().any(|argument| argument.is_required_set() && argument.get_env().is_none())
             {
@@ -108,11 +107,11 @@ async fn a_setting_with_a_value_that_cannot_be_read_is_refused_by_name_and_value
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_setting_nobody_reads_and_one_that_is_missing_are_refused_by_name() {
+async fn unknown_and_missing_settings_are_named() {
     for binary in binaries() {
         let mut unknown = required(&binary, &binary);
         unknown.push(("TELEMETRY_WRONG_NAME".to_owned(), "127.0.0.1:8080".to_owned()));
-        // One file of settings does for all: those of other services stand beside it and are not what is refused.
+        // Services can share a settings file, so settings of other services are accepted.
         unknown.push(("TELEMETRY_SPILL_MAX_BYTES".to_owned(), "1".to_owned()));
         unknown.push(("TELEMETRY_OIDC_PROVIDERS".to_owned(), "[]".to_owned()));
         unknown.push(("TELEMETRY_READS_AT_ONCE".to_owned(), "1".to_owned()));
@@ -137,7 +136,7 @@ async fn a_setting_nobody_reads_and_one_that_is_missing_are_refused_by_name() {
     }
 }
 
-/// One case of the tables below.
+/// A case of the tables below.
 struct Case {
     service: &'static str,
     arguments: &'static [&'static str],
@@ -162,7 +161,7 @@ impl Case {
     }
 }
 
-/// What every service reads; the deliverer is a mode of the worker's binary and a service of its own.
+/// Returns the cases of all services. The deliverer is a subcommand of the worker's binary, but a separate service.
 fn shared(
     service: &'static str,
     mode: &'static [&'static str],
@@ -174,7 +173,7 @@ fn shared(
         .map(|setting| Case::of(service, setting, &taken.to_string(), &format!("{setting}={taken}: "), "choose a free address"));
     let log = Case::of(service, "TELEMETRY_LOG", "a=b=c", "TELEMETRY_LOG=a=b=c: ", "try `info`");
     let mut cases: Vec<Case> = listens.into_iter().chain([log]).collect();
-    // The worker starts without PostgreSQL, and the deliverer needs nothing else.
+    // The worker starts without PostgreSQL, and the deliverer needs only PostgreSQL.
     if service != "stream-workers" || mode == DELIVER {
         let url = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
         cases.push(Case::of(
@@ -206,7 +205,7 @@ fn shared(
     cases.into_iter().map(|case| case.typed(mode)).collect()
 }
 
-/// It answers, and lets nobody in, or has nothing.
+/// PostgreSQL is available, but the role or the database does not exist.
 fn refused_by_postgres(service: &'static str, stores: &TestStores) -> [Case; 2] {
     let mut stranger = Url::parse(&stores.postgres.database_url).unwrap();
     let mut nowhere = stranger.clone();
@@ -216,13 +215,13 @@ fn refused_by_postgres(service: &'static str, stores: &TestStores) -> [Case; 2] 
     [refused(stranger, "the password of the user nobody_of_that_name"), refused(nowhere, "create the database nowhere")]
 }
 
-/// What one service alone reads.
+/// Returns the cases of individual services.
 fn special(nobody: SocketAddr) -> Vec<Case> {
     let brokers =
         |service, advises| Case::of(service, "KAFKA_BROKERS", &nobody.to_string(), &format!("KAFKA_BROKERS={nobody}: "), advises);
     let worker = || brokers("stream-workers", "correct");
     let (gateway, identity) = ("ingest-gateway", "identity-api");
-    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a mail server", "write it as");
+    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a mail server", "write it like");
     let postgres = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
     let hours = "TELEMETRY_SESSION_IDLE_HOURS";
     let key = |service| {
@@ -272,7 +271,7 @@ fn good(service: &str, stores: &TestStores, folder: &Path) -> Settings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_turns_out_only_when_it_is_used_is_refused_with_setting_value_and_fix() {
+async fn unusable_values_name_setting_and_fix() {
     let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let (taken, nobody) = (holder.local_addr().unwrap(), free_address());
@@ -291,7 +290,7 @@ async fn what_turns_out_only_when_it_is_used_is_refused_with_setting_value_and_f
         settings.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         async move {
             let (code, _, said) = ended(service, arguments, &settings).await;
-            // An operators' command says first that it is an error, and where a store is away that another try is worth it.
+            // Operator commands print an `error: ` prefix, and exit with 5 if a retry may help.
             let of_command = said.strip_prefix("error: ");
             let is_code = code == Some(1) || (of_command.is_some() && code == Some(5));
             let is_one_line = is_code && said.lines().count() == 1 && !said.contains("hunter2");
@@ -299,7 +298,7 @@ async fn what_turns_out_only_when_it_is_used_is_refused_with_setting_value_and_f
             (!is_right).then(|| format!("{service} {arguments:?} {changed:?}: wants {begins} {advises}; {code:?}: {said}"))
         }
     });
-    // Some wait ten seconds for brokers that are not there.
+    // Some cases wait ten seconds for missing brokers.
     let wrong: Vec<String> = stream::iter(wrong).buffer_unordered(8).filter_map(std::future::ready).collect().await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -11,24 +11,24 @@ const NOT_PASTED: [(&str, &str); 6] = [
     ("telemetry webhook listen", "runs until Ctrl-C"),
 ];
 
-/// Those of them that may run until they are stopped, or that read what is pasted behind them.
+/// Commands that run until they are stopped, or that read the following lines.
 const ALONE: [&str; 3] = ["cargo", "telemetry login", "telemetry webhook listen"];
 
-/// Other names for blocks of commands, which would not be pasted.
+/// Other languages of shell blocks. Blocks with these are not pasted.
 const OTHER_NAMES: [&str; 6] = ["bash", "shell", "zsh", "console", "shell-session", "shellscript"];
 
-/// The last screen of `cargo up` is the output of this block.
+/// The following block shows the last screen of `cargo up`.
 const CARGO_UP: &str = "cargo up";
 
 struct Fence<'a> {
     language: &'a str,
     text: String,
-    /// Of the fence's first line, from 1.
+    /// Number of the fence's first line, from 1.
     line: usize,
 }
 
 impl Fence<'_> {
-    /// Whether it shows what commands print. A diagram has corners.
+    /// Returns whether the block shows command output. Blocks with corners are diagrams.
     fn is_output(&self) -> bool {
         self.language == "text" && !self.text.contains('┌')
     }
@@ -56,7 +56,7 @@ fn fences(document: &str) -> Vec<Fence<'_>> {
 }
 
 pub(super) struct Block {
-    /// Of its fence, from 1.
+    /// Line of its fence, from 1.
     pub(super) line: usize,
     pub(super) text: String,
     /// The `text` block that follows.
@@ -64,7 +64,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The reason why it isn't pasted, if there is one.
+    /// Returns why the block is not pasted, if it is not.
     pub(super) fn reason(&self) -> Option<&'static str> {
         self.commands().iter().find_map(|command| reason(command))
     }
@@ -77,13 +77,13 @@ impl Block {
         self.text.lines().next().is_some_and(|line| line.starts_with(CARGO_UP))
     }
 
-    /// Its command lines, with quoted text masked.
+    /// Returns the command lines, with quoted text masked.
     fn lines(&self) -> Vec<String> {
         let lines = unquoted(&self.text);
         lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Its commands, also those that share a line.
+    /// Returns the commands, also those that share a line.
     fn commands(&self) -> Vec<String> {
         let lines = self.lines();
         let commands = lines.iter().flat_map(|line| line.split([';', '|', '&'])).map(str::trim);
@@ -91,7 +91,7 @@ impl Block {
         commands.filter(|command| !command.is_empty() && !command.starts_with(char::is_numeric)).map(str::to_owned).collect()
     }
 
-    /// What is wrong with its form.
+    /// Returns the errors in the block's form.
     fn faults(&self) -> Vec<String> {
         let mut found = self.misread_text();
         let commands = self.commands();
@@ -115,7 +115,7 @@ impl Block {
         found
     }
 
-    /// Text that a shell reads in another way than the reader of the document.
+    /// Returns text that a shell reads differently than people.
     fn misread_text(&self) -> Vec<String> {
         let lines = self.lines();
         let mut found = Vec::new();
@@ -137,7 +137,7 @@ impl Block {
     }
 }
 
-/// `<name>` and `<your key>`, also in quotes.
+/// Returns whether the line contains a placeholder such as `<name>` or `<your key>`, also in quotes.
 fn has_placeholder(line: &str) -> bool {
     line.split('<').skip(1).any(|rest| {
         let name = rest.split_once('>').map_or("", |(name, _)| name);
@@ -154,7 +154,7 @@ fn begins(command: &str, start: &str) -> bool {
     command.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// The text with `_` for everything in quotes, and with continued lines joined, so that each line begins a command.
+/// Returns the text with `_` for quoted text and with continued lines joined, so that each line begins a command.
 fn unquoted(text: &str) -> String {
     let (mut masked, mut quote, mut is_comment) = (String::new(), None, false);
     let mut chars = text.chars().peekable();
@@ -186,7 +186,7 @@ fn unquoted(text: &str) -> String {
 pub(super) struct Page {
     pub(super) name: String,
     pub(super) blocks: Vec<Block>,
-    /// Blocks that no test would look at.
+    /// Blocks that tests would ignore.
     overlooked: Vec<String>,
 }
 
@@ -212,7 +212,7 @@ impl Page {
         self.blocks.iter().filter(|block| block.is_pasted())
     }
 
-    /// What is wrong with the document before anything of it runs.
+    /// Returns the errors that are visible before anything runs.
     pub(super) fn faults(&self) -> Vec<String> {
         let of = |block: &Block| {
             let place = format!("{}:{}", self.name, block.line);

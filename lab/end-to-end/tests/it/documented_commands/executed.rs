@@ -23,10 +23,11 @@ const EXECUTED: &[(&str, &str)] = &[
     ("cargo chaos --plan", "c13_plan_depends_only_on_the_seed"),
     ("cargo run -p fuzz", "s13_bodies"),
     ("cargo run -p telemetry --", "services_are_subcommands_with_help_and_health_check"),
-    ("cargo run -p telemetry -- ingest-gateway", "every_mode_explains_itself"),
+    ("cargo run -p telemetry -- ingest-gateway", "every_subcommand_has_help"),
     ("cargo run -p telemetry -- identity-api admin operator", "adds_lists_and_removes_operators"),
     ("cargo run -p telemetry -- identity-api admin organization", "creates_lists_and_shows_organizations"),
     ("cargo run -p telemetry -- identity-api admin key", "creates_lists_and_revokes_keys"),
+    ("telemetry all", "the_last_screen_works_when_pasted"),
     ("telemetry ingest-gateway", "single_processes_work_next_to_cargo_up"),
     ("telemetry query-api --listen", "single_processes_work_next_to_cargo_up"),
     ("telemetry stream-workers", "a_worker_shows_its_health_and_stops"),
@@ -71,8 +72,8 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry urls", "sends_imports_and_reads_events_in_every_format"),
     ("telemetry summary", "sends_imports_and_reads_events_in_every_format"),
     ("telemetry series", "sends_imports_and_reads_events_in_every_format"),
-    ("promtool check", "promtool_takes_the_rules_and_the_configuration"),
-    ("promtool test", "every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another"),
+    ("promtool check", "promtool_accepts_rules_and_configuration"),
+    ("promtool test", "alerts_have_firing_and_silent_test_cases"),
     // Docker is not available where tests run, so tests start the containers' programs without it and check the image
     // definitions.
     ("docker compose", "compose_services_process_an_event"),

@@ -1,4 +1,5 @@
-//! The commands that `full.txt` and Markdown files name: each line of a `sh` block, and code spans that begin with a program's name.
+//! Finds the commands in `full.txt` and Markdown files: each line of a `sh` block, and code spans that begin with a program's
+//! name.
 
 use super::blocks::Page;
 use super::pasted::DOCUMENTS;
@@ -11,15 +12,15 @@ const PROGRAMS: [&str; 5] = ["cargo", "telemetry", "docker", "promtool", "openss
 /// The commands of `cargo verify --full`.
 const FULL: &str = "lab/full.txt";
 
-/// A command as a document has it.
+/// A documented command.
 pub(super) struct Found {
     pub(super) file: String,
     pub(super) line: String,
     /// Assignments before the program.
     pub(super) variables: Vec<String>,
-    /// The program and what is typed after it.
+    /// The program and its arguments.
     pub(super) words: Vec<String>,
-    /// Whether it stands there to be typed, and is not only spoken of.
+    /// Whether the command is complete, not only mentioned.
     pub(super) is_whole: bool,
 }
 
@@ -27,10 +28,10 @@ pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Folders that hold what was fetched or built.
+/// Folders with downloaded or built files.
 const SKIPPED: [&str; 4] = [".git", ".local", "target", "node_modules"];
 
-/// Every Markdown file of the repository, with its text; those of a folder before those of the folders in it.
+/// Returns every Markdown file of the repository with its text, parent folders first.
 fn documents() -> Vec<(String, String)> {
     let mut found = Vec::new();
     add_documents(&root(), "", &mut found);
@@ -39,20 +40,20 @@ fn documents() -> Vec<(String, String)> {
 }
 
 fn add_documents(folder: &Path, prefix: &str, found: &mut Vec<(String, String)>) {
-    for entry in std::fs::read_dir(folder).expect("a folder can be listed") {
-        let path = entry.expect("an entry is read").path();
-        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+    for entry in std::fs::read_dir(folder).expect("failed to list the folder") {
+        let path = entry.expect("failed to read the entry").path();
+        let name = path.file_name().expect("the entry has no name").to_string_lossy().into_owned();
         if path.is_dir() {
             if !SKIPPED.contains(&name.as_str()) {
                 add_documents(&path, &format!("{prefix}{name}/"), found);
             }
         } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push((format!("{prefix}{name}"), std::fs::read_to_string(path).expect("a document is text")));
+            found.push((format!("{prefix}{name}"), std::fs::read_to_string(path).expect("the document is not text")));
         }
     }
 }
 
-/// The documents that have requests in a block.
+/// Returns the documents that contain requests in a block.
 pub(super) fn with_requests() -> Vec<String> {
     let is_request = |line: &str| line.starts_with("curl ") || line.starts_with("until curl ") || line.contains("=$(curl ");
     let has_one =
@@ -60,7 +61,7 @@ pub(super) fn with_requests() -> Vec<String> {
     documents().into_iter().filter(has_one).map(|(name, _)| name).collect()
 }
 
-/// Every command of every document once, except those of blocks that `pasted` runs.
+/// Returns every documented command once, except those of blocks that `pasted` runs.
 pub(super) fn commands() -> Vec<Found> {
     let mut found = Vec::new();
     for (file, text) in documents() {
@@ -73,7 +74,7 @@ pub(super) fn commands() -> Vec<Found> {
             found.extend(alternatives(span).iter().filter_map(|line| Found::of(&file, line, false)));
         }
     }
-    let full = std::fs::read_to_string(root().join(FULL)).expect("the list is text");
+    let full = std::fs::read_to_string(root().join(FULL)).expect("the list is not text");
     let lines = full.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     found.extend(lines.filter_map(|line| Found::of(FULL, line, true)).filter(|found| found.words[0] == "cargo"));
     let mut known = HashSet::new();
@@ -81,13 +82,13 @@ pub(super) fn commands() -> Vec<Found> {
     found
 }
 
-/// The commands of a block; one that `psql` reads goes on in indented lines.
+/// Returns the commands of a block. `psql` commands continue in indented lines.
 fn lines_of(block: &str) -> Vec<String> {
     let own = block.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ' ']));
     own.map(str::to_owned).collect()
 }
 
-/// Code spans outside of blocks that begin with a program and go on, or with an assignment for one.
+/// Returns code spans outside of blocks that begin with a program or an assignment and have more than one word.
 fn spans(text: &str) -> impl Iterator<Item = &str> {
     let prose = text.split("\n```").step_by(2);
     let spans = prose.flat_map(str::lines).flat_map(|line| line.split('`').skip(1).step_by(2));
@@ -97,7 +98,7 @@ fn spans(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// `cargo local status|stop` is two commands.
+/// `cargo local status|stop` means two commands.
 fn alternatives(span: &str) -> Vec<String> {
     let Some((before, choices)) = span.rsplit_once(' ').filter(|(_, choices)| choices.contains('|')) else {
         return vec![span.to_owned()];
@@ -121,7 +122,7 @@ impl Found {
     }
 }
 
-/// The words of a line as a shell takes them, up to a comment.
+/// Splits a line into words as a shell does, up to a comment.
 fn words_of(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for char in line.chars() {

@@ -1,4 +1,4 @@
-//! Pastes every block of a document from top to bottom, in bash and in zsh, and compares the output with what the document shows.
+//! Pastes every block of a document from top to bottom, in bash and in zsh, and compares the output with the document.
 
 use super::blocks::Page;
 use super::expected::missing;
@@ -7,13 +7,14 @@ use crate::demo::Demo;
 use service_kit::testing::size;
 use std::time::Duration;
 
-/// Time limit of a whole document in one shell; a loop that never ends is killed then.
+/// Time limit for a whole document in one shell, which ends infinite loops.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Documents that `cargo verify` pastes in every shell. It pastes the others in bash; `DOCUMENT_SHELLS=2` pastes them in every shell.
+/// Documents that `cargo verify` pastes in every shell. It pastes the others in bash only; `DOCUMENT_SHELLS=2` pastes all in
+/// every shell.
 const IN_EVERY_SHELL: [&str; 2] = ["README.md", "docs/cli.md"];
 
-/// Documents to paste, each with a test of its name.
+/// Defines the documents to paste and a test for each.
 macro_rules! documents {
     ($($(#[$mark:meta])* $test:ident $path:literal)*) => {
         pub(super) const DOCUMENTS: &[&str] = &[$($path),*];
@@ -41,7 +42,7 @@ documents! {
     event_keys "docs/api/event-keys.md"
 }
 
-/// What is wrong with a document before anything of it runs.
+/// Reports errors that are visible before anything runs.
 #[test]
 fn documents_can_be_pasted() {
     let read = |name: &&str| Page::read(name, &std::fs::read_to_string(super::found::root().join(name)).unwrap());
@@ -49,7 +50,7 @@ fn documents_can_be_pasted() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Each shell has a service of its own, so that the figures in the document are right in both.
+/// Each shell uses its own service, so that the numbers in the document are right in both.
 async fn paste(document: &str) {
     let text = std::fs::read_to_string(super::found::root().join(document)).unwrap();
     let page = Page::read(document, &text);
@@ -62,17 +63,17 @@ async fn paste(document: &str) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What goes wrong in this shell; `screen` is what `cargo up` prints.
+/// Returns the failures in this shell. `screen` is the output of `cargo up`.
 async fn faults_in(page: &Page, shell: Shell, desk: &Desk, screen: &str) -> Vec<String> {
     let pasted: Vec<_> = page.pasted().collect();
     let once: Vec<&str> = pasted.iter().map(|block| block.text.as_str()).collect();
-    // Pasting a page again works, too.
+    // Pasting a page twice must also work.
     let times = if shell == Shell::Bash { 2 } else { 1 };
     let Ran { outputs, mut failures, rejected } = desk.paste(shell, &once.repeat(times), LIMIT).await;
     let block_of = |place: usize| pasted.get(place % pasted.len().max(1)).copied();
     let again = |place: usize| if place < pasted.len() { "" } else { "pasted again, " };
     for Rejected { block, status, command } in rejected {
-        // A document shows that a request is rejected by showing its status.
+        // A document that expects a rejection shows the status.
         let expected = block_of(block).and_then(|block| block.expected.as_deref()).unwrap_or_default();
         if !expected.lines().any(|line| line == status) {
             failures.push((block, format!("status {status}: {command}")));
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failing_commands_are_named() {
+    async fn reports_failing_commands() {
         for (block, expected) in [
             ("ls /nonexistent\ntrue", "ls /nonexistent"),
             ("false | cat\ntrue", "false | cat"),
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_that_differs_is_named() {
+    async fn reports_different_output() {
         let page = "```sh\necho one\n```\n\n```text\none\ntwo\n```\n\n```sh\ncargo up\n```\n\n```text\nAddress  …\n```\n";
         for shell in Shell::ALL {
             let faults = faults_of(shell, page).await;

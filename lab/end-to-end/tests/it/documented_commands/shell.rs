@@ -1,7 +1,7 @@
-//! Pastes commands into a shell, as a person does who follows a document.
+//! Pastes commands into a shell, as a reader of the documentation does.
 //!
-//! Must run the commands in an interactive shell that reads them from its standard input: there comments are commands in zsh, `!` is
-//! the history's, and a command that reads its input takes the lines that follow it.
+//! The shell is interactive and reads the commands from its standard input, because that changes their meaning: zsh then runs
+//! comments as commands, `!` expands the history, and a command that reads its input consumes the following lines.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, Permissions};
@@ -16,7 +16,7 @@ use tokio::process::Command;
 /// Begins a line that separates the outputs of two blocks.
 const MARK: char = '\u{1e}';
 
-/// Becomes the shell, without the terminal of the tests, which an interactive shell would take over.
+/// Executes the shell detached from the tests' terminal, which an interactive shell would take over.
 const DETACHED: &str = "import os, signal, sys; signal.signal(signal.SIGPIPE, signal.SIG_DFL); os.setsid(); \
                         os.execvp(sys.argv[1], sys.argv[1:])";
 
@@ -36,7 +36,7 @@ impl Shell {
         }
     }
 
-    /// Notes each command that fails, also within a pipeline, and each variable that isn't set.
+    /// Records each command that fails, also within a pipeline, and each unset variable.
     fn preparation(self) -> &'static str {
         match self {
             Self::Bash => {
@@ -79,31 +79,31 @@ impl fmt::Display for Shell {
     }
 }
 
-/// A folder like a clone beside a running `cargo up`: with `.local`, and the programs that were built.
+/// A folder that looks like a clone with a running `cargo up`: it contains `.local` and the built programs.
 pub(crate) struct Desk(TempDir);
 
-/// What happened to pasted blocks.
+/// Results of pasted blocks.
 pub(crate) struct Ran {
     /// Standard output and standard error of each block.
     pub(crate) outputs: Vec<String>,
-    /// Each failure, with the place of its block.
+    /// Each failure, with the index of its block.
     pub(crate) failures: Vec<(usize, String)>,
-    /// Each request that failed, unless the same one succeeded later, as in a loop that waits.
+    /// Each failed request, unless the same request succeeded later, as in a loop that waits.
     pub(crate) rejected: Vec<Rejected>,
 }
 
 /// A failed run of `curl` or `telemetry`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rejected {
-    /// The place of its block.
+    /// Index of its block.
     pub(crate) block: usize,
-    /// Of HTTP, or the exit status.
+    /// HTTP status or exit code.
     pub(crate) status: String,
     pub(crate) command: String,
 }
 
 impl Desk {
-    /// With this folder as `.local`.
+    /// Creates a desk with this folder as `.local`.
     pub(crate) fn new(local: &Path) -> Self {
         let desk = Self(tempfile::tempdir().unwrap());
         let root = super::found::root().canonicalize().unwrap();
@@ -111,7 +111,7 @@ impl Desk {
         for folder in ["docs", "infra"] {
             symlink(root.join(folder), desk.path(folder)).unwrap();
         }
-        // This test program is `telemetry`, too; its runner prints two lines first. A reader that leaves early is no failure.
+        // This test binary is also `telemetry`; its runner prints two lines first. A closed pipe is not a failure.
         let program = std::env::current_exe().unwrap();
         desk.install(
             "target/debug/telemetry",
@@ -124,7 +124,7 @@ exit $code
 "#
             .replace("PROGRAM", program.to_str().unwrap()),
         );
-        // A rejected request succeeds, as it does without a wrapper, and its status is noted.
+        // As without the wrapper, a rejected request exits with 0; the wrapper records the status.
         desk.install(
             "bin/curl",
             &r#"headers=$(mktemp)
@@ -139,7 +139,7 @@ exit $code
 "#
             .replace("PROGRAM", installed("curl").to_str().unwrap()),
         );
-        // A loop of a document that waits has more time here, because many tests share the machine.
+        // Loops that wait get more time, because many tests share the machine.
         desk.install(
             "bin/sleep",
             &r#"case $1 in *[!0-9]*) exec 'PROGRAM' "$@" ;; *) exec 'PROGRAM' $(($1 * 3)) ;; esac
@@ -160,7 +160,7 @@ exit $code
         std::fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Pastes the blocks one after the other; the shell is killed after `limit`.
+    /// Pastes the blocks in order. Kills the shell after `limit`.
     pub(crate) async fn paste(&self, shell: Shell, blocks: &[&str], limit: Duration) -> Ran {
         installed(&shell.to_string());
         let notes = tempfile::tempdir().unwrap();
@@ -176,7 +176,7 @@ exit $code
         command.env("PATH", std::env::join_paths(path).unwrap()).env("HOME", self.0.path()).env("TERM", "dumb");
         command.env("PASTED_BLOCK", "0").env("PASTED_FAILURES", note("failures")).env("PASTED_REQUESTS", note("requests"));
         command.stdin(Stdio::piped()).stdout(output.try_clone().unwrap()).stderr(output).kill_on_drop(true);
-        let mut child = command.spawn().expect("python3 is installed");
+        let mut child = command.spawn().expect("failed to start python3");
 
         let (mut input, script) = (child.stdin.take().unwrap(), script(shell, blocks));
         // The shell may end before it has read everything, which its output shows.
@@ -210,7 +210,7 @@ fn script(shell: Shell, blocks: &[&str]) -> String {
 }
 
 impl Ran {
-    /// Takes the output apart. A block that printed no mark behind it took the lines that follow for its own.
+    /// Splits the output by block. A block without a mark after it consumed the following lines.
     fn of(output: &str, count: usize) -> Self {
         let mut parts: Vec<&str> = output.split(MARK).skip(1).collect();
         let mut failures = Vec::new();
@@ -221,7 +221,7 @@ impl Ran {
         }
         parts.truncate(in_order.min(count));
         for (place, part) in parts.iter().enumerate() {
-            // Without a terminal, bash can't reset it after a signal ended a command, as `head` ends `cat`.
+            // Without a terminal, bash can't reset it after a signal ended a command, for example `cat` in `cat | head`.
             let is_complaint = |line: &&str| {
                 (line.contains("zsh: ") || line.contains("bash: "))
                     && !line.ends_with("tcsetattr: Inappropriate ioctl for device")
@@ -234,7 +234,7 @@ impl Ran {
     }
 }
 
-/// Blocks and texts, as the shell and the programs note them.
+/// Parses records of block index and text, which the shell and the programs write.
 fn records(notes: &str) -> impl Iterator<Item = (usize, &str)> {
     let records = notes.split_terminator(MARK).filter_map(|record| record.split_once('\u{1f}'));
     records.filter_map(|(block, text)| Some((block.parse().ok()?, text)))

@@ -1,15 +1,15 @@
-//! The packages of the workspace and the names of their tests, as their sources have them.
+//! The packages of the workspace with the names of their tests, read from the sources.
 
 use super::found::root;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What was read of one package.
+/// Sources of a package.
 struct Package {
     /// Each test by its path: modules and function.
     tests: Vec<String>,
-    /// Everything that its sources and their test harness say.
+    /// Text of all sources, including those of the test harness.
     text: String,
 }
 
@@ -19,9 +19,9 @@ impl Packages {
     pub(super) fn read() -> Self {
         let mut cargo = std::process::Command::new(env!("CARGO"));
         cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]);
-        let ran = cargo.current_dir(root()).output().expect("cargo starts");
+        let ran = cargo.current_dir(root()).output().expect("failed to start cargo");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-        let metadata: Value = serde_json::from_slice(&ran.stdout).expect("metadata is JSON");
+        let metadata: Value = serde_json::from_slice(&ran.stdout).expect("the metadata is not JSON");
         let package = |package: &Value| {
             let manifest = Path::new(package["manifest_path"].as_str()?).parent()?.to_owned();
             Some((package["name"].as_str()?.to_owned(), Package::read(&manifest)))
@@ -29,13 +29,13 @@ impl Packages {
         Self(metadata["packages"].as_array().into_iter().flatten().filter_map(package).collect())
     }
 
-    /// Whether some package has a test of this name; the empty name is `cargo test` itself.
+    /// Returns whether any package has a test of this name. The empty name, `cargo test` itself, always exists.
     pub(super) fn has_test(&self, name: &str) -> bool {
         let ending = format!("::{name}");
         name.is_empty() || self.0.values().any(|package| package.tests.iter().any(|test| test.ends_with(&ending)))
     }
 
-    /// Why `cargo test` with these words would run nothing, or ignore a variable.
+    /// Returns why `cargo test` with these words would run no test, or ignore a variable.
     pub(super) fn wrong_with_test(&self, package: &str, words: &[String], variables: &[String]) -> Option<String> {
         let Some(own) = self.0.get(package) else { return Some(format!("there is no package {package}")) };
         let mut filters = Vec::new();
@@ -63,8 +63,8 @@ impl Package {
         }
         let (mut tests, mut text) = (Vec::new(), String::new());
         for file in files {
-            let source = std::fs::read_to_string(&file).expect("a source is text");
-            let modules = file.strip_prefix(folder).expect("it was found there").with_extension("");
+            let source = std::fs::read_to_string(&file).expect("the source is not text");
+            let modules = file.strip_prefix(folder).expect("the file is not in its folder").with_extension("");
             let modules = modules.to_string_lossy().replace('/', "::");
             tests.extend(tests_in(&source).into_iter().map(|test| format!("{modules}::{test}")));
             text.push_str(&source);
@@ -83,7 +83,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The functions behind a test's attribute.
+/// Returns the functions with a test attribute.
 fn tests_in(source: &str) -> Vec<&str> {
     let (mut found, mut is_marked) = (Vec::new(), false);
     for line in source.lines().map(str::trim_start) {

@@ -1,4 +1,4 @@
-//! The dashboards: of data sources that are provisioned, of metrics that exist, and of SQL that counts as the API counts.
+//! Dashboards use provisioned data sources and existing metrics, and their SQL counts like the API.
 
 use super::promql::faults_of;
 use super::{file, read};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 
 const FOLDER: &str = "infra/observability/grafana/dashboards";
-/// The window of the reads: some of what is reported lies before it and some after.
+/// Window of the reads in days. Some events are before it, and some after.
 const DAYS: i64 = 60;
 
 fn dashboards() -> BTreeMap<String, Value> {
@@ -20,29 +20,29 @@ fn dashboards() -> BTreeMap<String, Value> {
     files.map(|name| (name.clone(), serde_json::from_str(&read(&format!("{FOLDER}/{name}"))).unwrap())).collect()
 }
 
-/// Every target of every panel.
+/// Returns every target of every panel.
 fn targets(dashboard: &Value) -> Vec<&Value> {
     let panels = dashboard["panels"].as_array().unwrap();
     panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap()).collect()
 }
 
-/// The statement of the publisher's panel of this title, for one domain and the window.
+/// Returns the SQL of a panel of the publisher dashboard, for one domain and the window.
 fn statement(title: &str, domain: &str) -> String {
     let publisher = &dashboards()["publisher.json"];
     let panel = publisher["panels"].as_array().unwrap().iter().find(|panel| panel["title"] == title);
     filled(panel.unwrap_or_else(|| panic!("no panel {title}"))["targets"][0]["rawSql"].as_str().unwrap(), domain)
 }
 
-/// A statement as Grafana fills it, for one domain and the window.
+/// Fills the variables of a statement as Grafana does, for one domain and the window.
 fn filled(sql: &str, domain: &str) -> String {
     let (from, to) = (NEW_YEAR_MS / 1_000, NEW_YEAR_MS / 1_000 + DAYS * 86_400);
     let sql = sql.replace("${domain:sqlstring}", &format!("'{domain}'"));
     let sql = sql.replace("$__fromTime", &format!("toDateTime({from})")).replace("$__toTime", &format!("toDateTime({to})"));
-    assert!(!sql.contains('$'), "a variable that Grafana does not fill: {sql}");
+    assert!(!sql.contains('$'), "unknown Grafana variable: {sql}");
     sql
 }
 
-/// Every statement that any dashboard sends to ClickHouse, also to fill its variables.
+/// Returns every SQL statement of the dashboards, including those for variables.
 pub(super) fn statements() -> Vec<String> {
     let mut found = Vec::new();
     for dashboard in dashboards().values() {
@@ -54,7 +54,7 @@ pub(super) fn statements() -> Vec<String> {
     found.iter().map(|sql| filled(sql, "example.com")).collect()
 }
 
-/// What ClickHouse answers, as one object a row.
+/// Returns ClickHouse's response, one object per row.
 async fn rows(pipeline: &Pipeline, title: &str) -> Vec<Value> {
     let settings = &pipeline.stores.clickhouse;
     let numbers = "SETTINGS output_format_json_quote_64bit_integers = 0 FORMAT JSONEachRow";
@@ -66,13 +66,13 @@ async fn rows(pipeline: &Pipeline, title: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The same rows, each with these members only, in whatever order.
+/// Returns a set of the rows, reduced to these members.
 fn only(rows: &[Value], members: &[(&str, &str)]) -> BTreeSet<String> {
     let picked = rows.iter().map(|row| members.iter().map(|(name, own)| ((*name).to_owned(), row[*own].clone())).collect());
     picked.map(|row: serde_json::Map<String, Value>| Value::Object(row).to_string()).collect()
 }
 
-/// Adds up what the API tells apart further than a panel does.
+/// Sums numbers of items that the API lists separately and the panel does not.
 fn summed(items: &[Value], by: &[&str], figures: &[&str]) -> Vec<Value> {
     let mut sums: BTreeMap<String, Value> = BTreeMap::new();
     for item in items {
@@ -88,13 +88,13 @@ fn summed(items: &[Value], by: &[&str], figures: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn every_dashboard_asks_provisioned_sources_for_metrics_that_exist() {
+fn dashboards_use_existing_sources_and_metrics() {
     let (sources, mut asked) = (read("infra/observability/grafana/datasources.yml"), 0);
     assert_eq!(dashboards().into_keys().collect::<Vec<_>>(), ["operator.json", "publisher.json"]);
     for (name, dashboard) in dashboards() {
         for target in targets(&dashboard) {
             let (kind, uid) = (target["datasource"]["type"].as_str().unwrap(), target["datasource"]["uid"].as_str().unwrap());
-            assert!(sources.contains(&format!("uid: {uid}\n    type: {kind}\n")), "{name}: nobody provisions {uid} of {kind}");
+            assert!(sources.contains(&format!("uid: {uid}\n    type: {kind}\n")), "{name}: {uid} of {kind} is not provisioned");
             if let Some(expression) = target["expr"].as_str() {
                 assert_eq!(faults_of(expression), Vec::<String>::new(), "{name}");
                 asked += 1;
@@ -107,13 +107,13 @@ fn every_dashboard_asks_provisioned_sources_for_metrics_that_exist() {
             }
         }
     }
-    assert!(asked > 20, "hardly anything was looked at: {asked}");
+    assert!(asked > 20, "hardly any panel was checked: {asked}");
     let home = "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: /etc/grafana/dashboards/operator.json";
     assert!(read("docker-compose.yml").contains(home));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_publishers_dashboard_counts_what_the_api_counts() {
+async fn publisher_dashboard_counts_like_the_api() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let pipeline = Pipeline::start().await;
@@ -123,18 +123,18 @@ async fn the_publishers_dashboard_counts_what_the_api_counts() {
     let records = (0..120).map(|number| {
         let mut record = random_record(&mut random);
         for event in record["events"].as_array_mut().unwrap() {
-            // more keys, so that most retrievals are seen by one or two roles only
+            // More keys, so that most retrievals have one or two roles only.
             for member in ["own_key", "correlation_key"] {
                 let key = event[member].as_str().map(|key| format!("{}{:028x}{}", &key[..2], number % 24, &key[30..]));
                 event[member] = json!(key);
             }
         }
-        // hosts that only look alike are not the domain's
+        // Lookalike hosts don't belong to the domain.
         let looks_alike = record.to_string().replace("\"com.example\"", "\"com.example-a\"");
         (0, if number % 10 == 0 { looks_alike } else { record.to_string() })
     });
     let records: Vec<(i32, String)> = records.collect();
-    // in two blocks, so that there are repeats which ClickHouse has not merged
+    // Two blocks produce repeats that ClickHouse has not merged.
     for part in records.chunks(80).chain([&records[..40]]) {
         put(&pipeline, part).await;
         pipeline.caught_up().await;
@@ -152,7 +152,7 @@ async fn the_publishers_dashboard_counts_what_the_api_counts() {
     let columns = ["retrievals", "both", "claimed_only", "seen_only", "neither"];
     let columns: Vec<(&str, &str)> = [("day", "day")].into_iter().chain(figures.into_iter().zip(columns)).collect();
     let as_told: Vec<(&str, &str)> = [("day", "day")].into_iter().chain(figures.into_iter().zip(figures)).collect();
-    assert!(!told.is_empty(), "seed {seed}: nothing happened");
+    assert!(!told.is_empty(), "seed {seed}: the series is empty");
     assert_eq!(only(&shown, &columns), only(&summed(&told, &["day"], &figures), &as_told), "seed {seed}");
 
     let shown = rows(&pipeline, "Retrievals per day by agent").await;

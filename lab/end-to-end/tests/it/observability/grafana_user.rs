@@ -1,4 +1,4 @@
-//! The account of Grafana on a real ClickHouse: it reads what the dashboards ask, and changes nothing.
+//! The Grafana account on a real ClickHouse server can run the dashboards' queries and nothing else.
 
 use super::dashboards::statements;
 use super::file;
@@ -10,7 +10,7 @@ use service_kit::testing::client;
 const USER: &str = "grafana";
 const PASSWORD: &str = "sesame";
 
-/// What ClickHouse answers to a user: whether it did it, and what it says.
+/// Runs a statement as a user. Returns whether it succeeded, and the response.
 async fn ask(url: &str, user: &str, password: &str, statement: &str) -> (bool, String) {
     let asked = client().post(format!("{url}/?database=telemetry")).basic_auth(user, Some(password)).body(statement.to_owned());
     let answer = asked.send().await.unwrap();
@@ -18,7 +18,7 @@ async fn ask(url: &str, user: &str, password: &str, statement: &str) -> (bool, S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_account_of_grafana_reads_what_the_dashboards_ask_and_changes_nothing() {
+async fn grafana_account_is_read_only() {
     let folder = tempfile::tempdir().unwrap();
     let (at, users) = (folder.path().to_owned(), file("infra/observability/clickhouse/grafana-user.xml"));
     let environment = [("CLICKHOUSE_GRAFANA_PASSWORD", PASSWORD)];
@@ -42,11 +42,11 @@ async fn the_account_of_grafana_reads_what_the_dashboards_ask_and_changes_nothin
     for statement in statements.iter().chain(&tables) {
         let (done, said) = as_grafana(statement).await;
         assert!(done, "{statement}: {said}");
-        // the plugin sets limits of its own
+        // The plugin sets its own limits.
         let (done, said) = as_grafana(&format!("{statement} SETTINGS max_execution_time = 5")).await;
         assert!(done, "{statement}: {said}");
     }
-    assert!(!ask(&url, USER, "telemetry", "SELECT 1").await.0, "another password is refused");
+    assert!(!ask(&url, USER, "telemetry", "SELECT 1").await.0, "a wrong password was accepted");
 
     let before = own("SELECT count(), sum(cityHash64(*)) FROM events").await;
     let tables = "SELECT groupArray((database, name)), sum(cityHash64(create_table_query)) FROM (SELECT * FROM system.tables \
@@ -89,7 +89,7 @@ async fn the_account_of_grafana_reads_what_the_dashboards_ask_and_changes_nothin
     assert_eq!(own(tables).await, made);
 }
 
-/// Neither does it raise what a query may take, nor read what the server knows of others.
+/// Checks that the account can neither raise its limits nor read about other users or the server.
 async fn is_kept_within_its_limits(url: &str) {
     let as_grafana = async |statement: &str| ask(url, USER, PASSWORD, statement).await;
     for limit in [
@@ -107,7 +107,7 @@ async fn is_kept_within_its_limits(url: &str) {
         let is_refused = ["SETTING_CONSTRAINT_VIOLATION", "READONLY"].iter().any(|code| said.contains(code));
         assert!(!done && is_refused, "{limit}: {said}");
     }
-    // What others ask, who they are and how the server is set up.
+    // Queries of others, accounts, and the server's configuration.
     let mut readable = Vec::new();
     for table in ["processes", "users", "grants", "row_policies", "errors", "server_settings", "disks"] {
         let (done, said) = as_grafana(&format!("SELECT * FROM system.{table}")).await;
@@ -117,5 +117,5 @@ async fn is_kept_within_its_limits(url: &str) {
     }
     assert!(readable.is_empty(), "{readable:?}");
     let (_, others) = as_grafana("SELECT name FROM system.tables WHERE database = 'elsewhere'").await;
-    assert_eq!(others, "", "what is not its own is not even named");
+    assert_eq!(others, "", "tables of others are visible");
 }

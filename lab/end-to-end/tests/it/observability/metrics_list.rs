@@ -1,4 +1,4 @@
-//! `docs/metrics.md` is what the code says of its metrics, and the processes show those and no others.
+//! `docs/metrics.md` matches the metrics in the code, and processes expose exactly these.
 
 use super::{file, read};
 use crate::demo::{Demo, retrieval};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const LIST: &str = "docs/metrics.md";
 
-/// Every table of the code, under what it is of.
+/// Returns the metrics of each process.
 pub(super) fn tables() -> Vec<(&'static str, &'static [Measure])> {
     vec![
         ("Every process", common::MEASURES),
@@ -23,7 +23,7 @@ fn all() -> impl Iterator<Item = &'static Measure> {
     tables().into_iter().flat_map(|(_, measures)| measures)
 }
 
-/// The text before the tables; what is true of all, and what adds up.
+/// Text before the tables: common properties and sums.
 const PREFACE: &str = "\
 # Metrics
 
@@ -72,7 +72,7 @@ fn markdown() -> String {
 }
 
 #[test]
-fn docs_metrics_md_is_what_the_code_says() {
+fn docs_metrics_md_matches_the_code() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file(LIST), markdown()).unwrap();
     }
@@ -80,18 +80,18 @@ fn docs_metrics_md_is_what_the_code_says() {
 }
 
 #[test]
-fn every_name_keeps_prometheus_conventions_and_every_metric_is_told() {
+fn metrics_follow_prometheus_conventions() {
     let mut names = BTreeSet::new();
     for Measure { name, kind, unit, help, labels } in all() {
         assert!(names.insert(*name), "{name} is listed twice");
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
-        assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}: a counter ends with _total, nothing else does");
+        assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}: counters, and only counters, must end with _total");
         let base = name.trim_end_matches("_total");
         for measured in ["seconds", "bytes"] {
             assert_eq!(*unit == measured, base.ends_with(&format!("_{measured}")), "{name} is in {unit}");
         }
         let foreign = ["_ms", "_millis", "_milliseconds", "_minutes", "_kb", "_mb", "_count", "_sum", "_bucket", "_percent"];
-        assert!(!foreign.iter().any(|end| base.ends_with(end)), "{name}: base units, and no ending of Prometheus' own");
+        assert!(!foreign.iter().any(|end| base.ends_with(end)), "{name}: use base units, and no suffix that Prometheus reserves");
         assert!(!unit.is_empty() && help.len() > 12 && !help.contains('|') && !help.contains('\n'), "{name}: {help:?}");
         assert!(
             labels.iter().all(|by| !by.says.is_empty() && !["le", "job", "instance", "service"].contains(&by.label)),
@@ -100,7 +100,7 @@ fn every_name_keeps_prometheus_conventions_and_every_metric_is_told() {
     }
 }
 
-/// Name, type and help of every family that a process shows, and the labels of its series.
+/// Returns type, help and label names of every metric family of a process, by name.
 fn families(text: &str) -> BTreeMap<String, (String, String, BTreeSet<String>)> {
     let mut families: BTreeMap<String, (String, String, BTreeSet<String>)> = BTreeMap::new();
     for line in text.lines() {
@@ -120,7 +120,8 @@ fn families(text: &str) -> BTreeMap<String, (String, String, BTreeSet<String>)> 
     families
 }
 
-/// What a process shows that is not its own, and what it does not show; those of every process come with the first request.
+/// Returns metrics of a process that aren't listed, and listed ones that are missing. Those of every process exist from the first
+/// request.
 pub(crate) fn faults_of_process(process: &str, text: &str) -> Vec<String> {
     let tables = tables();
     let own: BTreeSet<&str> = tables
@@ -136,18 +137,18 @@ pub(crate) fn faults_of_process(process: &str, text: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_process_shows_what_is_listed_and_nothing_else() {
+async fn processes_expose_exactly_the_listed_metrics() {
     let demo = Demo::start().await;
-    // what is asked of a route, and of a dependency, has its first figure once it was asked
+    // Metrics of a route or dependency exist once it has been used.
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &retrieval("edge", "one")).await.status, 201);
     let scrape = || async { demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap() };
     let last_ones = ["dependency_up{", "worker_event_age_seconds_count", "worker_settled_events{", "webhook_deliveries_pending"];
-    eventually("every part of the process has begun to measure", || async {
+    eventually("every part of the process exposes metrics", || async {
         let text = scrape().await;
         last_ones.iter().all(|name| text.contains(name)).then_some(())
     })
     .await;
-    // once more: what had begun in the middle of that scrape is whole now
+    // Scrape again, because the previous scrape may contain a part of the last metrics.
     let shown = families(&scrape().await);
     let listed: BTreeMap<String, (String, String, BTreeSet<String>)> = all()
         .map(|measure| {
@@ -157,8 +158,8 @@ async fn every_process_shows_what_is_listed_and_nothing_else() {
         .collect();
     let unknown: Vec<_> = shown.keys().filter(|name| !listed.contains_key(*name)).collect();
     let absent: Vec<_> = listed.keys().filter(|name| !shown.contains_key(*name)).collect();
-    assert!(unknown.is_empty() && absent.is_empty(), "shown and not listed: {unknown:?}; listed and not shown: {absent:?}");
+    assert!(unknown.is_empty() && absent.is_empty(), "not listed: {unknown:?}; not exposed: {absent:?}");
     for (name, is) in &shown {
-        assert_eq!(is, &listed[name], "{name} is shown otherwise than it is listed");
+        assert_eq!(is, &listed[name], "{name} differs from the list");
     }
 }

@@ -1,5 +1,5 @@
-//! The names in a PromQL expression: which metrics it asks for, by which labels, with which values. Enough of the language
-//! for our own rules and dashboards; whether they are valid is promtool's to say.
+//! Finds unknown metrics, labels and values in PromQL expressions. Parses just enough of the language for our rules and
+//! dashboards; promtool validates the syntax.
 
 use super::metrics_list::tables;
 use super::read;
@@ -7,12 +7,12 @@ use super::rule_names::{alerts_in_the_rules, recorded_names};
 use service_kit::measures::{Kind, Measure};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels, and what each can say; nothing where that is not a closed set.
+/// Labels with their possible values; empty if the values aren't a closed set.
 type Labels = BTreeMap<String, BTreeSet<String>>;
 
 const WORDS: [&str; 10] = ["by", "on", "without", "ignoring", "and", "or", "unless", "group_left", "bool", "offset"];
 
-/// The services that Prometheus scrapes: each by its name, or all that have the name.
+/// Returns the services that Prometheus scrapes by name or by DNS.
 pub(super) fn scraped() -> BTreeSet<String> {
     let config = read("infra/observability/prometheus/prometheus.yml");
     let items = || config.lines().filter_map(|line| line.trim_start().strip_prefix("- "));
@@ -21,7 +21,7 @@ pub(super) fn scraped() -> BTreeSet<String> {
     one.chain(all).map(str::to_owned).collect()
 }
 
-/// Labels that Prometheus puts on everything it scrapes, by its configuration.
+/// Returns the labels that Prometheus' configuration adds to all targets.
 fn of_targets() -> Labels {
     let config = read("infra/observability/prometheus/prometheus.yml");
     let items = || config.lines().filter_map(|line| line.trim_start().strip_prefix("- "));
@@ -38,7 +38,7 @@ fn of_alerts() -> Labels {
     labels
 }
 
-/// What can be asked for, and its labels.
+/// Returns the existing metrics and recorded series with their labels.
 fn known() -> BTreeMap<String, Labels> {
     let labels = |measure: &Measure, more: &[&str]| {
         let own = measure.labels.iter().map(|by| (by.label, by.values)).chain(more.iter().map(|label| (*label, &[][..])));
@@ -58,7 +58,7 @@ fn known() -> BTreeMap<String, Labels> {
     known
 }
 
-/// Words, quoted texts and signs, without spaces.
+/// Splits an expression into words, quoted texts and operators.
 fn tokens(expression: &str) -> Vec<String> {
     let (mut tokens, mut rest) = (Vec::new(), expression.trim_start());
     while let Some(first) = rest.chars().next() {
@@ -75,8 +75,8 @@ fn tokens(expression: &str) -> Vec<String> {
     tokens
 }
 
-/// Values that a matcher asks for and that are not in the closed set of its label. Of patterns only words between bars are
-/// judged, and nothing that Grafana fills in.
+/// Returns the values of a matcher that aren't in the label's closed set. In patterns, only words between `|` are checked;
+/// Grafana's variables are ignored.
 fn strangers<'a>(matcher: &'a [&String], values: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
     let (signs, text) = matcher.split_at(matcher.len() - 1);
     let text = text[0].trim_matches('"');
@@ -86,7 +86,7 @@ fn strangers<'a>(matcher: &'a [&String], values: &'a BTreeSet<String>) -> impl I
     asked.into_iter().filter(move |value| is_plain && !values.is_empty() && !values.contains(*value))
 }
 
-/// What an expression asks for that does not exist.
+/// Returns the errors of an expression.
 pub(super) fn faults_of(expression: &str) -> Vec<String> {
     let (known, tokens) = (known(), tokens(expression));
     let (mut faults, mut asked, mut grouped) = (Vec::new(), BTreeSet::new(), Vec::new());
@@ -134,7 +134,7 @@ pub(super) fn faults_of(expression: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_does_not_exist_is_found_wherever_it_stands() {
+fn finds_unknown_names_anywhere() {
     let faulty = |expression| faults_of(expression).len();
     let good =
         "sum by (route, le) (rate(http_request_duration_seconds_bucket{job=\"services\", route!~\"/health|/ready\"}[5m])) > 0.5";

@@ -1,4 +1,4 @@
-//! What Prometheus' rules are called, as their file has them.
+//! Names in Prometheus' rule file.
 
 use super::read;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ pub(crate) fn text() -> String {
     read(RULES)
 }
 
-/// The values of a key of the rules, such as `alert`.
+/// Returns the values of a key in the rules, such as `alert`.
 pub(super) fn all(key: &str) -> BTreeSet<String> {
     let key = format!("{key}: ");
     text().lines().filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix(&key).map(str::to_owned)).collect()

@@ -1,4 +1,4 @@
-//! The rules of Prometheus: read by promtool, complete, and of metrics that exist.
+//! Prometheus' rules: valid for promtool, complete, and with existing metrics only.
 
 use super::promql::{faults_of, scraped};
 use super::rule_names::all;
@@ -8,13 +8,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Prometheus and promtool, fetched when they are missing.
+/// Returns Prometheus and promtool; downloads them if they are missing.
 pub(crate) fn programs() -> [PathBuf; 2] {
     local::programs::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// Alerts that say something of the minutes or the hour before now, by themselves or by what is recorded: they go on for
-/// that long after it is over.
+/// Returns the alerts that cover a time window, directly or through a recorded series. They fire until the window ends.
 pub(crate) fn alerts_of_a_window() -> BTreeSet<String> {
     let (text, recorded) = (text(), recorded_names());
     let rules = text.split("- alert: ").skip(1).filter_map(|rule| rule.split_once("for: ").map(|(head, _)| head));
@@ -22,7 +21,7 @@ pub(crate) fn alerts_of_a_window() -> BTreeSet<String> {
     rules.filter(looks_back).filter_map(|rule| rule.lines().next().map(str::to_owned)).collect()
 }
 
-/// The expressions: what is indented further than `expr: |-`.
+/// Returns the expressions: the lines that are indented more than `expr: |-`.
 fn expressions() -> Vec<String> {
     let (text, mut found) = (text(), Vec::new());
     let mut lines = text.lines().peekable();
@@ -50,13 +49,13 @@ fn promtool(arguments: &[&str]) {
 }
 
 #[test]
-fn promtool_takes_the_rules_and_the_configuration() {
+fn promtool_accepts_rules_and_configuration() {
     promtool(&["check", "rules", "rules.yml"]);
     promtool(&["check", "config", "prometheus.yml"]);
 }
 
 #[test]
-fn every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another() {
+fn alerts_have_firing_and_silent_test_cases() {
     promtool(&["test", "rules", "rules_test.yml"]);
     let cases = read("infra/observability/prometheus/rules_test.yml");
     let cases: Vec<&str> = cases.split("\n  - name: ").skip(1).collect();
@@ -71,11 +70,11 @@ fn every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another() {
 }
 
 #[test]
-fn every_alert_is_explained_and_its_runbook_is_a_heading_that_exists() {
+fn alerts_have_a_runbook() {
     let explained = read("docs/alerts.md");
     let headings: BTreeSet<&str> = explained.lines().filter_map(|line| line.strip_prefix("### ")).collect();
     let alerts = alerts_in_the_rules();
-    assert_eq!(headings, alerts.iter().map(String::as_str).collect(), "docs/alerts.md explains other alerts than there are");
+    assert_eq!(headings, alerts.iter().map(String::as_str).collect(), "the alerts in docs/alerts.md differ from the rules");
     let rules = text();
     let rules: Vec<&str> = rules.split("- alert: ").skip(1).collect();
     for rule in rules {
@@ -88,7 +87,7 @@ fn every_alert_is_explained_and_its_runbook_is_a_heading_that_exists() {
 }
 
 #[test]
-fn the_rules_speak_of_metrics_and_labels_that_exist() {
+fn rules_use_existing_metrics_and_labels() {
     let (expressions, rules) = (expressions(), all("alert").len() + all("record").len());
     assert_eq!(expressions.len(), rules, "an expression was not found");
     let faults: Vec<String> = expressions.iter().flat_map(|expression| faults_of(expression)).collect();
@@ -96,7 +95,7 @@ fn the_rules_speak_of_metrics_and_labels_that_exist() {
 }
 
 #[test]
-fn what_compose_starts_is_what_prometheus_scrapes() {
+fn prometheus_scrapes_every_compose_service() {
     let (compose, config) = (read("docker-compose.yml"), read("infra/observability/prometheus/prometheus.yml"));
     for service in ["ingest-gateway", "stream-workers", "webhook-deliverer", "query-api", "identity-api", "console", "analysts"] {
         assert!(compose.contains(&format!("\n  {service}:\n")), "docker-compose.yml does not start {service}");
@@ -108,7 +107,7 @@ fn what_compose_starts_is_what_prometheus_scrapes() {
         assert!(second.contains(&format!("- {service}-2:9464\n")), "the second {service} is not scraped");
     }
     let named = "      - source_labels: [__meta_dns_name]\n        regex: (.+)\n        target_label: service\n";
-    assert!(config.contains(named), "what DNS finds has an address for a name, and the rules ask for a service");
+    assert!(config.contains(named), "targets found by DNS need a service label");
     assert!(compose.contains("./infra/observability/prometheus:/etc/prometheus:ro"), "the rules are not mounted");
     assert!(config.contains("rule_files:\n  - rules.yml\n"), "the rules are not loaded");
 }
