@@ -1,10 +1,10 @@
-//! K5: every alert of `infra/observability/prometheus/rules.yml` fires, by a real fault, in a real Prometheus that scrapes
-//! real processes on real servers.
+//! K5: injects a real fault for every alert in `infra/observability/prometheus/rules.yml` and waits until the alert fires.
+//! Prometheus scrapes real processes that use real servers.
 //!
-//! The rules are the ones in the repository but for one thing: `for:` is a second instead of minutes (`stage::quickened`),
-//! and Prometheus looks every second. Thresholds and windows are as they are.
+//! The rules are those of the repository, except that `for:` is one second (`stage::quickened`) and Prometheus evaluates every
+//! second. Thresholds and windows are unchanged.
 //!
-//! When everything is mended, what does not count over a window is no longer firing: an alert that stays on is soon overlooked.
+//! After the repair, every alert without a time window must resolve.
 
 mod faults;
 mod stage;
@@ -13,7 +13,7 @@ use crate::observability::rules::{alerts_in_the_rules, alerts_of_a_window};
 use stage::TestApp;
 use std::collections::BTreeSet;
 
-/// What goes wrong, and the alerts that must say so while it is wrong. In this order: some go on while the next begin.
+/// Faults, and the alerts that must fire during each. The order matters: some alerts keep firing during the next fault.
 const FAULTS: [(&str, &[&str]); 19] = [
     ("a worker reads another topic", &["EventsNotWorkedOff", "EventsUnaccounted"]),
     ("a record cannot be read", &["RecordsSetAside"]),
@@ -39,26 +39,27 @@ const FAULTS: [(&str, &[&str]); 19] = [
     ("processes are killed", &["ServiceDown", "NoWorker", "NoDeliverer"]),
 ];
 
-/// The first one's metric is set ten minutes after a takeover, and then daily. The others need more data than a test has.
+/// Alerts that the test can't trigger. The first one's metric is set ten minutes after a takeover, and then daily; the others
+/// need more data.
 const WITHOUT_A_FAULT: [&str; 3] = ["DuplicateKeys", "PartsMany", "IndexLarge"];
 
-/// Its gauge is of the last hour, whatever its expression looks like.
+/// Its gauge covers the last hour, although its expression has no window.
 const OF_AN_HOUR: &str = "WebhooksWithoutRoom";
 
-/// Alerts that are over soon after what they tell of is mended. The others go on for their window, five minutes to an hour.
+/// Returns the alerts that resolve soon after the repair. The others fire until their window ends, five minutes to an hour later.
 fn resolved_when_mended() -> BTreeSet<String> {
     let windows = alerts_of_a_window();
     alerts_in_the_rules().into_iter().filter(|alert| !windows.contains(alert) && alert != OF_AN_HOUR).collect()
 }
 
 #[test]
-fn k5_every_alert_has_a_fault_that_makes_it_fire() {
+fn k5_every_alert_has_a_fault() {
     let listed: Vec<&str> = FAULTS.iter().flat_map(|(_, alerts)| alerts.iter().copied()).collect();
     let distinct: BTreeSet<String> = listed.iter().map(|alert| (*alert).to_owned()).collect();
     assert_eq!(distinct.len(), listed.len(), "an alert is listed twice");
     let mut expected = alerts_in_the_rules();
     assert!(WITHOUT_A_FAULT.iter().all(|alert| expected.remove(*alert)));
-    assert_eq!(distinct, expected, "an alert without a fault, or a fault of an alert that is no more");
+    assert_eq!(distinct, expected, "an alert without a fault, or a fault of a deleted alert");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +79,7 @@ async fn k5_every_alert_fires_by_a_real_fault() {
     let (begun, resolved) = (std::time::Instant::now(), resolved_when_mended());
     assert!(resolved.contains("ServiceDown") && resolved.contains("SpillInUse"), "{resolved:?}");
     stage.no_longer_fires(&resolved).await;
-    eprintln!("everything is mended: {resolved:?} no longer fire after {:?}", begun.elapsed());
+    eprintln!("all faults are repaired: {resolved:?} resolved after {:?}", begun.elapsed());
     stage.measures_what_is_listed().await;
-    eprintln!("left out, because they count over a window: {:?} and {OF_AN_HOUR}", alerts_of_a_window());
+    eprintln!("not awaited, because they cover a time window: {:?} and {OF_AN_HOUR}", alerts_of_a_window());
 }

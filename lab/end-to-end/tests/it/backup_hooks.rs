@@ -1,4 +1,4 @@
-//! A webhook and what waits for it, before PostgreSQL is lost and after: the same lists, and a secret that still signs.
+//! A webhook and its queue before and after the loss of PostgreSQL: the lists are equal, and the restored secret still signs.
 
 use crate::pipeline::Pipeline;
 use crate::webhooks::{Letters, accept, receiver};
@@ -21,7 +21,7 @@ pub(crate) struct Hooks {
     identity: TestServer,
     key: String,
     secret: String,
-    /// What was read, where.
+    /// Paths and their responses.
     reads: Vec<(String, String)>,
     deliverer: DeliverSettings,
     letters: Letters,
@@ -30,7 +30,7 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// A webhook of `owner`, and a delegation to somebody that it is to be told of; nobody delivers yet.
+    /// Creates a webhook of `owner` and a delegation whose message waits for delivery. No deliverer runs yet.
     pub(crate) async fn of(pipeline: &Pipeline, owner: OrgId) -> Self {
         let authority = TestAuthority::new();
         let files = (tempfile::NamedTempFile::new().unwrap(), tempfile::tempdir().unwrap());
@@ -68,14 +68,14 @@ impl Hooks {
             let read = hooks.read(&path).await.unwrap();
             hooks.reads.push((path, read));
         }
-        assert!(hooks.reads[1].1.contains("pending"), "there is something to lose: {}", hooks.reads[1].1);
+        assert!(hooks.reads[1].1.contains("pending"), "no pending delivery: {}", hooks.reads[1].1);
         hooks
     }
 
-    /// The same is read, and what waited is delivered and well signed.
+    /// Checks that the lists are equal and that the waiting message is delivered with a valid signature.
     pub(crate) async fn are_back(&self, pipeline: &Pipeline) {
         for (path, before) in &self.reads {
-            let now = eventually("it is read", || self.read(path)).await;
+            let now = eventually("the list is readable", || self.read(path)).await;
             assert_eq!(now, *before, "{path}");
         }
         let (settings, stop) =
@@ -83,7 +83,7 @@ impl Hooks {
         let stopped = stop.clone();
         let delivering = tokio::spawn(async move { deliver(&settings, Ahead::default(), stopped).await });
         let letter = eventually("it is delivered", || async { self.letters.lock().unwrap().first().cloned() }).await;
-        assert!(accept(&self.secret, &letter).is_ok(), "the secret that was sealed before signs");
+        assert!(accept(&self.secret, &letter).is_ok(), "the restored secret does not sign");
         stop.cancel();
         delivering.await.unwrap().unwrap();
     }

@@ -1,4 +1,4 @@
-//! A click reported while PostgreSQL is away, and again once it is back: one event, of the token's session.
+//! A click that is reported while PostgreSQL is down and again afterwards counts as one event in the token's session.
 
 use crate::pipeline::Pipeline;
 use local::private::Postgres;
@@ -30,7 +30,7 @@ fn engaged(minute: u8, token: &str, id: Option<&str>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_click_sent_while_the_database_is_away_and_again_later_counts_once_in_its_session() {
+async fn a_click_repeated_after_an_outage_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     let (front, database) = on_own_postgres(folder.path()).await;
     let seed = Seed(&front.stores.pool);
@@ -69,6 +69,6 @@ async fn a_click_sent_while_the_database_is_away_and_again_later_counts_once_in_
     };
     assert_eq!(rows, [row(1), row(2)]);
     for letter in front.log.set_aside().await {
-        assert!(letter.reason.contains("unknown or expired"), "only a token that was never made: {letter:?}");
+        assert!(letter.reason.contains("unknown or expired"), "a known token was rejected: {letter:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The JavaScript and Python clients of `infra/clients`, unchanged, against the running service: refused, cut off and repeated, every
-//! event counts once, and what breaks a rule holds nothing else up.
+//! The JavaScript and Python clients of `infra/clients` against the running service. Every event counts once despite rejections,
+//! disconnects and repeats, and an invalid event does not delay valid ones.
 
 use crate::demo::Demo;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The faulty proxy, killed when it is dropped.
+/// The faulty proxy; stops on drop.
 struct Proxy(Child, String);
 
 impl Proxy {
@@ -17,7 +17,7 @@ impl Proxy {
         node.arg(tests("faulty-proxy.mjs")).env("BASE_URL", service).stdout(Stdio::piped());
         let mut process = node.spawn().expect("this test needs Node.js 20 or later");
         let mut address = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).expect("the proxy prints its address");
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).expect("the proxy prints no address");
         Self(process, address.trim().to_owned())
     }
 }
@@ -38,10 +38,10 @@ fn client(language: &str) -> PathBuf {
         .join("../../infra/clients")
         .join(language)
         .canonicalize()
-        .expect("the client is in the repository")
+        .expect("the client is missing")
 }
 
-/// Runs a script with a client and holds what the owner reads to what the script says it reported.
+/// Runs a client's script and compares the owner's summary with the events that the script reported.
 async fn drive(program: &str, script: &str, language: &str) {
     let demo = Demo::start().await;
     let proxy = Proxy::before(demo.env("BASE_URL"));
@@ -51,33 +51,33 @@ async fn drive(program: &str, script: &str, language: &str) {
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
     let output = output.unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let reported: Value = serde_json::from_slice(&output.stdout).expect("the script reports in JSON");
+    let reported: Value = serde_json::from_slice(&output.stdout).expect("the script prints no JSON");
 
-    let counted = reported["counted"].as_object().expect("the script counts by type");
+    let counted = reported["counted"].as_object().expect("the script prints no counts");
     demo.counts(counted.values().filter_map(Value::as_u64).sum()).await;
     let summary = eventually("every session is counted", || async {
         let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
         (summary["total_sessions"] == reported["sessions"]).then_some(summary)
     })
     .await;
-    for entry in summary["events_by_type"].as_array().expect("the summary lists types") {
-        let kind = entry["event_type"].as_str().expect("a type is a text");
+    for entry in summary["events_by_type"].as_array().expect("the summary has no types") {
+        let kind = entry["event_type"].as_str().expect("a type is not a string");
         assert_eq!(counted.get(kind), Some(&entry["count"]), "{kind}: {summary}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_javascript_client_reports_every_event_once_through_a_faulty_network() {
+async fn javascript_client_reports_each_event_once() {
     drive("node", "drive.mjs", "javascript").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_python_client_reports_every_event_once_through_a_faulty_network() {
+async fn python_client_reports_each_event_once() {
     drive("python3", "drive.py", "python").await;
 }
 
 #[test]
-fn the_javascript_clients_types_take_what_is_right_and_refuse_what_is_wrong() {
+fn javascript_types_match_valid_events_only() {
     let compiler = npm_package("typescript", "7.0.2", env!("CARGO_TARGET_TMPDIR").as_ref());
     let folder = tempfile::tempdir().unwrap();
     let source = std::fs::read_to_string(tests("types.mts")).unwrap();

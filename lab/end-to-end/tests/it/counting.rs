@@ -1,7 +1,7 @@
-//! C4 and C5, from the log to the answer: order, repeats, delays of months and full replays change no byte of a read;
-//! one retrieval seen by any number of observers is one.
+//! C4 and C5 through the whole pipeline: reordering, repeats, delays of months and full replays don't change any byte of a read,
+//! and a retrieval with any number of observers counts once.
 //!
-//! `C4_CASES=1000` and `C5_CASES=1000` are what a release is checked with.
+//! Releases are tested with `C4_CASES=1000` and `C5_CASES=1000`.
 
 use crate::pipeline::Pipeline;
 use rand::rngs::StdRng;
@@ -21,7 +21,7 @@ pub(crate) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
 const MONTHS_MS: i64 = 90 * 86_400_000;
 const READS: [&str; 3] = ["/content-owners/summary", "/content-owners/events?limit=1000", "/content-owners/urls?limit=1000"];
 
-/// The own key of a report: organizations have different ones.
+/// Returns a report's deduplication key, which is different for each organization.
 fn own_key(org: u128, key: u128) -> String {
     format!("{org:02x}{key:030x}")
 }
@@ -30,7 +30,8 @@ fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value {
     json!({"v": 1, "org": Uuid::from_u128(org), "received_at_us": received_at_us, "kind": "events", "events": events})
 }
 
-/// One report: few keys and organisations, so that most repeat another, accepted and happened months apart.
+/// Returns a random report. Keys and organizations are few, so that most reports repeat another one, with acceptance and event
+/// times months apart.
 pub(crate) fn random_record(random: &mut StdRng) -> Value {
     let received_at_us = (NEW_YEAR_MS + random.random_range(0..MONTHS_MS)) * 1_000 + random.random_range(0..1_000);
     let org = random.random_range(1..4);
@@ -61,7 +62,7 @@ pub(crate) fn random_record(random: &mut StdRng) -> Value {
     record(org, received_at_us, &events)
 }
 
-/// The bytes of every read, without the owner's id, which differs between stores.
+/// Returns the responses of all reads, without the owner's id, which differs between stores.
 async fn everything(pipeline: &Pipeline, owner: &SeededOrg) -> Vec<String> {
     let mut answers = Vec::new();
     for path in READS {
@@ -102,7 +103,7 @@ impl Working {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_permuted_tripled_delayed_and_replayed_reads_byte_for_byte_the_same() {
+async fn permuted_repeated_and_replayed_streams_read_the_same() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     for case in 0..size("C4_CASES", 3) {
@@ -112,7 +113,7 @@ async fn a_stream_permuted_tripled_delayed_and_replayed_reads_byte_for_byte_the_
         straight.pipeline.caught_up().await;
         let expected = straight.everything().await;
         straight.stop().await;
-        assert!(expected[1].len() > 1_000, "seed {seed} case {case}: the reads hold hardly anything");
+        assert!(expected[1].len() > 1_000, "seed {seed} case {case}: the reads contain hardly any data");
 
         let shaken = Working::start().await;
         let pipeline = &shaken.pipeline;
@@ -124,7 +125,7 @@ async fn a_stream_permuted_tripled_delayed_and_replayed_reads_byte_for_byte_the_
             let (now, later) = rest.split_at(random.random_range(1..=rest.len()));
             put(pipeline, now).await;
             if random.random_bool(0.5) {
-                // So that repeats meet across blocks as well as within one.
+                // Repeats then occur both across blocks and within a block.
                 pipeline.caught_up().await;
             }
             rest = later;
@@ -142,16 +143,16 @@ async fn a_stream_permuted_tripled_delayed_and_replayed_reads_byte_for_byte_the_
     }
 }
 
-/// Many fetches at once, each reported by some roles in an order of its own, some of them twice, months apart.
+/// Many concurrent fetches, each reported by random roles in random order, some twice, and months apart.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_retrieval_seen_by_any_roles_in_any_order_is_one_and_each_role_has_seen_it_once() {
+async fn a_retrieval_counts_once_and_once_per_role() {
     const AT_ONCE: usize = 25;
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let Working { pipeline, owner, stop, worker } = Working::start().await;
     let mut seen: Vec<[bool; ROLES.len()]> = Vec::new();
     for round in 0..size("C5_CASES", AT_ONCE).div_ceil(AT_ONCE) {
-        // By fetch, the roles that are still to report it; an organisation reports in any of them.
+        // For each fetch, the roles that have not yet reported it. An organization can report in any role.
         let mut reports: Vec<Vec<usize>> =
             (0..AT_ONCE).map(|_| (0..random.random_range(1..8)).map(|_| random.random_range(0..ROLES.len())).collect()).collect();
         seen.extend([[false; ROLES.len()]; AT_ONCE]);

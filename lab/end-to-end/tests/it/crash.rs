@@ -1,4 +1,4 @@
-//! C1 and C2: a worker that gets no answers from ClickHouse dies, and another takes over.
+//! C1 and C2: a worker that gets no responses from ClickHouse is killed, and another one takes over.
 
 use crate::demo::{answer, retrieval};
 use crate::pipeline::process;
@@ -13,7 +13,7 @@ use service_kit::testing::{Seed, SeededOrg, TestLog, TestProcess, TestServer, Te
 
 const RETRIEVALS: usize = 5;
 
-/// Gateway and query on one address, without a worker.
+/// Gateway and query API on one address, without a worker.
 struct Front {
     stores: TestStores,
     server: TestServer,
@@ -55,7 +55,7 @@ impl Front {
         format!("{}/content-owners/summary", self.server.url)
     }
 
-    /// Waits until every observer of so many retrievals is counted.
+    /// Waits until every observer of this many retrievals is counted.
     async fn shows(&self, retrievals: u64) {
         eventually(&format!("{retrievals} retrievals are visible"), || async {
             let answer = client().get(self.summary_url()).header("x-api-key", &self.owner.key).send().await.ok()?;
@@ -65,7 +65,7 @@ impl Front {
         .await;
     }
 
-    /// The real worker, and the address of its metrics.
+    /// Starts a real worker. Returns it with the address of its metrics.
     async fn worker(&self, clickhouse_url: &str) -> (TestProcess, String) {
         let (listen, metrics) = (free_address(), free_address());
         let own = [
@@ -82,7 +82,7 @@ impl Front {
     }
 }
 
-/// The value of a counter; 0 while it has not been touched.
+/// Returns a counter's value, or 0 if it has not been incremented.
 async fn counter(metrics_url: &str, name: &str) -> Option<i64> {
     let text = client().get(metrics_url).send().await.ok()?.text().await.ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
@@ -90,7 +90,7 @@ async fn counter(metrics_url: &str, name: &str) -> Option<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_killed_while_answers_are_withheld_changes_nothing() {
+async fn killing_a_worker_without_responses_loses_nothing() {
     let front = Front::start().await;
     let log = TestLog::connect(&front.stores.kafka);
     let direct = reqwest::Url::parse(&front.stores.clickhouse.clickhouse_url).unwrap();
@@ -112,7 +112,7 @@ async fn a_worker_that_is_killed_while_answers_are_withheld_changes_nothing() {
     }
     let reports = i64::try_from(3 * RETRIEVALS).unwrap();
     watch.sees(5).await;
-    assert_eq!(log.not_stored(&front.stores.clickhouse).await, reports, "no block is complete");
+    assert_eq!(log.not_stored(&front.stores.clickhouse).await, reports, "a block is complete");
     doomed.kill_9().await;
     watch.sees(5).await;
 
@@ -120,7 +120,7 @@ async fn a_worker_that_is_killed_while_answers_are_withheld_changes_nothing() {
     log.caught_up(&front.stores.clickhouse).await;
     front.shows(most).await;
     watch.sees(20).await;
-    assert_eq!(counter(&metrics, "worker_records_total").await, Some(reports), "the successor has stored every record");
+    assert_eq!(counter(&metrics, "worker_records_total").await, Some(reports), "the successor did not store every record");
     let summary = watch.finish().await;
     assert_eq!(summary.total_events, most, "{summary:?}");
     for role in ["edge", "origin", "agent"] {

@@ -1,4 +1,4 @@
-//! The real binary on stores of its own, and the reports its demo tenant can send.
+//! Runs the real binary with its own stores, and sends reports of its demo organizations.
 
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, TestStores, client, eventually};
@@ -12,13 +12,13 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_service");
 pub(crate) struct Demo {
     pub(crate) stores: TestStores,
     pub(crate) process: TestProcess,
-    /// What `demo.env` says.
+    /// Content of `demo.env`.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) client: reqwest::Client,
     folder: TempDir,
 }
 
-/// A status, a content type and a body.
+/// Status, content type and body of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -31,17 +31,17 @@ impl Demo {
         Self::start_with(&[]).await
     }
 
-    /// With more settings than the usual ones.
+    /// Starts the demo with additional settings.
     pub(crate) async fn start_with(more: &[(&'static str, String)]) -> Self {
         Self::start_on(TestStores::unprepared().await, tempfile::tempdir().unwrap(), more).await
     }
 
-    /// A further process on the same stores.
+    /// Starts another process on the same stores.
     pub(crate) async fn beside(&self, more: &[(&'static str, String)]) -> Self {
         Self::start_on(self.stores.clone(), tempfile::tempdir().unwrap(), more).await
     }
 
-    /// The same stores and the same folder under another process; the old one must have ended.
+    /// Starts a new process with the same stores and folder. The previous one must have ended.
     pub(crate) async fn start_again(self) -> Self {
         Self::start_on(self.stores, self.folder, &[]).await
     }
@@ -53,7 +53,7 @@ impl Demo {
         eventually("the last screen is printed", || async {
             let mut process = screen.lock().unwrap();
             let is_up = process.stdout().contains("docs/README.md");
-            assert!(is_up || !process.has_ended(), "it ended early and said:\n{}", process.stderr());
+            assert!(is_up || !process.has_ended(), "the process ended early and printed:\n{}", process.stderr());
             is_up.then_some(())
         })
         .await;
@@ -65,12 +65,12 @@ impl Demo {
         self.folder.path()
     }
 
-    /// A value of `demo.env`.
+    /// Returns a value of `demo.env`.
     pub(crate) fn env(&self, name: &str) -> &str {
         self.env.get(name).unwrap_or_else(|| panic!("demo.env has no {name}"))
     }
 
-    /// Every value of `demo.env`.
+    /// Returns all values of `demo.env`.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -96,7 +96,7 @@ impl Demo {
         self.get(self.env("OWNER_KEY"), "/content-owners/summary").await.body["total_events"].as_u64()
     }
 
-    /// Waits until the owner's summary counts `expected`.
+    /// Waits until the owner's summary has `expected` events.
     pub(crate) async fn counts(&self, expected: u64) {
         eventually(&format!("the summary counts {expected}"), || async {
             (self.total_events().await == Some(expected)).then_some(())
@@ -105,39 +105,39 @@ impl Demo {
     }
 }
 
-/// What `telemetry all` needs to run on these stores.
+/// Returns the settings of `telemetry all` for these stores.
 pub(crate) fn settings(stores: &TestStores, folder: &Path) -> Vec<(&'static str, String)> {
     let own = [
         ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned()),
         ("TELEMETRY_METRICS_LISTEN", service_kit::testing::free_address().to_string()),
         ("TELEMETRY_STATE_DIR", folder.display().to_string()),
         ("TELEMETRY_TAKEOVER_AFTER_MS", "1000".to_owned()),
-        // What is reported is there soon: while a test waits for it, it asks ClickHouse again and again.
+        // Reports become visible soon, because waiting tests poll ClickHouse.
         ("TELEMETRY_BLOCK_AGE_MS", "50".to_owned()),
     ];
     own.into_iter().chain(stores.environment()).collect()
 }
 
-/// The assignments of `demo.env`, as a shell reads them.
+/// Parses `demo.env` as a shell would.
 fn read_env(folder: &Path) -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(folder.join("demo.env")).expect("demo.env is written");
+    let text = std::fs::read_to_string(folder.join("demo.env")).expect("demo.env is missing");
     let assignment = |line: &str| {
-        let (name, value) = line.split_once('=').expect("every line is an assignment");
-        let value = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\'')).expect("every value is quoted");
+        let (name, value) = line.split_once('=').expect("a line is not an assignment");
+        let value = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\'')).expect("a value is not quoted");
         (name.to_owned(), value.to_owned())
     };
     text.lines().map(assignment).collect()
 }
 
 pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
-    let response = request.send().await.expect("the service answers");
+    let response = request.send().await.expect("the service sent no response");
     let content_type = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
     let status = response.status().as_u16();
-    let text = response.text().await.expect("the body arrives");
+    let text = response.text().await.expect("the body is incomplete");
     Answer { status, content_type, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }
 
-/// A retrieval of a page of example.com as one role reports it; an agent reports it with its session.
+/// Returns a retrieval of a page of example.com in a role. For agents, it has a session.
 pub(crate) fn retrieval(role: &str, content_telemetry_id: &str) -> Value {
     let mut event = json!({
         "type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": role,

@@ -1,16 +1,17 @@
-//! `--demo-data`: sixty days that reads and screens can show. That a day is the same each time is held beside its maker.
+//! Tests that `--demo-data` creates sixty days of data for reads and screens.
 
 use crate::demo::Demo;
 use serde_json::Value;
 use service_kit::testing::eventually;
 
-/// The count of an entry of a list, by the member that names it.
+/// Returns the count of a list's entry, selected by the member that contains its name.
 fn count(list: &Value, member: &str, name: &str) -> u64 {
     let entries = list.as_array().into_iter().flatten();
     entries.filter(|entry| entry[member] == name).filter_map(|entry| entry["count"].as_u64()).sum()
 }
 
-/// A running service with those days, all counted, and the numbers that it prints: fetches of the CDN and of the server, sessions, events of visits.
+/// Starts a service with demo data and waits until it is counted. Also returns the printed numbers: fetches reported by the CDN
+/// and the server, sessions, and events of visits.
 pub(crate) async fn demo_with_data() -> (Demo, [u64; 4]) {
     let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
     let said = demo.process.stdout();
@@ -29,13 +30,13 @@ pub(crate) async fn demo_with_data() -> (Demo, [u64; 4]) {
 }
 
 #[tokio::test]
-async fn sixty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
+async fn owner_and_agent_see_sixty_days_of_demo_data() {
     let (demo, [edge, origin, sessions, clicks]) = demo_with_data().await;
     assert!(edge > 10_000 && origin > 2_000 && sessions > 800 && clicks > 200, "{edge} {origin} {sessions} {clicks}");
     let (owner, agent) = (demo.env("OWNER_KEY"), demo.env("AGENT_KEY"));
     let series = demo.get(owner, "/content-owners/series").await.body;
     let days = series["items"].as_array().unwrap();
-    // Of today there may be nothing yet.
+    // Today may be without events.
     assert!(days.len() >= 59 && days[..59].iter().all(|day| day["total_events"].as_u64() > Some(50)), "{days:?}");
     let corroboration = demo.get(owner, "/content-owners/corroboration?limit=1000").await.body;
     let sum = |member: &str| -> u64 {

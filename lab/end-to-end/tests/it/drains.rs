@@ -1,4 +1,4 @@
-//! Logs of CDNs through the whole service: what reads make of them, and what of them is nowhere.
+//! CDN logs through the whole service: what reads return for them, and which of their data is not stored.
 
 mod histories;
 mod logs;
@@ -19,14 +19,14 @@ use std::io::Write;
 use std::net::TcpStream;
 use tempfile::TempDir;
 
-/// Somebody's crawlers, as their operators document them.
+/// User agents of crawlers, as their operators document them.
 const BOTS: [&str; 3] = [
     "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot",
     "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)",
     "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)",
 ];
 
-/// A page that a bot was given, `n` seconds after `begin`.
+/// Returns a bot's page request, `n` seconds after `begin`.
 fn request(begin: DateTime<Utc>, n: usize) -> Request {
     Request {
         at: begin + TimeDelta::seconds(i64::try_from(n).unwrap()),
@@ -50,7 +50,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 impl Demo {
-    /// The key of a new drain of the owner.
+    /// Creates a drain of the owner and returns its key.
     async fn drain_key(&self, format: Format) -> String {
         let provider = format.provider();
         let drain =
@@ -61,7 +61,8 @@ impl Demo {
         made.body["key"].as_str().unwrap().to_owned()
     }
 
-    /// Sends a body as a provider does; by a connection of its own, because one whose body is refused half way ends.
+    /// Sends a body as a provider does. Uses a new connection, because the service closes a connection whose body it rejects
+    /// early.
     async fn feed(&self, format: Format, key: &str, body: &str, is_compressed: bool) -> Answer {
         let asked = client().post(self.url(&format!("/drains/{}", format.provider().as_str()))).header("x-api-key", key);
         answer(match is_compressed {
@@ -71,11 +72,11 @@ impl Demo {
         .await
     }
 
-    /// Waits until what was acknowledged is counted: a record that the log did not acknowledge in time waits in the spill, a row of
-    /// coverage in the gateway, and both only then get to where reads look.
+    /// Waits until acknowledged data is visible to reads. Until then, records without a timely acknowledgment from the log wait
+    /// in the spill, and coverage rows in the gateway.
     async fn caught_up(&self) {
         const WAITING: [&str; 2] = ["gateway_spill_pending_records ", "gateway_drain_coverage_waiting "];
-        eventually("nothing waits in the gateway", || async {
+        eventually("the gateway has no pending data", || async {
             let text = self.client.get(self.env("METRICS_URL")).send().await.ok()?.text().await.ok()?;
             let waiting = text.lines().filter_map(|line| WAITING.iter().find_map(|name| line.strip_prefix(name)));
             waiting.map(str::trim).all(|number| number == "0").then_some(())
@@ -84,7 +85,7 @@ impl Demo {
         TestLog::connect(&self.stores.kafka).caught_up(&self.stores.clickhouse).await;
     }
 
-    /// Sends a body up to some byte, and goes.
+    /// Sends a random part of a body, then closes the connection.
     fn feed_half(&self, random: &mut StdRng, format: Format, key: &str, body: &str) {
         let (body, encoding) = match random.random_bool(0.5) {
             true => (gzip(body), "gzip"),
@@ -98,11 +99,11 @@ impl Demo {
             body.len()
         );
         stream.write_all(head.as_bytes()).unwrap();
-        // Whoever is refused early does not read the rest.
+        // The write fails if the service has rejected the request and closed the connection.
         drop(stream.write_all(&body[..random.random_range(0..body.len())]));
     }
 
-    /// Imports lines by the command for people, from a file.
+    /// Imports lines from a file with the `telemetry` command.
     async fn import(&self, random: &mut StdRng, format: Format, key: &str, lines: &[String], trace: &str) {
         let home = TempDir::new().unwrap();
         let (file, text) = (home.path().join("access.log"), lines.join("\n"));

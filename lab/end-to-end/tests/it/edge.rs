@@ -1,7 +1,6 @@
-//! What a customer pastes (`infra/edge`), against the running service: lines that nginx has written by our log formats, a Worker, a
-//! service of Fastly Compute, a server of one's own in Node.js and Python, an Azure Function, and what the scripts set up at
-//! Cloudflare and Vercel.
-//! `tests/node/hostile` renders every format for visitors who forge their headers.
+//! The files for customers in `infra/edge` against the running service: nginx log formats, the Worker, Fastly Compute, servers in
+//! Node.js and Python, the Azure Function, and the setup scripts for Cloudflare and Vercel. `tests/node/hostile` renders every
+//! format for visitors with forged headers.
 
 use crate::demo::{Demo, answer};
 use chrono::DateTime;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-/// Lines that nginx 1.22.1 wrote: two pages for bots, one that is not there, and in the combined log a person's.
+/// Lines written by nginx 1.22.1: two pages for bots, one missing page, and in the combined log a person's request.
 const NGINX_NDJSON: &str = include_str!("../edge/nginx.ndjson");
 const NGINX_COMBINED: &str = include_str!("../edge/nginx.combined");
 
@@ -21,7 +20,7 @@ fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The key of a new drain of the demo's owner.
+/// Creates a drain of the demo's owner and returns it.
 async fn drain(demo: &Demo, provider: &str) -> Value {
     let request = demo.client.post(demo.url("/api/v1/identity/drains")).header("x-api-key", demo.env("OWNER_KEY"));
     let body = json!({"name": provider, "provider": provider, "hosts": ["www.example.com"], "role": "origin"}).to_string();
@@ -34,13 +33,13 @@ fn key(drain: &Value) -> &str {
     drain["key"].as_str().unwrap()
 }
 
-/// How many retrievals each bot has made, once there are so many in all.
+/// Waits for `in_all` retrievals and returns their number per bot.
 async fn crawlers(demo: &Demo, in_all: u64) -> Vec<(String, u64)> {
     eventually("every line is counted", || async {
         let read = demo.get(demo.env("OWNER_KEY"), "/content-owners/crawlers").await.body;
         let items = read["items"].as_array().cloned().unwrap_or_default();
         let mut told = BTreeMap::<String, u64>::new();
-        // From addresses that are the operator's and from others are items of their own.
+        // A bot has separate items for addresses of its operator and other addresses.
         for item in items {
             *told.entry(item["bot"].as_str().unwrap().to_owned()).or_default() += item["retrievals"].as_u64().unwrap();
         }
@@ -54,7 +53,7 @@ fn named(bots: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn d6_lines_that_nginx_has_written_by_our_formats_are_counted_once_however_often_they_are_sent() {
+async fn d6_nginx_lines_count_once() {
     for (provider, lines) in [("ndjson", NGINX_NDJSON), ("combined", NGINX_COMBINED)] {
         let demo = Demo::start().await;
         let drain = drain(&demo, provider).await;
@@ -72,7 +71,7 @@ async fn d6_lines_that_nginx_has_written_by_our_formats_are_counted_once_however
     }
 }
 
-/// Runs a script that tells a drain of what its visitors fetch.
+/// Runs a script that sends its visitors' fetches to a drain.
 async fn run(program: &'static str, script: &str, settings: &[(&str, &Path)], demo: &Demo, drain: &Value) {
     let mut command = Command::new(program);
     command.arg(here().join(script)).envs(settings.iter().copied());
@@ -83,7 +82,7 @@ async fn run(program: &'static str, script: &str, settings: &[(&str, &Path)], de
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d6_the_worker_tells_of_agents_in_the_runtime_of_cloudflare() {
+async fn d6_cloudflare_worker_reports_agents() {
     let modules = || npm_package("miniflare", "4.20260426.0", env!("CARGO_TARGET_TMPDIR").as_ref());
     let modules = tokio::task::spawn_blocking(modules).await.unwrap();
     let demo = Demo::start().await;
@@ -93,16 +92,16 @@ async fn d6_the_worker_tells_of_agents_in_the_runtime_of_cloudflare() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_of_nobody_else() {
+async fn d6_edge_code_reports_only_agents() {
     let demo = Demo::start().await;
     let drain = drain(&demo, "ndjson").await;
     run("node", "tests/node/edge.mjs", &[], &demo, &drain).await;
-    // Two pages that need escapes are fetched through each of three servers under one id. They are one observer, of which only the
-    // first report joins an event by its id.
+    // Each of three servers reports two pages that need escapes, under one id. The servers are one observer, so only the first
+    // report joins an event by its id.
     assert_eq!(crawlers(&demo, 13).await, named(&[("ChatGPT-Agent", 3), ("GPTBot", 10)]));
     run("python3", "tests/python/edge.py", &[("EDGE", &here().join("../../infra/edge/python"))], &demo, &drain).await;
     assert_eq!(crawlers(&demo, 17).await, named(&[("ChatGPT-Agent", 4), ("ClaudeBot", 3), ("GPTBot", 10)]));
-    // All of them escape the two pages in the same way; servers behind a CDN report the scheme that they were asked by.
+    // All of them escape the two pages in the same way. Servers behind a CDN report the scheme of the visitor's request.
     let urls = demo.get(demo.env("OWNER_KEY"), "/content-owners/urls").await.body;
     let mut urls: Vec<&str> =
         urls["items"].as_array().unwrap().iter().map(|item| item["content_url"].as_str().unwrap()).collect();
@@ -125,7 +124,7 @@ async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_o
     assert_eq!(urls, expected);
 }
 
-/// Visitors forge every header. Each line contains what the server saw, and its drain reads every line.
+/// Visitors forge every header. Each line contains what the server saw, and the drain accepts every line.
 #[tokio::test(flavor = "multi_thread")]
 async fn forged_headers_change_no_field_of_the_server() {
     let nginx = tokio::task::spawn_blocking(local::programs::nginx).await.unwrap().unwrap();
@@ -161,7 +160,7 @@ fn scripts_show_no_secret_and_follow_no_redirect() {
 }
 
 #[test]
-fn d6_no_filter_that_is_pasted_loses_a_bot_of_the_table() {
+fn d6_filters_keep_every_known_bot() {
     let bots = here().join("../../schemas");
     let mut command = Command::new("node");
     command.arg(here().join("tests/node/filter.mjs"));
@@ -170,10 +169,10 @@ fn d6_no_filter_that_is_pasted_loses_a_bot_of_the_table() {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// What a script has asked the API of a provider for: method, path and body.
+/// Method, path and body of a request to a provider's API.
 type Asked = (String, String, Value);
 
-/// Runs a script of `infra/edge` against a stand-in for its provider's API.
+/// Runs a script of `infra/edge` against a fake API of its provider.
 async fn ask_by(script: &str, api_variable: &str, settings: &[(&str, &str)]) -> Vec<Asked> {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let keep = Arc::clone(&asked);
@@ -183,7 +182,7 @@ async fn ask_by(script: &str, api_variable: &str, settings: &[(&str, &str)]) -> 
             let (parts, body) = request.into_parts();
             let body = axum::body::to_bytes(body, 1_000_000).await.unwrap();
             let signed_in = parts.headers.get("authorization").is_some_and(|token| token == "Bearer token-1");
-            assert!(signed_in, "{} is asked without the token", parts.uri);
+            assert!(signed_in, "request without the token: {}", parts.uri);
             let body = serde_json::from_slice(&body).unwrap();
             keep.lock().unwrap().push((parts.method.to_string(), parts.uri.path().to_owned(), body));
             "{}"
@@ -202,7 +201,7 @@ async fn ask_by(script: &str, api_variable: &str, settings: &[(&str, &str)]) -> 
     asked.clone()
 }
 
-/// A line of a bot's page, as the provider has it.
+/// Returns a line of a bot's request in the provider's format.
 fn line(format: Format) -> String {
     format.line(&Request {
         at: DateTime::from_timestamp(1_793_527_200, 0).unwrap(),
@@ -220,7 +219,7 @@ fn line(format: Format) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d6_what_the_scripts_set_up_at_cloudflare_and_vercel_reaches_the_drain() {
+async fn d6_cloudflare_and_vercel_scripts_create_drains() {
     let demo = Demo::start().await;
     let (cloudflare, vercel) = (drain(&demo, "cloudflare").await, drain(&demo, "vercel").await);
     let url = demo.env("BASE_URL");
@@ -231,7 +230,7 @@ async fn d6_what_the_scripts_set_up_at_cloudflare_and_vercel_reaches_the_drain()
     let calls: Vec<_> = asked.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
     let expected = ["PUT /zones/zone-1/rulesets/phases/http_log_custom_fields/entrypoint", "POST /zones/zone-1/logpush/jobs"];
     assert_eq!(calls, expected);
-    // Cloudflare makes headers of what the address says so of, and sends a trial first.
+    // Cloudflare turns the query's `header_` parameters into headers, and sends a test body first.
     let (address, query) = asked[1].2["destination_conf"].as_str().unwrap().split_once('?').unwrap();
     let (header, value) = query.strip_prefix("header_").unwrap().split_once('=').unwrap();
     for (body, kept) in [(r#"{"content":"tests"}"#.to_owned(), 0), (line(Format::Cloudflare), 1)] {
@@ -260,7 +259,7 @@ async fn d6_what_the_scripts_set_up_at_cloudflare_and_vercel_reaches_the_drain()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d6_the_azure_function_forwards_batches_to_the_drain() {
+async fn d6_azure_function_forwards_batches() {
     let demo = Demo::start().await;
     let drain = drain(&demo, "azure").await;
     run("node", "tests/node/azure.mjs", &[("LINE", Path::new(&line(Format::Azure)))], &demo, &drain).await;

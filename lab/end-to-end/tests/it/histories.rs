@@ -1,6 +1,8 @@
-//! S1: random histories of organisations, domains, delegations, settings, sessions and events; every read equals a model
-//! in memory, and every total equals every other. How many: `MODEL_ROUNDS` (10000 before a release). A failure names the
-//! seed and the number of its history: `TEST_SEED=… MODEL_FIRST=<number> MODEL_ROUNDS=1` replays that one alone.
+//! S1: random histories of organizations, domains, delegations, settings, sessions and events. Every read equals an in-memory
+//! model, and all totals agree.
+//!
+//! `MODEL_ROUNDS` sets the number of histories (10000 before a release). A failure prints the seed and the history's number:
+//! `TEST_SEED=… MODEL_FIRST=<number> MODEL_ROUNDS=1` repeats that history.
 
 mod answers;
 mod judge;
@@ -13,32 +15,32 @@ use life::{Life, STEPS};
 use service_kit::testing::{random_seed, size};
 use town::TestApp;
 
-/// Histories of an ordinary run.
+/// Default number of histories.
 const USUAL: usize = 20;
-/// Histories that go through their steps together, so that each block of reports and each moment serves many.
+/// Histories that run in parallel and share blocks of reports and clock steps.
 const TOGETHER: usize = 40;
-/// Requests under way at a time.
+/// Maximum concurrent requests.
 const PARALLEL: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_every_read_of_every_random_history_equals_the_model() {
+async fn s1_reads_of_random_histories_equal_the_model() {
     compare_with_the_model(&TestApp::build().await, size("MODEL_ROUNDS", USUAL)).await;
 }
 
-/// No read asks for what ClickHouse remembers of conditions; the proxy does so in the reads' stead, and they equal the model.
+/// Reads never enable ClickHouse's query condition cache. A proxy enables it for them, and the reads still equal the model.
 ///
-/// The engine of `cargo local` gives that memory no room whatever it is asked, so that here it remembers nothing. Whether a server
-/// counts right by its memory is seen on that server: `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p end-to-end
-/// s1_every_read_asks`, with `query_condition_cache_size` above 0 there.
+/// The engine of `cargo local` has no memory for this cache, so it caches nothing here. To test a server that has, set
+/// `query_condition_cache_size` above 0 on it and run `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p
+/// end-to-end s1_reads_without`.
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_every_read_asks_the_store_to_remember_no_condition_and_equals_the_model_where_the_proxy_asks_it_to() {
+async fn s1_reads_without_condition_cache_equal_the_model() {
     let town = TestApp::build_asking_to_remember().await;
     compare_with_the_model(&town, size("MODEL_ROUNDS", USUAL) / 2).await;
     let reads = town.reads_of_the_store();
-    assert!(reads.len() > 50, "{} reads went by the proxy", reads.len());
+    assert!(reads.len() > 50, "only {} reads used the proxy", reads.len());
     let remember = ("use_query_condition_cache".to_owned(), "0".to_owned());
     let asking = reads.iter().find(|read| !read.settings.contains(&remember));
-    assert_eq!(asking, None, "a read that lets the store go by what it remembers");
+    assert_eq!(asking, None, "a read permits the condition cache");
 }
 
 async fn compare_with_the_model(town: &TestApp, rounds: usize) {
@@ -62,5 +64,5 @@ async fn compare_with_the_model(town: &TestApp, rounds: usize) {
             eprintln!("{last} histories, {compared} retrievals compared");
         }
     }
-    assert!(compared > numbers.len(), "the histories compared hardly anything: seed {seed}");
+    assert!(compared > numbers.len(), "hardly anything was compared: seed {seed}");
 }

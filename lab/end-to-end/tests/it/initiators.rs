@@ -1,4 +1,4 @@
-//! Who initiated a session: a user, until somebody says otherwise, however the session came to be.
+//! A session's initiator is a user unless a report says otherwise, in every way to create a session.
 
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_a_users_until_somebody_says_otherwise_however_it_came_to_be() {
+async fn sessions_have_user_initiators_by_default() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.work(&stop);
@@ -34,7 +34,7 @@ async fn a_session_is_a_users_until_somebody_says_otherwise_however_it_came_to_b
     for (says, initiates) in [("agent", "agent"), ("user", "agent")] {
         for session in &sessions {
             front.post("/sessions/bulk", &key, &json!({"session_id": session, "initiator_type": says})).await;
-            assert_eq!(initiator(session.clone()).await, initiates, "what is said first stays: {session}");
+            assert_eq!(initiator(session.clone()).await, initiates, "the first initiator must remain: {session}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whose page it is, and how often it was seen, however it is written: threats E5 to E7 and E10 to E12, end to end.
+//! Ownership and counting of pages do not depend on their spelling: threats E5 to E7 and E10 to E12, end to end.
 
 use crate::demo::{Demo, answer};
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ enum Whose {
     Com,
     Org,
     Nobodys,
-    /// No content URL at all.
+    /// Rejected, because the event has no valid content URL.
     Refused,
 }
 use Whose::{Com, Nobodys, Org, Refused};
 
-/// `example.com` is one owner's, `example.org` another's.
+/// One owner has `example.com`, another one `example.org`.
 const URLS: &[(&str, Whose)] = &[
     ("https://example.com/", Com),
     ("http://example.com", Com),
@@ -121,7 +121,7 @@ async fn rs4_e7_e5_every_spelling_of_a_host_has_one_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e10_a_batch_sent_fifty_five_times_counts_once() {
+async fn e10_repeated_batches_count_once() {
     let demo = Demo::start().await;
     let batch =
         json!({"events": [event("https://example.com/a"), event("https://example.com/b"), event("https://example.org/c")]});
@@ -141,7 +141,7 @@ async fn e10_a_batch_sent_fifty_five_times_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e11_a_claimed_correlation_id_takes_nothing_from_its_real_observer() {
+async fn e11_claimed_ids_displace_no_real_report() {
     let demo = Demo::start().await;
     let id = Uuid::new_v4();
     let seen = |url: &str, role: &str| {

@@ -1,4 +1,4 @@
-//! The whole service on real servers, asked over HTTP as its users ask it.
+//! Tests of the whole service on real servers, over HTTP.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,11 +1,11 @@
-//! What the Prometheus listener shows: figures of the service, not of what callers write (threat row I9).
+//! The Prometheus endpoint contains no text of callers (threat I9).
 
 use crate::demo::Demo;
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
 use std::collections::BTreeSet;
 
-/// Every series by its name and labels.
+/// Returns every series with its name and labels.
 async fn series(demo: &Demo) -> BTreeSet<String> {
     let text = demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap();
     let samples = text.lines().filter(|line| !line.starts_with('#'));
@@ -40,9 +40,9 @@ async fn i9_ten_thousand_domains_add_no_series() {
     let planted: Vec<String> =
         series(&demo).await.into_iter().filter(|name| name.contains("host-") || name.contains("agent-")).collect();
     assert!(planted.is_empty(), "{planted:?}");
-    // what is measured for the first time may come in between, and no more than that
+    // Series measured for the first time may be added meanwhile.
     let grown = series(&demo).await.len() - before.len();
     assert!(grown < 60, "{grown} new series for 10,000 new domains");
     let on_the_service = demo.client.get(demo.url("/metrics")).send().await.unwrap();
-    assert_eq!(on_the_service.status(), 404, "metrics have a listener of their own");
+    assert_eq!(on_the_service.status(), 404, "metrics must have a separate listener");
 }

@@ -1,5 +1,4 @@
-//! A rolling upgrade, seen from the processes of before: the stores have been brought up to a build that is newer than this
-//! one, and everything goes on.
+//! A rolling upgrade from the perspective of old processes: they keep working after a newer build has migrated the stores.
 
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;
@@ -8,7 +7,7 @@ use service_kit::stores;
 use service_kit::testing::Seed;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_of_before_start_and_work_on_stores_that_a_newer_build_has_added_to() {
+async fn old_processes_work_with_newer_stores() {
     let pipeline = Pipeline::start().await;
     let pool = &pipeline.stores.pool;
     for newer in [
@@ -21,9 +20,9 @@ async fn processes_of_before_start_and_work_on_stores_that_a_newer_build_has_add
     }
     pipeline.clickhouse("ALTER TABLE events ADD COLUMN of_tomorrow String DEFAULT ''").await;
 
-    stores::check_postgres(pool).await.expect("tables that are newer than this build are fine");
-    stores::migrate_postgres(pool).await.expect("migrating with a build of before leaves them alone");
-    stores::check_clickhouse(&pipeline.stores.clickhouse).await.expect("and so is a further column");
+    stores::check_postgres(pool).await.expect("newer tables were rejected");
+    stores::migrate_postgres(pool).await.expect("the old build failed to migrate newer tables");
+    stores::check_clickhouse(&pipeline.stores.clickhouse).await.expect("a newer column was rejected");
     let seed = Seed(pool);
     let (owner, agent) = (seed.owner_of("example.com").await, seed.org("agent", OrgType::Agent).await);
     let event = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://example.com/"});

@@ -1,4 +1,4 @@
-//! K6: the published npm client, unchanged, through its whole API against the running service.
+//! K6: calls every function of the published npm client against the running service.
 
 use crate::demo::Demo;
 use service_kit::testing::{eventually, npm_package};
@@ -13,7 +13,7 @@ fn run(command: &mut Command, what: &str) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_npm_client_works_unchanged_through_its_whole_api() {
+async fn npm_client_works_unchanged() {
     let package =
         tokio::task::spawn_blocking(|| npm_package(PACKAGE, VERSION, env!("CARGO_TARGET_TMPDIR").as_ref())).await.unwrap();
     let demo = Demo::start().await;
@@ -22,11 +22,11 @@ async fn the_npm_client_works_unchanged_through_its_whole_api() {
     node.env("PACKAGE_DIR", package).env("ENDPOINT", demo.env("INGEST_URL")).env("API_KEY", demo.env("AGENT_KEY"));
     let output = tokio::task::spawn_blocking(move || run(&mut node, "Node.js 20 or later")).await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the client was not served:\n{said}");
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script reports in JSON");
+    assert!(output.status.success(), "the client failed:\n{said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script prints no JSON");
     eprintln!("{report}");
 
-    let counted = report["counted"].as_object().expect("the script counts by type").clone();
+    let counted = report["counted"].as_object().expect("the script prints no counts").clone();
     let total: u64 = counted.values().filter_map(serde_json::Value::as_u64).sum();
     demo.counts(total).await;
     let summary = eventually("every session is counted", || async {
@@ -35,7 +35,7 @@ async fn the_npm_client_works_unchanged_through_its_whole_api() {
     })
     .await;
     for (event_type, expected) in counted {
-        let types = summary["events_by_type"].as_array().expect("the summary lists types");
+        let types = summary["events_by_type"].as_array().expect("the summary has no types");
         let found = types.iter().find(|entry| entry["event_type"] == event_type.as_str()).map(|entry| &entry["count"]);
         assert_eq!(found, Some(&expected), "{event_type}: {summary}");
     }

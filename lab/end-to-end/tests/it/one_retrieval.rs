@@ -1,4 +1,4 @@
-//! One retrieval is one, however each of its observers spells the page: E11, end to end.
+//! A retrieval counts once, even if its observers spell the page's URL differently: E11, end to end.
 
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;
@@ -7,10 +7,10 @@ use service_kit::testing::Seed;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// What each observer reports of one page: role and URL.
+/// Role and URL of each observer's report of the page.
 const SPELLINGS: [(&str, &str); 3] =
     [("edge", "https://www.a.example/x/?utm_source=b"), ("origin", "http://a.example/x"), ("agent", "https://a.example/x#y")];
-/// The orders in which three reports can come.
+/// All orders of the three reports.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
 fn retrieval(id: Uuid, role: &str, url: &str) -> Value {
@@ -22,17 +22,17 @@ fn retrieval(id: Uuid, role: &str, url: &str) -> Value {
     json!({"events": [event]})
 }
 
-/// `count` by `name` of a list of figures.
+/// Returns the counts of a list, by the member `name`.
 fn counts(list: &Value, name: &str) -> BTreeMap<String, u64> {
     let of = |item: &Value| (item[name].as_str().unwrap().to_owned(), item["count"].as_u64().unwrap());
     list.as_array().unwrap().iter().map(of).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e11_a_page_that_edge_origin_and_agent_spell_differently_is_retrieved_once_and_another_page_is_another() {
+async fn e11_url_spellings_count_as_one_retrieval() {
     let pipeline = Pipeline::start().await;
     let seed = Seed(&pipeline.stores.pool);
-    // Registered with its `www.`, which is the same domain.
+    // Registered with `www.`, which means the same domain.
     let owner = seed.owner_of("www.a.example").await;
     let (network, agent) = (seed.org("network", OrgType::Platform).await, seed.org("agent", OrgType::Agent).await);
     let key_of = |role: &str| match role {
@@ -45,7 +45,7 @@ async fn e11_a_page_that_edge_origin_and_agent_spell_differently_is_retrieved_on
         for (role, url) in order.map(|place| SPELLINGS[place]) {
             pipeline.post("/events", key_of(role), &retrieval(id, role, url)).await;
         }
-        // Under the same id other pages, each by two observers.
+        // Other pages under the same id, each reported by two observers.
         for page in ["https://a.example/y?a=1&b=2", "https://a.example/X"] {
             pipeline.post("/events", &network.key, &retrieval(id, "edge", page)).await;
         }
@@ -70,9 +70,9 @@ async fn e11_a_page_that_edge_origin_and_agent_spell_differently_is_retrieved_on
     let (all, two) = (r#"["agent","edge","origin"]"#, r#"["agent","edge"]"#);
     let told = [("https://a.example/x", all), ("http://www.a.example/y/?b=2&gclid=3&a=1", two), ("http://a.example/%58", two)];
     let told = told.map(|(url, observers)| ((url.to_owned(), observers.to_owned()), 6));
-    assert_eq!(seen, told.into(), "each as the agent, whose report represents it, has reported it");
+    assert_eq!(seen, told.into(), "each must have the URL of the agent's report, which represents it");
 
-    // Each reporter reads back what it has reported.
+    // Each reporter reads its own URLs.
     let own: Value = serde_json::from_str(&pipeline.read(&network.key, "/agent/events").await).unwrap();
     let urls: Vec<&str> = own["items"].as_array().unwrap().iter().map(|item| item["content_url"].as_str().unwrap()).collect();
     assert_eq!(urls.iter().filter(|url| **url == SPELLINGS[0].1).count(), 6, "{urls:?}");

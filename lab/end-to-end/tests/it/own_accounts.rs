@@ -1,4 +1,4 @@
-//! S16 and A9 on running processes: each service is signed in as itself, and in production as nobody who could do more.
+//! S16 and A9 on running processes: each service uses its own database role, and in production rejects more powerful ones.
 
 use crate::demo::Demo;
 use crate::pipeline::process;
@@ -25,13 +25,13 @@ async fn s16_each_service_signs_in_as_its_own_role() {
     let seen: BTreeSet<String> = names.into_iter().collect();
     let roles: BTreeSet<String> = Role::ALL.into_iter().map(|role| role.name().to_owned()).collect();
     let strangers: Vec<&String> = seen.difference(&roles).collect();
-    assert!(strangers.is_empty(), "{strangers:?} are signed in besides the services");
+    assert!(strangers.is_empty(), "unexpected roles: {strangers:?}");
     for role in [Role::Gateway, Role::Query, Role::Identity] {
         assert!(seen.contains(role.name()), "{} is not signed in: {seen:?}", role.name());
     }
 }
 
-/// A server that speaks TLS, as production wants it, with our tables.
+/// Starts a migrated PostgreSQL server with TLS, which production requires.
 async fn encrypted(folder: &Path) -> (Postgres, String) {
     let authority = TestAuthority::new();
     let (certificate, key) = authority.pem_for(&["127.0.0.1"]);
@@ -41,7 +41,7 @@ async fn encrypted(folder: &Path) -> (Postgres, String) {
     let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
     let pool = stores::postgres(&PostgresSettings { database_url: server.url() }).unwrap();
     stores::migrate_postgres(&pool).await.unwrap();
-    // The server itself puts them into its folder: they must be its own.
+    // The server writes these files itself, because it must own them.
     for (name, text) in [("server.crt", certificate), ("server.key", key)] {
         let put = format!("COPY (SELECT $pem${text}$pem$) TO PROGRAM 'umask 077; sed ''s/\\\\n/\\n/g'' > {name}'");
         sqlx::raw_sql(sqlx::AssertSqlSafe(put)).execute(&pool).await.unwrap();
@@ -65,7 +65,7 @@ async fn encrypted(folder: &Path) -> (Postgres, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_each_service_refuses_in_production_to_run_as_a_superuser_or_as_the_owner_of_the_tables() {
+async fn a9_production_rejects_superusers_and_table_owners() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, url) = encrypted(folder.path()).await;
     for (service, arguments, role) in [
@@ -82,7 +82,7 @@ async fn a9_each_service_refuses_in_production_to_run_as_a_superuser_or_as_the_o
             let expected = format!("production does not run as {user}, which {why}; sign in as {}, which", role.name());
             assert!(line.starts_with("DATABASE_URL=127.0.0.1:") && line.contains(&expected), "{service} {arguments:?}: {line}");
         }
-        // As itself it goes on to what else is missing; the others start without it.
+        // With its own role, each service reports the next missing store. The others start without PostgreSQL.
         let url = url.replacen("//telemetry@", &format!("//{}@", role.name()), 1);
         if arguments.contains(&"admin") {
             let mut admin = process(service, arguments, &set(clean(), "DATABASE_URL", &url));

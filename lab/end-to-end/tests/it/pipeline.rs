@@ -1,4 +1,4 @@
-//! Gateway and reads in this process on stores of their own, and workers when they are wanted.
+//! Gateway and query API in this process with their own stores, and workers on demand.
 
 use crate::demo::{Answer, answer};
 use ingest_gateway::Durability;
@@ -10,10 +10,10 @@ use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client,
 use stream_workers::{Keep, Settings, Tuning};
 use tokio_util::sync::CancellationToken;
 
-/// A standby takes over soon, so that tests are short.
+/// Short, so that tests are fast.
 const TAKEOVER_AFTER_MS: u64 = 1_000;
 
-/// The whole path of one test.
+/// Gateway, log, worker and query API of a test.
 pub(crate) struct Pipeline {
     pub(crate) stores: TestStores,
     pub(crate) log: TestLog,
@@ -55,7 +55,7 @@ impl Pipeline {
         }
     }
 
-    /// Works until `stop`, beside the test.
+    /// Runs a worker in the background until `stop`.
     pub(crate) fn work(&self, stop: &CancellationToken) -> tokio::task::JoinHandle<anyhow::Result<()>> {
         let (settings, stop) = (self.worker(), stop.clone());
         tokio::spawn(async move { stream_workers::work(&settings, stop).await })
@@ -66,7 +66,7 @@ impl Pipeline {
         self.log.caught_up(&self.stores.clickhouse).await;
     }
 
-    /// Lets a worker read everything, and stops it.
+    /// Runs a worker until it has stored everything.
     pub(crate) async fn work_off(&self) {
         let stop = CancellationToken::new();
         let worker = self.work(&stop);
@@ -80,7 +80,7 @@ impl Pipeline {
         answer(request.header("x-api-key", key).body(body.to_string())).await
     }
 
-    /// Reports something; it must be taken.
+    /// Sends a request, which must return 201.
     pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
         let taken = self.offer(path, key, body).await;
         assert_eq!(taken.status, 201, "{path}: {}", taken.body);
@@ -91,13 +91,13 @@ impl Pipeline {
         answer(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
     }
 
-    /// The same, when there is one.
+    /// Returns the body, or nothing if the response isn't 200.
     pub(crate) async fn try_read(&self, key: &str, path: &str) -> Option<String> {
         let request = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key);
         request.send().await.ok().filter(|response| response.status() == 200)?.text().await.ok()
     }
 
-    /// The bytes of an answer.
+    /// Returns the body of a 200 response.
     pub(crate) async fn read(&self, key: &str, path: &str) -> String {
         let response = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key).send().await.unwrap();
         let (status, text) = (response.status(), response.text().await.unwrap());
@@ -109,14 +109,14 @@ impl Pipeline {
         service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap().query(statement).execute().await.unwrap();
     }
 
-    /// Lets the real worker binary do something that ends by itself; its exit code, stdout and stderr.
+    /// Runs a command of the worker binary. Returns its exit code, stdout and stderr.
     pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let mut process = process("stream-workers", arguments, &self.environment());
         let code = process.exit_code().await;
         (code, process.stdout(), process.stderr())
     }
 
-    /// What a worker process needs.
+    /// Returns the settings of a worker process.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         let own = [
             ("TELEMETRY_LISTEN", free_address().to_string()),
@@ -127,7 +127,7 @@ impl Pipeline {
     }
 }
 
-/// A process of one service, or of all of them, as the program runs it.
+/// Starts a process of one service, or of all.
 pub(crate) fn process<N: AsRef<str>, V: AsRef<str>>(name: &str, arguments: &[&str], settings: &[(N, V)]) -> TestProcess {
     TestProcess::service(&[&[name], arguments].concat(), settings)
 }

@@ -1,5 +1,5 @@
-//! S2: callers name what belongs to another tenant and what does not exist. Both answers must be the same, to the status,
-//! the headers and the shape of the body, and say nothing of the tenant. How many: `PROBES` (100000 before a release).
+//! S2: responses for another organization's data and for missing data have the same status, headers and body shape, and contain
+//! none of the data. `PROBES` sets the number of requests (100000 before a release).
 
 mod console;
 mod scene;
@@ -18,18 +18,18 @@ use std::collections::BTreeMap;
 use table::{PROBES, Probe};
 use uuid::Uuid;
 
-/// Probes of an ordinary run; two to a comparison.
+/// Default number of requests, two per comparison.
 const USUAL: usize = 1_000;
 const PARALLEL: usize = 6;
 
-/// An answer without what differs from request to request, and the whole of its text.
+/// A response without the parts that differ between requests, and its whole text.
 #[derive(Debug)]
 struct Seen {
     alike: (u16, BTreeMap<String, String>, Value),
     text: String,
 }
 
-/// One comparison to make.
+/// A comparison of two responses.
 struct Shot {
     probe: &'static Probe,
     who: Who,
@@ -41,7 +41,7 @@ struct Shot {
 
 impl Shot {
     fn random(scene: &TestApp, random: &mut StdRng, number: usize) -> Self {
-        // Each in turn, so that none is forgotten by chance.
+        // Each probe in turn, so that none is missed by chance.
         let probe = &PROBES[number % PROBES.len()];
         let (mut theirs, mut nobodys) = (scene.theirs(probe.it).to_owned(), of_nothing(probe.it, random));
         if random.random_range(0..4) == 0 {
@@ -51,7 +51,7 @@ impl Shot {
         Self { probe, who, theirs, nobodys, number, is_theirs_first }
     }
 
-    /// `None` when the two are alike and tell nothing, else what is wrong.
+    /// Returns the difference or leak, or `None` if the responses are equal.
     async fn fire(&self, scene: &TestApp) -> Option<String> {
         let (theirs, nobodys) = if self.is_theirs_first {
             let theirs = self.ask(scene, &self.theirs, "x").await;
@@ -75,15 +75,15 @@ impl Shot {
             let text = text.replace("{it}", it).replace("{own}", &scene.own.to_string());
             let text = text.replace("{organization}", scene.theirs(Kind::Organization));
             let text = text.replace("{member}", scene.theirs(Kind::Membership)).replace("{invite}", scene.theirs(Kind::Invite));
-            // As long on either side.
+            // Names have the same length on both sides.
             text.replace("{domain_id}", scene.theirs(Kind::DomainId)).replace("{new}", &format!("{side}{}", self.number))
         };
         let encoded = it.replace('{', "%7B").replace('}', "%7D");
         let url = scene.demo.url(&filled(self.probe.path, &encoded));
         let (_, header, value) = scene.callers.iter().find(|(who, ..)| *who == self.who).unwrap();
         let method = Method::from_bytes(self.probe.method.as_bytes()).unwrap();
-        // A store that is too busy to answer tells nothing apart.
-        let response = eventually("the service answers", async || {
+        // Retry 503, which an overloaded store causes.
+        let response = eventually("the service returns no 503", async || {
             let mut request = scene.demo.client.request(method.clone(), &url).header(*header, value);
             if !self.probe.body.is_empty() {
                 request = request.header("content-type", "application/json").body(filled(self.probe.body, it));
@@ -101,14 +101,14 @@ impl Shot {
         body.as_object_mut().and_then(|members| members.remove("request_id"));
         if status < 400 {
             body = shape(&body);
-            // Times and secrets of one's own are of several lengths.
+            // The caller's own times and secrets have different lengths.
             headers.remove("content-length");
         }
         Seen { alike: (status, headers, body), text }
     }
 }
 
-/// The text with what was asked for, however it is written, in one spelling.
+/// Replaces the requested name with a canonical spelling.
 fn without(text: &str, asked: &str) -> String {
     let canonical = asked.trim_matches(['{', '}']).to_lowercase();
     let hyphenated = Uuid::try_parse(asked).map(|id| id.to_string()).unwrap_or_default();
@@ -116,7 +116,7 @@ fn without(text: &str, asked: &str) -> String {
     spellings.into_iter().filter(|spelling| !spelling.is_empty()).fold(text.to_owned(), |text, it| text.replace(it, "{it}"))
 }
 
-/// Names and kinds of values.
+/// Replaces values with their types.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),
@@ -127,7 +127,7 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// What is as likely to be there, and is not.
+/// Returns a plausible id or name that does not exist.
 fn of_nothing(kind: Kind, random: &mut StdRng) -> String {
     let name = |random: &mut StdRng, length: usize| -> String {
         (0..length).map(|_| char::from(random.random_range(b'a'..=b'z'))).collect::<String>() + ".example"
@@ -140,7 +140,7 @@ fn of_nothing(kind: Kind, random: &mut StdRng) -> String {
     }
 }
 
-/// Another spelling of the same.
+/// Returns another spelling of both names.
 fn respelt(kind: Kind, how: usize, both: [String; 2]) -> (String, String) {
     let spell = |text: String| match (kind, how) {
         (Kind::Token | Kind::ExpiredToken, _) => text,
@@ -165,7 +165,7 @@ async fn r1_s2_foreign_and_missing_data_get_equal_responses() {
     let fired = stream::iter(&shots).map(|shot| shot.fire(&scene)).buffer_unordered(PARALLEL);
     let wrong: Vec<String> = fired.filter_map(std::future::ready).take(20).collect().await;
     assert!(wrong.is_empty(), "seed {seed}: {}", wrong.join("\n"));
-    assert_eq!(scene.holdings().await, before, "no probe changes anything of another's: seed {seed}");
+    assert_eq!(scene.holdings().await, before, "a probe changed another organization's data: seed {seed}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn s2_every_route_with_an_id_is_probed() {
     };
     let registered = sources.iter().flat_map(|source| source.split(".route(").skip(1));
     let registered = registered.filter_map(|registration| registration.split('"').nth(1));
-    // Which providers there are is no tenant's; what else takes no id takes a domain or an organisation as a parameter.
+    // Providers belong to no organization. Other routes without an id take a domain or organization as a parameter.
     let with_ids =
         registered.filter(|path| (path.contains('{') && !path.contains("{provider}")) || path.contains("content-owners"));
     for path in with_ids {

@@ -1,5 +1,5 @@
-//! `TELEMETRY_PROFILE=production`: what each binary then refuses to start with, each time in one line that names the setting,
-//! its value and the fix. And what a log of three brokers must keep, whatever the profile.
+//! With `TELEMETRY_PROFILE=production`, each binary rejects unsafe settings with one line that names the setting, its value and
+//! the fix. Also tests the replication that three brokers require in any profile.
 
 use crate::pipeline::process;
 use local::private::Kafka;
@@ -18,19 +18,20 @@ pub(crate) fn set(mut settings: Settings, name: &'static str, value: &str) -> Se
     settings
 }
 
-/// What the binary says when it ends, which it does with this code; of its log nothing.
+/// Starts a binary, which must exit with 1. Returns the only line that isn't a log line.
 pub(crate) async fn refusal(service: &str, arguments: &[&str], settings: &Settings) -> String {
     let mut process = process(service, arguments, settings);
     let code = process.exit_code().await;
     let said = process.stderr();
     assert_eq!(code, Some(1), "{service} {arguments:?}: {said}");
     let plain: Vec<&str> = said.lines().filter(|line| !line.starts_with('{')).collect();
-    let [line] = plain.as_slice() else { panic!("one line says it all:\n{said}") };
-    // An operators' command says first that it is an error.
+    let [line] = plain.as_slice() else { panic!("not exactly one line:\n{said}") };
+    // Operator commands print an `error: ` prefix.
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// Settings that production takes, the same for every binary, of stores that are not there: what is refused is refused before anything is asked of them.
+/// Returns settings that production accepts for every binary. The stores don't exist, because settings are checked before any
+/// connection.
 pub(crate) fn clean() -> Settings {
     let nobody = free_address();
     [
@@ -85,7 +86,7 @@ const PROXIES: (&str, &str, &str) =
 const KEY: (&str, &str, &str) = ("TELEMETRY_SECRETS_KEY", "", "TELEMETRY_SECRETS_KEY is not set: generate a key once with ");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_binary_refuses_in_one_line_what_is_good_for_development_only() {
+async fn production_rejects_development_settings() {
     for (service, mode, refused) in [
         ("ingest-gateway", "", &[PROXIES, KAFKA, POSTGRES][..]),
         ("stream-workers", "", &[KAFKA, POSTGRES, CLICKHOUSE]),
@@ -107,7 +108,7 @@ async fn each_binary_refuses_in_one_line_what_is_good_for_development_only() {
     assert!(line.starts_with("TELEMETRY_PROFILE=production: `telemetry all` creates a demo tenant"), "{line}");
 }
 
-/// Three brokers, with no proxy between them and us.
+/// Starts three brokers without proxies in front of them.
 async fn cluster(folder: &std::path::Path) -> (Vec<Kafka>, KafkaSettings) {
     let (at, proxies) = (folder.to_owned(), [free_address().port(), free_address().port(), free_address().port()]);
     let brokers = tokio::task::spawn_blocking(move || Kafka::behind(&at, &proxies)).await.unwrap().unwrap();
@@ -116,12 +117,12 @@ async fn cluster(folder: &std::path::Path) -> (Vec<Kafka>, KafkaSettings) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_there_are_three_brokers_each_record_must_be_on_three_and_acknowledged_by_two() {
+async fn three_brokers_require_full_replication() {
     let folder = tempfile::tempdir().unwrap();
     let (_brokers, kafka) = cluster(folder.path()).await;
     kafka::create_topics(&kafka).await.unwrap();
     let production = |topic: &str| KafkaSettings { topic: topic.to_owned(), must_replicate: true, ..kafka.clone() };
-    kafka::check_topics(&production(&kafka.topic)).await.expect("what prepare makes of three brokers is good for production");
+    kafka::check_topics(&production(&kafka.topic)).await.expect("topics created by prepare were rejected");
 
     let admin = kafka::admin(&kafka).unwrap();
     let topic = |name, copies, in_sync| {

@@ -1,4 +1,4 @@
-//! One command fills an empty database from the log, and every read answers the same bytes as before.
+//! One command fills an empty database from the log. Every read then returns the same bytes as before.
 
 use crate::pipeline::{Pipeline, process};
 use rand::rngs::StdRng;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 const REQUESTS: usize = 60;
 
-/// Something of the kind that agents, edges and owners report, of two hosts, now and again twice.
+/// Returns a random event of an agent, edge or owner, on one of two hosts. Some events repeat others.
 fn event(random: &mut StdRng, role: &str, session: Option<&str>) -> Value {
     let number: u32 = random.random_range(0..25);
     let url = format!("https://{}/page-{}", ["www.example.com", "other.test"].choose(random).unwrap(), number % 7);
@@ -37,7 +37,7 @@ fn event(random: &mut StdRng, role: &str, session: Option<&str>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_rebuilt_from_the_log_answers_every_read_byte_for_byte_as_before() {
+async fn reads_are_identical_after_a_rebuild() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let pipeline = Pipeline::start().await;
@@ -71,13 +71,13 @@ async fn a_store_rebuilt_from_the_log_answers_every_read_byte_for_byte_as_before
     for (key, path) in &reads {
         before.push(pipeline.read(key, path).await);
     }
-    assert!(before.iter().map(String::len).sum::<usize>() > 20_000, "seed {seed}: the reads hold hardly anything");
+    assert!(before.iter().map(String::len).sum::<usize>() > 20_000, "seed {seed}: the reads contain hardly any data");
 
     let rebuilt = rebuilt(&pipeline, seed).await;
     for ((key, path), before) in reads.iter().zip(&before) {
-        assert!(rebuilt.read(key, path).await == *before, "seed {seed}: {path} reads otherwise");
+        assert!(rebuilt.read(key, path).await == *before, "seed {seed}: {path} differs");
     }
-    // A worker goes on where the rebuild ended, and a replay changes nothing.
+    // A worker continues where the rebuild ended, and a replay changes nothing.
     let stop = CancellationToken::new();
     let worker = rebuilt.work(&stop);
     let (code, _, stderr) = rebuilt.command(&["replay", "--expect-unchanged"]).await;
@@ -85,11 +85,11 @@ async fn a_store_rebuilt_from_the_log_answers_every_read_byte_for_byte_as_before
     stop.cancel();
     worker.await.unwrap().unwrap();
     for ((key, path), before) in reads.iter().zip(&before) {
-        assert!(rebuilt.read(key, path).await == *before, "seed {seed}: {path} reads otherwise after a replay");
+        assert!(rebuilt.read(key, path).await == *before, "seed {seed}: {path} differs after a replay");
     }
 }
 
-/// The same pipeline on another database, which `rebuild` has filled.
+/// Returns the same pipeline with a database filled by `rebuild`.
 async fn rebuilt(pipeline: &Pipeline, seed: u64) -> Pipeline {
     let clickhouse_database = format!("{}_rebuilt", pipeline.stores.clickhouse.clickhouse_database);
     let clickhouse = ClickHouseSettings { clickhouse_database, ..pipeline.stores.clickhouse.clone() };

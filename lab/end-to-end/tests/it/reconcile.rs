@@ -1,4 +1,4 @@
-//! The counters of a gateway and a worker add up: what was accepted is stored, rejected, or still in the spill.
+//! The counters of gateway and worker add up: accepted events are stored, rejected, or still in the spill.
 
 use crate::pipeline::process;
 use local::private::{Kafka, Postgres};
@@ -10,7 +10,7 @@ use service_kit::{kafka, stores};
 use std::path::Path;
 use tokio::task::spawn_blocking;
 
-/// A process and its metrics.
+/// A process with the address of its metrics.
 struct Watched {
     process: TestProcess,
     url: String,
@@ -37,7 +37,7 @@ impl Watched {
         Self { process, url: format!("http://{listen}"), metrics: format!("http://{metrics}/metrics") }
     }
 
-    /// The value of a series; 0 while it has not been touched.
+    /// Returns the value of a series, or 0 if it does not exist yet.
     async fn series(&self, name: &str) -> f64 {
         let text = client().get(&self.metrics).send().await.unwrap().text().await.unwrap();
         text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()).unwrap_or(0.0)
@@ -54,7 +54,7 @@ fn clicked(id: usize) -> Value {
         "content_url": "https://www.example.com/page"})
 }
 
-/// What the equation says, side by side.
+/// Returns both sides of the equation, and the parts of the right one.
 async fn sides(gateway: &Watched, worker: &Watched) -> (f64, f64, Vec<f64>) {
     let mut parts = Vec::new();
     for name in ["worker_events_stored_total", "worker_events_rejected_total"] {
@@ -67,7 +67,7 @@ async fn sides(gateway: &Watched, worker: &Watched) -> (f64, f64, Vec<f64>) {
 async fn adds_up(gateway: &Watched, worker: &Watched, accepted: f64, expected: [f64; 3]) {
     let what = format!("{accepted} accepted, and what was acknowledged late, = stored, rejected, spilled {expected:?}");
     eventually(&what, || async {
-        // What the log took after its request had gone on to the spill is there twice.
+        // Records that the log accepted after the gateway had spilled them exist twice.
         let late = gateway.series("gateway_events_acknowledged_late_total").await;
         let (left, right, parts) = sides(gateway, worker).await;
         let [stored, rejected, spilled] = expected;
@@ -109,7 +109,8 @@ async fn every_accepted_event_is_stored_rejected_or_in_the_spill() {
     assert_eq!(post((0..4).map(seen).collect()).await, 201);
     adds_up(&gateway, &worker, 14.0, [14.0, 0.0, 0.0]).await;
 
-    // A token that nobody has made is taken unseen while PostgreSQL is away, with all that came beside it.
+    // While PostgreSQL is down, the gateway accepts an unknown token without a check, together with the other events of its
+    // request.
     database.pause();
     assert_eq!(post(vec![clicked(20), seen(21), seen(22)]).await, 201);
     database.resume();
@@ -125,17 +126,17 @@ async fn every_accepted_event_is_stored_rejected_or_in_the_spill() {
 
     let text = client().get(&worker.metrics).send().await.unwrap().text().await.unwrap();
     for name in ["worker_events_rejected_total", "worker_lag_seconds", "worker_event_age_seconds", "worker_active"] {
-        assert!(text.contains(&format!("# HELP {name} ")), "{name} is explained");
+        assert!(text.contains(&format!("# HELP {name} ")), "{name} has no help text");
     }
     let ages: f64 = worker.series("worker_event_age_seconds_count").await;
-    assert_eq!(ages, worker.series("worker_events_stored_total").await, "every stored event has an age");
+    assert_eq!(ages, worker.series("worker_events_stored_total").await, "stored events without an age");
 
-    // Gateway and broker are killed while the spill holds events, and the worker is replaced. What the old gateway had left
-    // there, the new one accounts for, also before the log is back.
+    // Kill the gateway and the broker while the spill contains events, and replace the worker. The new gateway counts the old
+    // one's spilled events, even before the broker is back.
     TestLog::connect(&stores.kafka).caught_up(&stores.clickhouse).await;
     broker.kill_9();
     assert_eq!(post(vec![seen(50), seen(51), seen(52)]).await, 201);
-    eventually("they are in the spill", || async { (gateway.series("gateway_spill_pending_events").await == 3.0).then_some(()) })
+    eventually("events are spilled", || async { (gateway.series("gateway_spill_pending_events").await == 3.0).then_some(()) })
         .await;
     let (mut killed, mut replaced) = (gateway, worker);
     killed.process.kill_9().await;

@@ -1,14 +1,14 @@
-//! Errors have one shape on every surface. S8: `lab/schemathesis/run.sh` checks random requests.
+//! All APIs return errors in the same format. S8: `lab/schemathesis/run.sh` checks random requests.
 
 use crate::demo::{Answer, Demo, answer, retrieval};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
 
-/// Every member of a problem, and nothing beyond the request id that differs between two equal refusals.
+/// Checks every member of a problem response. Only the request id may differ between equal rejections.
 fn assert_problem(refused: &Answer, status: u16, code: &str) {
     assert_eq!((refused.status, refused.content_type.as_str()), (status, "application/problem+json"), "{}", refused.body);
-    let body = refused.body.as_object().expect("a problem is an object");
+    let body = refused.body.as_object().expect("the problem is not an object");
     assert_eq!((&body["status"], &body["code"]), (&json!(status), &json!(code)), "{body:?}");
     assert_eq!(body["type"], format!("urn:problem:{code}"));
     for member in ["title", "detail", "request_id"] {
@@ -24,7 +24,7 @@ fn without_id(mut refused: Answer) -> Value {
 }
 
 #[tokio::test]
-async fn every_refusal_has_the_one_shape() {
+async fn refusals_have_the_same_shape() {
     let demo = Demo::start().await;
     let agent = demo.env("AGENT_KEY");
     let report = retrieval("agent", "one");
@@ -36,7 +36,7 @@ async fn every_refusal_has_the_one_shape() {
     let theirs = demo.get(demo.env("OTHER_OWNER_KEY"), "/content-owners/summary?domain=example.com").await;
     assert_problem(&theirs, 403, "forbidden");
     let nobodys = demo.get(demo.env("OTHER_OWNER_KEY"), "/content-owners/summary?domain=nobody.example").await;
-    assert_eq!(without_id(theirs), without_id(nobodys), "the answer does not tell whether a domain has an owner");
+    assert_eq!(without_id(theirs), without_id(nobodys), "the response reveals whether a domain has an owner");
     let foreign_host = demo.post(demo.env("OTHER_OWNER_KEY"), &retrieval("origin", "one")).await;
     assert_problem(&foreign_host, 403, "forbidden");
 
@@ -53,5 +53,5 @@ async fn every_refusal_has_the_one_shape() {
     assert_problem(&demo.get(agent, "/events").await, 405, "method_not_allowed");
     let as_text = demo.client.post(demo.url("/events")).header("x-api-key", agent).header("content-type", "text/plain");
     assert_problem(&answer(as_text.body("x")).await, 415, "unsupported_media_type");
-    assert_eq!(demo.total_events().await, Some(0), "nothing of a refused request is visible");
+    assert_eq!(demo.total_events().await, Some(0), "events of a rejected request are visible");
 }

@@ -1,4 +1,4 @@
-//! `telemetry all` is killed or stopped and started again on the same stores.
+//! Kills or stops `telemetry all`, and restarts it with the same stores.
 
 use crate::demo::{Demo, retrieval};
 use service_kit::stores;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_service_comes_back_with_its_keys_and_its_counts() {
+async fn a_killed_service_keeps_keys_and_events() {
     let mut demo = Demo::start().await;
     for role in ["agent", "edge"] {
         let key = if role == "agent" { "AGENT_KEY" } else { "NETWORK_KEY" };
         assert_eq!(demo.post(demo.env(key), &retrieval(role, "one")).await.status, 201);
     }
     demo.counts(1).await;
-    // Accepted, and perhaps not yet stored when the process dies.
+    // Accepted, but possibly not stored when the process is killed.
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &retrieval("agent", "two")).await.status, 201);
     let before = demo.env.clone();
     demo.process.kill_9().await;
@@ -23,7 +23,7 @@ async fn a_killed_service_comes_back_with_its_keys_and_its_counts() {
     let demo = demo.start_again().await;
     for (name, value) in &before {
         if !["BASE_URL", "INGEST_URL", "METRICS_URL"].contains(&name.as_str()) {
-            assert_eq!(demo.env(name), value, "{name} is kept");
+            assert_eq!(demo.env(name), value, "{name} changed");
         }
     }
     demo.counts(2).await;
@@ -31,14 +31,14 @@ async fn a_killed_service_comes_back_with_its_keys_and_its_counts() {
     assert_eq!(demo.total_events().await, Some(2));
 }
 
-/// That the exit code is 0 also says that it took less than ten seconds: a slower drain gives up with another code.
+/// Exit code 0 also means that the shutdown took less than ten seconds; after that it exits with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_under_load_loses_nothing_that_was_accepted() {
+async fn a_stop_under_load_loses_no_accepted_event() {
     let mut demo = Demo::start().await;
     let accepted = Arc::new(AtomicUsize::new(0));
     let senders: Vec<_> = (0..4).map(|sender| tokio::spawn(send(sender, target(&demo), Arc::clone(&accepted)))).collect();
     eventually("there is some load", || async { (accepted.load(Ordering::Relaxed) >= 50).then_some(()) }).await;
-    assert_eq!(demo.process.terminate().await, Some(0), "it said:\n{}", demo.process.stderr());
+    assert_eq!(demo.process.terminate().await, Some(0), "stderr:\n{}", demo.process.stderr());
     let mut ids = BTreeSet::new();
     for sender in senders {
         ids.extend(sender.await.unwrap());
@@ -51,15 +51,15 @@ async fn a_stop_under_load_loses_nothing_that_was_accepted() {
     let stored: BTreeSet<String> = visible.iter().cloned().collect();
     let lost: Vec<_> = ids.difference(&stored).collect();
     assert!(lost.is_empty(), "accepted and lost: {lost:?}");
-    assert_eq!(demo.total_events().await, Some(u64::try_from(stored.len()).unwrap()), "each is counted once");
-    assert_eq!(visible.len(), stored.len(), "each is stored once");
+    assert_eq!(demo.total_events().await, Some(u64::try_from(stored.len()).unwrap()), "events must count once");
+    assert_eq!(visible.len(), stored.len(), "events must be stored once");
 }
 
 fn target(demo: &Demo) -> (reqwest::Client, String, String) {
     (demo.client.clone(), demo.url("/events"), demo.env("AGENT_KEY").to_owned())
 }
 
-/// Reports one event after the other until the service is gone; returns the ids of those that were accepted.
+/// Reports events until the service is gone. Returns the ids of accepted ones.
 async fn send(sender: usize, (client, url, key): (reqwest::Client, String, String), accepted: Arc<AtomicUsize>) -> Vec<String> {
     let mut ids = Vec::new();
     for number in 0.. {

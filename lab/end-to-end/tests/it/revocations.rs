@@ -1,5 +1,5 @@
-//! S4, R5, C10: what is taken back at one process is given by no process to a request that starts after the answer, while
-//! callers ask all the time, and while nobody does. How many rounds: `TEST_ROUNDS` (1000 before a release).
+//! S4, R5, C10: once a process has acknowledged a revocation, no process grants access to requests that start later. Tests it
+//! with continuous requests and without other requests. `TEST_ROUNDS` sets the number of rounds (1000 before a release).
 
 use crate::demo::{Answer, Demo, answer};
 use chrono::TimeDelta;
@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Rounds of an ordinary run: everything that is taken, given and taken at either process.
+/// Default number of rounds: every kind, granted and revoked at either process.
 const USUAL: usize = 4 * KINDS;
-/// What can be taken back.
+/// Number of kinds of access that can be revoked.
 const KINDS: usize = 6;
-/// Reads at the other process, one upon the other, once the answer is there.
+/// Number of consecutive reads at the other process after the response.
 const UPON_THE_ANSWER: usize = 4;
 const IDENTITY: &str = "/api/v1/identity";
 
-/// One way to be given something, at each of the processes.
+/// A request that needs the access, for each process.
 #[derive(Clone)]
 struct Ask {
     client: Client,
@@ -29,10 +29,10 @@ struct Ask {
 }
 
 impl Ask {
-    /// When the request began by which a process gives it, if it does. An answer that shows nothing gives nothing.
+    /// Returns when the request started if the process grants access. A response without data does not.
     async fn given(&self, process: usize) -> Option<Instant> {
-        // A connection that was closed for its idleness, a store that is too busy, or a rate that is exceeded, has said nothing.
-        let (started, found) = eventually("the service answers", async || {
+        // Retry closed idle connections, overloaded stores and exceeded rate limits.
+        let (started, found) = eventually("the service returns a final response", async || {
             let started = Instant::now();
             let response = self.client.get(&self.urls[process]).header(self.by.0, &self.by.1).send().await.ok()?;
             let status = response.status().as_u16();
@@ -45,7 +45,7 @@ impl Ask {
         is_given.then_some(started)
     }
 
-    /// Asks without a pause until it is stopped: when each request that was given something had started.
+    /// Sends requests until stopped. Returns when each successful request started.
     async fn keep_asking(self, process: usize, given: Arc<AtomicUsize>, stop: Arc<AtomicBool>) -> Vec<Instant> {
         let mut starts = Vec::new();
         while !stop.load(Ordering::Relaxed) {
@@ -58,11 +58,11 @@ impl Ask {
     }
 }
 
-/// Two processes, and what is given and taken back.
+/// Two processes that grant and revoke access.
 struct Pair {
     demos: [Demo; 2],
-    /// Opens a connection for every change: one that was kept could be closed for its idleness at the very moment of
-    /// the next change, and a change is not one to repeat.
+    /// Uses a new connection for every change, because an idle connection could be closed at that moment, and changes are not
+    /// idempotent.
     changer: Client,
     token: String,
 }
@@ -79,7 +79,7 @@ impl Pair {
         pair
     }
 
-    /// A citation in a session, and a click token of it that shows it.
+    /// Creates a citation in a session, and a click token that shows it.
     async fn cited(&self) -> String {
         let demo = &self.demos[0];
         let agent = demo.env("AGENT_KEY");
@@ -98,7 +98,7 @@ impl Pair {
         token["token"].as_str().unwrap().to_owned()
     }
 
-    /// A change at a process, by a key or a session.
+    /// Sends a change to a process, with a key or session.
     async fn change(&self, process: usize, method: Method, path: &str, (header, value): (&str, String), body: &Value) -> Answer {
         let demo = &self.demos[process];
         let request = self.changer.request(method, demo.url(&format!("{IDENTITY}{path}"))).header(header, value);
@@ -118,7 +118,7 @@ impl Pair {
         Ask { client: self.demos[0].client.clone(), urls, by }
     }
 
-    /// Somebody new who signed in and belongs to the owner, and what they may read by that.
+    /// Creates a member of the owner's organization. Returns the member's reads and session.
     async fn member(&self, round: usize) -> (Vec<Ask>, String, UserId) {
         let seed = Seed(&self.demos[0].stores.pool);
         let (owner, email) = (self.demos[0].env("OWNER_ORG_ID"), format!("{round}-{}@example.net", Uuid::new_v4()));
@@ -134,7 +134,7 @@ impl Pair {
         assert_eq!(set.status, 200, "{}", set.body);
     }
 
-    /// Gives something at one process; what can be asked then, and how it is taken back.
+    /// Grants access at one process. Returns the requests that need it, and how to revoke it.
     async fn give(&self, round: usize, at: usize) -> (Vec<Ask>, Taking) {
         let network = self.demos[0].env("NETWORK_KEY");
         match round % KINDS {
@@ -197,7 +197,7 @@ impl Pair {
         }
     }
 
-    /// Taken back while callers ask both processes all the time.
+    /// Revokes access during continuous requests to both processes.
     async fn take_among_askers(&self, round: usize, given_at: usize, taken_at: usize) {
         let (asks, taking) = self.give(round, given_at).await;
         let stop = Arc::new(AtomicBool::new(false));
@@ -224,12 +224,12 @@ impl Pair {
         }
     }
 
-    /// Taken back while nobody asks: what the other process might remember of a moment ago is then as young as can be when
-    /// it is asked again. Among many askers every answer takes longer than a short memory lasts.
+    /// Revokes access without other requests, so that the other process's cache entry is as young as possible at the next
+    /// request. With many concurrent requests, each takes longer than a short cache lifetime.
     async fn take_in_quiet(&self, round: usize, taken_at: usize) {
         let (asks, taking) = self.give(round, taken_at).await;
         let (ask, other) = (&asks[round / KINDS % asks.len()], 1 - taken_at);
-        eventually("it is given", || ask.given(other)).await;
+        eventually("access is granted", || ask.given(other)).await;
         self.take(&taking, taken_at).await;
         for nth in 0..UPON_THE_ANSWER {
             let given = ask.given(other).await;
@@ -253,7 +253,7 @@ enum Taking {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_whatever_one_process_takes_back_no_process_gives_from_its_answer_on() {
+async fn s4_revocations_apply_at_once_in_every_process() {
     let pair = Pair::start().await;
     for round in 0..size("TEST_ROUNDS", USUAL) {
         pair.take_among_askers(round, round / KINDS % 2, round / KINDS / 2 % 2).await;

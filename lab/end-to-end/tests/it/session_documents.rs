@@ -1,6 +1,6 @@
-//! Click tokens and session documents from the first report to the last look-up: gateway, log, worker, reads.
+//! Click tokens and session documents through the whole pipeline, from the first report to the last read.
 //!
-//! Reads the gateway's own documents, and the public suite too where its folder is named.
+//! Uses the gateway's own documents, and those of the public suite if its folder is set.
 
 use crate::pipeline::Pipeline;
 use chrono::{DateTime, Utc};
@@ -12,15 +12,15 @@ use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-/// The folder of the public suite; unset, our own documents are all there is.
+/// Folder of the public suite; optional.
 const FOLDER_VARIABLE: &str = "FIXTURES_DIR";
 
-/// Documents that are accepted as they are, with the schema that a session must keep when it is read back.
+/// Valid documents, with the schema of sessions that are read back.
 pub(crate) struct Suite {
     pub(crate) schema: jsonschema::Validator,
-    /// Whole sessions, by name.
+    /// Session documents, by name.
     pub(crate) sessions: Vec<(String, Value)>,
-    /// What goes to `/events`, by name.
+    /// Requests to `/events`, by name.
     pub(crate) envelopes: Vec<(String, Value)>,
 }
 
@@ -32,7 +32,7 @@ impl Suite {
             .collect();
         names.sort();
         let documents = names.iter().map(|path| {
-            // Envelopes of one suite share a token, which here stands for different sessions.
+            // The envelopes of a suite share a token, but need different sessions here.
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             let text = std::fs::read_to_string(path).unwrap();
             let text = text.replace("{token}", "ct_0123456789abcdef").replace("\"ct_", &format!("\"ct_{name}-"));
@@ -49,14 +49,14 @@ impl Suite {
         Self::of(&folder, &root.join("schemas/json-schema/session-document.json"))
     }
 
-    /// Our own, and the public one where it is there.
+    /// Returns our own suite, and the public one if its folder is set.
     pub(crate) fn all() -> Vec<Self> {
         let public = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
         let public = public.map(|folder| Self::of(&folder.join("valid"), &folder.join("schemas/telemetry-session.json")));
         std::iter::once(Self::own()).chain(public).collect()
     }
 
-    /// What of a document breaks the schema.
+    /// Returns the schema errors of a document.
     pub(crate) fn faults(&self, document: &Value) -> Vec<String> {
         self.schema.iter_errors(document).map(|fault| format!("{}: {fault}", fault.instance_path())).collect()
     }
@@ -67,7 +67,7 @@ async fn agree(pool: &PgPool, flag: &str, org: &SeededOrg) {
     sqlx::query(sqlx::AssertSqlSafe(statement)).execute(pool).await.unwrap();
 }
 
-/// The token around events was minted elsewhere.
+/// Stores the envelope's token, which was created elsewhere, for a session.
 pub(crate) async fn plant_token(pool: &PgPool, org: &SeededOrg, envelope: &Value, session: &str) {
     let Some(token) = envelope["ctx_token"].as_str() else { return };
     let session: uuid::Uuid = session.parse().unwrap();
@@ -89,7 +89,7 @@ pub(crate) async fn plant_token(pool: &PgPool, org: &SeededOrg, envelope: &Value
     .unwrap();
 }
 
-/// Instants by value, absent members absent, and without what no store keeps: a click token is a secret.
+/// Returns timestamps in one format, and omits null members and click tokens, which are secrets and not stored.
 pub(crate) fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -102,14 +102,14 @@ pub(crate) fn canonical(value: &Value) -> Value {
     }
 }
 
-/// In one order, whatever the document's: the uploaded ones are not all sorted by time.
+/// Returns the events in a canonical order, because uploaded ones aren't always sorted by time.
 pub(crate) fn sorted_events(document: &Value) -> Vec<Value> {
     let mut events: Vec<Value> = document["events"].as_array().into_iter().flatten().map(canonical).collect();
     events.sort_by_key(Value::to_string);
     events
 }
 
-/// A session with everything that the standard knows, and some that it does not.
+/// Returns a session with all members of the standard, and some unknown ones.
 fn whole() -> Value {
     json!({
         "schema_version": "1.0", "document_type": "session", "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8",
@@ -123,12 +123,12 @@ fn whole() -> Value {
     })
 }
 
-/// What is read back of an uploaded session is what was uploaded.
+/// Checks that a session reads back as it was uploaded.
 fn check_read_back(suite: &Suite, name: &str, document: &Value, read: &Value) {
     assert_eq!(suite.faults(read), Vec::<String>::new(), "{name}: {read}");
     for (member, said) in document.as_object().unwrap().iter().filter(|(member, said)| *member != "events" && !said.is_null()) {
         let kept = if read[member].is_null() { &read["extensions"][member] } else { &read[member] };
-        // What an outcome leaves out is filled in when it is accepted.
+        // The gateway completes outcomes.
         let filled_in = json!({"type": "conversion", "value_amount": 4999, "currency": "USD"});
         let expected = if member == "outcome" { &filled_in } else { said };
         assert_eq!(canonical(kept), canonical(expected), "{name}: {member}");
@@ -139,7 +139,7 @@ fn check_read_back(suite: &Suite, name: &str, document: &Value, read: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
+async fn uploaded_sessions_read_back_as_standard_documents() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.work(&stop);
@@ -172,7 +172,7 @@ async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_click_token_walks_from_the_session_to_the_manifest() {
+async fn a_click_token_leads_to_the_manifest() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.work(&stop);

@@ -1,4 +1,4 @@
-//! Sessions that only `POST /events` has told of: what stands around their events is in their documents.
+//! Sessions known only from `POST /events`: their documents contain what the envelopes say about the session.
 
 use crate::pipeline::Pipeline;
 use crate::session_documents::{Suite, canonical, plant_token, sorted_events};
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use service_kit::testing::{Seed, SeededOrg};
 use tokio_util::sync::CancellationToken;
 
-/// What an envelope says of its session.
+/// Members of an envelope that describe its session.
 const AROUND: [&str; 5] = ["session_id", "parent_session_id", "agent_id", "started_at", "manifest_ref"];
 
-/// Everything that was sent of one session.
+/// Everything that was sent about a session.
 struct Sent {
     name: String,
     reporter: SeededOrg,
     envelopes: Vec<Value>,
-    /// As it must read back: what was said around the events, and the events.
+    /// The expected document: the envelopes' members, and the events.
     session: Value,
 }
 
-/// Each event of a session document in an envelope of its own.
+/// Splits a session document into one envelope per event.
 fn taken_apart(document: &Value) -> Vec<Value> {
     let around = AROUND.iter().filter_map(|name| Some(((*name).to_owned(), document.get(*name)?.clone())));
     let around: serde_json::Map<_, _> = around.collect();
@@ -38,7 +38,7 @@ fn events_in(envelope: &Value) -> Vec<Value> {
     batch.into_iter().chain(envelope.get("event").cloned()).collect()
 }
 
-/// Sends a suite, each document by an organisation of its own, the last events first.
+/// Sends a suite, each document from its own organization, last events first.
 async fn send_all(front: &Pipeline, suite: &Suite) -> Vec<Sent> {
     let whole = suite.sessions.iter().map(|(name, document)| (name, document.clone(), taken_apart(document)));
     let around = suite.envelopes.iter().map(|(name, envelope)| {
@@ -50,7 +50,7 @@ async fn send_all(front: &Pipeline, suite: &Suite) -> Vec<Sent> {
     for (name, mut session, envelopes) in whole.chain(around) {
         let reporter = Seed(&front.stores.pool).org(name, OrgType::Agent).await;
         if session["session_id"].is_null() {
-            // A token stands for some session; what has neither has no document.
+            // An envelope with a token belongs to some session. Without a token or id, there is no document.
             session["session_id"] = json!("660e8400-e29b-41d4-a716-4466554400ff");
         }
         for envelope in envelopes.iter().rev() {
@@ -62,7 +62,7 @@ async fn send_all(front: &Pipeline, suite: &Suite) -> Vec<Sent> {
     sent
 }
 
-/// Every session of a suite reads back whole, and is no other when everything is sent again.
+/// Checks that every session reads back completely, and does not change if everything is sent again.
 async fn check_documents(front: &Pipeline, suite: &Suite) {
     let sent = send_all(front, suite).await;
     front.caught_up().await;
@@ -79,12 +79,12 @@ async fn check_documents(front: &Pipeline, suite: &Suite) {
         for member in AROUND.iter().filter(|member| session.get(**member).is_some()) {
             assert_eq!(canonical(&read.body[member]), canonical(&session[member]), "{name}: {member}");
         }
-        // Of a destination's click nobody knows the presentation: it is no event of a session document.
+        // A click at its destination has no known presentation, so it is not an event of a session document.
         let events = if session.get("ctx_token").is_some() { &read.body["extensions"] } else { &read.body };
         assert_eq!(sorted_events(events), sorted_events(session), "{name}: {}", read.body);
         read_before.push((path, &reporter.key, read.body));
     }
-    assert!(read_before.len() + 2 == sent.len(), "an index and an origin name no session");
+    assert!(read_before.len() + 2 == sent.len(), "exactly an index and an origin must have no session");
     send_again(front, &sent).await;
     front.caught_up().await;
     for (path, key, before) in read_before {
@@ -92,7 +92,7 @@ async fn check_documents(front: &Pipeline, suite: &Suite) {
     }
 }
 
-/// Everything as it was, and with what contradicts it: what was said first stays.
+/// Sends everything again unchanged, and with contradictions. The first values must remain.
 async fn send_again(front: &Pipeline, sent: &[Sent]) {
     let others = [("started_at", "2026-01-01T00:00:00Z"), ("parent_session_id", "660e8400-e29b-41d4-a716-4466554400fe")];
     for Sent { reporter, envelopes, .. } in sent {
@@ -110,7 +110,7 @@ async fn send_again(front: &Pipeline, sent: &[Sent]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_only_events_told_of_has_a_whole_document() {
+async fn sessions_known_only_from_events_are_complete() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.work(&stop);
@@ -120,7 +120,7 @@ async fn a_session_that_only_events_told_of_has_a_whole_document() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_a_document_stands_under_its_extensions() {
+async fn nonstandard_values_are_extensions() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.work(&stop);
@@ -132,7 +132,7 @@ async fn what_does_not_fit_a_document_stands_under_its_extensions() {
         json!({"type": "content_retrieved", "timestamp": at(second), "source_role": "agent", "session_id": session,
             "content_url": format!("https://a.test/{path}")})
     };
-    // One names the session and another only through its event; the second agent answers in the same session.
+    // The session id is in one envelope and only in the event of another; another agent uses the same session.
     let first = json!({"agent_id": "bot", "parent_session_id": "the orchestrator", "manifest_ref": "no URL",
         "started_at": "yesterday", "events": [retrieved(2, "first")]});
     let second = json!({"agent_id": "other bot", "session_id": session, "events": [retrieved(1, "second")]});
@@ -155,7 +155,7 @@ async fn what_does_not_fit_a_document_stands_under_its_extensions() {
     let named: Vec<&Value> = read["events"].as_array().unwrap().iter().map(|event| &event["extensions"]["agent_id"]).collect();
     assert_eq!(named, [&Value::Null, &json!("bot"), &Value::Null]);
 
-    // What two sessions share an envelope with is said of neither.
+    // If two sessions share an envelope, its members belong to neither.
     let ids = ["67e55044-10b1-426f-9247-bb680e5fe0d1", "67e55044-10b1-426f-9247-bb680e5fe0d2"];
     let of = |id: &str| {
         json!({"type": "content_retrieved", "timestamp": at(1), "source_role": "agent", "session_id": id,

@@ -1,14 +1,14 @@
-//! S15 on the process as it is: whoever asks and does not read is cut off, on every listener, at the pace that is built in.
+//! S15 on the running process: every listener disconnects clients that don't read responses, after the default timeouts.
 
 use crate::demo::Demo;
 use service_kit::testing::eventually;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
-/// More than the buffers on the way hold, of answers that are not small.
+/// Enough requests to fill all buffers with responses.
 const REQUESTS: usize = 400;
 
-/// A connection that has asked again and again.
+/// Opens a connection and sends the requests.
 async fn asked(url: &str) -> TcpStream {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let socket = TcpSocket::new_v4().unwrap();
@@ -19,7 +19,7 @@ async fn asked(url: &str) -> TcpStream {
 }
 
 #[tokio::test]
-async fn s15_whoever_does_not_read_is_cut_off_on_every_listener() {
+async fn s15_listeners_disconnect_clients_that_do_not_read() {
     let demo = Demo::start().await;
     let listeners = [demo.url("/openapi.json"), demo.env("METRICS_URL").to_owned()];
     let mut stalled = Vec::new();
@@ -34,6 +34,6 @@ async fn s15_whoever_does_not_read_is_cut_off_on_every_listener() {
         .await;
         let figures = demo.client.get(&listeners[1]).send().await.unwrap().text().await.unwrap();
         let cut = figures.lines().find_map(|line| line.strip_prefix("http_connections_cut_total{why=\"slow_reader\"} "));
-        assert!(cut.unwrap().parse::<u32>().unwrap() > 0, "and says so: {cut:?}");
+        assert!(cut.unwrap().parse::<u32>().unwrap() > 0, "not counted in the metric: {cut:?}");
     }
 }

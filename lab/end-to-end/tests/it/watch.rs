@@ -1,4 +1,4 @@
-//! Somebody who asks for the summary over and over, and checks every answer.
+//! Polls the summary and checks every response.
 
 use schemas::reads::Summary;
 use service_kit::testing::{client, eventually};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A task that polls until it is told to stop.
+/// A task that polls until it is stopped.
 pub(crate) struct Watch {
     polls: Arc<AtomicUsize>,
     stop: CancellationToken,
@@ -15,7 +15,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Polls `url` with `key`. At every poll no figure may exceed `most`, none may go down, and all must agree.
+    /// Polls `url` with `key`. Checks that no count exceeds `most` or decreases, and that all counts agree.
     pub(crate) fn start(url: String, key: String, most: u64) -> Self {
         let (polls, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
         let (counted, stopped) = (Arc::clone(&polls), stop.clone());
@@ -23,9 +23,9 @@ impl Watch {
             let client = client();
             let mut before = None;
             while !stopped.is_cancelled() {
-                let answer = client.get(&url).header("x-api-key", &key).send().await.expect("the summary answers");
-                assert_eq!(answer.status(), 200, "the summary answers");
-                let summary: Summary = answer.json().await.expect("the summary is one");
+                let answer = client.get(&url).header("x-api-key", &key).send().await.expect("the summary is unavailable");
+                assert_eq!(answer.status(), 200, "the summary failed");
+                let summary: Summary = answer.json().await.expect("invalid summary");
                 check(&summary, before.as_ref(), most);
                 before = Some(summary);
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -35,7 +35,7 @@ impl Watch {
         Self { polls, stop, task }
     }
 
-    /// Waits for so many polls that begin after this call.
+    /// Waits for this many polls that begin after the call.
     pub(crate) async fn sees(&self, polls: usize) {
         let enough = self.polls.load(Ordering::Relaxed) + polls + 1;
         eventually("the summary is polled", || async {
@@ -44,27 +44,27 @@ impl Watch {
         .await;
     }
 
-    /// Stops, and returns the last answer.
+    /// Stops polling, and returns the last response.
     pub(crate) async fn finish(self) -> Summary {
         self.sees(1).await;
         self.stop.cancel();
-        self.task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())).expect("there was a poll")
+        self.task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())).expect("no poll")
     }
 }
 
 fn check(summary: &Summary, before: Option<&Summary>, most: u64) {
     let by_type: u64 = summary.events_by_type.iter().map(|of| of.count).sum();
-    assert_eq!(by_type, summary.total_events, "events_by_type adds up to total_events: {summary:?}");
+    assert_eq!(by_type, summary.total_events, "events_by_type does not add up to total_events: {summary:?}");
     assert!(summary.total_events <= most, "more than were reported: {summary:?}");
     assert!(summary.events_by_source.iter().all(|of| of.count <= summary.total_events), "a role saw more: {summary:?}");
     let Some(before) = before else { return };
-    assert!(summary.total_events >= before.total_events, "a figure went down: {before:?} {summary:?}");
+    assert!(summary.total_events >= before.total_events, "a count decreased: {before:?} {summary:?}");
     for was in &before.events_by_source {
-        assert!(seen_by(summary, &was.source_role) >= was.count, "a figure went down: {before:?} {summary:?}");
+        assert!(seen_by(summary, &was.source_role) >= was.count, "a count decreased: {before:?} {summary:?}");
     }
 }
 
-/// How many events a role saw.
+/// Returns how many events a role saw.
 pub(crate) fn seen_by(summary: &Summary, role: &str) -> u64 {
     summary.events_by_source.iter().find(|of| of.source_role == role).map_or(0, |of| of.count)
 }

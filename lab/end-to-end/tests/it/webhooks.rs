@@ -1,5 +1,5 @@
-//! Webhooks from end to end: registered over HTTP, told of a delegation, signed, sent once more, signed anew; at a local receiver,
-//! as a developer has one.
+//! Webhooks end to end: create an endpoint over HTTP, deliver a delegation event, verify its signature, redeliver it and rotate
+//! the secret, with a receiver on the developer's machine.
 
 use crate::demo::{Answer, Demo, answer};
 use reqwest::Method;
@@ -15,7 +15,7 @@ use tokio_rustls::server::TlsStream;
 
 const IDENTITY: &str = "/api/v1/identity";
 
-/// Path, headers and body of a request, and what follows of the body.
+/// Path, headers and body of a request.
 pub(crate) type Letter = (String, HashMap<String, String>, Vec<u8>);
 
 pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
@@ -32,10 +32,10 @@ pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
     Some((path, headers, body))
 }
 
-/// What a receiver has got.
+/// Requests that a receiver got.
 pub(crate) type Letters = Arc<Mutex<Vec<Letter>>>;
 
-/// A receiver on `localhost` that takes everything.
+/// Starts a receiver on `localhost` that accepts everything.
 pub(crate) async fn receiver(authority: &TestAuthority) -> (TestReceiver, Letters) {
     let letters = Letters::default();
     let kept = Arc::clone(&letters);
@@ -56,13 +56,13 @@ struct Told {
     demo: Demo,
     letters: Letters,
     receiver: TestReceiver,
-    /// What the environment names as a proxy.
+    /// The proxy named in the environment.
     canary: TestReceiver,
     _authority: tempfile::NamedTempFile,
 }
 
 impl Told {
-    /// A service that may call a receiver on `localhost` by the two settings for that, asks the system's DNS, and has a proxy in
+    /// Starts a service that may call `localhost` (through the two settings for that), uses the system's DNS, and has a proxy in
     /// its environment.
     async fn begin() -> Self {
         let (authority, canary) = (TestAuthority::new(), TestReceiver::canary().await);
@@ -93,9 +93,9 @@ impl Told {
         created
     }
 
-    /// The letters to one path, once there are so many.
+    /// Waits for `count` requests to a path and returns them.
     async fn letters(&self, path: &str, count: usize) -> Vec<Letter> {
-        eventually(&format!("{count} letters arrive at {path}"), || async {
+        eventually(&format!("{count} deliveries arrive at {path}"), || async {
             let letters: Vec<Letter> = self.letters.lock().unwrap().iter().filter(|letter| letter.0 == path).cloned().collect();
             (letters.len() >= count).then_some(letters)
         })
@@ -108,7 +108,7 @@ pub(crate) fn accept(secret: &str, (_, headers, body): &Letter) -> Result<Delive
 }
 
 #[tokio::test]
-async fn v15_v3_whoever_is_concerned_is_told_signed_at_a_local_receiver_and_no_proxy_hears_of_it() {
+async fn v15_v3_delivers_to_local_receivers_without_a_proxy() {
     let told = Told::begin().await;
     let (owners, networks) = (told.subscribe("OWNER_KEY", "/owner").await, told.subscribe("NETWORK_KEY", "/network").await);
     let (owner, network) = (told.demo.env("OWNER_ORG_ID").to_owned(), told.demo.env("NETWORK_ORG_ID").to_owned());
@@ -126,10 +126,10 @@ async fn v15_v3_whoever_is_concerned_is_told_signed_at_a_local_receiver_and_no_p
             "id": delivery.id(), "type": "delegation.created", "created_at": granted.body["created_at"],
             "data": {"delegation": delegation},
         });
-        assert_eq!(body, expected, "the documented object and nothing else");
+        assert_eq!(body, expected, "not the documented object");
         ids.push(delivery.id().to_string());
     }
-    assert_ne!(ids[0], ids[1], "each endpoint has a delivery of its own");
+    assert_ne!(ids[0], ids[1], "endpoints must have separate deliveries");
 
     let hook = format!("/webhooks/{}", owners.body["id"].as_str().unwrap());
     let logged = eventually("the log says so", || async {
@@ -147,7 +147,7 @@ async fn v15_v3_whoever_is_concerned_is_told_signed_at_a_local_receiver_and_no_p
     let again = told.ask(Method::POST, "OWNER_KEY", &format!("{hook}/deliveries/{}/redeliver", ids[0]), Value::Null).await;
     assert_eq!(again.status, 202, "{}", again.body);
     let letters = told.letters("/owner", 2).await;
-    assert_eq!((&letters[1].2, &letters[1].1["x-svc-delivery-id"]), (&letters[0].2, &ids[0]), "the same delivery");
+    assert_eq!((&letters[1].2, &letters[1].1["x-svc-delivery-id"]), (&letters[0].2, &ids[0]), "not the same delivery");
     assert_eq!(
         accept(rotated.body["secret"].as_str().unwrap(), &letters[1]).map(|delivery| delivery.id().to_string()),
         Ok(ids[0].clone())
@@ -162,9 +162,9 @@ async fn v15_v3_whoever_is_concerned_is_told_signed_at_a_local_receiver_and_no_p
     let path = format!("/delegations/{}", granted.body["id"].as_str().unwrap());
     assert_eq!(told.ask(Method::DELETE, "OWNER_KEY", &path, Value::Null).await.status, 200);
     told.letters("/network", 2).await;
-    assert_eq!(told.letters("/owner", 2).await.len(), 2, "nothing goes to an endpoint that was deleted");
-    assert_eq!(told.canary.connects(), 0, "the proxy of the environment is not used");
+    assert_eq!(told.letters("/owner", 2).await.len(), 2, "a deleted endpoint got a delivery");
+    assert_eq!(told.canary.connects(), 0, "the proxy was used");
     let said = told.demo.process.stdout() + &told.demo.process.stderr();
     assert!(said.contains("WEBHOOK_ALLOW permits webhook targets") && said.contains("WEBHOOK_EXTRA_CA adds a trusted"), "{said}");
-    assert!(!said.contains("whsec_"), "no secret is logged");
+    assert!(!said.contains("whsec_"), "a secret was logged");
 }

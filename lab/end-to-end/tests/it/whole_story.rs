@@ -1,5 +1,5 @@
-//! The whole story over HTTP only: a publisher, an agent, an operator and a partner, from the first mail to the revoked
-//! delegation. Besides HTTP there are only the mailbox and the publisher's own DNS.
+//! A publisher, an agent, an operator and a partner use the service from sign-up to a revoked delegation, with nothing but HTTP,
+//! email and the publisher's DNS.
 
 mod clicks;
 
@@ -13,20 +13,20 @@ use std::sync::{Arc, Mutex};
 const IDENTITY: &str = "/api/v1/identity";
 const DOMAIN: &str = "story.test";
 
-/// Texts by name, as the publisher's DNS has them.
+/// TXT records of the publisher's DNS, by name.
 type Zone = Arc<Mutex<HashMap<String, String>>>;
 
-/// The service as people and programs reach it.
+/// The service and the publisher's DNS.
 struct TestApp {
     demo: Demo,
     zone: Zone,
     _dns: TestDns,
 }
 
-/// Somebody signed in, by the session.
+/// A signed-in person, by session.
 struct Person(String);
 
-/// A program, by its key.
+/// A program, by API key.
 struct Program(String);
 
 impl TestApp {
@@ -49,7 +49,7 @@ impl TestApp {
         .await
     }
 
-    /// Asks for a mail, opens it and redeems what it holds.
+    /// Requests a sign-in link and redeems it from the email.
     async fn sign_in(&self, email: &str) -> Person {
         let nobody = || ("x-nobody", String::new());
         let asked =
@@ -60,7 +60,7 @@ impl TestApp {
         let verify = format!("{IDENTITY}/auth/magic-link/verify");
         let opened = self.send(Method::POST, &verify, nobody(), Some(&redeem)).await;
         assert_eq!((opened.status, &opened.body["user"]["email"]), (200, &json!(email)), "{}", opened.body);
-        assert_eq!(self.send(Method::POST, &verify, nobody(), Some(&redeem)).await.status, 401, "a link is good once");
+        assert_eq!(self.send(Method::POST, &verify, nobody(), Some(&redeem)).await.status, 401, "the link worked twice");
         Person(opened.body["session_id"].as_str().unwrap().to_owned())
     }
 
@@ -68,7 +68,7 @@ impl TestApp {
         let mails = std::fs::read_dir(self.demo.folder().join("mail")).ok()?;
         let mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
         let mut own = mails.filter(|mail| mail.contains(&format!("To: {email}")));
-        // the link is what a person sees
+        // Use the link that people see.
         own.next()?.split_once("?token=")?.1.split_whitespace().next().map(str::to_owned)
     }
 
@@ -76,7 +76,7 @@ impl TestApp {
         self.send(method, &format!("{IDENTITY}{path}"), ("authorization", format!("Bearer {}", person.0)), body).await
     }
 
-    /// The same, when only one answer is right.
+    /// Sends a request as a person and checks the status.
     async fn must(&self, person: &Person, method: Method, path: &str, body: Value, expected: u16) -> Value {
         let answer = self.by(person, method, path, Some(&body).filter(|body| !body.is_null())).await;
         assert_eq!(answer.status, expected, "{path}: {}", answer.body);
@@ -88,7 +88,7 @@ impl TestApp {
         Program(minted["key"].as_str().unwrap().to_owned())
     }
 
-    /// An organisation that an operator has to let in.
+    /// Creates an organization that an operator must approve.
     async fn let_in(&self, person: &Person, kind: &str) -> String {
         let request = json!({"org_name": format!("Story {kind}"), "admin_email": "admin@story.test", "use_case": "to tell it"});
         let self_serve = json!({"name": "Story", "org_type": kind, "domain": "elsewhere.test"});
@@ -97,7 +97,7 @@ impl TestApp {
         let asked = self.must(person, Method::POST, &format!("/{kind}-access-requests"), request, 201).await;
         assert_eq!(asked["status"], "pending");
         let approve = format!("/operator/access-requests/{}/approve", asked["id"].as_str().unwrap());
-        assert_eq!(self.by(person, Method::POST, &approve, None).await.status, 403, "not by the requester");
+        assert_eq!(self.by(person, Method::POST, &approve, None).await.status, 403, "the requester could approve");
         let operator = Person(self.demo.env("OPERATOR_SESSION").to_owned());
         let waiting = self.must(&operator, Method::GET, "/operator/access-requests?status=pending", Value::Null, 200).await;
         assert!(waiting.as_array().unwrap().iter().any(|request| request["id"] == asked["id"]), "{waiting}");
@@ -114,7 +114,7 @@ impl TestApp {
         assert_eq!((&domains[0]["domain"], &domains[0]["verified"]), (&json!(DOMAIN), &json!(false)));
         let verify = format!("/domains/{}/verify", domains[0]["id"].as_str().unwrap());
         self.must(person, Method::POST, &verify, Value::Null, 422).await;
-        assert_eq!(self.resolve().await["handled"], false, "registration alone verifies nothing");
+        assert_eq!(self.resolve().await["handled"], false, "registration verified the domain");
         let text = format!("svc-verify={}", domains[0]["verification_token"].as_str().unwrap());
         self.zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), text);
         let verified = self.must(person, Method::POST, &verify, Value::Null, 200).await;
@@ -127,7 +127,7 @@ impl TestApp {
         answer(self.demo.client.get(self.demo.url(&format!("/resolve?domain={DOMAIN}")))).await.body
     }
 
-    /// A session of an agent: it retrieved a page, which the publisher's own server saw too, and cited it.
+    /// Reports a session: the agent retrieves and cites a page, and the publisher's server reports the retrieval too.
     async fn report(&self, agent: &Program, publisher: &Program) {
         let by = |program: &Program| ("x-api-key", program.0.clone());
         let started = self.send(Method::POST, "/sessions/start", by(agent), Some(&json!({"agent_id": "teller"}))).await;
@@ -148,7 +148,7 @@ impl TestApp {
         }
     }
 
-    /// The status and the very bytes of a read.
+    /// Returns status and body of a read.
     async fn read(&self, program: &Program, path: &str) -> (u16, Vec<u8>) {
         let response = client().get(self.demo.url(path)).header("x-api-key", &program.0).send().await.unwrap();
         (response.status().as_u16(), response.bytes().await.unwrap().to_vec())
@@ -156,7 +156,7 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn a_publisher_an_agent_and_a_partner_meet_over_http_alone() {
+async fn publisher_agent_and_partner_use_http_only() {
     let world = TestApp::begin().await;
     let publisher = world.sign_in("publisher@story.test").await;
     let org = world.publish(&publisher).await;
@@ -174,18 +174,18 @@ async fn a_publisher_an_agent_and_a_partner_meet_over_http_alone() {
         is_whole.then_some(summary)
     })
     .await;
-    assert_eq!(summary["agents"][0]["agent_id"], "teller", "one retrieval, two observers, one citation: {summary}");
+    assert_eq!(summary["agents"][0]["agent_id"], "teller", "expected one retrieval, two observers, one citation: {summary}");
 
     let partner = world.sign_in("partner@story.test").await;
     world.let_in(&partner, "platform").await;
     let partner_key = world.mint_key(&partner).await;
     let delegated = format!("/content-owners/summary?delegated_from={org}");
-    assert_eq!(world.read(&partner_key, &delegated).await.0, 403, "nothing was delegated yet");
+    assert_eq!(world.read(&partner_key, &delegated).await.0, 403, "read before the delegation");
 
     let asked = world.must(&partner, Method::POST, "/delegation-requests", json!({"domain": DOMAIN}), 201).await;
     let approve = format!("/delegation-requests/{}/approve", asked["id"].as_str().unwrap());
-    assert_eq!(world.by(&partner, Method::POST, &approve, None).await.status, 403, "not by the one who asks");
-    assert_eq!(world.by(&agent, Method::POST, &approve, None).await.status, 404, "a stranger sees no request");
+    assert_eq!(world.by(&partner, Method::POST, &approve, None).await.status, 403, "the requester could approve");
+    assert_eq!(world.by(&agent, Method::POST, &approve, None).await.status, 404, "another organization sees the request");
     let delegation = world.must(&publisher, Method::POST, &approve, Value::Null, 201).await;
 
     for path in ["summary", "events", "urls", "corroboration", "funnel"] {
@@ -194,16 +194,16 @@ async fn a_publisher_an_agent_and_a_partner_meet_over_http_alone() {
             let (own, theirs) = (path.clone(), format!("{path}&delegated_from={org}"));
             let (own, theirs) = (world.read(&publisher_key, &own).await, world.read(&partner_key, &theirs).await);
             assert_eq!(own.0, 200, "{path}");
-            assert_eq!(own, theirs, "{path}: exactly what the owner reads");
+            assert_eq!(own, theirs, "{path}: differs from the owner's read");
         }
     }
 
     let revoke = format!("/delegations/{}", delegation["id"].as_str().unwrap());
-    assert_eq!(world.by(&partner, Method::DELETE, &revoke, None).await.status, 403, "only the grantor revokes");
+    assert_eq!(world.by(&partner, Method::DELETE, &revoke, None).await.status, 403, "the grantee could revoke");
     world.must(&publisher, Method::DELETE, &revoke, Value::Null, 200).await;
-    assert_eq!(world.read(&partner_key, &delegated).await.0, 403, "from the answer on, nothing");
+    assert_eq!(world.read(&partner_key, &delegated).await.0, 403, "read after the revocation");
     assert_eq!(world.read(&publisher_key, "/content-owners/summary").await.0, 200);
 
     world.must(&publisher, Method::DELETE, "/auth/session", Value::Null, 204).await;
-    assert_eq!(world.by(&publisher, Method::GET, "/api-keys", None).await.status, 401, "signed out");
+    assert_eq!(world.by(&publisher, Method::GET, "/api-keys", None).await.status, 401, "the session still works");
 }

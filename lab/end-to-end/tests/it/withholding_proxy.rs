@@ -1,4 +1,4 @@
-//! A TCP proxy that can be told to let requests through and keep the answers to itself.
+//! A TCP proxy that forwards requests and can withhold responses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct WithholdingProxy {
 }
 
 impl WithholdingProxy {
-    /// A proxy before `target`, as `host:port`.
+    /// Starts a proxy in front of `target` (`host:port`).
     pub(crate) async fn before(target: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -23,14 +23,14 @@ impl WithholdingProxy {
         let flag = Arc::clone(&withholds);
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect(&target).await.expect("the target listens");
+                let server = TcpStream::connect(&target).await.expect("the target does not listen");
                 tokio::spawn(relay(client, server, Arc::clone(&flag)));
             }
         });
         Self { address, withholds, accepting }
     }
 
-    /// From now on no answer passes.
+    /// Withholds all responses from now on.
     pub(crate) fn withhold_answers(&self) {
         self.withholds.store(true, Ordering::SeqCst);
     }
@@ -53,7 +53,7 @@ async fn relay(client: TcpStream, server: TcpStream, withholds: Arc<AtomicBool>)
             }
         }
         if withholds.load(Ordering::SeqCst) {
-            // An end of the connection would be an answer too.
+            // Closing the connection would also be a response.
             std::future::pending::<()>().await;
         }
     };

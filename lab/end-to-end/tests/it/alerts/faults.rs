@@ -1,4 +1,4 @@
-//! The faults, one by one, and how each ends.
+//! Commits and repairs the faults.
 
 use super::stage::{DELIVERER, GATEWAY, QUERY, TestApp, WORKER, report};
 use rdkafka::Offset;
@@ -10,9 +10,9 @@ use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A takeover may take 30 s (`TakeoverSlow`), and begins after eight seconds of silence.
+/// Longer than the 30 s of `TakeoverSlow`, plus the eight seconds before a takeover begins.
 const SLOW_TAKEOVER: Duration = Duration::from_secs(45);
-/// More than in an hour without a fault (`TakeoversFrequent`), together with those of earlier faults.
+/// Together with the takeovers of earlier faults, exceeds the threshold of `TakeoversFrequent`.
 const CRASHES: usize = 4;
 
 impl TestApp {
@@ -64,12 +64,12 @@ impl TestApp {
                     self.processes.get_mut(name).unwrap().kill_9().await;
                 }
             }
-            other => panic!("nobody knows how to do this: {other}"),
+            other => panic!("unknown fault: {other}"),
         }
     }
 
     pub(super) async fn repair(&mut self, fault: &str) {
-        // The next fault goes on with this one.
+        // The next fault needs this one.
         if fault == "a statement of the former worker hangs" {
             return;
         }
@@ -98,7 +98,8 @@ impl TestApp {
         }
     }
 
-    /// The worker is away, records come, and all that is on the log is taken from it; then it is back and reads the next.
+    /// Stops the worker, reports an event and deletes all records from the log. Then restarts the worker, which reads the next
+    /// record.
     async fn drop_what_nobody_has_read(&mut self) {
         let log = TestLog::connect(&self.stores.kafka);
         log.caught_up(&self.stores.clickhouse).await;
@@ -110,7 +111,7 @@ impl TestApp {
         self.beside = Some(self.keep_reporting());
     }
 
-    /// A statement without an end has the query id of the active worker, which is killed: its successor waits for it.
+    /// Kills the active worker and runs an endless statement with its query id, so that the successor has to wait for it.
     async fn hold_the_slot(&mut self) {
         self.processes.get_mut(WORKER).unwrap().kill_9().await;
         let client = service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap();
@@ -124,7 +125,7 @@ impl TestApp {
         self.start(WORKER, &[]).await;
     }
 
-    /// Each takes over before it is killed.
+    /// Kills each worker after its takeover.
     async fn crash_workers(&mut self) {
         for _ in 0..CRASHES {
             let epoch = "SELECT max(epoch) FROM writers";
@@ -138,7 +139,7 @@ impl TestApp {
                 (after > before && text.contains("worker_active 1")).then_some(())
             })
             .await;
-            // Two scrapes.
+            // Prometheus scrapes twice.
             tokio::time::sleep(Duration::from_secs(2)).await;
         }
     }
@@ -152,8 +153,8 @@ impl TestApp {
         client.query(statement).execute().await.is_ok()
     }
 
-    /// A read of the owner at a time is what the setting allows: of many at once the rest are refused, and one that was let
-    /// in gets no answer.
+    /// Pauses ClickHouse during reads. The settings permit one read per owner at a time, so the others are rejected, and the
+    /// permitted one gets no response.
     async fn freeze_clickhouse(&mut self) {
         assert_eq!(self.report(1).await, 201);
         self.clickhouse.pause();
@@ -179,7 +180,7 @@ impl TestApp {
         })
     }
 
-    /// While the gateway is down, as a disk would do it; then the brokers are back and the spill is read.
+    /// Flips a byte while the gateway is down, then restarts the brokers so that the spill is read.
     async fn flip_a_byte_of_the_spill(&mut self) {
         self.processes.get_mut(GATEWAY).unwrap().kill_9().await;
         let largest = std::fs::read_dir(self.spill()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
@@ -191,7 +192,7 @@ impl TestApp {
         self.broker.as_ref().unwrap().resume();
     }
 
-    /// What holds for every session from its beginning on: those there are end.
+    /// Sets the database's default for new sessions, and ends the existing ones.
     async fn let_the_database_take_writes(&self, takes: bool) {
         let own: PgConnectOptions = self.stores.postgres.database_url.parse().unwrap();
         let name = own.get_database().unwrap().to_owned();
@@ -203,7 +204,7 @@ impl TestApp {
         }
     }
 
-    /// An endpoint whose receiver nobody has started, with one message for it.
+    /// Creates an endpoint with one message. Its receiver does not run.
     async fn webhook(&self, sealed_with: &SecretsKey) -> Uuid {
         let pool = &self.stores.pool;
         let (org, id) = (Seed(pool).org("receiver", OrgType::Platform).await.id, Uuid::now_v7());
@@ -230,8 +231,8 @@ impl TestApp {
         .unwrap()
     }
 
-    /// Their receivers are away, as many deliveries wait for them as may, and one more comes. How many may wait is said as
-    /// identity-api says it, by a setting of the connection.
+    /// Fills the queues of three endpoints whose receivers are down, and adds one more delivery. The queue size is a connection
+    /// setting, as in identity-api.
     async fn fill_three_endpoints(&mut self) {
         for _ in 0..3 {
             let waits = self.webhook(&self.secrets).await;
@@ -248,17 +249,17 @@ impl TestApp {
             .unwrap();
             transaction.commit().await.unwrap();
         }
-        // One that has begun looks at what was dropped every half minute only.
+        // A new deliverer counts dropped deliveries at once, a running one only every half minute.
         self.start(DELIVERER, &[]).await;
     }
 
-    /// What a delivery looks like whose earlier attempts lie hours back.
+    /// Changes a delivery as if its earlier attempts were hours ago.
     async fn queue(&self, is: &'static str, delivery: Uuid) {
         let statement = format!("UPDATE webhook_queue SET {is}, due_at = now() - interval '10 minutes' WHERE delivery_id = $1");
         sqlx::query(sqlx::AssertSqlSafe(statement)).bind(delivery).execute(&self.stores.pool).await.unwrap();
     }
 
-    /// A transaction that nobody ends holds a delivery that has long been due; a deliverer that starts then skips it.
+    /// Locks a delivery that is long overdue in an open transaction, so that a new deliverer skips it.
     async fn hold_the_queue(&mut self) {
         self.processes.get_mut(DELIVERER).unwrap().kill_9().await;
         let delivery = self.webhook(&self.secrets).await;

@@ -1,4 +1,4 @@
-//! Private servers, the processes of a deployment on them, and a Prometheus that watches them by the rules.
+//! Private servers, the processes of a deployment, and a Prometheus that evaluates the alert rules.
 
 use crate::observability::metrics_list::faults_of_process;
 use crate::observability::rules;
@@ -26,13 +26,13 @@ pub(super) struct TestApp {
     pub(super) database: Postgres,
     pub(super) clickhouse: ClickHouse,
     pub(super) stores: TestStores,
-    /// A platform's key, which reports.
+    /// API key of a platform, for reports.
     pub(super) reporter: String,
-    /// An owner's key, which reads.
+    /// API key of an owner, for reads.
     pub(super) owner: String,
     pub(super) secrets: SecretsKey,
     pub(super) processes: BTreeMap<&'static str, TestProcess>,
-    /// What goes on beside the test while a fault lasts.
+    /// A background task that runs during a fault.
     pub(super) beside: Option<JoinHandle<()>>,
     addresses: BTreeMap<&'static str, (String, String)>,
     prometheus: TestProcess,
@@ -40,7 +40,7 @@ pub(super) struct TestApp {
     folder: TempDir,
 }
 
-/// The rules with every wait cut to a second, by the text alone.
+/// Returns the rules with every `for:` set to one second.
 pub(super) fn quickened(rules: &str) -> String {
     let quick = |line: &str| match line.trim_start().strip_prefix("for: ") {
         Some(_) => line.replace(line.trim_start(), "for: 1s"),
@@ -50,7 +50,7 @@ pub(super) fn quickened(rules: &str) -> String {
 }
 
 impl TestApp {
-    /// Everything up and seen by Prometheus.
+    /// Starts everything and waits until Prometheus has scraped it.
     pub(super) async fn set() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (broker, database, clickhouse) = servers(folder.path()).await;
@@ -82,7 +82,7 @@ impl TestApp {
         stage
     }
 
-    /// Starts a process, or another in its place, with more settings than the usual ones.
+    /// Starts or restarts a process with additional settings.
     pub(super) async fn start(&mut self, name: &'static str, more: &[(&'static str, &str)]) {
         if let Some(mut before) = self.processes.remove(name) {
             before.kill_9().await;
@@ -116,7 +116,7 @@ impl TestApp {
         match name {
             GATEWAY => {
                 settings.extend(log);
-                // small enough to be full soon
+                // Small, so that the spill fills soon.
                 settings.push(("TELEMETRY_SPILL_DIR", self.spill().display().to_string()));
                 settings.push(("TELEMETRY_SPILL_MAX_BYTES", (1024 * 1024).to_string()));
                 settings.push(("TELEMETRY_MAX_IN_PROGRESS", "4".to_owned()));
@@ -146,7 +146,7 @@ impl TestApp {
         format!("http://{}", self.addresses[name].1)
     }
 
-    /// Reports so many events in one request; the status.
+    /// Reports `count` events in one request and returns the status.
     pub(super) async fn report(&self, count: usize) -> u16 {
         report(&self.url(GATEWAY), &self.reporter, count).await
     }
@@ -157,7 +157,7 @@ impl TestApp {
         answer["data"]["alerts"].as_array().unwrap().clone()
     }
 
-    /// Waits until Prometheus has scraped every process and nothing fires.
+    /// Waits until Prometheus has scraped every process and no alert fires.
     pub(super) async fn is_quiet(&self) {
         eventually("every process is scraped and nothing is wrong", || async {
             (self.is_all_up().await && self.alerts().await.is_empty()).then_some(())
@@ -165,7 +165,7 @@ impl TestApp {
         .await;
     }
 
-    /// Every process has the metrics of its own table, and no others but those of all, once a block is stored.
+    /// Checks that every process has exactly the metrics listed for it once a block is stored.
     pub(super) async fn measures_what_is_listed(&self) {
         assert_eq!(self.report(1).await, 201);
         TestLog::connect(&self.stores.kafka).caught_up(&self.stores.clickhouse).await;
@@ -179,11 +179,11 @@ impl TestApp {
         }
     }
 
-    /// Waits until Prometheus has scraped every process again and none of these fires.
+    /// Waits until Prometheus has scraped every process again and none of these alerts fires.
     pub(super) async fn no_longer_fires(&self, alerts: &BTreeSet<String>) {
         let is_one =
             |alert: &Value| alert["state"] == "firing" && alerts.contains(alert["labels"]["alertname"].as_str().unwrap());
-        eventually(&format!("{alerts:?} are over"), || async {
+        eventually(&format!("{alerts:?} are resolved"), || async {
             let firing = self.alerts().await.into_iter().any(|alert| is_one(&alert));
             (self.is_all_up().await && !firing).then_some(())
         })
@@ -197,7 +197,7 @@ impl TestApp {
         up["data"]["result"][0]["value"][1] == PROCESSES.len().to_string().as_str()
     }
 
-    /// Waits until an alert fires, and reads what it tells people.
+    /// Waits until an alert fires, and checks its texts.
     pub(super) async fn fires(&self, name: &str) {
         let alert = eventually(&format!("{name} fires"), || async {
             let is_it = |alert: &Value| alert["labels"]["alertname"] == name && alert["state"] == "firing";
@@ -211,7 +211,7 @@ impl TestApp {
     }
 }
 
-/// Reports so many events in one request; the status, 0 when there was no answer.
+/// Reports `count` events in one request and returns the status, or 0 without a response.
 pub(super) async fn report(gateway: &str, key: &str, count: usize) -> u16 {
     let event = |_| {
         json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge",
@@ -222,7 +222,7 @@ pub(super) async fn report(gateway: &str, key: &str, count: usize) -> u16 {
     request.header("x-api-key", key).body(body).send().await.map_or(0, |answer| answer.status().as_u16())
 }
 
-/// All at once: each takes seconds to come up.
+/// Starts the servers concurrently, because each takes seconds.
 async fn servers(folder: &Path) -> (Kafka, Postgres, ClickHouse) {
     let home = |name: &str| folder.join(name);
     let (kafka, postgres, clickhouse) = (home("log"), home("database"), home("store"));

@@ -1,9 +1,9 @@
-//! S1 with logs of CDNs: random histories of two logs of the same requests, an edge's and an origin's, together with agents' claims
-//! and edge events of the same correlation ids. Lines are delivered twice, cut and sent again, reordered, by jobs that overlap, by the
-//! drain's key and the owner's, and imported as a file afterwards; summary, series, crawlers and coverage are those of the model.
+//! S1 for CDN logs: random histories of an edge log and an origin log of the same requests, with agents' claims and edge events
+//! that share their correlation ids. Lines are repeated, cut and sent again, reordered, sent by overlapping jobs with the drain's
+//! or the owner's key, and imported as a file. Summary, series, crawlers and coverage equal the model.
 //!
-//! How many histories: `TEST_ROUNDS`. A body that was cut is never the first that is accepted beside another report of its
-//! observations: which of two is the first is settled by waiting for answers.
+//! `TEST_ROUNDS` sets the number of histories. A cut body is never the first accepted report of its observations while another
+//! report is under way, because responses determine the order.
 
 use super::logs::{Log, requests};
 use super::model::{BOTS, Model, Org, Report, Role, Window, agent_name};
@@ -21,10 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 const SESSIONS: [&str; 2] = ["67e55044-10b1-426f-9247-bb680e5fe0c8", "67e55044-10b1-426f-9247-bb680e5fe0c9"];
 const SPLITS: [&str; 8] = ["none", "role", "operator", "bot", "purpose", "verified", "status", "outcome"];
 
-/// What somebody posts of a request: its body, and what it amounts to.
+/// Returns a random report of a request, and its body.
 fn posted(random: &mut StdRng, request: &Request) -> (Report, Value) {
     let Request { path, telemetry_id, .. } = request;
-    // With a correlation id the owner's event would be the second report of the observer that sends log lines by the owner's key.
+    // With a correlation id, the owner's event would be the second report of the observer that sends log lines with the owner's
+    // key.
     let orgs: &[Org] =
         if telemetry_id.is_empty() { &[Org::Owner, Org::Network, Org::Agent] } else { &[Org::Network, Org::Agent] };
     let org = *orgs.choose(random).unwrap();
@@ -71,7 +72,7 @@ struct History<'a> {
 }
 
 impl History<'_> {
-    /// Somebody's reports of some of the requests; some come twice.
+    /// Posts reports of some of the requests, some of them twice.
     async fn post_some(&mut self, random: &mut StdRng, made: &[Request]) {
         for request in made {
             if !random.random_bool(0.4) {
@@ -91,7 +92,7 @@ impl History<'_> {
         }
     }
 
-    /// Sends these lines as one body, by one of the keys.
+    /// Sends these lines as one body, with a random key.
     async fn deliver(&mut self, random: &mut StdRng, log: &Log, keys: &[String; 2], of: &[usize]) {
         let (key, lines) = (random.random_range(0..keys.len()), log.lines(of));
         let taken = self.demo.feed(log.format, &keys[key], &log.format.body(&lines), random.random_bool(0.5)).await;
@@ -101,7 +102,7 @@ impl History<'_> {
 
     fn accepted(&mut self, log: &Log, key: usize, of: &[usize], lines: Vec<String>) {
         self.model.reports.extend(of.iter().filter_map(|n| log.report(*n)));
-        // A body without a line is none.
+        // Empty bodies don't count.
         if !of.is_empty() {
             self.model.bodies.insert((log.format.provider(), key, lines), of.iter().map(|n| log.line(*n)).collect());
         }
@@ -131,7 +132,7 @@ impl History<'_> {
         }
     }
 
-    /// Every way in which a log comes; afterwards all of it has come.
+    /// Delivers the log in random ways, and then completely.
     async fn deliver_all(&mut self, random: &mut StdRng, log: &Log, keys: &[String; 2]) {
         let whole: Vec<usize> = (0..log.requests.len()).collect();
         for _ in 0..random.random_range(0..3) {
@@ -152,7 +153,7 @@ impl History<'_> {
         answer.body
     }
 
-    /// Reads the whole day and a part of it; all splits of the day.
+    /// Compares reads of the whole day, with all splits, and of a part of it.
     async fn judge(&self, random: &mut StdRng, compared: &mut Compared) {
         self.demo.caught_up().await;
         let day = Window { since: self.begin, until: self.begin + TimeDelta::days(1), is_narrowed: false };
@@ -160,7 +161,7 @@ impl History<'_> {
         self.judge_part(random, compared).await;
     }
 
-    /// Reads a part of the day, of the owner's domain or of all, and some splits of it.
+    /// Compares reads of a random part of the day, of the owner's domain or of all, with some splits.
     async fn judge_part(&self, random: &mut StdRng, compared: &mut Compared) {
         self.demo.caught_up().await;
         let mut minute = || self.begin + TimeDelta::minutes(random.random_range(-120..1_560));
@@ -193,7 +194,7 @@ impl History<'_> {
     }
 }
 
-/// What was compared, so that a test of empty answers is none.
+/// Counts what was compared, to detect histories without data.
 #[derive(Debug, Default)]
 struct Compared {
     merged: usize,
@@ -227,7 +228,7 @@ impl Compared {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_random_histories_of_logs_claims_and_edge_events_equal_the_model() {
+async fn s1_random_log_histories_equal_the_model() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut demo = Demo::start().await;
@@ -236,13 +237,14 @@ async fn s1_random_histories_of_logs_claims_and_edge_events_equal_the_model() {
         if nth >= rounds && compared.is_enough() {
             break;
         }
-        assert!(nth < 10 * rounds, "hardly anything compared: {compared:?}, seed {seed}");
-        // Days apart, because reports are of minutes before and after their requests; and once they are used up, in stores of their own.
+        assert!(nth < 10 * rounds, "hardly anything was compared: {compared:?}, seed {seed}");
+        // Histories are days apart, because reports are minutes before or after their requests. After 100 histories, continue in
+        // fresh stores.
         if nth > 0 && nth % 100 == 0 {
             demo = Demo::start().await;
             drains.clear();
         }
-        // Hours of drains are stored for 400 days.
+        // The hours of drains are stored for 400 days.
         let first = Clock::System.now().duration_trunc(TimeDelta::days(1)).unwrap() - TimeDelta::days(360);
         let begin = first + TimeDelta::days(3 * i64::try_from(nth % 100).unwrap());
         let made = requests(&mut random, begin, nth);

@@ -1,4 +1,4 @@
-//! The requests of a day, and what a CDN and the server behind it write of them.
+//! The requests of a day, and the logs that a CDN and the server behind it write.
 
 use super::model::{BOTS, Line, Org, Report, Role};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,15 +9,15 @@ use rand::seq::IndexedRandom;
 use uuid::Uuid;
 
 const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
-/// Nobody's.
+/// An address that belongs to no operator.
 const ELSEWHERE: &str = "203.0.113.9";
 
-/// The correlation id of a fetch, the same for several requests of one number.
+/// Returns the correlation id of a fetch. Requests with the same number share it.
 pub(super) fn correlation_id(log: usize, number: u64) -> String {
     Uuid::from_u64_pair(log as u64 + 1, number).to_string()
 }
 
-/// The requests of a day, as they were made.
+/// Returns the requests of a day, in chronological order.
 pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) -> Vec<Request> {
     let hours: Vec<i64> = (0..24).filter(|hour| *hour == 12 || random.random_bool(0.4)).collect();
     let count = random.random_range(20..50);
@@ -26,16 +26,16 @@ pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) ->
         let is_own = random.random_bool(0.5);
         let is_asset = random.random_bool(0.05);
         Request {
-            // 53 and 3,600 have no divisor in common: no two requests are of one second.
+            // 53 and 3,600 are coprime, so no two requests share a second.
             at: begin + TimeDelta::hours(*hours.choose(random).unwrap()) + TimeDelta::seconds(n * 53 % 3_600),
             id: if random.random_bool(0.3) { String::new() } else { format!("request-{nth}-{n}") },
-            // Of two pages, which are two retrievals.
+            // Two pages share an id, but are different retrievals.
             telemetry_id: if random.random_bool(0.4) { String::new() } else { correlation_id(nth, n.unsigned_abs() / 2) },
             address: bot.address.filter(|_| is_own).unwrap_or(ELSEWHERE).to_owned(),
             user_agent: if random.random_bool(0.2) { PERSON } else { bot.user_agent }.to_owned(),
             host: if random.random_bool(0.05) { "www.example.org" } else { "www.example.com" }.to_owned(),
             path: if is_asset { format!("/style-{n}.css") } else { format!("/page/{n}") },
-            // 0: a request that wasn't answered.
+            // 0 is a request without a response.
             status: *[200, 200, 200, 206, 304, 403, 0].choose(random).unwrap(),
             bytes: random.random_range(1..9_999),
             country: "de",
@@ -45,14 +45,15 @@ pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) ->
     (0..count).map(request).collect()
 }
 
-/// A log, and what its lines amount to.
+/// A log with its requests.
 pub(super) struct Log {
     pub(super) format: Format,
     pub(super) requests: Vec<Request>,
 }
 
 impl Log {
-    /// Of all requests, some of them written twice: without a correlation id, with which the second line would be a fetch of its own.
+    /// Returns an edge log of all requests. Some requests without a correlation id are repeated; with one, the repeated line
+    /// would be another fetch.
     pub(super) fn of_edge(random: &mut StdRng, made: &[Request]) -> Self {
         let formats: Vec<Format> = Format::ALL.into_iter().filter(|format| *format != Format::Combined).collect();
         let mut requests = made.to_vec();
@@ -63,7 +64,7 @@ impl Log {
         Self { format: *formats.choose(random).unwrap(), requests }
     }
 
-    /// Of those that the edge has passed on, which may have been answered in another way.
+    /// Returns the origin's log of the requests that the edge forwarded. The origin's status may differ.
     pub(super) fn of_origin(random: &mut StdRng, made: &[Request]) -> Self {
         let mut passed_on = |request: &Request| Request {
             id: if request.id.is_empty() { String::new() } else { format!("origin-{}", request.id) },
@@ -84,7 +85,7 @@ impl Log {
         of.iter().map(|n| self.format.line(&self.requests[*n])).collect()
     }
 
-    /// What a line is counted as beside its retrieval.
+    /// Returns how a line counts in addition to its retrieval.
     pub(super) fn line(&self, n: usize) -> Line {
         let request = &self.requests[n];
         let is_page = request.host == "www.example.com" && request.path.starts_with("/page/");

@@ -1,7 +1,5 @@
-//! What a history of logs, claims and edge events amounts to, by a second and naive reading of docs/api/counting.md,
-//! docs/api/drains.md and docs/api/reads.md.
-//!
-//! Must not use what it is the model of: no parser of lines, no table of bots, no SQL.
+//! An independent, naive implementation of docs/api/counting.md, docs/api/drains.md and docs/api/reads.md for histories of logs,
+//! claims and edge events. It uses no log parser, bot table or SQL of the service.
 
 use chrono::{DateTime, DurationRound, SecondsFormat, TimeDelta, Utc};
 use schemas::identity::DrainProvider;
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-/// A bot as its operator documents it, and an address that the operator publishes.
+/// A bot as its operator documents it, with an address that the operator publishes.
 pub(super) struct Bot {
     pub(super) user_agent: &'static str,
     name: &'static str,
@@ -56,7 +54,7 @@ pub(super) enum Org {
     Agent,
 }
 
-/// As whom; the first of a retrieval's reports by this order represents it.
+/// Roles in order of precedence: the first one's report represents a retrieval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     Agent,
@@ -72,38 +70,38 @@ impl Role {
     }
 }
 
-/// One accepted report of a retrieval.
+/// An accepted report of a retrieval.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
-    /// What it has in common with the other reports of its retrieval.
+    /// The same for all reports of the retrieval.
     pub(super) key: String,
     pub(super) org: Org,
     pub(super) role: Role,
     pub(super) at: DateTime<Utc>,
-    /// By number, and whether it asked from an address of its operator.
+    /// Index of the bot, and whether the request came from an address of its operator.
     pub(super) bot: Option<(usize, Option<bool>)>,
-    /// 0: not said.
+    /// 0 if unknown.
     pub(super) status: u16,
     pub(super) bytes: u64,
-    /// Number of the agent's session.
+    /// Index of the agent's session.
     pub(super) session: Option<usize>,
 }
 
-/// A line of a log that was accepted: when, and which bot was refused with what.
+/// An accepted log line.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Copies of the line have the same.
+    /// The same for copies of the line.
     pub(super) key: String,
     pub(super) at: DateTime<Utc>,
     pub(super) refused: Option<(usize, u16)>,
-    /// Whether its host is the owner's. Lines of other hosts cover no hour.
+    /// Whether its host is the owner's. Lines of other hosts don't cover an hour.
     pub(super) is_own: bool,
 }
 
-/// Who sent a body, and its lines: what makes it another body.
+/// Provider, key and lines, which identify a body.
 pub(super) type BodyKey = (DrainProvider, usize, Vec<String>);
 
-/// What was accepted, in the order of acceptance.
+/// Accepted reports and bodies, in order of acceptance.
 #[derive(Default)]
 pub(super) struct Model {
     pub(super) reports: Vec<Report>,
@@ -114,7 +112,7 @@ pub(super) struct Model {
 pub(super) struct Window {
     pub(super) since: DateTime<Utc>,
     pub(super) until: DateTime<Utc>,
-    /// Whether the owner's domain is asked for: all lines and reports that count are about it.
+    /// Whether the read is restricted to the owner's domain. All lines and reports that count are about it.
     pub(super) is_narrowed: bool,
 }
 
@@ -123,17 +121,17 @@ impl Window {
         self.since <= at && at < self.until
     }
 
-    /// The beginnings of the hours or days that it touches.
+    /// Returns the start of each hour or day that the window overlaps.
     fn buckets(&self, length: TimeDelta) -> Vec<DateTime<Utc>> {
         let first = self.since.duration_trunc(length).unwrap();
         (0..).map(|n| first + length * n).take_while(|start| *start < self.until).collect()
     }
 }
 
-/// The reports of one retrieval, the one that represents it first.
+/// The reports of one retrieval, the representative one first.
 #[derive(Clone, Debug)]
 pub(super) struct Retrieval<'a> {
-    /// That of the first accepted report: all are accepted long after they happened.
+    /// Time of the first accepted report, because all were accepted long after the event.
     at: DateTime<Utc>,
     reports: Vec<&'a Report>,
 }
@@ -158,7 +156,8 @@ fn sessions<'a>(of: impl Iterator<Item = &'a Report>) -> usize {
     of.filter_map(|report| report.session).collect::<BTreeSet<_>>().len()
 }
 
-/// The report that describes the request: the owner's before another's, then the first that names a bot, then the first with a status.
+/// Returns the report that describes the request: the owner's before others, then the first with a bot, then the first with a
+/// status.
 fn told_by<'a>(of: &Retrieval<'a>) -> Option<&'a Report> {
     let telling = of.iter().copied().filter(|report| report.bot.is_some() || report.status != 0);
     telling.min_by_key(|report| (report.org != Org::Owner, report.bot.is_none()))
@@ -171,7 +170,7 @@ fn is_corroborated(of: &Retrieval<'_>) -> bool {
 }
 
 impl Model {
-    /// Of the repeats of one observation the first; by retrieval, and the report that represents it first.
+    /// Returns the retrievals, each with its reports, the representative one first. Repeats of an observation are ignored.
     fn retrievals(&self) -> Vec<Retrieval<'_>> {
         let (mut repeats, mut by_key) = (BTreeSet::new(), BTreeMap::<&str, Retrieval<'_>>::new());
         for report in &self.reports {
@@ -214,7 +213,7 @@ impl Model {
             "events_by_source": by_role.collect::<Vec<_>>(), "agents": agents.collect::<Vec<_>>(), "coverage": self.coverage(window)})
     }
 
-    /// The items of a series.
+    /// Returns the items of a series.
     pub(super) fn series(&self, window: Window, by: &str, split: &str) -> Vec<Value> {
         let length = if by == "hour" { TimeDelta::hours(1) } else { TimeDelta::days(1) };
         let seen = self.seen(window);
@@ -249,7 +248,8 @@ impl Model {
         items
     }
 
-    /// The hours of a window that a line or the owner's server is about, and the others. The network isn't the owner's partner.
+    /// Returns the hours of a window with and without data from a line or the owner's server. The network is not the owner's
+    /// partner.
     pub(super) fn coverage(&self, window: Window) -> Value {
         let lines = self.bodies.values().flatten().filter(|line| line.is_own).map(|line| hour(line.at));
         let retrievals = self.retrievals();
@@ -268,14 +268,14 @@ impl Model {
         json!({"hours_covered": sums[1], "hours_uncovered": sums[0], "spans": spans})
     }
 
-    /// Lines that were refused, each once: when, and bot and status.
+    /// Returns rejected requests in log lines, without copies: time, bot and status.
     fn refused_lines(&self, window: Window) -> Vec<(DateTime<Utc>, (usize, u16))> {
         let lines = self.bodies.values().flatten().filter(|line| window.covers(line.at));
         let lines: BTreeMap<&str, _> = lines.filter_map(|line| Some((line.key.as_str(), (line.at, line.refused?)))).collect();
         lines.into_values().collect()
     }
 
-    /// Requests that were refused, lines and events with a bot, by bot and status.
+    /// Counts rejected requests of bots, from lines and events, by bot and status.
     pub(super) fn refused(&self, window: Window) -> BTreeMap<(usize, u16), u64> {
         let lines = self.refused_lines(window).into_iter().map(|(_, of)| of);
         let told = |of: &Retrieval<'_>| told_by(of).and_then(|told| Some((told.bot?.0, told.status)));
@@ -330,7 +330,7 @@ impl Model {
     }
 }
 
-/// What each operator fetched; no agent of the model has a bot's name.
+/// Returns the number of fetches per operator. The model's agents have no bot names.
 fn by_operator<'a>(bots: impl Iterator<Item = (&'a str, u64)>) -> Vec<Value> {
     let mut operators = BTreeMap::<&str, u64>::new();
     bots.for_each(|(operator, retrievals)| *operators.entry(operator).or_default() += retrievals);
@@ -340,7 +340,7 @@ fn by_operator<'a>(bots: impl Iterator<Item = (&'a str, u64)>) -> Vec<Value> {
     operators.into_iter().map(told).collect()
 }
 
-/// The name under which the agent of a session reports.
+/// Returns the name of a session's agent.
 pub(super) fn agent_name(session: usize) -> String {
     format!("assistant/{session}")
 }
@@ -357,7 +357,7 @@ fn outcome(status: u16) -> &'static str {
     }
 }
 
-/// Under which values a retrieval stands, and who saw it there.
+/// Returns the values under which a series lists a retrieval, with the reports for each.
 fn split_of<'a>(of: &Retrieval<'a>, split: &str) -> Vec<(String, Vec<&'a Report>)> {
     let bot = told_by(of).and_then(|report| report.bot);
     let of_bot = |member: fn(&Bot) -> &'static str| bot.map_or("", |(bot, _)| member(&BOTS[bot])).to_owned();

@@ -1,6 +1,7 @@
-//! D3: delivered twice, reordered, cut at any byte and sent again, by jobs that overlap, and imported as a file: every read is the same.
+//! D3: reads are the same if a log is sent twice, reordered, cut at any byte and sent again, sent by overlapping jobs, or
+//! imported as a file.
 //!
-//! How many logs: `TEST_ROUNDS`. Each is of a day of its own, and all of one format.
+//! `TEST_ROUNDS` sets the number of logs. Each log covers its own day, in one format.
 
 use super::logs::correlation_id;
 use super::{BOTS, request};
@@ -26,26 +27,26 @@ const READS: [&str; 8] = [
     "corroboration?limit=1000&",
 ];
 
-/// A log of a day, and what is to be counted of it.
+/// A log of a day, with its expected counts.
 struct Log {
     format: Format,
     begin: DateTime<Utc>,
     lines: Vec<String>,
     kept: usize,
-    /// Bots' requests that returned no content.
+    /// Number of requests of bots without content.
     refused: usize,
-    /// The retrievals that their agent is to claim, with their paths.
+    /// Correlation ids and paths of the retrievals that an agent claims.
     claims: Vec<(String, String)>,
 }
 
 impl Log {
-    /// Lines of bots and people; some correlated, some refused, some without an id of the request.
+    /// Returns a log of bots and people. Some lines have a correlation id, some were rejected, some have no request id.
     fn random(random: &mut StdRng, nth: usize) -> Self {
         let begin = DateTime::from_timestamp(1_704_067_200, 0).unwrap() + TimeDelta::days(i64::try_from(nth % 700).unwrap());
         let format = *Format::ALL.choose(random).unwrap();
         let (mut lines, mut kept, mut refused, mut claims) = (Vec::new(), 0, 0, Vec::new());
         for n in 0..random.random_range(20..150) {
-            // Two logs of one provider are of different requests.
+            // Logs of the same provider contain different requests.
             let mut request = Request { id: format!("request-{nth}-{n}"), ..request(begin, n * 500) };
             if random.random_bool(0.4) {
                 PERSON.clone_into(&mut request.user_agent);
@@ -80,11 +81,11 @@ impl Log {
     }
 }
 
-/// A log on its way to a service.
+/// A log that is sent to a service.
 struct Course<'a> {
     demo: &'a Demo,
     log: Log,
-    /// Of the drain, and of its owner.
+    /// Keys of the drain and of its owner.
     keys: [String; 2],
     trace: String,
 }
@@ -96,7 +97,7 @@ impl Course<'_> {
         assert_eq!(taken.status, 200, "{}: {}", self.trace, taken.body);
     }
 
-    /// Two jobs, each with its part in an order of its own, that have lines in common.
+    /// Sends the log as two overlapping parts, each shuffled.
     async fn deliver_overlapping(&self, random: &mut StdRng) {
         let (one, other) = (random.random_range(0..=self.log.lines.len()), random.random_range(0..=self.log.lines.len()));
         for part in [&self.log.lines[..one.max(other)], &self.log.lines[one.min(other)..]] {
@@ -116,7 +117,7 @@ impl Course<'_> {
         self.demo.import(random, self.log.format, key, &self.log.lines, &self.trace).await;
     }
 
-    /// What every read says of the day, once all that was acknowledged is counted.
+    /// Returns the responses of all reads of the day, once everything acknowledged is counted.
     async fn reads(&self) -> Vec<Value> {
         self.demo.caught_up().await;
         let day = |at: DateTime<Utc>| at.format("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -130,7 +131,7 @@ impl Course<'_> {
         said
     }
 
-    /// What is to be counted, by what was made and not by what is read.
+    /// Checks the reads against the generated log.
     fn judge(&self, reads: &[Value]) {
         let [summary, urls, by_bot, _, outcomes, crawlers, events, _] = reads else {
             panic!("{}: {} reads", self.trace, reads.len())
@@ -162,7 +163,7 @@ async fn claim(demo: &Demo, log: &Log) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d3_however_a_log_is_delivered_every_read_is_the_same() {
+async fn d3_redelivered_logs_change_no_read() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let demo = Demo::start().await;
@@ -176,7 +177,7 @@ async fn d3_however_a_log_is_delivered_every_read_is_the_same() {
         }
         let keys = [drains[log.format.name()].clone(), demo.env("OWNER_KEY").to_owned()];
         let course = Course { demo: &demo, log, keys, trace };
-        // Cut first, while nothing of it is known.
+        // Send cut bodies first, while the log is unknown to the service.
         (0..3).for_each(|_| course.deliver_half(&mut random));
         course.deliver_overlapping(&mut random).await;
         let whole = course.log.whole();
@@ -188,7 +189,7 @@ async fn d3_however_a_log_is_delivered_every_read_is_the_same() {
         for _ in 0..3 {
             course.deliver(&mut random, &whole).await;
         }
-        assert_eq!(course.reads().await, before, "the same bodies: {}", course.trace);
+        assert_eq!(course.reads().await, before, "repeated bodies: {}", course.trace);
         for _ in 0..6 {
             match random.random_range(0..4) {
                 0 => course.deliver_half(&mut random),

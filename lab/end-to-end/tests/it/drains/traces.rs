@@ -1,6 +1,7 @@
-//! D4: what is of people leaves no trace, nor does anybody's address, whoever sends it and in whatever form.
+//! D4: the service stores no data of people and no IP addresses, whoever sends them and in whatever form.
 //!
-//! How many are planted: `PLANTED`. Must find what is of bots in the same places, so that nothing is missed by looking elsewhere.
+//! `PLANTED` sets how many are planted. The test must find the data of bots in the same places, which proves that it searches the
+//! right ones.
 
 use super::request;
 use crate::demo::Demo;
@@ -17,17 +18,17 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// In the user agent of every person, and in nothing else.
+/// Part of every person's user agent, and of no other text.
 const PERSON: &str = "ZaphodBeeblebrox";
-/// In every planted address: a network for documentation, and one for benchmarks.
+/// Prefixes of every planted address: one network for documentation, and one for benchmarks.
 const ADDRESSES: [&str; 2] = ["2001:db8:dead", "198.18."];
-/// The same in other spellings: bytes in hexadecimal, and text in Base64 at each of the three places where it may begin.
+/// The same in other encodings: bytes in hexadecimal, and text in Base64 at each of the three possible offsets.
 const SPELLED: [&str; 4] = ["20010db8dead", "WmFwaG9kQmVlYmxlYnJve", "phcGhvZEJlZWJsZWJyb3", "aYXBob2RCZWVibGVicm94"];
-/// In the paths of bots' pages, and in nothing else.
+/// Part of the paths of bots' pages, and of no other text.
 const KEPT: &str = "kept-by-bots";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One of the planted addresses.
+/// Returns a planted address.
 fn address(n: usize) -> String {
     match n % 2 {
         0 => format!("{}:{:x}:{:x}::1", ADDRESSES[0], n >> 16, n & 0xffff),
@@ -35,13 +36,13 @@ fn address(n: usize) -> String {
     }
 }
 
-/// A text of one place.
+/// A place that may contain traces, with its text.
 struct Place {
     name: String,
     text: String,
 }
 
-/// Lines of people, a bot's line in twenty, some refused; and lines that nobody can read.
+/// Returns lines of people, with a bot's line in every twenty, some rejected requests, and lines that can't be parsed.
 fn lines(format: Format, begin: DateTime<Utc>, numbers: std::ops::Range<usize>) -> (Vec<String>, usize) {
     let (mut lines, mut kept) = (Vec::new(), 0);
     for n in numbers {
@@ -58,13 +59,13 @@ fn lines(format: Format, begin: DateTime<Utc>, numbers: std::ops::Range<usize>) 
         }
         lines.push(format.line(&request));
     }
-    // Text before the time of a combined line can be the visitor's name, so no line has the quotes that it needs.
+    // In a combined line, text before the time can be the visitor's name. Without quotes, such a line can't be parsed.
     let line = |n| format.line(&request(begin, n)).replace('"', "");
     lines.extend((0..20).map(|n| format!("{} {PERSON} {}", address(n), line(n))));
     (lines, kept)
 }
 
-/// Every record of a topic: key, headers and value.
+/// Returns the key, headers and value of every record of a topic.
 async fn topic(demo: &Demo, name: &str) -> Place {
     let (settings, topic) = (demo.stores.kafka.clone(), name.to_owned());
     let text = tokio::task::spawn_blocking(move || {
@@ -79,7 +80,7 @@ async fn topic(demo: &Demo, name: &str) -> Place {
         consumer.assign(&assigned).unwrap();
         let mut text = String::new();
         while missing > 0 {
-            let record = consumer.poll(PATIENCE).expect("a record arrives").unwrap();
+            let record = consumer.poll(PATIENCE).expect("no record arrived").unwrap();
             let lossy = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
             writeln!(text, "{} {}", lossy(record.key()), lossy(record.payload())).unwrap();
             for header in record.headers().into_iter().flat_map(Headers::iter) {
@@ -94,7 +95,7 @@ async fn topic(demo: &Demo, name: &str) -> Place {
     Place { name: format!("the topic {name}"), text }
 }
 
-/// Every row of every table of PostgreSQL.
+/// Returns every row of every PostgreSQL table.
 async fn postgres(demo: &Demo) -> Vec<Place> {
     let pool = &demo.stores.pool;
     let tables: Vec<String> = sqlx::query_scalar(
@@ -112,7 +113,7 @@ async fn postgres(demo: &Demo) -> Vec<Place> {
     places
 }
 
-/// Every row of every table of ClickHouse.
+/// Returns every row of every ClickHouse table.
 async fn clickhouse(demo: &Demo) -> Vec<Place> {
     let settings = &demo.stores.clickhouse;
     let ask = async |statement: String| {
@@ -132,7 +133,7 @@ async fn clickhouse(demo: &Demo) -> Vec<Place> {
     places
 }
 
-/// What lies in the folder of the service.
+/// Adds the files in the service's folder.
 fn files(folder: &Path, places: &mut Vec<Place>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -164,7 +165,7 @@ async fn told(demo: &Demo, metrics: SocketAddr) -> Vec<Place> {
     places
 }
 
-/// Everything that a service leaves.
+/// Returns all data that the service stores or prints.
 async fn everything(demo: &Demo, metrics: SocketAddr) -> Vec<Place> {
     let mut places = vec![topic(demo, &demo.stores.kafka.topic).await, topic(demo, &demo.stores.kafka.rejected_topic).await];
     places.extend(postgres(demo).await);
@@ -176,7 +177,7 @@ async fn everything(demo: &Demo, metrics: SocketAddr) -> Vec<Place> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d4_planted_addresses_and_user_agents_of_people_are_nowhere() {
+async fn d4_no_personal_data_is_stored() {
     let planted = size("PLANTED", 4_500);
     let metrics = free_address();
     let settings = [("TELEMETRY_LOG", "trace".to_owned()), ("TELEMETRY_METRICS_LISTEN", metrics.to_string())];
@@ -189,7 +190,7 @@ async fn d4_planted_addresses_and_user_agents_of_people_are_nowhere() {
         let (body, key) = (format.body(&lines), demo.drain_key(format).await);
         let taken = demo.feed(format, &key, &body, nth % 2 == 0).await;
         assert_eq!(taken.status, 200, "{}: {}", format.name(), taken.body);
-        // What ends early, and what is no body at all, are refused without a word of what was in it.
+        // The errors for incomplete and invalid bodies must not contain parts of the body.
         let half = body[..body.len() / 2].rfind('\n').unwrap();
         let cut = demo.feed(format, &key, &body[..half + 12], false).await;
         let other = demo.feed(format, &key, &format!("[{body}"), false).await;
@@ -220,7 +221,7 @@ async fn d4_planted_addresses_and_user_agents_of_people_are_nowhere() {
         }
     }
     eprintln!(
-        "{planted} planted, {} places, {} bytes gone through",
+        "{planted} planted, searched {} places, {} bytes",
         places.len(),
         places.iter().map(|p| p.text.len()).sum::<usize>()
     );

@@ -1,4 +1,4 @@
-//! What each read says of retrievals, by docs/api/event-keys.md#figures, as JSON.
+//! Expected JSON of each read, according to docs/api/event-keys.md#figures.
 
 use super::model::Retrieval;
 use super::town::Observation;
@@ -19,7 +19,7 @@ fn id(id: Uuid) -> String {
     if id.is_nil() { String::new() } else { id.to_string() }
 }
 
-/// A role that is left out is the agent's on the types that only agents report.
+/// Returns the role. A missing role means the agent's on types that only agents report.
 fn role_of(row: &Observation) -> i8 {
     let is_agents =
         matches!(row.event_type.as_str(), "content_grounded" | "content_cited" | "content_presented" | "content_engaged")
@@ -31,13 +31,13 @@ fn role(row: &Observation) -> &'static str {
     ROLES[usize::from(role_of(row).unsigned_abs())]
 }
 
-/// Platform, session and agent as owners see them: a click on another host than the token's is its reporter's, without a
-/// session.
+/// Returns platform, session and agent as owners see them. A click on a host other than the token's belongs to its reporter and
+/// has no session.
 fn known(row: &Observation) -> (Uuid, Uuid, &str) {
     if row.link == 3 { (row.org_id, Uuid::nil(), "") } else { (row.platform_id, row.session_id, row.agent_id.as_str()) }
 }
 
-/// An agent stands behind what has its role or names a session.
+/// Returns whether a report is an agent's: it has that role or a session.
 fn names_agent(row: &Observation) -> bool {
     role_of(row) == 1 || !known(row).1.is_nil()
 }
@@ -47,7 +47,7 @@ fn sessions<'a>(rows: impl Iterator<Item = &'a &'a Observation>) -> usize {
     named.map(|(platform, session, _)| (platform, session)).collect::<BTreeSet<_>>().len()
 }
 
-/// Counts, largest first, ties by name.
+/// Sorts counts in descending order, ties by name.
 fn ranked<K: Ord + Clone>(counts: BTreeMap<K, usize>) -> Vec<(K, usize)> {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| Reverse(*count));
@@ -60,7 +60,7 @@ fn per_type(retrievals: &[&Retrieval<'_>]) -> Value {
     ranked(counts).into_iter().map(|(name, count)| json!({"event_type": name, "count": count})).collect()
 }
 
-/// The figures of a summary.
+/// Returns the numbers of a summary.
 pub(super) fn figures(retrievals: &[Retrieval<'_>]) -> Value {
     let seen_by = |accepts: &dyn Fn(&Observation) -> bool| {
         let count = retrievals.iter().filter(|seen| seen.reports.iter().any(|row| accepts(row))).count();
@@ -103,7 +103,7 @@ fn shown_id(key: u128, row: &Observation) -> String {
     if row.event_id.is_empty() { Uuid::from_u128(key).to_string() } else { row.event_id.clone() }
 }
 
-/// The data of a report with the roles of these.
+/// Returns the data of a report, with the roles of these rows as observers.
 fn data_with_observers<'a>(data: &str, rows: impl IntoIterator<Item = &'a Observation>) -> Value {
     let roles: BTreeSet<i8> = rows.into_iter().map(role_of).filter(|role| *role > 0).collect();
     let mut data: Value = serde_json::from_str(data).unwrap_or_else(|_| json!({}));
@@ -111,14 +111,14 @@ fn data_with_observers<'a>(data: &str, rows: impl IntoIterator<Item = &'a Observ
     data
 }
 
-/// Newest first, ties by key.
+/// Returns the list of events, newest first, ties by key.
 pub(super) fn events(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut items = BTreeMap::new();
     for seen in retrievals {
         let told_by = seen.representative();
         let (platform, session, agent) = known(told_by);
         let mut data = data_with_observers(&told_by.data, seen.reports.iter().copied());
-        // An address is not the owner's to see.
+        // Owners can't see IP addresses.
         data.as_object_mut().unwrap().remove("ip");
         let item = json!({
             "event_id": shown_id(seen.key, told_by),
@@ -135,7 +135,7 @@ pub(super) fn events(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     items.into_values().collect()
 }
 
-/// An organization's own list: newest first, ties by identity.
+/// Returns an organization's own list, newest first, ties by identity.
 pub(super) fn own_events(mut reports: Vec<(u128, &Observation)>, org: Uuid) -> Vec<Value> {
     reports.sort_by_key(|(identity, row)| (Reverse(row.at), *identity));
     reports.into_iter().map(|(identity, row)| own_item(identity, row, org)).collect()
@@ -150,7 +150,7 @@ fn own_item(identity: u128, row: &Observation, org: Uuid) -> Value {
         "event_type": row.event_type,
         "content_url": if is_anothers_click && row.link == 1 { "" } else { &row.content_url },
         "event_timestamp": instant(row.at),
-        // The issuer of a token sees nothing of this.
+        // Hidden from the token's issuer.
         "event_data": data_with_observers(if is_by_other { "{}" } else { &row.data }, [row]),
         "platform_id": if is_anothers_click { String::new() } else { id(row.platform_id) },
         "agent_id": if is_anothers_click { "" } else { &row.agent_id },
@@ -182,7 +182,7 @@ pub(super) fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     items.into_iter().map(|(_, item)| item).collect()
 }
 
-/// Whose agent a retrieval is told by, and which; nobody's where a server or nobody in particular tells it.
+/// Returns platform and agent of a retrieval. Both are empty if a server or an unknown observer reported it.
 fn agent_of(seen: &Retrieval<'_>) -> (String, String) {
     let told_by = seen.representative();
     let is_claim = matches!(role_of(told_by), 0 | 1) && names_agent(told_by);

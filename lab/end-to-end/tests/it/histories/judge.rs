@@ -1,4 +1,4 @@
-//! The end of a history: every read, asked by whoever may and may not, against the model.
+//! Compares every read with the model at the end of a history, for callers with and without access.
 
 use super::answers;
 use super::life::Life;
@@ -12,7 +12,7 @@ const LISTS: [&str; 4] = ["events", "urls", "corroboration", "funnel"];
 
 type Query = Vec<(&'static str, String)>;
 
-/// The parameters of a window.
+/// Returns the query parameters of a window.
 fn written(window: Window) -> Query {
     let parameter = |name, ms: Option<i64>| ms.map(|ms| (name, answers::instant(ms)));
     [parameter("since", window.since), parameter("until", window.until)].into_iter().flatten().collect()
@@ -23,7 +23,7 @@ fn parsed(text: &str) -> Value {
 }
 
 impl Life {
-    /// How many retrievals were compared.
+    /// Compares the reads and returns the number of compared retrievals.
     pub(super) async fn judge(&mut self, town: &TestApp, seed: u64) -> usize {
         let holding: Vec<usize> = (0..OWNERS).filter(|owner| !self.model.hosts_of(*owner).is_empty()).collect();
         let anybody = self.random.random_range(0..OWNERS);
@@ -95,7 +95,7 @@ impl Life {
         reported.len()
     }
 
-    /// A partner's answer is the owner's to the byte, or one refusal.
+    /// Checks that a partner gets the owner's response byte for byte, or a 403.
     async fn judge_delegated(&mut self, town: &TestApp, owner: usize, query: &Query, trace: &str) {
         let list = *["summary", "events", "urls", "corroboration", "funnel"].choose(&mut self.random).unwrap();
         let path = format!("/content-owners/{list}");
@@ -112,7 +112,7 @@ impl Life {
         }
     }
 
-    /// Both consents, at the time of the look-up.
+    /// Checks that a manifest requires both consents at the time of the lookup.
     async fn judge_manifest(&self, town: &TestApp, trace: &str) {
         let (status, text) = town.get(&self.cast.partners[1].key, &format!("/ctx/{}", self.cast.token), &[]).await;
         if !self.model.shares {
@@ -154,7 +154,7 @@ fn items(list: &str, by: &str, seen: &[Retrieval<'_>]) -> Vec<Value> {
     }
 }
 
-/// Compares the whole list and, by a limit, the union of its pages; `None` is a refusal.
+/// Compares the whole list, and all its pages together. `None` expects a 403.
 async fn judge_list(
     town: &TestApp,
     key: &str,
@@ -184,7 +184,7 @@ async fn judge_list(
         let part = parsed(&text);
         assert_eq!(part["total"], expected.len(), "{path} {trace}");
         let items = part["items"].as_array().unwrap();
-        assert!(!items.is_empty(), "{path} {trace}: a page within the list has items");
+        assert!(!items.is_empty(), "{path} {trace}: a page within the list is empty");
         union.extend(items.iter().cloned());
     }
     assert_eq!(union, expected, "the pages of {path} {trace}");

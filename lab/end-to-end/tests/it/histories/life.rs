@@ -1,4 +1,4 @@
-//! One random history: what its parties do, step by step, to the service and to the model alike.
+//! Generates a random history. Each step changes the service and the model alike.
 
 use super::model::{Model, Window};
 use super::town::{Cast, NEW_YEAR_MS, OWNERS, Observation, PARTNERS, Party, STEP_US, TestApp};
@@ -30,7 +30,7 @@ pub(super) struct Life {
     pub(super) random: StdRng,
     pub(super) cast: Cast,
     pub(super) model: Model,
-    /// What this step has reported.
+    /// Reports of this step.
     pub(super) fresh: Vec<Observation>,
 }
 
@@ -40,13 +40,13 @@ impl Life {
         Self { number, random, cast, model: Model::default(), fresh: Vec::new() }
     }
 
-    /// Hosts that may be verified; the last lies beneath nothing of the others.
+    /// Returns hosts that owners may verify. The last is the parent of all but one.
     pub(super) fn own_hosts(&self) -> [String; 5] {
         let root = format!("h{}.test", self.number);
         [format!("a.{root}"), format!("b.a.{root}"), format!("c.b.a.{root}"), format!("h{}.example", self.number), root]
     }
 
-    /// Hosts that events happen on: those, what lies beneath them, and what only looks like it.
+    /// Returns a random host for events: one of those, a subdomain, or a lookalike.
     pub(super) fn host(&mut self) -> String {
         let own = self.own_hosts().choose(&mut self.random).unwrap().clone();
         match self.random.random_range(0..8) {
@@ -58,9 +58,9 @@ impl Life {
         }
     }
 
-    /// One change, report or pause.
+    /// Makes one change, sends reports or does nothing.
     pub(super) async fn act(&mut self, town: &TestApp) {
-        // Where nobody holds anything there is little to see.
+        // Without verified domains, owners see hardly any data.
         let is_empty = self.model.rows.is_empty() && (0..OWNERS).all(|owner| self.model.hosts_of(owner).is_empty());
         match if is_empty { 0 } else { self.random.random_range(0..14) } {
             0..=3 => self.verify(town).await,
@@ -78,7 +78,7 @@ impl Life {
         assert_eq!(is_verified, self.model.verify(owner, &host, town.now_us()), "history {}: {host} by {owner}", self.number);
     }
 
-    /// A domain of the list of its owner's registrations, by its name.
+    /// Returns a domain of the owner's list.
     async fn registered(town: &TestApp, owner: &Party, host: &str) -> Option<Value> {
         let (status, list) = town.change(Method::GET, &owner.key, "/domains", &Value::Null).await;
         assert_eq!(status, 200, "{list}");
@@ -88,11 +88,11 @@ impl Life {
     async fn release(&mut self, town: &TestApp) {
         let owner = self.random.random_range(0..OWNERS);
         let hosts = self.own_hosts();
-        // Mostly of what there is, sometimes of what there is not.
+        // Mostly an existing domain, sometimes a missing one.
         let held: Vec<String> = self.model.hosts_of(owner).into_iter().map(str::to_owned).collect();
         let host = held.choose(&mut self.random).or_else(|| hosts.choose(&mut self.random)).unwrap().clone();
         let found = Self::registered(town, &self.cast.owners[owner], &host).await;
-        // The service keeps what it is asked for to the millisecond.
+        // The service truncates the time to milliseconds.
         let was_verified = self.model.release(owner, &host, town.now_us() / 1_000 * 1_000);
         let is_verified = found.as_ref().is_some_and(|domain| domain["verified"] == true);
         assert_eq!(is_verified, was_verified, "history {}: {host} by {owner}: {found:?}", self.number);
@@ -102,7 +102,7 @@ impl Life {
         assert_eq!(status, 204, "{answer}");
     }
 
-    /// A mere registration, of whosever host: it changes no figure.
+    /// Registers a domain without verification, which changes no number. Another owner may have verified it.
     async fn register(&mut self, town: &TestApp) {
         let host = self.own_hosts().choose(&mut self.random).unwrap().clone();
         let owner = self.cast.owners.choose(&mut self.random).unwrap();
@@ -143,7 +143,7 @@ impl Life {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// Few keys, sessions and times, so that they collide; repeats of earlier reports among them.
+    /// Reports events. Few keys, sessions and times exist, so that reports collide; some repeat earlier ones.
     fn report(&mut self, now_us: i64) {
         for _ in 0..self.random.random_range(3..=15) {
             let repeated = (self.random.random_range(0..6) == 0).then(|| self.model.rows.choose(&mut self.random).cloned());
@@ -154,7 +154,7 @@ impl Life {
         }
     }
 
-    /// In time, too late, and before it happened; not in a microsecond that another report has.
+    /// Returns a time of acceptance: in time, too late, or before the event. No two reports share a microsecond.
     fn acceptance(&mut self) -> i64 {
         loop {
             let accepted_us = NEW_YEAR_MS * 1_000 + self.random.random_range(-DAY_US..3 * DAY_US);
@@ -173,7 +173,7 @@ impl Life {
         let random = &mut self.random;
         let source_role = random.random_range(0..5);
         let of_history = random.random_range(0..24);
-        // Only fetches are joined.
+        // Only fetches are merged by correlation id.
         let joins = of_history % 3 != 0;
         let event_type = if joins { TYPES[0] } else { TYPES.choose(random).unwrap() };
         let is_seen_by_server = source_role > 1 && event_type == TYPES[0];
@@ -186,7 +186,7 @@ impl Life {
         let is_bound = event_type == "content_engaged" && !session_id.is_nil() && random.random_range(0..2) == 0;
         let platform_id = if is_bound { self.cast.agent.id.0 } else { org_id };
         Observation {
-            // Some hosts nobody can own.
+            // Some hosts can't have an owner.
             site: if random.random_range(0..20) == 0 { String::new() } else { host.rsplit('.').collect::<Vec<_>>().join(".") },
             number: (u128::from(self.number) << 32) | of_history,
             joins,
@@ -207,7 +207,7 @@ impl Life {
         }
     }
 
-    /// Any window, and none.
+    /// Returns a random window, sometimes without bounds.
     pub(super) fn window(&mut self, now_us: i64) -> Window {
         let (one, other) = (moment(&mut self.random, now_us), moment(&mut self.random, now_us));
         Window {
@@ -217,7 +217,7 @@ impl Life {
     }
 }
 
-/// A millisecond of the history, often one in which something may have changed, or the one beside it.
+/// Returns a millisecond of the history, often at or next to a step.
 fn moment(random: &mut StdRng, now_us: i64) -> i64 {
     let step = i64::try_from(random.random_range(0..=STEPS)).unwrap();
     let changed_ms = (NEW_YEAR_MS * 1_000 + step * STEP_US) / 1_000;

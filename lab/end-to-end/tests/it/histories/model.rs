@@ -1,7 +1,5 @@
-//! What a history amounts to, by a second and naive reading of the rules: who holds a host and since when its events are
-//! theirs, who was granted what, and which reports are of one event.
-//!
-//! Must not use what it is the model of: no `Site`, no `Visibility`, no SQL.
+//! An independent, naive implementation of the rules on ownership of hosts and events, on delegations, and on merging reports. It
+//! uses no `Site`, `Visibility` or SQL of the service.
 
 use super::town::{NEW_YEAR_MS, OWNERS, Observation, STEP_US};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +7,7 @@ use uuid::Uuid;
 
 const HOUR_US: i64 = 3_600_000_000;
 
-/// An event by its reports in order of acceptance, each of another observer.
+/// An event with its reports by different observers, in order of acceptance.
 #[derive(Clone, Debug)]
 pub(super) struct Retrieval<'a> {
     pub(super) key: u128,
@@ -17,18 +15,18 @@ pub(super) struct Retrieval<'a> {
 }
 
 impl<'a> Retrieval<'a> {
-    /// The time of the first accepted timely report, else of the first accepted one.
+    /// Returns the time of the first accepted timely report, or of the first accepted report.
     pub(super) fn at(&self) -> i64 {
         let is_timely = |row: &&&Observation| (-HOUR_US..=24 * HOUR_US).contains(&(row.accepted_us - row.at * 1_000));
         self.reports.iter().find(is_timely).unwrap_or(&self.reports[0]).at
     }
 
-    /// The report that represents it: the agent's, then edge, origin, index, no role; then the first accepted.
+    /// Returns the representative report: the agent's, then edge, origin, index, no role; then the first accepted.
     pub(super) fn representative(&self) -> &'a Observation {
         self.reports.iter().min_by_key(|row| rank(row)).unwrap()
     }
 
-    /// Of a fetch: by the status that an owner reports, else by anybody's, in the order of [`rank`].
+    /// Returns a fetch's outcome, from the status that an owner reports, or else from the first status in the order of [`rank`].
     pub(super) fn outcome(&self) -> &'static str {
         let told_by = self.reports.iter().filter(|row| row.status != 0).min_by_key(|row| (!row.is_owners, rank(row)));
         match told_by.map_or(0, |row| row.status) {
@@ -40,23 +38,23 @@ impl<'a> Retrieval<'a> {
     }
 }
 
-/// Agent, edge, origin, index, no role.
+/// Order of precedence: agent, edge, origin, index, no role.
 fn rank(row: &Observation) -> i8 {
     if row.source_role == 0 { 5 } else { row.source_role }
 }
 
-/// An owner's time with a host.
+/// A period in which an owner has verified a host.
 #[derive(Clone, Debug)]
 struct Tenure {
     owner: usize,
     host: String,
     from_us: i64,
     until_us: Option<i64>,
-    /// First moment whose events this owner sees.
+    /// Events before this time are not visible to this owner.
     seen_from_us: i64,
 }
 
-/// Which part of time a read covers, in milliseconds, half-open.
+/// Half-open window of a read, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     pub(super) since: Option<i64>,
@@ -87,7 +85,7 @@ pub(super) fn host_of(row: &Observation) -> String {
 }
 
 impl Model {
-    /// Who held what from which step to which, for whoever reads a failure.
+    /// Describes who owned what during which steps, for failure messages.
     pub(super) fn story(&self) -> String {
         let step = |us: i64| (us - NEW_YEAR_MS * 1_000) / STEP_US;
         let told = self.tenures.iter().map(|tenure| {
@@ -97,7 +95,7 @@ impl Model {
         told.collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether the owner holds the very host afterwards.
+    /// Verifies a host. Returns whether the owner has verified this host afterwards.
     pub(super) fn verify(&mut self, owner: usize, host: &str, now_us: i64) -> bool {
         let held = self.tenures.iter().find(|tenure| tenure.host == host && tenure.until_us.is_none());
         if let Some(held) = held {
@@ -108,7 +106,7 @@ impl Model {
         true
     }
 
-    /// Whether there was anything to release.
+    /// Releases a host. Returns whether the owner had verified it.
     pub(super) fn release(&mut self, owner: usize, host: &str, now_us: i64) -> bool {
         let mut own = self.tenures.iter_mut().filter(|tenure| tenure.owner == owner && tenure.host == host);
         let Some(tenure) = own.find(|tenure| tenure.until_us.is_none()) else { return false };
@@ -116,9 +114,11 @@ impl Model {
         true
     }
 
-    /// Who sees the host's events already, by a host above, goes on seeing them. The first owner sees all. Who comes after
-    /// others, of the host or of one above, sees what happens from now on; who comes back, and nobody had it meanwhile,
-    /// what they saw.
+    /// Returns from when a new owner sees the host's events:
+    /// - an owner who sees them already through a parent host: unchanged
+    /// - the first owner: from the beginning
+    /// - an owner after others of the host or a parent: from now
+    /// - an owner who returns before anyone else verified it: as before
     fn seen_by_newcomer(&self, owner: usize, host: &str, now_us: i64) -> i64 {
         if let Some((holder, seen_from_us)) = self.seen_from(host)
             && holder == owner
@@ -132,7 +132,7 @@ impl Model {
         before.map_or(now_us, |tenure| tenure.seen_from_us)
     }
 
-    /// Whose the host is now, by which verified host.
+    /// Returns the tenure that decides who owns the host now: that of the longest verified parent.
     fn holder(&self, host: &str) -> Option<&Tenure> {
         let above = self.tenures.iter().filter(|tenure| is_within(host, &tenure.host) && tenure.until_us.is_none());
         above.max_by_key(|tenure| tenure.host.len())
@@ -142,8 +142,8 @@ impl Model {
         self.holder(host).map(|tenure| tenure.owner)
     }
 
-    /// Since when the events of a host are its present owner's: what others had beneath the owner's host is the owner's
-    /// from when they left it.
+    /// Returns the host's current owner, and from when that owner sees its events. Events of a subdomain that another owner had
+    /// are visible from that owner's release.
     fn seen_from(&self, host: &str) -> Option<(usize, i64)> {
         let holder = self.holder(host)?;
         let beneath = |tenure: &&Tenure| is_within(host, &tenure.host) && tenure.host.len() > holder.host.len();
@@ -152,23 +152,23 @@ impl Model {
         Some((holder.owner, left.map_or(holder.seen_from_us, |left| left.max(holder.seen_from_us))))
     }
 
-    /// Whether what happened then on this host is this owner's to see.
+    /// Returns whether the owner sees an event on this host at this time.
     pub(super) fn is_seen(&self, host: &str, at: i64, owner: usize) -> bool {
         self.seen_from(host).is_some_and(|(holder, from_us)| holder == owner && at * 1_000 >= from_us)
     }
 
-    /// Whether an event may stand in a manifest.
+    /// Returns whether a manifest may contain the event.
     pub(super) fn is_shown(&self, row: &Observation) -> bool {
         (0..OWNERS).any(|owner| self.is_visible[owner] && self.is_seen(&host_of(row), row.at, owner))
     }
 
-    /// The owner's verified hosts, sorted.
+    /// Returns the owner's verified hosts, sorted.
     pub(super) fn hosts_of(&self, owner: usize) -> Vec<&str> {
         let own = self.tenures.iter().filter(|tenure| tenure.owner == owner && tenure.until_us.is_none());
         own.map(|tenure| tenure.host.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// What an owner may see; `None` is a refusal.
+    /// Returns the retrievals that an owner sees, or `None` for a 403.
     pub(super) fn seen(&self, owner: usize, domain: Option<&str>, window: Window) -> Option<Vec<Retrieval<'_>>> {
         if domain.is_some_and(|domain| self.owner_of(domain) != Some(owner)) {
             return None;
@@ -177,7 +177,7 @@ impl Model {
         seen.retain(|event| {
             let (told_by, at) = (event.representative(), event.at());
             let host = host_of(told_by);
-            // Conversations are nobody's but their reporter's.
+            // Only the reporter sees conversations.
             !told_by.event_type.starts_with("turn_")
                 && self.is_seen(&host, at, owner)
                 && domain.is_none_or(|domain| is_within(&host, domain))
@@ -186,14 +186,14 @@ impl Model {
         Some(seen)
     }
 
-    /// What an organisation has reported itself, and what others did with its click tokens, with identities.
+    /// Returns an organization's own reports, and others' reports with its click tokens, with identities.
     pub(super) fn reported(&self, org: Uuid, window: Window) -> Vec<(u128, &Observation)> {
         let mut reports = self.merged();
         reports.retain(|(_, row)| (row.org_id == org || row.platform_id == org) && window.covers(row.at));
         reports
     }
 
-    /// The first accepted copy of each report with its identity, in order of acceptance.
+    /// Returns the first accepted copy of each report with its identity, in order of acceptance.
     pub(super) fn merged(&self) -> Vec<(u128, &Observation)> {
         let mut rows: Vec<&Observation> = self.rows.iter().collect();
         rows.sort_by_key(|row| row.accepted_us);

@@ -1,7 +1,8 @@
-//! Identity and reads served together on fresh stores, at a time that stands still until a test moves it, and the parties
-//! of many histories in it.
+//! Serves identity and reads from fresh stores with a clock that only tests advance, and creates the organizations of many
+//! histories.
 //!
-//! Reports go to the writer without a log, and many histories share each block. Must not assert what a read answers.
+//! Reports go directly to the writer, without a log, and many histories share each block. This module asserts nothing about
+//! reads.
 
 use chrono::{DateTime, TimeDelta};
 use identity_api::domains::{self, DomainSettings};
@@ -32,35 +33,36 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-/// 2026-01-01T00:00:00Z: when every history begins.
+/// 2026-01-01T00:00:00Z, the start of every history.
 pub(super) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
-/// How far the clock moves between two steps: no whole number of milliseconds, so that rounding matters.
+/// Clock step in microseconds. It is not a whole number of milliseconds, to test rounding.
 pub(super) const STEP_US: i64 = 2 * 3_600 * 1_000_000 + 250;
 
 pub(super) const OWNERS: usize = 3;
 pub(super) const PARTNERS: usize = 2;
 
-/// One report.
+/// A report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observation {
     pub(super) site: String,
-    /// Reports of one organization on one host that have the same are copies, if their roles are the same too or `joins` is not set.
+    /// Reports of one organization on one host with the same number are copies, if their roles are equal too or `joins` is false.
     pub(super) number: u128,
-    /// Whether reports of all observers on one host that have the same number are of one fetch.
+    /// Whether reports of all observers on one host with the same number belong to one fetch.
     pub(super) joins: bool,
     pub(super) org_id: Uuid,
-    /// Whether it is a content owner's.
+    /// Whether a content owner reported it.
     pub(super) is_owners: bool,
-    /// Different for each report, in microseconds.
+    /// In microseconds; different for each report.
     pub(super) accepted_us: i64,
     pub(super) source_role: i8,
-    /// Of the response; 0 if it is not reported.
+    /// Status of the response, or 0 if not reported.
     pub(super) status: u16,
     pub(super) event_type: String,
     pub(super) at: i64,
     pub(super) session_id: Uuid,
     pub(super) platform_id: Uuid,
-    /// Of what another's click token bound: 1 when its URL is the token's, 2 on the same host, 3 on another.
+    /// For events with another organization's click token: 1 for the token's URL, 2 for another URL on the same host, 3 for
+    /// another host.
     pub(super) link: i8,
     pub(super) agent_id: String,
     pub(super) content_url: String,
@@ -69,7 +71,7 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// The keys under which it is stored.
+    /// Returns the keys under which the report is stored.
     pub(super) fn keys(&self) -> ReportKeys {
         ReportKeys::new(OrgId(self.org_id), None, &self.log_event())
     }
@@ -104,7 +106,7 @@ impl Observation {
         }
     }
 
-    /// A request of its own.
+    /// Returns a log record that contains only this report.
     fn record(&self) -> LogRecord {
         LogRecord {
             v: RECORD_VERSION,
@@ -121,18 +123,18 @@ impl Observation {
     }
 }
 
-/// An organisation and its key.
+/// An organization with its API key.
 pub(super) struct Party {
     pub(super) id: OrgId,
     pub(super) key: String,
 }
 
-/// Who takes part in a history.
+/// Organizations of a history.
 pub(super) struct Cast {
     pub(super) owners: Vec<Party>,
-    /// Two platforms that owners may delegate to.
+    /// Platforms to which owners may delegate.
     pub(super) partners: Vec<Party>,
-    /// Who reports, has one session and has made one click token in it.
+    /// Reports events, and has one session with one click token.
     pub(super) agent: Party,
     pub(super) session: Uuid,
     pub(super) token: String,
@@ -144,7 +146,7 @@ pub(super) struct TestApp {
     server: TestServer,
     client: reqwest::Client,
     writer: Mutex<EventLoader>,
-    /// Between the reads and their store, where there is one.
+    /// Between the reads and ClickHouse, if tests modify the requests.
     proxy: Option<ClickHouseProxy>,
     _mail: TempDir,
 }
@@ -154,7 +156,7 @@ impl TestApp {
         Self::on(TestStores::fresh().await, None).await
     }
 
-    /// One whose store is asked to remember which granules met no condition, although the reads ask it not to.
+    /// Builds an app whose proxy enables the query condition cache, although the reads disable it.
     pub(super) async fn build_asking_to_remember() -> Self {
         let stores = TestStores::fresh().await;
         let proxy = ClickHouseProxy::before(&stores.clickhouse.clickhouse_url, |request| {
@@ -165,7 +167,7 @@ impl TestApp {
         Self::on(stores, Some(proxy)).await
     }
 
-    /// What the reads have asked their store for, but whether it is there and which version it is.
+    /// Returns the requests of reads to ClickHouse, without health and version checks.
     pub(super) fn reads_of_the_store(&self) -> Vec<ClickHouseRequest> {
         let asked = self.proxy.iter().flat_map(ClickHouseProxy::take_requests);
         let tables = ["FROM events", "FROM reports"];
@@ -175,7 +177,7 @@ impl TestApp {
     async fn on(stores: TestStores, proxy: Option<ClickHouseProxy>) -> Self {
         let clock = Clock::manual(DateTime::from_timestamp_millis(NEW_YEAR_MS).unwrap());
         let mail = tempfile::tempdir().unwrap();
-        // thousands of keys come from one address, however fast this machine is
+        // Thousands of keys are used from one address, at any speed.
         let clients = ClientSettings { refused_rate: 0, ..ClientSettings::default() };
         let identity = identity_api::Settings {
             postgres: stores.postgres.clone(),
@@ -203,7 +205,7 @@ impl TestApp {
         Self { stores, clock, server, client: client(), writer, proxy, _mail: mail }
     }
 
-    /// Back to the beginning of a history.
+    /// Resets the clock to the beginning of a history.
     pub(super) fn rewind(&self) {
         let begin = DateTime::from_timestamp_millis(NEW_YEAR_MS).unwrap();
         self.clock.advance(begin - self.clock.now());
@@ -217,7 +219,7 @@ impl TestApp {
         self.clock.now().timestamp_micros()
     }
 
-    /// Organisations, keys, sessions and tokens of so many histories.
+    /// Creates the organizations, keys, sessions and tokens of this many histories.
     pub(super) async fn invite(&self, histories: usize) -> Vec<Cast> {
         let party = |org_type: OrgType| (Party { id: OrgId(Uuid::now_v7()), key: minted(org_type) }, org_type);
         let mut parties = Vec::new();
@@ -276,7 +278,7 @@ impl TestApp {
         made.bind(tokens).bind(agents).bind(sessions).execute(&self.stores.pool).await.unwrap();
     }
 
-    /// Records a domain as verified, as an operator does; whether it was.
+    /// Verifies a domain as an operator would. Returns whether that succeeded.
     pub(super) async fn verify(&self, owner: &Party, domain: &str) -> bool {
         let site = Site::from_domain(domain).unwrap();
         domains::ensure_verified(&self.stores.pool, owner.id, &site, self.clock.now()).await.is_ok()
@@ -292,8 +294,8 @@ impl TestApp {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        // A store that is too busy to answer has said nothing wrong.
-        eventually("the service answers", async || {
+        // Retry 503, which an overloaded store causes.
+        eventually("the service returns no 503", async || {
             let response = self.client.get(url.clone()).header("x-api-key", key).send().await.ok()?;
             let status = response.status().as_u16();
             (status != 503).then_some((status, response.text().await.ok()?))

@@ -1,7 +1,7 @@
-//! U4: people of other organisations name in the console's paths, queries and forms what is a tenant's. Each page must be the one
-//! that the same address gets for what is not there, and say nothing of the tenant. How many: `PROBES` (100000 before a release).
+//! U4: people request another organization's data in the console's paths, queries and forms. Each page must equal the one for
+//! missing data, and contain none of the data. `PROBES` sets the number of requests (100000 before a release).
 //!
-//! Must take its addresses from the console's own route table, so that a new one is probed.
+//! The addresses come from the console's route table, so new routes are probed automatically.
 
 use super::scene::{Kind, TestApp};
 use super::{of_nothing, respelt, without};
@@ -17,13 +17,13 @@ use sqlx::PgPool;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// Probes of an ordinary run; two to a comparison.
+/// Default number of requests, two per comparison.
 const USUAL: usize = 400;
 const PARALLEL: usize = 6;
-/// Comparisons until two answers that differ each time are an oracle.
+/// Two responses that differ this many times in a row are a leak.
 const ROUNDS: usize = 3;
 const ROUTES: &str = include_str!("../../../../../console/src/routes.rs");
-/// What an address or a form may name besides, and of which kind it is. Most pages know a few of them.
+/// Names in queries and forms, with their kinds. Most pages use a few of them.
 const NAMED: [(&str, Kind); 9] = [
     ("domain", Kind::Domain),
     ("domain", Kind::Registered),
@@ -35,7 +35,7 @@ const NAMED: [(&str, Kind); 9] = [
     ("agent_id", Kind::Session),
     ("id", Kind::Key),
 ];
-/// What says nothing of anybody.
+/// Parameters that name nothing of an organization.
 const PLAIN: [(&str, &str); 8] = [
     ("period", "7d"),
     ("since", "2026-10-01"),
@@ -49,10 +49,11 @@ const PLAIN: [(&str, &str); 8] = [
 const FILES: [&str; 9] =
     ["events", "pages", "corroboration", "funnel", "crawlers", "series", "deliveries", "members", "own-events"];
 
-/// An address of the console, and whether it takes a form.
+/// A path of the console, and whether it accepts a form.
 type Route = (&'static str, bool);
 
-/// Those beneath `/console`, once for each method. A form that names nothing makes something of one's own: it is no probe.
+/// Returns the routes below `/console`, once per method. Forms without an id create something of the caller's own, so they aren't
+/// probed.
 fn routes() -> Vec<Route> {
     let registered = ROUTES.split(".route(\"").skip(1).filter_map(|rest| rest.split_once('"'));
     let of_people = registered.filter(|(path, _)| path.starts_with("/console/") && !path.contains("{*"));
@@ -66,7 +67,7 @@ fn routes() -> Vec<Route> {
     by_method.filter(|(path, has_form)| !has_form || path.contains('{')).collect()
 }
 
-/// What stands for an id in an address.
+/// Returns the kind of the id in a path.
 fn kind_of(path: &str) -> Kind {
     [
         ("/operator/requests/", Kind::AccessRequest),
@@ -86,7 +87,7 @@ fn kind_of(path: &str) -> Kind {
     .map_or(Kind::Organization, |(_, kind)| kind)
 }
 
-/// Somebody who is signed in, and where they are at home.
+/// A signed-in person, and their organization.
 struct Caller {
     session: String,
     own: Option<Uuid>,
@@ -117,23 +118,23 @@ async fn callers(scene: &TestApp) -> Vec<Caller> {
     callers
 }
 
-/// One address, with what is the tenant's in it, and again with what is nobody's.
+/// A request with another organization's names, and the same with missing ones.
 struct Shot {
     caller: usize,
     has_form: bool,
-    /// Path and query, and the fields of the form.
+    /// Path with query, and form fields.
     theirs: [String; 2],
     nobodys: [String; 2],
-    /// What was named, on either side.
+    /// The names in both requests.
     named: Vec<(String, String)>,
     is_theirs_first: bool,
 }
 
 enum Verdict {
     Alike,
-    /// Two answers that differ, and where.
+    /// The responses differ; with the place.
     Differs(String),
-    /// What an answer tells of the tenant, and where.
+    /// A response contains the organization's data; with the place.
     Tells(String),
 }
 
@@ -156,7 +157,7 @@ impl Shot {
             theirs[0] = theirs[0].replace(place, &in_address(&of_tenant));
             nobodys[0] = nobodys[0].replace(place, &in_address(&of_nobody));
         };
-        // At home a form names a thing of the tenant's, or it is one's own and no probe.
+        // In the caller's own organization, a form must name something of the other organization.
         let may_be_home = !has_form || path.contains("{id}");
         let own = callers[caller].own.filter(|_| may_be_home && random.random_range(0..2) == 0).map(|own| own.to_string());
         let is_home = own.is_some();
@@ -196,7 +197,8 @@ impl Shot {
         Self { caller, has_form, theirs, nobodys, named, is_theirs_first: random.random() }
     }
 
-    /// `None` when the two are alike and tell nothing, else what is wrong. What differs by load differs once; an oracle does each time.
+    /// Returns the difference or leak, or `None` if the responses are equal. Load can cause one difference; a leak occurs every
+    /// time.
     async fn fire(&self, scene: &TestApp, callers: &[Caller]) -> Option<String> {
         let mut wrong = None;
         for _ in 0..ROUNDS {
@@ -239,8 +241,8 @@ impl Shot {
 
     async fn ask(&self, scene: &TestApp, session: &str, [address, fields]: &[String; 2]) -> Seen {
         let url = scene.demo.url(address);
-        // A store that is too busy to answer tells nothing apart.
-        let response = eventually("the console answers", async || {
+        // Retry 503, which an overloaded store causes.
+        let response = eventually("the console is available", async || {
             let request = if self.has_form {
                 let form = scene.demo.client.post(&url).header("origin", scene.demo.env("BASE_URL"));
                 form.header("content-type", "application/x-www-form-urlencoded").body(fields.clone())
@@ -248,7 +250,7 @@ impl Shot {
                 scene.demo.client.get(&url)
             };
             let sent = request.header("cookie", format!("telemetry-session={session}")).send().await;
-            // Nor does one that has too much under way.
+            // 429 means too many concurrent requests.
             sent.ok().filter(|response| ![429, 503].contains(&response.status().as_u16()))
         })
         .await;
@@ -260,7 +262,7 @@ impl Shot {
     }
 }
 
-/// What two answers differ in, with a little of what stands around it: a page is longer than a log keeps.
+/// Shows the difference of two pages with some context, because whole pages are too long for a log.
 fn difference(seen: &str, expected: &str) -> String {
     let same = seen.bytes().zip(expected.bytes()).take_while(|(seen, expected)| seen == expected).count();
     format!("{} is not {}", around(seen, same), around(expected, same))
@@ -277,27 +279,27 @@ struct Seen {
 }
 
 impl Seen {
-    /// The answer without what differs from request to request, and with what was named in one spelling.
+    /// Returns the response without the parts that differ between requests, and with one spelling of the names.
     fn alike(&self, named: &[String]) -> (u16, BTreeMap<String, String>, String) {
-        // The longest first: one may be the end of another.
+        // Longest first, because a name can be the suffix of another one.
         let mut named = named.to_vec();
         named.sort_by_key(|named| std::cmp::Reverse(named.len()));
         let request_id = self.headers.get("x-request-id").cloned().unwrap_or_default();
         let even = |text: &str| {
             let text = named.iter().fold(text.replace(&request_id, "{request}"), |text, named| without(&text, named));
             let text = named.iter().fold(text, |text, named| text.replace(&in_address(named), "{it}"));
-            // Numbers of forms, times, and an event to try with an id of its own.
+            // Form ids, times, and the id of the example event differ between requests.
             let passing = [("name=\"once\" value=\"", "\""), ("<time", "</time>"), ("<code id=\"trial\">", "</code>")];
             passing.iter().fold(text, |text, (before, after)| between(&text, before, after))
         };
         let mut headers: BTreeMap<_, _> = self.headers.iter().map(|(name, value)| (name.clone(), even(value))).collect();
-        // Names of things are of several lengths.
+        // Names have different lengths.
         headers.retain(|name, _| !["content-length", "set-cookie"].contains(&name.as_str()));
         (self.status, headers, even(&self.text))
     }
 }
 
-/// The text without what stands between two others, wherever it does.
+/// Removes the text between two markers, everywhere.
 fn between(text: &str, before: &str, after: &str) -> String {
     let mut parts = text.split(before);
     let mut kept = parts.next().unwrap_or_default().to_owned();
@@ -308,7 +310,7 @@ fn between(text: &str, before: &str, after: &str) -> String {
     kept
 }
 
-/// Owners, invites and requests that wait, which no key lists.
+/// Counts owners, open invites and pending requests, which no API key can list.
 async fn people(pool: &PgPool, organization: &str) -> (i64, i64, i64) {
     let counts = "SELECT (SELECT count(*) FROM memberships WHERE organization_id::text = $1 AND role = 'owner'), \
         (SELECT count(*) FROM invites WHERE organization_id::text = $1 AND withdrawn_at IS NULL), \
@@ -316,7 +318,7 @@ async fn people(pool: &PgPool, organization: &str) -> (i64, i64, i64) {
     sqlx::query_as(counts).bind(organization).fetch_one(pool).await.unwrap()
 }
 
-/// The pages on which the tenant itself sees what is its own: without them nothing could be found.
+/// Returns the pages that show planted data to their own organization. Without them, the probes could find no leak.
 async fn seen_at_home(scene: &TestApp) -> BTreeSet<&'static str> {
     let session = Seed(&scene.demo.stores.pool).session("person@planted.example", TimeDelta::days(1)).await;
     let mut seen = BTreeSet::new();
@@ -333,7 +335,7 @@ async fn seen_at_home(scene: &TestApp) -> BTreeSet<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn u4_the_console_shows_what_is_not_yours_as_what_is_not_there() {
+async fn u4_the_console_hides_data_of_others() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let scene = TestApp::set().await;
@@ -344,12 +346,12 @@ async fn u4_the_console_shows_what_is_not_yours_as_what_is_not_there() {
     let before = (scene.holdings().await, people(pool, organization).await);
     let routes = routes();
     assert!(routes.len() > 50, "{routes:?}");
-    // Each in turn, so that none is forgotten by chance.
+    // Each route in turn, so that none is missed by chance.
     let turns = routes.iter().cycle().take(size("PROBES", USUAL) / 2);
     let shots: Vec<Shot> = turns.map(|route| Shot::random(&scene, &callers, &mut random, *route)).collect();
     let fired = stream::iter(&shots).map(|shot| shot.fire(&scene, &callers)).buffer_unordered(PARALLEL);
     let wrong: Vec<String> = fired.filter_map(std::future::ready).take(20).collect().await;
     assert!(wrong.is_empty(), "seed {seed}: {}", wrong.join("\n"));
     let after = (scene.holdings().await, people(pool, organization).await);
-    assert_eq!(after, before, "no probe changes anything of another's: seed {seed}");
+    assert_eq!(after, before, "a probe changed another organization's data: seed {seed}");
 }

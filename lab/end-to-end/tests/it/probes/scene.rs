@@ -1,6 +1,6 @@
-//! A tenant that has one of everything, and callers that may see none of it.
+//! An organization with data of every kind, and callers without access to it.
 //!
-//! Must put the word `planted` into every text of the tenant, so that a leak of any is found by it.
+//! All texts of the organization contain the word `planted`, by which the probes recognize leaks.
 
 use crate::demo::{Demo, answer};
 use chrono::TimeDelta;
@@ -13,7 +13,7 @@ use service_kit::testing::{Seed, TestDns};
 use uuid::Uuid;
 
 const IDENTITY: &str = "/api/v1/identity";
-/// No limit may answer for the service.
+/// Rate limits are off, because they would hide other responses.
 const UNLIMITED: [&str; 9] = [
     "TELEMETRY_IDENTITY_BYTES",
     "TELEMETRY_IDENTITY_RATE",
@@ -26,7 +26,7 @@ const UNLIMITED: [&str; 9] = [
     "TELEMETRY_INVITES",
 ];
 
-/// What an id, a name or a secret in a request is of.
+/// Kinds of ids, names and secrets in requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Organization,
@@ -34,49 +34,49 @@ pub(super) enum Kind {
     Delegation,
     Request,
     DomainId,
-    /// The name of a verified domain.
+    /// Name of a verified domain.
     Domain,
-    /// The name of a domain that is registered and not verified.
+    /// Name of a registered domain that is not verified.
     Registered,
     Drain,
-    /// The id of an analyst account.
+    /// Id of an analyst account.
     Analyst,
     Webhook,
     Membership,
     Invite,
     AccessRequest,
     Session,
-    /// The id that a reporter gave an event on the tenant's domain.
+    /// Id that a reporter gave an event on the organization's domain.
     Event,
-    /// A click token whose organisation does not share.
+    /// Click token of an organization that does not share sessions.
     Token,
-    /// A click token that was valid.
+    /// Expired click token.
     ExpiredToken,
 }
 
-/// By what somebody asks.
+/// Credentials of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     OwnersKey,
     PlatformsKey,
     AgentsKey,
-    /// A key of an agent that names others' sessions in its reports.
+    /// API key of an agent that reports with others' session ids.
     ReportersKey,
-    /// A key of a partner that an operator trusts.
+    /// API key of a partner that an operator trusts.
     PartnersKey,
-    /// The session of who owns another organisation.
+    /// Session of another organization's owner.
     Member,
-    /// The session of who is nowhere.
+    /// Session of a person without an organization.
     Stranger,
 }
 
 pub(super) struct TestApp {
     pub(super) demo: Demo,
-    /// What there is, of each kind.
+    /// An existing id or name of each kind.
     pub(super) theirs: Vec<(Kind, String)>,
     /// Header and value of each caller.
     pub(super) callers: Vec<(Who, &'static str, String)>,
-    /// The organisation of the member who asks.
+    /// Organization of `Member`.
     pub(super) own: OrgId,
     victim: String,
     _dns: TestDns,
@@ -103,7 +103,7 @@ impl TestApp {
         self.theirs.push((kind, value.as_str().unwrap().to_owned()));
     }
 
-    /// Something of the tenant's, made as the tenant makes it.
+    /// Creates something with the organization's own key.
     async fn make(&self, key: &str, path: &str, body: &Value) -> Value {
         let request = self.demo.client.post(self.demo.url(&format!("{IDENTITY}{path}"))).header("x-api-key", key);
         let made = answer(request.header("content-type", "application/json").body(body.to_string())).await;
@@ -209,7 +209,7 @@ impl TestApp {
         value
     }
 
-    /// Everything that the tenant itself reads of what was planted: no probe may change it.
+    /// Returns everything that the organization itself reads of the planted data. Probes must not change it.
     pub(super) async fn holdings(&self) -> Vec<Value> {
         let mut holdings = Vec::new();
         for path in
@@ -217,7 +217,7 @@ impl TestApp {
         {
             let url = self.demo.url(&format!("{IDENTITY}{path}"));
             let mut read = answer(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
-            // When its own key was last used is no holding.
+            // The time of the last use changes with these reads.
             read.as_array_mut().into_iter().flatten().for_each(|item| item["last_used_at"] = Value::Null);
             holdings.push(read);
         }

@@ -1,9 +1,9 @@
-//! Every request in which somebody names what may be another's: `{it}` is what is named, `{own}` an organisation of the
-//! caller, and the other names in braces are further things of the same tenant.
+//! Requests that can name another organization's data. `{it}` is the probed name, `{own}` an organization of the caller, and
+//! other placeholders are more names of the same organization.
 //!
-//! Must name every route that takes an id (`s2_every_route_with_an_id_is_probed`). Left out is what is meant to differ:
-//! `/resolve` of a verified domain is public; a request for access to one is granted or not by its owner; a grant says
-//! whether there is such a platform; an invite's or a sign-in's secret makes who holds it known.
+//! `s2_every_route_with_an_id_is_probed` checks that every route with an id is listed. Responses that differ by design are
+//! excluded: `/resolve` of a verified domain is public, the owner decides on access requests, a grant reveals whether the
+//! platform exists, and secrets of invites and sign-in links identify their holder.
 
 use super::scene::Kind::{self, *};
 use super::scene::Who::{self, *};
@@ -25,7 +25,7 @@ const fn get(path: &'static str, it: Kind, by: &'static [Who]) -> Probe {
 }
 
 const READERS: &[Who] = &[PlatformsKey, AgentsKey, PartnersKey];
-/// What they report makes a session of their own, of whatever id: nobody else may ask for theirs.
+/// Their reports create sessions of their own with any id, so only they can use the id.
 const REPORTERS: &[Who] = &[ReportersKey];
 const KEYS: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey];
 const ACTORS: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey, Member];
@@ -33,7 +33,7 @@ const PEOPLE: &[Who] = &[Member, Stranger];
 const EVERYBODY: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey, PartnersKey, Member, Stranger];
 
 pub(super) const PROBES: &[Probe] = &[
-    // reads
+    // Reads.
     get("/content-owners/summary?domain={it}", Domain, &[OwnersKey]),
     get("/content-owners/events?domain={it}&limit=1", Domain, &[OwnersKey]),
     get("/content-owners/events/{it}", Event, &[OwnersKey]),
@@ -91,7 +91,7 @@ pub(super) const PROBES: &[Probe] = &[
     get("/ctx/{it}", ExpiredToken, READERS),
     get("/resolve?domain={it}", Registered, EVERYBODY),
     get("/resolve?url=https://www.{it}/a", Registered, EVERYBODY),
-    // writes
+    // Writes.
     probe("POST", "/sessions/end", r#"{"session_id":"{it}"}"#, Session, KEYS),
     probe("POST", "/click-tokens", r#"{"session_id":"{it}","content_url":"https://a.example/"}"#, Session, KEYS),
     probe("POST", "/sessions/bulk", r#"{"session_id":"{it}","events":[]}"#, Session, REPORTERS),
@@ -124,7 +124,7 @@ pub(super) const PROBES: &[Probe] = &[
         Registered,
         &[OwnersKey],
     ),
-    // identity: by key or session
+    // Identity API, with a key or session.
     probe("DELETE", "/api/v1/identity/api-keys/{it}", "", Key, ACTORS),
     probe("DELETE", "/api/v1/identity/analysts/{it}", "", Analyst, ACTORS),
     probe("DELETE", "/api/v1/identity/delegations/{it}", "", Delegation, ACTORS),
@@ -166,7 +166,7 @@ pub(super) const PROBES: &[Probe] = &[
         Organization,
         PEOPLE,
     ),
-    // identity: by session alone
+    // Identity API, with a session only.
     get("/api/v1/identity/organizations/{it}", Organization, EVERYBODY),
     get("/api/v1/identity/organizations/{it}/members", Organization, EVERYBODY),
     get("/api/v1/identity/organizations/{it}/invites", Organization, EVERYBODY),
@@ -185,7 +185,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("DELETE", "/api/v1/identity/organizations/{own}/invites/{it}", "", Invite, PEOPLE),
     probe("DELETE", "/api/v1/identity/organizations/{organization}/members/{it}", "", Membership, PEOPLE),
     probe("DELETE", "/api/v1/identity/organizations/{organization}/invites/{it}", "", Invite, PEOPLE),
-    // identity: operators and partners
+    // Identity API for operators and partners.
     probe("POST", "/api/v1/identity/operator/access-requests/{it}/approve", "{}", AccessRequest, EVERYBODY),
     probe("POST", "/api/v1/identity/operator/access-requests/{it}/reject", "{}", AccessRequest, EVERYBODY),
     get("/api/v1/identity/operator/webhooks/{it}", Webhook, EVERYBODY),

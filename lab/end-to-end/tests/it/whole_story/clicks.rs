@@ -1,5 +1,5 @@
-//! The chapter on click tokens: an agent makes them, a network reports what came of them with nothing but the token, and
-//! everybody reads. The network learns nothing of the agent; the agent and the publisher see what happened.
+//! Click tokens: an agent creates them, and a network reports events with nothing but the token. The network learns nothing about
+//! the agent; agent and publisher see the events.
 
 use super::{DOMAIN, Person, Program, TestApp};
 use base64::Engine as _;
@@ -12,19 +12,19 @@ use uuid::Uuid;
 
 const LEVELS: [&str; 4] = ["full", "summary", "intent", "minimal"];
 const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
-/// As the agent names itself.
+/// The agent's name for itself.
 const AGENT: &str = "whispering-agent";
-/// Only the network's to know.
+/// Known only to the network.
 const ORDER: &str = "order-of-the-network";
 
-/// A session of the agent's with a token, which the network has reported by.
+/// A session of the agent with a token that the network used in a report.
 struct Told {
     session: String,
     token: String,
     url: String,
 }
 
-/// Who acts in this chapter: a publisher with its host, an agent and a network, each with a key.
+/// A publisher with its host, an agent and a network, each with a key.
 struct Cast {
     world: TestApp,
     publisher: Person,
@@ -53,14 +53,14 @@ impl Cast {
 }
 
 impl TestApp {
-    /// By a program; the answer must be 201.
+    /// Sends a request as a program, which must return 201.
     async fn tell(&self, program: &Program, path: &str, body: &Value) -> Value {
         let answer = self.send(Method::POST, path, ("x-api-key", program.0.clone()), Some(body)).await;
         assert_eq!(answer.status, 201, "{path}: {}", answer.body);
         answer.body
     }
 
-    /// The agent makes a token; the network reports a click and a checkout by it, and names nothing else.
+    /// The agent creates a token; the network reports a click and a checkout with it, and no other identifiers.
     async fn click(&self, agent: &Program, network: &Program, level: &str, number: usize) -> Told {
         let started = self.tell(agent, "/sessions/start", &json!({"agent_id": AGENT, "privacy_level": level})).await;
         let session = started["session_id"].as_str().unwrap().to_owned();
@@ -94,7 +94,7 @@ impl TestApp {
     }
 }
 
-/// The seven spellings of an id in which a read might tell it, in lower case but for those whose case matters.
+/// Returns seven spellings of an id that a leak could have, in lower case unless case matters.
 fn spellings(id: &str) -> Vec<String> {
     let uuid: Uuid = id.parse().unwrap();
     let each = |text: &str, spell: fn(char) -> String| text.chars().map(spell).collect::<String>();
@@ -104,7 +104,7 @@ fn spellings(id: &str) -> Vec<String> {
         id.to_uppercase(),
         uuid.simple().to_string(),
         uuid.urn().to_string(),
-        // The last character says only two bits.
+        // The last character contains only two bits.
         STANDARD_NO_PAD.encode(uuid.as_bytes())[..21].to_owned(),
         each(id, |c| format!("%{:02x}", u32::from(c))),
         each(&reversed, |c| format!("\\u{:04x}", u32::from(c))),
@@ -113,8 +113,7 @@ fn spellings(id: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_and_owner_see_it_with_sharing_off_and_on_at_every_level()
- {
+async fn s18_networks_learn_nothing_from_click_tokens() {
     let Cast { world, publisher, publisher_key, agent, agent_org, agent_key, network_org, network_key } = &Cast::begin().await;
     let visible = json!({"visible_in_click_token_lookups": true});
     world.must(publisher, Method::PATCH, "/settings", visible, 200).await;
@@ -133,9 +132,9 @@ async fn s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_
     }
 }
 
-/// The network reads what it may ask for.
+/// Checks everything that the network can read.
 async fn learns_nothing(world: &TestApp, network: &Program, told: &[Told], (agent_org, is_shared): (&str, bool)) {
-    let own = eventually("what the network has reported is readable", || async {
+    let own = eventually("the network's reports are readable", || async {
         let items = world.items(network, "/agent/events").await;
         (items.len() == 2 * told.len()).then_some(items)
     })
@@ -153,7 +152,7 @@ async fn learns_nothing(world: &TestApp, network: &Program, told: &[Told], (agen
             answers.push(world.text(network, &path, accept).await);
         }
     }
-    assert_eq!(answers.last().unwrap().0, if is_shared { 200 } else { 404 }, "the manifest");
+    assert_eq!(answers.last().unwrap().0, if is_shared { 200 } else { 404 }, "unexpected status of the manifest");
     for path in ["/agent/summary", "/agent/series", "/agent/series?split=agent", "/agent/series?split=type"] {
         let answer = world.text(network, path, FORMATS[0]).await;
         assert_eq!(answer.0, 200, "{path}: {}", answer.1);
@@ -171,7 +170,7 @@ async fn learns_nothing(world: &TestApp, network: &Program, told: &[Told], (agen
     }
 }
 
-/// The agent sees what came of its tokens, and nothing of who reported it.
+/// Checks that the agent sees its tokens' events, but nothing about their reporter.
 async fn sees_its_clicks(world: &TestApp, agent: &Program, told: &[Told], network_org: &str) {
     let items = world.items(agent, "/agent/events").await;
     let (others, own): (Vec<&Value>, Vec<&Value>) = items.iter().partition(|item| item["reported_by"] == "other");
@@ -200,7 +199,7 @@ async fn sees_its_clicks(world: &TestApp, agent: &Program, told: &[Told], networ
     }
 }
 
-/// The publisher sees both as events of the sessions they happened in.
+/// Checks that the publisher sees both events with their sessions.
 async fn sees_whose_they_were(world: &TestApp, publisher: &Program, told: &[Told], agent_org: &str) {
     let items = world.items(publisher, "/content-owners/events").await;
     for told in told {
@@ -210,15 +209,14 @@ async fn sees_whose_they_were(world: &TestApp, publisher: &Program, told: &[Told
         for item in of_session {
             let whose = (&item["platform_id"], &item["agent_id"], &item["content_url"]);
             assert_eq!(whose, (&json!(agent_org), &json!(AGENT), &json!(told.url)), "{item}");
-            assert!(!item.to_string().contains(ORDER), "an owner is shown no member that nobody knows: {item}");
+            assert!(!item.to_string().contains(ORDER), "an owner sees an unknown member: {item}");
         }
     }
 }
 
-/// What the network reads of a session of its own, in bytes, where the session, the id of its event and what is made of them are
-/// left out.
+/// Returns what the network reads of its own session, without the session id, the event id and values derived from them.
 async fn own_session_read(world: &TestApp, network: &Program, session: &str, id: &str) -> Vec<String> {
-    let of_session = eventually("what the network has reported is readable", || async {
+    let of_session = eventually("the network's reports are readable", || async {
         let mut items = world.items(network, "/agent/events").await;
         items.retain(|item| item["session_id"] == session);
         Some(items).filter(|items| !items.is_empty())
@@ -230,10 +228,10 @@ async fn own_session_read(world: &TestApp, network: &Program, session: &str, id:
     texts.map(|text| text.replace(session, "it").replace(id, "id")).collect()
 }
 
-/// The network would find out the session behind a token: it names that very one beside the token, another of the agent's, and
-/// one that nobody has.
+/// The network tries to find the session of a token: it reports the token with that session, with another session of the agent,
+/// and with an unknown one.
 #[tokio::test]
-async fn s18_beside_a_named_session_anothers_token_answers_and_reads_back_alike_whichever_session_that_is() {
+async fn s18_claimed_sessions_reveal_nothing_about_a_token() {
     let Cast { world, publisher_key, agent_key, network_key, network_org, .. } = &Cast::begin().await;
     let click = world.click(agent_key, network_key, "full", 0).await;
     let another = world.click(agent_key, network_key, "full", 1).await;
@@ -251,19 +249,19 @@ async fn s18_beside_a_named_session_anothers_token_answers_and_reads_back_alike_
     }
     assert!(told.iter().all(|each| *each == told[0]), "{told:#?}");
 
-    assert_eq!(clicks().await, 4, "none of them is a click to the agent");
+    assert_eq!(clicks().await, 4, "the agent must see none of them as a click");
     let items = world.items(publisher_key, "/content-owners/events").await;
     let mut of_network: Vec<&Value> = items.iter().filter(|item| item["platform_id"] == **network_org).collect();
     of_network.retain(|item| sessions.iter().any(|session| item["session_id"] == **session));
-    assert_eq!(of_network.len(), 3, "to the owner each is an event of the network's: {items:?}");
+    assert_eq!(of_network.len(), 3, "the owner must see each as the network's event: {items:?}");
 }
 
-/// The publisher's other host.
+/// The publisher's second host.
 const SHOP: &str = "story-shop.test";
 
-/// A reader follows the agent's link to the paper, and is engaged at the shop.
+/// A reader follows the agent's link to the publisher's first host, and has an engagement on the second.
 #[tokio::test]
-async fn s18_a_publisher_of_two_hosts_sees_whose_click_led_from_one_to_the_other_and_nobody_else_does() {
+async fn s18_only_the_owner_of_both_hosts_sees_the_click() {
     let Cast { world, publisher, publisher_key, agent_org, agent_key, network_org, network_key, .. } = &Cast::begin().await;
 
     let click = world.click(agent_key, network_key, "full", 0).await;
@@ -283,7 +281,7 @@ async fn s18_a_publisher_of_two_hosts_sees_whose_click_led_from_one_to_the_other
     let whose = |item: &Value| json!([item["session_id"], item["platform_id"], item["agent_id"]]);
     assert_eq!(whose(&items[0]), json!([click.session, agent_org, AGENT]), "{items:?}");
 
-    // Whoever has not the host of the link is told of its reporter alone.
+    // Without the link's host, an owner sees only the reporter.
     let added = world.must(publisher, Method::GET, "/domains", Value::Null, 200).await;
     let paper = added.as_array().unwrap().iter().find(|domain| domain["domain"] == DOMAIN).unwrap();
     world.must(publisher, Method::DELETE, &format!("/domains/{}", paper["id"].as_str().unwrap()), Value::Null, 204).await;
