@@ -11,9 +11,7 @@ pub const CONTENT_RETRIEVED: &str = "content_retrieved";
 pub mod role {
     pub const NONE: u8 = 0;
     pub const AGENT: u8 = 1;
-    /// A CDN or edge network.
     pub const EDGE: u8 = 2;
-    /// The content owner's web server.
     pub const ORIGIN: u8 = 3;
 }
 
@@ -47,7 +45,6 @@ pub struct ReportFacts {
 pub struct Fetch {
     /// Name of the bot, or `other`; empty if unknown.
     pub bot: String,
-    /// The company that operates the bot.
     pub operator: String,
     /// `training`, `search` or `user`; empty if unknown.
     pub purpose: String,

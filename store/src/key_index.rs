@@ -43,7 +43,6 @@ impl Default for KeyIndex {
 }
 
 impl KeyIndex {
-    /// Creates an index with room for slightly more than this number of keys.
     pub fn with_capacity(keys: usize) -> Self {
         // Shards differ by a few percent, and a fifth of the slots stays empty.
         let slots = keys / SHARDS * 21 / 16;
@@ -104,7 +103,6 @@ impl KeyIndex {
         self.len() == 0
     }
 
-    /// Returns the memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.slots.capacity() * size_of::<Slot>()).sum()
     }

@@ -30,7 +30,6 @@ pub const MOST_OBSERVERS: usize = 32;
 pub struct Current<F> {
     /// The row of the group's shared key.
     pub joined: Option<EventRow<F>>,
-    /// Rows of standalone reports.
     pub standalone: Vec<EventRow<F>>,
     /// Rows of `reports` from an interrupted block whose reports are not in `events` yet. Only the first block of a new
     /// writer has any, and it must cover the records that these rows come from. Otherwise a part of the interrupted block
@@ -75,7 +74,6 @@ impl<F> Changes<F> {
         self.reports.is_empty() && self.events_first.is_empty() && self.events.is_empty()
     }
 
-    /// Adds the changes of another group.
     pub fn extend(&mut self, other: Self) {
         self.reports.extend(other.reports);
         self.events_first.extend(other.events_first);

@@ -17,7 +17,6 @@ pub(crate) type Facts = u32;
 /// The reports of each event, in order of acceptance.
 pub(crate) type Events<'a> = BTreeMap<EventKey, Vec<&'a Report<Facts>>>;
 
-/// Returns the events of a set of reports.
 pub(crate) fn events<'a>(reports: impl Iterator<Item = &'a Report<Facts>>, most_observers: usize) -> Events<'a> {
     let (mut events, mut seen) = (Events::new(), BTreeSet::new());
     for report in by_acceptance(reports).into_iter().filter(|report| seen.insert(report.accepted.identity)) {
@@ -30,7 +29,6 @@ pub(crate) fn events<'a>(reports: impl Iterator<Item = &'a Report<Facts>>, most_
     events
 }
 
-/// Returns the first accepted copy of each report.
 pub(crate) fn first_copies<'a>(reports: impl Iterator<Item = &'a Report<Facts>>) -> BTreeMap<EventKey, &'a Report<Facts>> {
     let mut copies = by_acceptance(reports);
     copies.reverse();

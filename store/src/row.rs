@@ -15,7 +15,6 @@ use schemas::site::Site;
 pub struct EventRow<F> {
     /// The shared key of its reports, or the identity of a standalone report.
     pub key: EventKey,
-    /// The canonical host.
     pub site: Option<Site>,
     /// Partition; never changes while the row exists.
     pub home: Home,
@@ -41,7 +40,6 @@ impl<F> EventRow<F> {
     }
 }
 
-/// A report within an event.
 #[derive(Clone, Debug)]
 pub struct Entry<F> {
     pub accepted: Acceptance,
@@ -55,7 +53,6 @@ pub struct Entry<F> {
 }
 
 impl<F> Entry<F> {
-    /// Returns the place of the report's row in `reports`.
     pub fn place(&self) -> ReportPlace {
         ReportPlace { home: self.home, org: self.observer.org, at_ms: self.at_ms, identity: self.accepted.identity }
     }
@@ -65,7 +62,6 @@ impl<F> Entry<F> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventPlace {
     pub home: Home,
-    /// The canonical host.
     pub site: Option<Site>,
     /// Time of the event in milliseconds UTC.
     pub at_ms: i64,

@@ -39,7 +39,6 @@ impl Encoder {
     }
 }
 
-/// Reads values from the front of a response.
 #[derive(Debug)]
 pub struct Decoder<'a>(pub &'a [u8]);
 
@@ -72,7 +71,6 @@ impl<'a> Decoder<'a> {
         self.take(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// Reads the length of a string or an array.
     pub fn length(&mut self) -> Result<usize, Malformed> {
         let mut length = 0_u64;
         for shift in (0..64).step_by(7) {

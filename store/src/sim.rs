@@ -19,7 +19,6 @@ mod tests;
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// A rule of the protocol.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         enum Rule {
             $($(#[$doc])* $name,)*
@@ -38,7 +37,6 @@ rules! {
     InsertsHaveOneQueryId,
     /// A claimed epoch exceeds that of every stored row.
     ExceedsStoredVersions,
-    /// `reports` is written before `events`.
     WritesReportsFirst,
     /// A writer starts at the offsets in `progress`, not at those in Kafka.
     StartsAtProgress,
@@ -56,9 +54,7 @@ rules! {
     HeartbeatsSettleNothing,
     /// A block's row of `progress` has a larger number than the heartbeats that were sent while the block was written.
     NumbersProgressLast,
-    /// A repeated insert has the same bytes.
     RepeatsSameBytes,
-    /// Tombstones are never removed.
     KeepsTombstones,
     /// Before partitions are dropped, events with parts both in and outside of them are deleted.
     DeletesDivided,

@@ -40,7 +40,6 @@ impl<P: Ord, R> Table<P, R> {
         self.rows.values().map(|(version, _)| *version).max().unwrap_or(0)
     }
 
-    /// Drops partitions with their tombstones.
     pub(crate) fn drop_where(&mut self, is_dropped: impl Fn(&P) -> bool) {
         self.rows.retain(|place, _| !is_dropped(place));
     }

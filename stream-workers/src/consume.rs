@@ -10,5 +10,4 @@ pub(crate) use block::{Block, NamedSession, Offsets, Unresolved, named_buckets};
 pub(crate) use dead_letter::{DeadLetter, QUARANTINED};
 pub(crate) use lag::Lag;
 
-/// Partition and offset of a record.
 pub(crate) type Origin = (i32, i64);

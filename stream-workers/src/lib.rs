@@ -179,7 +179,6 @@ impl Tuning {
     }
 }
 
-/// Runs the process that `cli` asks for.
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         let Cli { command, process, settings } = cli;

@@ -47,7 +47,6 @@ pub(crate) fn stored(counts: Counts, took: Duration) {
     histogram!(BLOCK.name).record(took);
 }
 
-/// Records the ages of events that are now readable.
 pub(crate) fn readable(received_at_us: impl Iterator<Item = i64>, now_us: i64) {
     let age = histogram!(AGE.name);
     for received_at_us in received_at_us {

@@ -81,9 +81,7 @@ fn replace<F>(former: Option<&EventRow<F>>, row: EventRow<F>) -> Vec<EventWrite<
 struct Homes {
     /// The first month that retention keeps.
     first_month: Home,
-    /// Home of the shared event, if there is one.
     joined: Option<Home>,
-    /// Whether the shared event is new.
     is_new: bool,
     /// Identities of the reports in the stored shared event.
     stored: BTreeSet<EventKey>,

@@ -18,7 +18,6 @@ const OBSERVERS: usize = 6;
 /// Number of events, and of reports per observer.
 type Totals = (usize, BTreeMap<Observer, usize>);
 
-/// Both tables, and the reports merged into them.
 #[derive(Default)]
 struct Store {
     events: Table<EventPlace, EventRow<Facts>>,

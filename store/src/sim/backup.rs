@@ -36,7 +36,6 @@ impl Backup {
         }
     }
 
-    /// Returns the tables if the backup is complete.
     pub(super) fn tables(&self) -> Option<Tables> {
         let (writers, progress) = self.progress.clone()?;
         Some(Tables { writers, progress, events: self.events.clone()?, reports: self.reports.clone()? })

@@ -80,7 +80,6 @@ pub(super) struct Gathering {
     groups: BTreeMap<EventKey, Vec<Report<Facts>>>,
     pub(super) rows: BTreeMap<EventKey, EventRow<Facts>>,
     pub(super) absent: BTreeSet<EventKey>,
-    /// Keys of rows that are being fetched.
     pub(super) asked: BTreeSet<EventKey>,
 }
 

@@ -21,7 +21,6 @@ struct Candidate {
     first_copies: BTreeMap<EventKey, (Acceptance, Facts)>,
 }
 
-/// Figures that must not decrease.
 #[derive(Default)]
 struct Figures {
     events: usize,

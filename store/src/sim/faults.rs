@@ -76,7 +76,6 @@ impl World {
         Ok(())
     }
 
-    /// Stops all writers and restores the backup.
     fn restore(&mut self) -> Result<(), String> {
         let Some(tables) = self.backup.tables() else { return Ok(()) };
         self.checks.restored(&tables.progress.next, &self.backup.visible);

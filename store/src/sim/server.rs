@@ -27,13 +27,11 @@ pub(super) struct Claim {
     pub(super) slot: Slot,
 }
 
-/// A row of `progress`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     pub(super) epoch: u64,
     /// Number of the row within its epoch.
     pub(super) beat: u64,
-    /// Version of the last complete block.
     pub(super) settled: u64,
     /// The next records to read; all earlier ones are acknowledged.
     pub(super) next: Offsets,
@@ -46,7 +44,6 @@ impl Progress {
     }
 }
 
-/// Content of a row of `reports`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoredReport {
     pub(super) place: ReportPlace,
@@ -168,11 +165,9 @@ pub(super) struct Running {
     pub(super) request: Request,
     /// Partitions that are not visible yet; `None` until the condition is evaluated.
     left: Option<Vec<usize>>,
-    /// Whether the server is slow to run it.
     pub(super) is_slow: bool,
 }
 
-/// Result of a step of a running statement.
 pub(super) enum Advanced {
     Evaluated,
     Committed,

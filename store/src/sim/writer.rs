@@ -18,7 +18,6 @@ use schemas::event_key::EventKey;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Everything that a writer can access.
 pub(super) struct Context<'a> {
     pub(super) log: &'a Log,
     pub(super) rules: &'a Rules,
@@ -111,7 +110,6 @@ impl Writer {
         self.send(slot, Rc::new(statement), context);
     }
 
-    /// Runs until the next wait.
     pub(super) fn step(&mut self, context: &mut Context<'_>) {
         self.waits_for = None;
         let reply = self.reply.take();

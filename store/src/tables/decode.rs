@@ -60,7 +60,6 @@ fn fetch(from: &mut Decoder<'_>) -> Result<Fetch, Malformed> {
     Ok(Fetch { bot, operator, purpose, verified: from.u8()?, status: from.u16()?, bytes: from.u64()? })
 }
 
-/// The columns of `reports`.
 struct Columns<'a> {
     organizations: Vec<OrgId>,
     platforms: Vec<OrgId>,

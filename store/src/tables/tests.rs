@@ -79,7 +79,6 @@ fn value<'a>(of: &str, from: &mut Decoder<'a>) -> &'a [u8] {
     &before[..before.len() - from.0.len()]
 }
 
-/// Returns the name and the encoded value of each column.
 fn values(row: &EventRow<Facts>) -> Vec<(&'static str, Vec<u8>)> {
     let mut body = Encoder::default();
     encode_event(&EventWrite::Row(row.clone()), 7, &mut body);

@@ -9,13 +9,11 @@ pub(crate) const QUARANTINED: &str = "quarantined";
 #[derive(Clone, Debug)]
 pub(crate) struct DeadLetter {
     pub(crate) payload: Vec<u8>,
-    /// Headers from the gateway.
     pub(crate) headers: OwnedHeaders,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     /// `topic/partition/offset`.
     pub(crate) origin: String,
     pub(crate) reason: String,
-    /// Estimated number of events.
     pub(crate) events: usize,
 }

@@ -6,7 +6,6 @@ use std::ops::AddAssign;
 /// Counts of records, and of events by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All records.
     pub records: u64,
     /// Events that are stored, repeats included.
     pub stored: u64,

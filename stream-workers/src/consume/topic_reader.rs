@@ -141,7 +141,6 @@ impl TopicReader {
     }
 }
 
-/// Stops reading a partition.
 fn finish(consumer: &StreamConsumer, topic: &str, missing: &mut BTreeMap<i32, i64>, partition: i32) {
     missing.remove(&partition);
     let mut list = TopicPartitionList::new();

@@ -20,7 +20,6 @@ pub(super) struct Letter {
     pub(super) bytes: usize,
     /// Empty if the archive was read without payloads: they may not fit into memory.
     pub(super) payload: Vec<u8>,
-    /// Headers from the gateway.
     pub(super) headers: OwnedHeaders,
     /// Place of its copy, once it was put back.
     pub(super) retried: Option<String>,

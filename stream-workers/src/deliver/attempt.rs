@@ -37,7 +37,6 @@ const _: () = assert!(
     "an attempt under way would be dropped with its endpoint's deliveries"
 );
 
-/// State that attempts share; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Sender {
     pub(super) queue: Queue,

@@ -26,12 +26,10 @@ struct State {
     hanging: LruCache<Uuid, ()>,
 }
 
-/// How many attempts can start now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Room {
     pub(super) in_all: i64,
     pub(super) per_endpoint: i32,
-    /// Endpoints with less room.
     pub(super) narrow: Vec<Narrow>,
     /// Organizations with running attempts, and their number.
     pub(super) busy: Vec<(Uuid, i32)>,

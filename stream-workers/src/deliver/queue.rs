@@ -61,7 +61,6 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Returns the new status of the delivery.
     pub(super) fn status(&self) -> DeliveryStatus {
         match (self.outcome, self.next_after) {
             (AttemptOutcome::Delivered, _) => DeliveryStatus::Delivered,

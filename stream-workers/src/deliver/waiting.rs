@@ -3,7 +3,6 @@
 use super::Ahead;
 use sqlx::PgPool;
 
-/// The deliveries in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, sqlx::FromRow)]
 pub struct Waiting {
     /// Deliveries that are neither delivered nor given up.

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Shows progress until it is dropped.
 pub(super) struct Progress {
     bar: ProgressBar,
     is_terminal: bool,

@@ -7,7 +7,6 @@ use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// One end of the range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// Time that the log gave a record.
@@ -38,7 +37,6 @@ impl FromStr for Bound {
     }
 }
 
-/// The parts to read, and those that are missing.
 #[derive(Debug)]
 pub(crate) struct Range {
     pub(crate) parts: Vec<Part>,
@@ -91,7 +89,6 @@ impl Range {
 
 /// One end of the range in every partition.
 enum Ends {
-    /// The end of the log.
     Open,
     /// By time; partitions without such a record end behind their last one.
     Times(BTreeMap<i32, i64>),

@@ -16,9 +16,7 @@ use sqlx::error::DatabaseError;
 use std::num::NonZeroUsize;
 use uuid::Uuid;
 
-/// Maximum reports per statement.
 const MAX_AT_ONCE: usize = 1_000;
-/// Maximum reports remembered as written.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
 /// How long a report is remembered as written. A session that retention deletes in this time is written again afterwards.
 const BELIEVED: TimeDelta = TimeDelta::minutes(1);

@@ -10,7 +10,6 @@ use store::tables::FailedFetchRow;
 /// The records of a block; empty for a replay.
 #[derive(Default)]
 pub(super) struct Records {
-    /// In the order of reading.
     pub(super) all: Vec<Origin>,
     /// The record of each failed fetch.
     pub(super) of_failed_fetches: Vec<Origin>,
@@ -98,7 +97,6 @@ impl Batch {
         rows
     }
 
-    /// Removes the reports and failed fetches of a record.
     pub(super) fn remove(&mut self, record: Origin) {
         self.reports.retain(|new| new.origin != record);
         self.failed_fetches.retain(|(own, _)| *own != record);

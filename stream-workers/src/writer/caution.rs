@@ -19,7 +19,6 @@ const CAREFUL_RECORDS: u32 = 5_000;
 /// Deaths after which a record is rejected.
 const DEADLY: u32 = 3;
 
-/// A record that is being decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Suspect {
     pub(crate) partition: i32,
@@ -28,7 +27,6 @@ pub(crate) struct Suspect {
     pub(crate) deaths: u32,
 }
 
-/// How careful a writer is.
 #[derive(Debug, Default)]
 pub(super) struct Caution {
     /// Number of records that are still to be noted.
@@ -67,7 +65,6 @@ impl Caution {
         self.records == 0
     }
 
-    /// Returns what to do with the next record.
     pub(super) fn advise(&mut self, partition: i32, offset: i64) -> Advice {
         if self.records == 0 {
             return Advice::Decode;
@@ -86,7 +83,6 @@ const UNLIMITED: usize = 100_000;
 pub(super) struct Narrowing {
     /// Maximum records of a block, if limited.
     most_records: Option<usize>,
-    /// Why records are rejected.
     aside: HashMap<Origin, String>,
 }
 

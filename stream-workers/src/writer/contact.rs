@@ -11,9 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Pause between requests to the brokers.
 const EVERY: Duration = Duration::from_secs(2);
-/// Timeout of a request.
 const DEADLINE: Duration = Duration::from_secs(4);
 /// A standby whose last response is older doesn't take over. Shorter than [`LOST_AFTER`], so that standbys notice an outage of
 /// Kafka before the active writer stops its heartbeats.
@@ -21,7 +19,6 @@ const RECENT: Duration = Duration::from_secs(7);
 /// An active writer whose last response is older stops its heartbeats.
 const LOST_AFTER: Duration = Duration::from_secs(15);
 
-/// When a broker last responded.
 #[derive(Clone)]
 pub(super) struct Contact(Option<Arc<Mutex<Instant>>>);
 

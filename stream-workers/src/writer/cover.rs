@@ -42,9 +42,7 @@ impl Interrupted {
 #[derive(Default)]
 pub(super) struct Cover {
     rows: HashMap<EventKey, Interrupted>,
-    /// Sorted.
     by_group: Vec<(EventKey, Origin)>,
-    /// Sorted.
     by_record: Vec<(Origin, EventKey)>,
     /// Offset behind the last record of each partition.
     ends: NextOffsets,

@@ -16,7 +16,6 @@ pub(super) fn version(epoch: u64, block: u64) -> u64 {
     epoch << BLOCK_BITS | block
 }
 
-/// Returns the epoch in a version or a beat.
 pub(super) fn epoch_of(version: u64) -> u64 {
     version >> BLOCK_BITS
 }

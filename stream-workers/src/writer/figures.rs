@@ -6,7 +6,6 @@ use std::convert::Infallible;
 use std::time::Duration;
 use store::row_binary::Decoder;
 
-/// Interval between counts of the parts.
 const PARTS_EVERY: Duration = Duration::from_secs(60);
 /// Interval between checks for keys with two live rows.
 const KEYS_EVERY: Duration = Duration::from_secs(24 * 60 * 60);

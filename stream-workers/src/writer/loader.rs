@@ -20,14 +20,12 @@ const FROM_NO_LOG: (i32, i64) = (0, -1);
 /// There is no standby.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(60);
 
-/// An active writer without a log.
 pub struct EventLoader {
     server: Server,
     state: State,
 }
 
 impl EventLoader {
-    /// Becomes the writer of these tables.
     pub async fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         Self::connect_shard(settings, Shard::default()).await
     }

@@ -10,7 +10,6 @@ use store::row_binary::{Decoder, Encoder, Malformed};
 /// Offset of the next record to read, by partition.
 pub(crate) type NextOffsets = BTreeMap<i32, i64>;
 
-/// The newest row of `progress`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Epoch of the writer and number of the row. It grows with each row, so that standbys see that the writer is alive.

@@ -19,9 +19,7 @@ const TOO_MANY_ROWS_OR_BYTES: u32 = 396;
 
 /// Maximum wait for the outcome of a statement. After that it is repeated, once no copy of it runs.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Maximum wait for a few rows.
 const SHORT_DEADLINE: Duration = Duration::from_secs(5);
-/// Maximum wait for the index.
 const LONG_DEADLINE: Duration = Duration::from_secs(600);
 /// Pause between attempts to use a slot. An insert takes some milliseconds.
 const SLOT_PAUSE: Duration = Duration::from_millis(10);
@@ -72,7 +70,6 @@ pub(crate) enum Ended {
     Failed(#[from] anyhow::Error),
 }
 
-/// The stage at which a block has failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The merge, before anything is inserted.
@@ -179,7 +176,6 @@ impl Server {
         self.send(None, (sql, &[]), (parameters, READ_SETTINGS), None, LONG_DEADLINE).await
     }
 
-    /// Returns the result of a read of a few rows.
     pub(super) async fn read_soon(&self, sql: &str, parameters: Parameters<'_>) -> Result<Bytes, StatementError> {
         self.send(None, (sql, &[]), (parameters, READ_SETTINGS), None, SHORT_DEADLINE).await
     }

@@ -29,7 +29,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Timeout for listing the partitions.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 const METADATA_EVERY: Duration = Duration::from_secs(30);
 /// Pause after an error of the consumer; most errors are temporary.
@@ -62,7 +61,6 @@ pub(super) struct Source {
     read: Arc<Mutex<NextOffsets>>,
     _listing: AbortOnDropHandle<()>,
     lag: Arc<Lag>,
-    /// A received record that is not decoded yet.
     received: Option<OwnedMessage>,
     /// Records that were rejected when the log was read before.
     known: KnownLetters,

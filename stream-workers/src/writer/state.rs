@@ -28,7 +28,6 @@ pub(super) struct State {
     pub(super) first_month: Home,
     pub(super) progress: Progress,
     block: u64,
-    /// Rows that this writer has inserted.
     pub(super) changed: Changed,
     pub(super) index: KeyIndex,
     pub(super) hot: HotRows,
@@ -201,7 +200,6 @@ impl State {
     }
 }
 
-/// The changes of a block.
 pub(super) struct Written {
     /// Keys that had a row before.
     pub(super) known: HashSet<EventKey>,

@@ -30,7 +30,6 @@ use tokio::time::Instant;
 /// Query id of the statement that creates epoch 0.
 const FIRST_EPOCH_SLOT: &str = "content-telemetry-first-epoch";
 const CLAIM_PAUSE: Duration = Duration::from_millis(500);
-/// Pause between attempts to create epoch 0.
 const FIRST_EPOCH_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, PartialEq, Eq)]

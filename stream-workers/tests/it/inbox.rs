@@ -14,7 +14,6 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use uuid::Uuid;
 
-/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
     pub(crate) path: String,
@@ -129,7 +128,6 @@ impl Inbox {
         self.letters.lock().unwrap().clone()
     }
 
-    /// Waits for this number of requests.
     pub(crate) async fn gets(&self, count: usize) -> Vec<Letter> {
         eventually(&format!("{count} requests arrive"), || async {
             Some(self.letters()).filter(|letters| letters.len() >= count)

@@ -42,7 +42,6 @@ pub(crate) struct Endpoint {
     pub(crate) secret: String,
 }
 
-/// State of a delivery in the queue.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct Standing {
     pub(crate) status: String,
@@ -96,7 +95,6 @@ impl Office {
         Seed(&self.pool).org("receiver", OrgType::Platform).await.id
     }
 
-    /// Creates an endpoint of a new organization.
     pub(crate) async fn endpoint(&self, receiver: &TestReceiver) -> Endpoint {
         self.endpoint_of(self.org().await, receiver).await
     }
@@ -126,7 +124,6 @@ impl Office {
         Endpoint { id, org, secret: secret.reveal().to_owned() }
     }
 
-    /// Adds a message for an endpoint.
     pub(crate) async fn post(&self, to: &Endpoint) -> Uuid {
         self.post_in(&self.pool, to).await
     }
@@ -196,7 +193,6 @@ impl Office {
         eventually(what, || async { Some(self.standing(delivery).await).filter(&is_there) }).await
     }
 
-    /// Waits until all are delivered.
     pub(crate) async fn delivered(&self, deliveries: &[Uuid]) {
         eventually("each is delivered", || async {
             let count: i64 =
@@ -240,7 +236,6 @@ impl Office {
         delivering(self.settings(), ahead.clone())
     }
 
-    /// Starts a deliverer with other settings.
     pub(crate) fn deliverer_with(&self, change: impl FnOnce(&mut DeliverSettings)) -> Working {
         let mut settings = self.settings();
         change(&mut settings);
@@ -272,7 +267,6 @@ impl Office {
     }
 }
 
-/// Starts a deliverer inside the test's process.
 pub(crate) fn delivering(settings: DeliverSettings, ahead: Ahead) -> Working {
     Working::until_stopped(|stop| async move { deliver(&settings, ahead, stop).await })
 }

@@ -26,11 +26,9 @@ pub(crate) enum Disturbance {
     NoMemory,
     /// The request doesn't arrive, and there is no response.
     Held,
-    /// The account can only read.
     ReadOnly,
 }
 
-/// Forwards requests to ClickHouse, some of them disturbed.
 pub(crate) async fn proxy(app: &TestApp, disturb: impl Fn(&str, &Bytes) -> Disturbance + Send + Sync + 'static) -> TestServer {
     let upstream = app.stores.clickhouse.clickhouse_url.trim_end_matches('/').to_owned();
     let disturb: Disturb = Arc::new(disturb);

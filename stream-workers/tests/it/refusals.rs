@@ -13,7 +13,6 @@ impl Watched {
         scrape::series(&self.metrics, name).await
     }
 
-    /// Waits until a series has reached a value.
     async fn reaches(&self, name: &str, least: f64) {
         eventually(&format!("{name} reaches {least}"), || async { (self.series(name).await? >= least).then_some(()) }).await;
     }

@@ -54,7 +54,6 @@ async fn a_replay_restores_missing_rows() {
     let (code, _, stderr) = app.replay(&["--from", "2:5,3:0", "--expect-unchanged"]).await;
     assert_eq!(code, Some(1));
     assert!(stderr.contains("the store lacked something of what was replayed"), "{stderr}");
-    // By organization.
     lose(&app).await;
     let org = uuid::Uuid::from_u128(2).to_string();
     let (code, stdout, stderr) = app.replay(&["--org", &org]).await;

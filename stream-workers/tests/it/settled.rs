@@ -28,7 +28,6 @@ fn portion(round: u128) -> Vec<(i32, Value)> {
     (0..PARTITIONS).flat_map(records).collect()
 }
 
-/// Returns the counts of this number of portions.
 fn counts(portions: u64) -> Counts {
     let each = portions * u64::try_from(PARTITIONS).unwrap();
     Counts { records: 4 * each, stored: 4 * each, rejected_records: each, rejected: 3 * each }

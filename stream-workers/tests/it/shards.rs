@@ -59,7 +59,6 @@ impl World {
         counts
     }
 
-    /// Returns all rows of both shards.
     async fn table(&self) -> Vec<String> {
         let mut rows = Vec::new();
         for shard in &self.shards {

@@ -21,17 +21,14 @@ const TAKEOVER_AFTER_MS: u64 = 1_000;
 /// 2026-01-01T00:00:00Z in microseconds.
 pub(crate) const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
 
-/// Name and value.
 pub(crate) type Setting = (&'static str, String);
 
-/// Stores of one test.
 pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) log: TestLog,
     pub(crate) clickhouse: Client,
 }
 
-/// The binary, and its addresses.
 pub(crate) struct Watched {
     pub(crate) process: TestProcess,
     pub(crate) listen: String,
@@ -62,7 +59,6 @@ impl TestApp {
         Working::start(self.settings())
     }
 
-    /// Runs one worker until everything is stored, and stops it.
     pub(crate) async fn work_off(&self) {
         let worker = self.worker();
         self.caught_up().await;
@@ -104,7 +100,6 @@ impl TestApp {
         Watched { process, listen, metrics }
     }
 
-    /// Runs a worker that dies at a crash point.
     pub(crate) async fn dies_at(&self, point: &str) {
         let mut worker = self.start([("FAIL_POINT", format!("{point}:1/1"))]);
         assert_eq!(worker.exit_code().await, None, "it dies at {point}: {}", worker.stderr());
@@ -182,7 +177,6 @@ impl TestApp {
         all
     }
 
-    /// Empties all tables of the database.
     pub(crate) async fn empty(&self) {
         for table in ["progress", "events", "reports", "failed_fetches", "sites", "writers", "replays"] {
             self.clickhouse.query(&format!("TRUNCATE TABLE {table}")).execute().await.expect("the table can be emptied");
@@ -238,7 +232,6 @@ impl Drop for Working {
     }
 }
 
-/// Returns a record of one organization with these events.
 pub(crate) fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value {
     json!({"v": 1, "org": uuid::Uuid::from_u128(org), "received_at_us": received_at_us, "kind": "events", "events": events})
 }
@@ -253,7 +246,6 @@ pub(crate) fn stream(keys: Range<u128>) -> Vec<(i32, Value)> {
     keys.map(|n| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]))).collect()
 }
 
-/// Returns the ids of these events.
 pub(crate) fn ids(keys: Range<u128>) -> Vec<String> {
     keys.map(|n| format!("event-{n:06}")).collect()
 }

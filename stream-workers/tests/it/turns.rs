@@ -6,7 +6,6 @@ use crate::post_office::Office;
 use service_kit::testing::eventually;
 use std::time::Duration;
 
-/// Opens an inbox that responds after a second.
 async fn taking_a_second(office: &Office) -> Inbox {
     Inbox::open_with(office, |_| async {
         tokio::time::sleep(Duration::from_secs(1)).await;

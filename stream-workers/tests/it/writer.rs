@@ -49,23 +49,19 @@ impl World {
         self.records.extend_from_slice(records);
     }
 
-    /// Starts a writer as a process.
     fn writer(&self) -> TestProcess {
         self.writer_with([])
     }
 
-    /// Starts a writer with these additional settings.
     fn writer_with(&self, besides: impl IntoIterator<Item = Setting>) -> TestProcess {
         self.app.start([("TELEMETRY_BLOCK_AGE_MS", "20".to_owned())].into_iter().chain(besides))
     }
 
-    /// Runs a writer that dies at a crash point.
     async fn dies_at(&self, point: &str) {
         let mut writer = self.writer_with([("FAIL_POINT", format!("{point}:1/1"))]);
         assert_eq!(writer.exit_code().await, None, "it dies at {point}: {}", writer.stderr());
     }
 
-    /// Waits until all records are stored.
     async fn is_stored(&self) {
         let expected = self.records.len() as i64;
         eventually("all records are stored", || async {
@@ -88,7 +84,6 @@ impl World {
         pretty_assert(&reports, &model::stored_reports(&self.records), "reports");
     }
 
-    /// Returns rows without these columns.
     async fn rows(&self, without: &str, from: &str) -> Vec<Value> {
         let sql = format!("SELECT * EXCEPT ({without}) {from} {JSON}");
         let mut rows = self.app.clickhouse.query(&sql).fetch_bytes("JSONEachRow").unwrap();

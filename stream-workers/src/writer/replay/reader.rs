@@ -15,7 +15,6 @@ use store::tables::FailedFetchRow;
 const MOST_EVENTS: usize = 10_000;
 /// Number of chunks per second at a limited rate.
 const CHUNKS_PER_SECOND: u32 = 10;
-/// Maximum examples in a message.
 const MOST_EXAMPLES: usize = 3;
 
 /// Decoded records whose click tokens and agents were looked up.

@@ -49,7 +49,6 @@ pub(crate) struct Figures {
     pub(crate) changed_reports: u64,
 }
 
-/// Values of the column `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Waiting,
@@ -81,7 +80,6 @@ impl Replay {
         newest.ok_or_else(|| anyhow::anyhow!("replay {} was deleted", self.id))
     }
 
-    /// Inserts the first row.
     pub(crate) async fn request(&self, settings: &ClickHouseSettings) -> anyhow::Result<()> {
         // It changes no other table, so it needs no fence.
         let sql = INSERT.lines().filter(|line| !line.starts_with("WHERE")).collect::<Vec<_>>().join("\n");

@@ -17,7 +17,6 @@ const UNTIL_SILENT: Duration = Duration::from_secs(23);
 /// Silence after which a standby takes over, and so the time in which a writer must continue after an outage.
 const TAKEOVER_AFTER_MS: u64 = 6_000;
 
-/// The network between writers and Kafka.
 struct Network {
     is_open: watch::Sender<bool>,
     accepting: JoinHandle<()>,

@@ -51,12 +51,10 @@ fn crawler(random: &mut StdRng) -> Value {
     crawler
 }
 
-/// Parameters of a history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History {
     pub(crate) records: usize,
     pub(crate) events_per_record: usize,
-    /// Bytes of each event's `data`.
     pub(crate) padding: usize,
     /// Number of correlation ids and report ids: with fewer, more reports join and repeat.
     pub(crate) ids: u128,

@@ -11,7 +11,6 @@ use store::facts::session_digest;
 
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;
-/// Maximum reports per event.
 const MOST_OBSERVERS: usize = 32;
 
 /// Columns of `events` that the model lacks. `home` and `reports.home` are the months of the copies that were read first, and
@@ -142,7 +141,6 @@ pub(crate) fn events(records: &[(i32, Value)]) -> Vec<Value> {
     events.into_iter().map(|(key, reports)| event(key, &reports)).collect()
 }
 
-/// Merges objects into one.
 fn joined<const N: usize>(objects: [Value; N]) -> Value {
     objects.into_iter().flat_map(|object| object.as_object().unwrap().clone()).collect::<serde_json::Map<_, _>>().into()
 }
