@@ -1,4 +1,4 @@
-//! What the API answers, as far as pages show it (`schemas/openapi`).
+//! Responses of the API, with the members that pages show (`schemas/openapi`).
 
 use crate::labels;
 use crate::numbers::{Count, Digits, Share, Time};
@@ -31,7 +31,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// The path that its screens begin with.
+    /// Path prefix of the organization's screens.
     pub(crate) fn home(&self) -> String {
         format!("/console/o/{}", self.organization_id)
     }
@@ -75,7 +75,6 @@ impl Role {
     }
 }
 
-/// A page of a list.
 #[derive(Debug, Deserialize)]
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
@@ -92,20 +91,20 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// How many events of a type there are.
+    /// Returns the number of events of a type.
     pub(crate) fn of_type(&self, event_type: &str) -> u64 {
         self.events_by_type.iter().find(|counted| counted.event_type == event_type).map_or(0, |counted| counted.count.0)
     }
 }
 
-/// The name of the sum of what is not listed.
+/// Label of the sum of the rows that are not listed.
 pub(crate) const ALL_OTHERS: &str = "All others";
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct TypeCount {
     pub(crate) event_type: String,
     pub(crate) count: Count,
-    /// The sum of the types that are not listed.
+    /// Sum of the types that are not listed.
     #[serde(default)]
     pub(crate) other: bool,
 }
@@ -122,7 +121,7 @@ pub(crate) struct AgentCount {
     pub(crate) agent_id: String,
     pub(crate) event_count: Count,
     pub(crate) session_count: Count,
-    /// The sum of the agents that are not listed.
+    /// Sum of the agents that are not listed.
     #[serde(default)]
     pub(crate) other: bool,
 }
@@ -133,7 +132,7 @@ impl AgentCount {
     }
 }
 
-/// Of `GET /agent/summary`: what others did with click tokens of the organisation.
+/// Part of `GET /agent/summary`: events that others reported with the organization's click tokens.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Clicks {
     pub(crate) total_events: Count,
@@ -141,7 +140,7 @@ pub(crate) struct Clicks {
     pub(crate) events_by_type: Vec<TypeCount>,
 }
 
-/// Of `GET /agent/summary`: how sessions of the organisation ended.
+/// Part of `GET /agent/summary`: outcomes of the organization's sessions.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Outcomes {
     pub(crate) total: Count,
@@ -150,7 +149,7 @@ pub(crate) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Its two parts, each by itself.
+    /// Sorts both lists.
     pub(crate) fn sort(&mut self, headings: &Headings) {
         headings.sort(&mut self.by_type, |outcome, column| match column {
             "outcome" => Some(Key::text(outcome.label())),
@@ -178,7 +177,7 @@ impl OutcomeCount {
     }
 }
 
-/// A sum of minor units may be longer than 64 bits: it is shown digit for digit.
+/// The sum of minor units may exceed 64 bits, so it is kept as digits.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OutcomeValue {
     pub(crate) currency: String,
@@ -206,7 +205,7 @@ pub(crate) struct Series {
     pub(crate) items: Vec<SeriesItem>,
 }
 
-/// What it is split by stands in one of the names.
+/// The split value is in one of the name fields.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct SeriesItem {
     pub(crate) start: DateTime<Utc>,
@@ -220,10 +219,10 @@ pub(crate) struct SeriesItem {
     pub(crate) operator: String,
     #[serde(default)]
     pub(crate) purpose: String,
-    /// 0 where no server says it.
+    /// 0 if no server reported a status.
     #[serde(default)]
     pub(crate) status: u16,
-    /// The sum of the values that are not listed.
+    /// Sum of the values that are not listed.
     #[serde(default)]
     pub(crate) other: bool,
     pub(crate) total_events: u64,
@@ -252,7 +251,7 @@ pub(crate) struct OneEvent {
     pub(crate) reports: Vec<Report>,
 }
 
-/// What one observer said.
+/// The report of one observer.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Report {
     pub(crate) source_role: String,
@@ -274,7 +273,7 @@ pub(crate) struct UrlMetric {
     pub(crate) last_seen: Time,
 }
 
-/// All agents of a day.
+/// All agents on one day.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CorroboratedDay {
     pub(crate) day: chrono::NaiveDate,
@@ -347,7 +346,7 @@ pub(crate) struct ApiKey {
     pub(crate) created_at: Time,
     pub(crate) last_used_at: Option<Time>,
     pub(crate) revoked_at: Option<Time>,
-    /// Only in the answer that creates it.
+    /// Present only in the response that creates it.
     #[serde(default)]
     pub(crate) key: String,
 }

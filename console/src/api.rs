@@ -1,6 +1,6 @@
-//! The public API, asked over HTTP with the session of the person who looks.
+//! Client of the public API.
 //!
-//! Must not add anything to what that person may do: there is no other credential here.
+//! It sends only the session of the signed-in person, so the console cannot do more than that person can.
 
 use crate::answers::List;
 use crate::failure::Failure;
@@ -15,11 +15,11 @@ use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
-/// Shorter than the boundary's for an answer of the console (25 s, `service_kit::http`), so that a page says what went wrong.
+/// Shorter than the console's own response timeout (25 s, `service_kit::http`), so that the page can show the error.
 const DEADLINE: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
-/// Parameters of a question, in the order in which they are written.
+/// Query parameters, in order.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
 pub(crate) struct Api {
@@ -40,35 +40,35 @@ impl Api {
     }
 }
 
-/// One person's way to the API during one request.
+/// API client for one person during one request.
 #[derive(Clone)]
 pub(crate) struct Asker {
     pub(crate) api: Arc<Api>,
-    /// The session as it stands in the cookie; without one only signing in is possible.
+    /// Session from the cookie. Without one, only sign-in works.
     pub(crate) session: Option<String>,
     /// Cookie header of a browser that requested a sign-in link.
     pub(crate) requested_link: Option<String>,
-    /// From which address the person asks, for the rates of the API.
+    /// IP address of the person, for the API's rate limits.
     pub(crate) client: String,
-    /// Shown on pages and written in the API's log.
+    /// Shown on pages and logged by the API.
     pub(crate) request_id: String,
-    /// The organisation that every question is about.
+    /// Organization that requests are sent for.
     pub(crate) organization: Option<Uuid>,
 }
 
 impl Asker {
-    /// The same person, asking about one organisation.
+    /// Returns a client that sends requests for one organization.
     pub(crate) fn about(&self, organization: Uuid) -> Self {
         Self { organization: Some(organization), ..self.clone() }
     }
 
-    /// A question that is answered with JSON.
+    /// Returns the JSON response of a read.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, parameters: &Parameters) -> Result<T, Failure> {
         let request = self.request(Method::GET, path, parameters).header("accept", "application/json");
         read(self.answered(request).await?).await
     }
 
-    /// A page of a list that goes on by a cursor, and where the next one begins.
+    /// Returns one page of a list, and the cursor of the next one.
     pub(crate) async fn get_with_next<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -79,17 +79,17 @@ impl Asker {
         Ok((read(response).await?, next))
     }
 
-    /// A list in another format, as it is.
+    /// Returns a list in the given media type.
     pub(crate) async fn text(&self, path: &str, parameters: &Parameters, media: &str) -> Result<Response, Failure> {
         self.answered(self.request(Method::GET, path, parameters).header("accept", media)).await
     }
 
-    /// A change that is answered with JSON.
+    /// Sends a change and returns its JSON response.
     pub(crate) async fn change<T: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> Result<T, Failure> {
         read(self.answered(self.request(method, path, &Vec::new()).json(body)).await?).await
     }
 
-    /// A change whose answer holds nothing to show; the response itself, for its headers.
+    /// Sends a change and returns the response, for its headers.
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, Failure> {
         let request = self.request(method, path, &Vec::new());
         self.answered(match body {

@@ -1,4 +1,4 @@
-//! The files that a page loads: compiled in, each at an address that changes with its content, so that browsers keep them.
+//! Static files, compiled in. Each address contains a digest of the content, so browsers can cache it forever.
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -29,7 +29,7 @@ static ADDRESSES: LazyLock<Vec<String>> = LazyLock::new(|| {
     ASSETS.iter().map(address).collect()
 });
 
-/// The same in gzip, where that was made.
+/// Gzip versions of the assets that have one.
 static COMPRESSED: LazyLock<Vec<Option<Vec<u8>>>> =
     LazyLock::new(|| ASSETS.iter().map(|asset| compressed(asset.bytes).ok()).collect());
 
@@ -39,18 +39,18 @@ fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Whether a browser takes gzip.
+/// Returns whether the browser accepts gzip.
 fn takes_gzip(headers: &HeaderMap) -> bool {
     weighted(headers, &header::ACCEPT_ENCODING).any(|(name, weight)| name.eq_ignore_ascii_case("gzip") && weight > 0)
 }
 
-/// Where a page finds an asset.
+/// Returns the address of an asset.
 pub(crate) fn address(name: &str) -> String {
     let at = ASSETS.iter().position(|asset| asset.name == name);
     at.map(|at| ADDRESSES[at].clone()).unwrap_or_default()
 }
 
-/// `GET /assets/{name}`. Pages are never compressed: some hold a secret beside what others wrote.
+/// `GET /assets/{name}`. Pages are not compressed, because some contain a secret next to text that others wrote (BREACH).
 pub(crate) async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
     let Some(at) = ASSETS.iter().position(|asset| asset.name == name) else { return StatusCode::NOT_FOUND.into_response() };
     let (asset, kept) = (&ASSETS[at], "public, max-age=31536000, immutable");
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_is_what_the_list_says_byte_for_byte() {
+    fn asset_digests_match_the_readme() {
         let list = include_str!("../assets/README.md");
         let htmx = include_bytes!("../assets/htmx.min.js");
         assert!(list.contains(&digest(htmx)), "assets/README.md: the digest of htmx.min.js is {}", digest(htmx));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_for_browsers_that_take_it() {
+    fn gzip_is_sent_only_if_accepted() {
         for (said, is_taken) in [
             ("gzip, deflate, br, zstd", true),
             ("br;q=1.0, GZIP;q=0.5", true),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_asset_names_another_origin() {
+    fn assets_reference_no_other_origin() {
         for asset in ASSETS.iter().filter(|asset| asset.name != "htmx.min.js") {
             let text = String::from_utf8_lossy(asset.bytes).replace("http://www.w3.org/2000/svg", "");
             assert!(!text.contains("//") || asset.name.ends_with(".js") && !text.contains("http"), "{}", asset.name);

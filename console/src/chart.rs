@@ -1,6 +1,7 @@
-//! Charts: lines over time as SVG, made here, with the same figures as a table behind them and a sentence for who cannot see.
+//! Line charts as SVG, with the same figures as a table and a sentence for screen readers.
 //!
-//! Must not need a script or a style of its own: colours are classes of `console.css`, and words stand in HTML, where they keep their
+//! Charts use classes of `console.css` instead of inline styles or scripts, which the content security policy blocks. Text is HTML, so
+//! that it keeps its size on every screen.
 //! size on any screen.
 
 use crate::answers::SeriesItem;
@@ -13,14 +14,14 @@ use std::iter::successors;
 
 const WIDTH: usize = 960;
 const HEIGHT: usize = 240;
-/// Lines that are told apart; the others are added up in one more.
+/// Maximum number of lines; the rest are summed in one more line.
 const MAX_LINES: usize = 5;
-/// Days that are told apart; more of them are added up by week.
+/// Maximum number of daily points; longer periods are grouped by week.
 const MAX_DAYS: usize = 92;
-/// Weeks, and months, that are told apart; more of them are added up by month, and by year.
+/// Maximum number of weekly or monthly points; longer periods are grouped by month or year.
 const MAX_LONG: usize = 104;
 
-/// How long each of its points is. Weeks begin on Monday.
+/// Length of one point. Weeks begin on Monday.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bucket {
     Hour,
@@ -31,7 +32,7 @@ pub(crate) enum Bucket {
 }
 
 impl Bucket {
-    /// When one ends that begins at `start`.
+    /// Returns the end of the bucket that begins at `start`.
     fn end(self, start: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match self {
             Self::Hour => start.checked_add_signed(TimeDelta::hours(1)),
@@ -42,7 +43,7 @@ impl Bucket {
         }
     }
 
-    /// On which day the one begins that a day is in.
+    /// Returns the first day of the bucket that contains a day.
     fn begin_of(self, day: NaiveDate) -> NaiveDate {
         match self {
             Self::Hour | Self::Day => day,
@@ -52,7 +53,7 @@ impl Bucket {
         }
     }
 
-    /// The longer ones that days are added up by, and how many of each are told apart.
+    /// Longer buckets, each with its maximum number of points.
     const LONG: [(Self, usize); 3] = [(Self::Week, MAX_LONG), (Self::Month, MAX_LONG), (Self::Year, usize::MAX)];
 
     pub(crate) fn name(self) -> &'static str {
@@ -79,25 +80,25 @@ impl Bucket {
         self == Self::Week
     }
 
-    /// Whether each is the sum of several days.
+    /// Returns whether a point is the sum of several days.
     pub(crate) fn is_long(self) -> bool {
         Self::LONG.iter().any(|(bucket, _)| *bucket == self)
     }
 }
 
-/// Figures of the same buckets of time.
+/// Lines over the same buckets.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
-    /// What it shows, for the heading of its table and for screen readers.
+    /// Title of the table, also read by screen readers.
     pub(crate) title: String,
     pub(crate) starts: Vec<DateTime<Utc>>,
     pub(crate) lines: Vec<Line>,
     pub(crate) bucket: Bucket,
-    /// Whether the last bucket is under way: it will hold more.
+    /// Whether the last bucket is not over yet.
     pub(crate) is_open: bool,
 }
 
-/// One line, with a figure for every bucket.
+/// One line, with a figure per bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -111,7 +112,7 @@ impl Line {
 }
 
 impl Chart {
-    /// A series of the API, by the name that `name_of` finds in an item. What has no item is zero.
+    /// Creates a chart from a series of the API. `name_of` returns the line of an item. Buckets without items are zero.
     pub(crate) fn of(title: &str, items: &[SeriesItem], is_hourly: bool, name_of: impl Fn(&SeriesItem) -> String) -> Self {
         let mut by_start = BTreeMap::<DateTime<Utc>, BTreeMap<String, u64>>::new();
         let mut totals = BTreeMap::<String, u64>::new();
@@ -120,7 +121,7 @@ impl Chart {
             *totals.entry(name.clone()).or_default() += item.total_events;
             *by_start.entry(item.start).or_default().entry(name).or_default() += item.total_events;
         }
-        // A series with too many items is told without its zeroes; what lies between two buckets is there all the same.
+        // The API omits zeroes from long series, so add the missing buckets.
         let bucket = if is_hourly { Bucket::Hour } else { Bucket::Day };
         let last = by_start.keys().next_back().copied();
         for start in
@@ -143,7 +144,7 @@ impl Chart {
         }
     }
 
-    /// The same lines in another order of names, those that are not there as zeroes.
+    /// Reorders and renames the lines. Missing ones are zero.
     pub(crate) fn ordered(self, names: &[(&str, &str)]) -> Self {
         let line = |(name, label): &(&str, &str)| {
             let found = self.lines.iter().find(|line| line.name == *name).map(|line| line.figures.clone());
@@ -152,7 +153,7 @@ impl Chart {
         Self { lines: names.iter().map(line).collect(), ..self }
     }
 
-    /// Without the buckets at its end that have not begun at a moment and hold nothing: what has not been yet is no zero.
+    /// Removes empty buckets at the end that begin after `now`: the future is not zero.
     pub(crate) fn until(mut self, now: DateTime<Utc>) -> Self {
         let holds = |at: usize| self.lines.iter().any(|line| line.figures[at] > 0);
         let last = (0..self.starts.len()).rev().find(|at| self.starts[*at] <= now || holds(*at));
@@ -167,18 +168,18 @@ impl Chart {
         self.lines.iter().flat_map(|line| &line.figures).copied().max().unwrap_or_default()
     }
 
-    /// The topmost figure of the axis, a round one.
+    /// Highest tick of the axis.
     fn top(&self) -> u64 {
         round_up(self.peak())
     }
 
-    /// The figures beside the grid, from the top.
+    /// Labels of the ticks, from the top.
     pub(crate) fn ticks(&self) -> Vec<String> {
         let top = self.top();
         (0..=4).rev().map(|quarter| grouped(top / 4 * quarter)).collect()
     }
 
-    /// A few names of buckets under the grid.
+    /// Labels of some buckets on the time axis.
     pub(crate) fn marks(&self) -> Vec<String> {
         let last = self.starts.len().saturating_sub(1);
         let count = last.min(4);
@@ -198,12 +199,12 @@ impl Chart {
         }
     }
 
-    /// Of which of its points a day is a part, or which are parts of it.
+    /// Returns the first day of the point that contains a day.
     pub(crate) fn begin_of(&self, day: NaiveDate) -> NaiveDate {
         self.bucket.begin_of(day)
     }
 
-    /// The rows of the table behind it: the bucket, and a figure for each line.
+    /// Rows of the table: the bucket, and a figure per line.
     pub(crate) fn rows(&self) -> Vec<(String, Vec<Count>)> {
         let format = match self.bucket {
             Bucket::Hour => "%Y-%m-%d %H:00",
@@ -218,7 +219,7 @@ impl Chart {
         self.starts.iter().enumerate().map(row).collect()
     }
 
-    /// What a screen reader says of it.
+    /// Summary for screen readers.
     pub(crate) fn told(&self) -> String {
         let totals: Vec<String> = self.lines.iter().map(|line| format!("{}: {}", line.name, grouped(line.total().0))).collect();
         if totals.is_empty() {
@@ -232,7 +233,6 @@ impl Chart {
     }
 }
 
-/// The SVG of a chart.
 pub(crate) struct Picture<'a>(&'a Chart);
 
 impl HtmlSafe for Picture<'_> {}
@@ -272,7 +272,7 @@ impl Display for Picture<'_> {
     }
 }
 
-/// A small line without axes, beside a figure that says the same in words.
+/// A small line without axes, next to a figure that shows the same number.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparkline {
     pub(crate) figures: Vec<u64>,
@@ -297,7 +297,7 @@ impl Display for Sparkline {
     }
 }
 
-/// A line through points; what leads to a bucket that is under way, by itself.
+/// Writes a line. The segment to an unfinished bucket is a line of its own.
 fn write_line(f: &mut Formatter<'_>, at: usize, points: &str, is_open: bool) -> Result {
     let all: Vec<&str> = points.split(' ').collect();
     let [rest @ .., before, last] = &all[..] else {
@@ -311,10 +311,10 @@ fn write_line(f: &mut Formatter<'_>, at: usize, points: &str, is_open: bool) -> 
     write!(f, "<polyline class=\"line line-{at} open\" points=\"{before} {last}\"/>")
 }
 
-/// Figures by the beginning of their bucket, and by name.
+/// Figures by start of the bucket and by name.
 type ByStart = BTreeMap<DateTime<Utc>, BTreeMap<String, u64>>;
 
-/// The same figures by week, or by the first longer bucket of which there are few enough.
+/// Groups days by week, or by the first longer bucket that has few enough points.
 fn added_up(by_day: &ByStart) -> (Bucket, ByStart) {
     let by = |bucket: Bucket| {
         let mut sums = ByStart::new();
@@ -337,7 +337,7 @@ fn added_up(by_day: &ByStart) -> (Bucket, ByStart) {
     (bucket, sums)
 }
 
-/// How long ago it was Monday.
+/// Returns the time since Monday.
 fn since_monday(today: Weekday) -> TimeDelta {
     TimeDelta::days(today.num_days_from_monday().into())
 }
@@ -353,7 +353,7 @@ fn points(figures: &[u64], top: u64, width: usize, height: usize) -> String {
     points
 }
 
-/// Where the pointer meets a bucket: around its point, the first and the last half as wide.
+/// Hover area of a bucket: around its point, half as wide for the first and last.
 fn bounds(at: usize, count: usize) -> (usize, usize) {
     if count < 2 {
         return (0, WIDTH);
@@ -362,7 +362,7 @@ fn bounds(at: usize, count: usize) -> (usize, usize) {
     (middle((2 * at).saturating_sub(1)), middle((2 * at + 1).min(2 * (count - 1))))
 }
 
-/// The next number above that four parts divide and people read at once.
+/// Returns the next round number that is divisible by four.
 fn round_up(peak: u64) -> u64 {
     let mut unit = 4_u64;
     loop {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_of_known_figures_is_the_golden_one() {
+    fn picture_matches_the_golden_file() {
         let chart = by_type(&[item(1, "a", 10), item(2, "a", 0), item(3, "a", 35), item(2, "<b>", 7)]);
         let golden = include_str!("../tests/golden/chart.svg");
         assert_eq!(
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_a_line_has_no_item_in_is_zero() {
+    fn missing_items_are_zero() {
         let chart = by_type(&[item(1, "a", 3), item(2, "b", 1)]);
         let line = |name: &str, figures: Vec<u64>| Line { name: name.to_owned(), figures };
         assert_eq!(chart.lines, [line("a", vec![3, 0]), line("b", vec![0, 1])]);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_without_any_item_between_two_others_keeps_its_place() {
+    fn empty_buckets_between_others_are_kept() {
         let chart = by_type(&[item(1, "a", 3), item(4, "a", 1)]);
         assert_eq!((chart.starts.len(), &chart.lines[0].figures), (4, &vec![3, 0, 0, 1]));
         let hourly = Chart::of("Events an hour", &[item(1, "a", 3), item(2, "a", 1)], true, |item| item.event_type.clone());
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn more_days_than_are_told_apart_are_added_up_by_week_from_monday() {
+    fn more_than_92_days_are_grouped_by_week() {
         let first: DateTime<Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
         let days = |count: i64| -> Vec<SeriesItem> {
             let day = |at| SeriesItem {
@@ -455,12 +455,12 @@ mod tests {
         let chart = by_type(&days(93));
         assert_eq!((chart.bucket, chart.starts.len(), chart.lines[0].total()), (Bucket::Week, 14, Count(93)));
         assert!(chart.starts.iter().all(|start| start.weekday() == Weekday::Mon), "{:?}", chart.starts);
-        // From a Thursday to a Friday.
+        // The first week has four days and the last one five.
         assert_eq!((chart.lines[0].figures[0], chart.lines[0].figures[1], chart.lines[0].figures[13]), (4, 7, 5));
         assert_eq!(chart.rows()[0].0, "week of 29 Dec 2025");
         assert!(chart.picture().to_string().contains("<title>week of 29 Dec: a 4</title>"), "{}", chart.picture());
         assert_eq!(chart.begin_of(first.date_naive()).to_string(), "2025-12-29");
-        // The weeks between two days are there, and those that have not begun are not.
+        // Weeks between two days are kept, and future weeks are removed.
         let apart = |days_apart| {
             let mut apart = days(2);
             apart[1].start = first + TimeDelta::days(days_apart);
@@ -472,14 +472,14 @@ mod tests {
         assert_eq!((months.rows()[0].0.as_str(), months.mark(months.starts[98])), ("January 2026", "Mar 2034".to_owned()));
         assert_eq!((years.bucket, years.starts.len(), years.rows()[24].0.as_str()), (Bucket::Year, 25, "2050"));
         let begun = by_type(&days(365)).until("2026-11-02T00:00:00Z".parse().unwrap());
-        assert_eq!(begun.starts.len(), 53, "what holds something stays: {begun:?}");
+        assert_eq!(begun.starts.len(), 53, "buckets with events are kept: {begun:?}");
         let zeroes: Vec<SeriesItem> = days(365).into_iter().map(|day| SeriesItem { total_events: 0, ..day }).collect();
         let begun = by_type(&zeroes).until("2026-11-02T00:00:00Z".parse().unwrap());
         assert_eq!((begun.starts.last().unwrap().to_rfc3339().as_str(), begun.is_open), ("2026-11-02T00:00:00+00:00", true));
     }
 
     #[test]
-    fn a_chart_ends_with_the_bucket_that_is_under_way_or_with_the_last_that_holds_something() {
+    fn chart_ends_at_the_current_bucket_or_the_last_event() {
         let chart = by_type(&[item(1, "a", 3), item(2, "a", 0), item(3, "a", 1), item(4, "a", 0), item(5, "a", 0)]);
         for (now, count) in [
             ("2026-03-01T00:00:00Z", 3),
@@ -490,7 +490,7 @@ mod tests {
         ] {
             let ended = chart.clone().until(now.parse().unwrap());
             assert_eq!((ended.starts.len(), ended.lines[0].figures.len()), (count, count), "{now}");
-            assert_eq!(ended.lines[0].total(), chart.lines[0].total(), "{now}: no figure is lost");
+            assert_eq!(ended.lines[0].total(), chart.lines[0].total(), "{now}: the total must not change");
         }
         let nothing = by_type(&[item(2, "a", 0)]).until("2026-03-01T00:00:00Z".parse().unwrap());
         assert!(nothing.starts.is_empty() && nothing.marks().is_empty() && nothing.rows().is_empty(), "{nothing:?}");
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_to_a_bucket_that_is_under_way_is_a_line_of_its_own() {
+    fn segment_to_an_open_bucket_is_a_separate_line() {
         let chart = by_type(&[item(1, "a", 8), item(2, "a", 8), item(3, "a", 1)]);
         let at = |now: &str| chart.clone().until(now.parse().unwrap());
         assert!(!at("2026-03-04T00:00:00Z").is_open && !at("2026-03-04T00:00:00Z").picture().to_string().contains(" open"));
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn more_lines_than_people_tell_apart_are_added_up_and_none_is_lost() {
+    fn extra_lines_are_summed() {
         let items: Vec<_> = (0..9).map(|at| item(1, &format!("agent-{at}"), 10 - at)).collect();
         let chart = by_type(&items);
         assert_eq!(chart.lines.len(), MAX_LINES);
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_ends_above_every_figure_in_a_number_that_four_parts_divide() {
+    fn axis_top_exceeds_the_peak_and_divides_by_four() {
         for (peak, top) in [(0, 4), (4, 4), (5, 8), (9, 12), (13, 20), (21, 40), (999, 1_200), (1_201, 2_000)] {
             assert_eq!(round_up(peak), top, "{peak}");
         }
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_of_the_picture_belongs_to_one_bucket() {
+    fn hover_areas_cover_the_picture_without_overlap() {
         for count in 1..40 {
             let all: Vec<_> = (0..count).map(|at| bounds(at, count)).collect();
             assert_eq!((all[0].0, all[count - 1].1), (0, WIDTH));

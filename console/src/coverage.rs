@@ -1,4 +1,4 @@
-//! Hours that server logs cover, and hours without data: as a strip, in words, and as a table.
+//! Coverage: hours with and without server data, as a strip, a sentence and a table.
 
 use crate::numbers::{Time, grouped};
 use askama::filters::HtmlSafe;
@@ -7,9 +7,9 @@ use serde::Deserialize;
 use std::fmt::{Display, Formatter, Result};
 
 const WIDTH: i64 = 960;
-/// Spans of the table; there may be thousands.
+/// Maximum number of rows of the table; there may be thousands of spans.
 const SHOWN: usize = 40;
-/// Spans that a strip tells apart; more of them are shown in as many columns.
+/// Maximum number of spans in a strip; more are shown as columns.
 const MAX_SPANS: usize = 240;
 const COLUMNS: i64 = 240;
 const HEIGHT: i64 = 16;
@@ -21,7 +21,7 @@ pub(crate) struct Span {
     pub(crate) covered: bool,
 }
 
-/// Spans that follow each other.
+/// Consecutive spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Coverage {
     pub(crate) spans: Vec<Span>,
@@ -40,7 +40,7 @@ impl Span {
 }
 
 impl Coverage {
-    /// Hours that follow each other, each with whether it is covered.
+    /// Creates spans from consecutive hours, each with whether it is covered.
     pub(crate) fn of_hours(hours: impl Iterator<Item = (DateTime<Utc>, bool)>) -> Self {
         let mut spans: Vec<Span> = Vec::new();
         for (start, covered) in hours {
@@ -53,7 +53,7 @@ impl Coverage {
         Self { spans }
     }
 
-    /// Without the hours that have not begun at a moment.
+    /// Removes hours that begin after `now`.
     pub(crate) fn until(self, now: DateTime<Utc>) -> Self {
         let begun = self.spans.into_iter().filter(|span| span.start.0 <= now);
         let spans = begun.map(|span| {
@@ -90,17 +90,17 @@ impl Coverage {
         }
     }
 
-    /// Those that a page has room for.
+    /// Returns the spans that the table shows.
     pub(crate) fn latest(&self) -> &[Span] {
         &self.spans[self.spans.len().saturating_sub(SHOWN)..]
     }
 
-    /// Whether a strip has columns in the place of spans.
+    /// Returns whether the strip shows columns instead of spans.
     pub(crate) fn is_in_columns(&self) -> bool {
         self.spans.len() > MAX_SPANS
     }
 
-    /// How high each column is: what is covered of its time.
+    /// Returns the covered share of each column.
     fn heights(&self) -> Vec<i64> {
         let (Some(first), Some(last)) = (self.spans.first(), self.spans.last()) else { return Vec::new() };
         let minutes = |time: Time| (time.0 - first.start.0).num_minutes();
@@ -126,7 +126,7 @@ impl Coverage {
     }
 }
 
-/// The spans beside each other, hatched where nothing is known; of too many, columns, each as high as what is covered of its time.
+/// Spans next to each other, hatched where hours have no data; or columns as high as their covered share.
 pub(crate) struct Strip<'a>(&'a Coverage);
 
 impl HtmlSafe for Strip<'_> {}
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_of_one_kind_that_follow_each_other_are_one_span() {
+    fn equal_hours_are_merged() {
         let coverage = hours("2026-03-01T00:00:00Z", &[true, true, false, true]);
         assert_eq!(
             coverage.spans.iter().map(|span| (span.hours(), span.covered)).collect::<Vec<_>>(),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_that_have_not_begun_are_neither_covered_nor_not() {
+    fn future_hours_are_not_counted() {
         let day = hours("2026-03-01T00:00:00Z", &[[true].as_slice(), &[false; 23]].concat());
         for (now, uncovered) in [("2026-03-01T00:30:00Z", 0), ("2026-03-01T01:00:00Z", 1), ("2026-03-01T05:59:59Z", 5)] {
             assert_eq!(day.clone().until(at(now)).uncovered(), uncovered, "{now}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_with_a_thousand_spans_shows_the_latest_and_stays_small() {
+    fn thousands_of_spans_show_only_the_latest() {
         let all: Vec<bool> = (0..1_000).map(|hour| hour % 2 == 0).collect();
         let coverage = hours("2026-03-01T00:00:00Z", &all);
         assert_eq!(
@@ -223,8 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_as_high_as_the_part_of_its_time_that_is_covered() {
-        // Ten hours a column: all, none, half, one and nine of them.
+    fn column_height_is_the_covered_share() {
+        // Columns of ten hours with 10, 0, 5, 1 and 9 covered ones.
         let column = |covered: usize| (0..10).map(|hour| hour < covered).collect::<Vec<_>>();
         let parts = [10, 0, 5, 1, 9];
         let all: Vec<bool> = (0..240).flat_map(|at| column(parts[at % 5])).collect();
@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(coverage.heights()[..10], [16, 0, 8, 1, 14, 16, 0, 8, 1, 14]);
         let strip = coverage.strip().to_string();
         assert!(strip.contains("d=\"M0 16v-16h4v16zM8 16v-8h4v8zM12 16v-1h4v1zM16 16v-14h4v14z"), "{strip}");
-        assert!(strip.contains("class=\"uncovered\""), "what is not covered is hatched behind: {strip}");
-        // What is covered nearly is not shown as whole, and one hour of many not as none.
+        assert!(strip.contains("class=\"uncovered\""), "uncovered hours must be hatched: {strip}");
+        // A nearly full column is not drawn as full, and a nearly empty one not as empty.
         let mut nearly = vec![true; 240 * 100];
         (0..240).for_each(|at| nearly[at * 100] = false);
         assert!(hours("2026-03-01T00:00:00Z", &nearly).heights().iter().all(|height| *height == 15));

@@ -1,4 +1,4 @@
-//! Lists as files: what the API answers as CSV or lines, page by page until the last, under a name to save it by.
+//! CSV and JSON Lines downloads of lists, streamed page by page.
 
 mod lists;
 
@@ -18,10 +18,10 @@ use lists::{File, FileParameters};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// As many items as one page may have.
+/// Maximum page size of the API.
 const PAGE: u64 = 1_000;
 
-/// A list: its name in the address, where the API has it, and what it is narrowed to.
+/// Name in the address, API path, and fixed parameters.
 type List = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const LISTS: [List; 9] = [
@@ -36,7 +36,7 @@ const LISTS: [List; 9] = [
     ("clicks", "/agent/events", &[BY_OTHERS]),
 ];
 
-/// How far a list has been told.
+/// Position in a list that is being exported.
 struct Progress {
     api: Asker,
     path: &'static str,
@@ -50,7 +50,7 @@ enum Next {
     After(String),
 }
 
-/// `GET /console/o/{organization}/export/{file}`: `file` is a list and a format, as in `events.csv`.
+/// `GET /console/o/{organization}/export/{file}`, where `file` is a list and a format, such as `events.csv`.
 pub(crate) async fn serve(
     Shared(state): Shared<Arc<State>>,
     member: Member,
@@ -68,7 +68,7 @@ pub(crate) async fn serve(
     let split = [("by", asked.by.as_str()), ("split", &asked.split), ("sort", &asked.sort), ("path", &asked.path)];
     let parameters = window.parameters_and(&[&split[..], &asked.narrowing(), narrowed].concat());
     let mut progress = Progress { api: member.api(), path, parameters, next: Some(Next::First) };
-    // A refusal of the first page is a page that says so; one of a later page breaks the file off.
+    // An error of the first page is shown as a page. An error of a later page aborts the download.
     let first = progress.page(media).await?.unwrap_or_default();
     let rest = stream::try_unfold(progress, move |mut progress| async move {
         let page = progress.page(media).await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
@@ -78,7 +78,7 @@ pub(crate) async fn serve(
     Ok(attachment(&name, media, first, rest))
 }
 
-/// A file to save, whose first part is there.
+/// Returns a download that begins with `first`.
 fn attachment<T: Into<Bytes> + Send + 'static>(
     name: &str,
     media: &'static str,
@@ -113,7 +113,7 @@ pub(crate) async fn serve_person(
     told(&state, file, (list, format, media)).await
 }
 
-/// The list and the format that an address names, and the format's media type.
+/// Returns the list and the format in an address, and the format's media type.
 fn format_of(named: &HashMap<String, String>) -> Result<(&str, &str, &'static str), Failure> {
     let file = named.get("file").map(String::as_str).unwrap_or_default();
     let (list, format) = file.split_once('.').ok_or(Failure::NotFound)?;
@@ -124,7 +124,7 @@ fn format_of(named: &HashMap<String, String>) -> Result<(&str, &str, &'static st
     }
 }
 
-/// What the API answers as JSON alone.
+/// Exports a list that the API returns only as JSON.
 async fn told(state: &State, mut file: File, (list, format, media): (&str, &str, &'static str)) -> Result<Response, Failure> {
     let first = file.next().await?.unwrap_or_default();
     let rest = stream::try_unfold(file, |mut file| async move {
@@ -135,7 +135,7 @@ async fn told(state: &State, mut file: File, (list, format, media): (&str, &str,
 }
 
 impl Progress {
-    /// The next page, without the line of names on every page but the first.
+    /// Returns the next page, with the CSV header only on the first.
     async fn page(&mut self, media: &str) -> Result<Option<Bytes>, Failure> {
         let Some(next) = self.next.take() else { return Ok(None) };
         let mut parameters = self.parameters.clone();

@@ -1,4 +1,4 @@
-//! What a page shows instead of itself: the way to the sign-in page, or what the API said, with the id of the request.
+//! Error pages: a redirect to the sign-in page, or the API's error with the id of the request.
 
 use crate::frame::{Frame, Page, Reader};
 use crate::navigation::SIGN_IN;
@@ -10,23 +10,22 @@ use axum::response::{IntoResponse, Redirect, Response};
 use schemas::problem::Problem;
 use service_kit::http::{ApiError, RequestId};
 
-/// Why a page is not shown.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The session is missing or has ended.
+    /// The session is missing or has expired.
     SignedOut,
-    /// There is no such page for this person.
+    /// The page does not exist for this person.
     NotFound,
-    /// The address says something that cannot be read.
+    /// The address contains an invalid value.
     Unreadable(String),
-    /// The address takes forms only.
+    /// The address accepts only POST.
     WrongMethod,
-    /// A form that is none, is too large, or did not arrive in time.
+    /// The form is invalid, too large, or did not arrive in time.
     NotTaken(ApiError),
-    /// A form that did not come from a page of the console.
+    /// The form was not sent by a page of the console.
     Foreign,
     Refused(Box<Problem>),
-    /// The API does not answer, or not with what it describes.
+    /// The API is unavailable, or its response does not match its description.
     Away(anyhow::Error),
 }
 
@@ -35,7 +34,7 @@ impl Failure {
         Self::Away(error.into())
     }
 
-    /// What the API refused, for the form that asked; every other failure is the page's.
+    /// Returns the API's error, to show it in the form. Other failures replace the page.
     pub(crate) fn refusal(self) -> Result<Problem, Self> {
         match self {
             Self::Refused(problem) if matches!(problem.status, 400 | 403 | 404 | 409 | 410 | 422 | 429) => Ok(*problem),
@@ -43,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// The API's error for a parameter, whose name begins the detail; every other failure is the page's.
+    /// Returns the API's error about a parameter, whose name begins the detail. Other failures replace the page.
     pub(crate) fn of_parameter(self, name: &str) -> Result<Problem, Self> {
         let is_of_it = |problem: &Problem| problem.detail.starts_with(&format!("{name} "));
         match self {
@@ -97,14 +96,13 @@ struct FailurePage {
     request_id: String,
 }
 
-/// What the layer makes a page of.
 #[derive(Clone)]
 struct FailureText {
     title: String,
     detail: String,
 }
 
-/// Marks a response that leads to the sign-in page.
+/// Marks a response that redirects to the sign-in page.
 #[derive(Clone)]
 struct ToSignIn;
 
@@ -116,7 +114,7 @@ impl IntoResponse for Failure {
             return response;
         }
         if let Self::Away(error) = &self {
-            tracing::warn!("unexpected response of the API: {error:#}");
+            tracing::warn!("unexpected response from the API: {error:#}");
         }
         let (title, detail) = self.sentences();
         let mut response = self.status().into_response();
@@ -125,8 +123,8 @@ impl IntoResponse for Failure {
     }
 }
 
-/// The layer that makes a page of a failure, with the id of its request, and around it what the reader sees of the organisation anyway.
-/// Where a script asks for a part of a page, the whole page goes to the sign-in page, which is no part of it.
+/// Renders failures as pages with the request id and, where known, the organization's navigation.
+/// If a script requested part of a page, the whole page goes to the sign-in page.
 pub(crate) async fn shown(mut request: Request, next: Next) -> Response {
     let is_part = request.headers().contains_key("hx-request");
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Forms: only from pages of the console itself, small, and sent at the pace of every other body.
+//! Parses forms. Accepts only those that the console's own pages send, with the limits of other request bodies.
 
 use crate::State;
 use crate::failure::Failure;
@@ -12,10 +12,10 @@ use service_kit::http::{ApiError, BodyLimits, BodyReader, Transport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The largest form: a text field or two.
+/// Forms have only a few text fields.
 pub(crate) const LIMITS: BodyLimits = BodyLimits::of(64 * 1024);
 
-/// The fields of a form; of one that stands there several times, all.
+/// Fields of a form; a field may have several values.
 pub(crate) struct Form {
     fields: BTreeMap<String, Vec<String>>,
     pub(crate) once: Once,
@@ -34,17 +34,17 @@ impl Form {
         Ok(Self { fields, once })
     }
 
-    /// A field without the blanks around it; empty when it is missing.
+    /// Returns a field without surrounding whitespace; empty if missing.
     pub(crate) fn text(&self, name: &str) -> String {
         self.fields.get(name).and_then(|values| values.first()).map(|value| value.trim().to_owned()).unwrap_or_default()
     }
 
-    /// Every value of a field.
+    /// Returns every value of a field.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         self.fields.get(name).cloned().unwrap_or_default()
     }
 
-    /// Whether a box is ticked.
+    /// Returns whether a checkbox is checked.
     pub(crate) fn is_ticked(&self, name: &str) -> bool {
         self.fields.contains_key(name)
     }
@@ -58,7 +58,7 @@ impl FromRequest<Arc<State>> for Form {
     }
 }
 
-/// The layer around every page.
+/// Rejects forms that other sites send.
 pub(crate) async fn refuse_foreign(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD);
     if is_safe || is_own(request.headers(), &state.public_url.origin().ascii_serialization()) {
@@ -68,8 +68,8 @@ pub(crate) async fn refuse_foreign(Shared(state): Shared<Arc<State>>, request: R
     }
 }
 
-/// Whether a page of the console sends the request, as its browser says and no page can forge. A browser that says where a request
-/// comes from says it for every form; one that is too old for that names at least the origin.
+/// Returns whether a page of the console sent the request, according to headers that pages cannot forge. Browsers send `Sec-Fetch-Site`
+/// with every form, and older ones at least `Origin`.
 fn is_own(headers: &HeaderMap, own: &str) -> bool {
     let one = |name: &str| {
         let mut values = headers.get_all(name).iter();
@@ -90,7 +90,7 @@ mod tests {
     use std::convert::Infallible;
     use std::time::Duration;
 
-    /// The boundary gives up on a request after 25.
+    /// Longer than the server's request timeout of 25 s.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     async fn status_of(media_type: &str, body: Body) -> StatusCode {
@@ -98,12 +98,12 @@ mod tests {
         let request = Request::builder().method(Method::POST).header(header::CONTENT_TYPE, media_type).body(body).unwrap();
         let read = tokio::time::timeout(PATIENCE, Form::read(&bodies, Transport::Plain, request))
             .await
-            .expect("no form is waited for without end");
+            .expect("the request should time out");
         read.map_or_else(|error| Failure::NotTaken(error).into_response().status(), |_| StatusCode::OK)
     }
 
     #[tokio::test]
-    async fn a3_a_form_that_is_slow_large_or_none_is_refused_for_what_it_is() {
+    async fn a3_rejects_slow_large_and_invalid_forms() {
         const FORM: &str = "application/x-www-form-urlencoded";
         let of_bytes = |bytes: usize| Body::from(vec![b'a'; bytes]);
         for (body, media_type, status) in [
@@ -132,11 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn a_form_of_another_site_is_refused_and_so_is_one_that_does_not_say_where_it_stands() {
+    fn rejects_forms_of_other_or_unknown_origins() {
         let own = ("origin", "https://console.example");
         assert!(is_admitted(&[own]));
         assert!(is_admitted(&[("sec-fetch-site", "same-origin")]));
-        assert!(is_admitted(&[("origin", "null"), ("sec-fetch-site", "same-origin")]), "a page that sends no referrer");
+        assert!(is_admitted(&[("origin", "null"), ("sec-fetch-site", "same-origin")]), "accept a page that sends no referrer");
         for said in [
             &[][..],
             &[("origin", "null")],

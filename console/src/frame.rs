@@ -1,6 +1,4 @@
-//! What stands around every screen: title, navigation, the person and their organisations.
-//!
-//! Must not ask the API: it is given what the session told.
+//! The layout of every page: title, navigation, the person and their organizations.
 
 use crate::answers::{Membership, Whoami};
 use crate::assets;
@@ -11,54 +9,54 @@ use axum::response::{Html, IntoResponse, Response};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
-/// What `base.html` needs.
+/// Context of `base.html`.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// Of the page, without the name of the product.
+    /// Without the name of the product.
     pub(crate) title: String,
     pub(crate) who: Option<Whoami>,
-    /// Which organisation the page is about.
+    /// Organization that the page is about.
     pub(crate) organization: Option<Membership>,
     pub(crate) groups: Vec<Group>,
-    /// Whether parts of the page are asked for again while it is open.
+    /// Whether parts of the page refresh while it is open.
     pub(crate) is_live: bool,
 }
 
 impl Frame {
-    /// A page that needs nobody to be signed in.
+    /// Layout of a page that works without a session.
     pub(crate) fn bare(title: &str) -> Self {
         Self { title: title.to_owned(), who: None, organization: None, groups: Vec::new(), is_live: false }
     }
 
-    /// A page about the person alone.
+    /// Layout of a page about the person.
     pub(crate) fn of_person(title: &str, who: &Whoami) -> Self {
         let groups = navigation::of_person(who, title);
         Self { title: title.to_owned(), who: Some(who.clone()), organization: None, groups, is_live: false }
     }
 
-    /// A page about one of their organisations; `query` is what its links to other screens keep.
+    /// Layout of a page about an organization; its links to other screens keep `query`.
     pub(crate) fn of_member(title: &str, who: &Whoami, organization: &Membership, query: &str) -> Self {
         let groups = navigation::of_member(who, organization, title, query);
         Self { title: title.to_owned(), who: Some(who.clone()), organization: Some(organization.clone()), groups, is_live: false }
     }
 
-    /// The same with the script that asks for parts of the page again.
+    /// Adds the script that refreshes parts of the page.
     pub(crate) fn live(self) -> Self {
         Self { is_live: true, ..self }
     }
 
-    /// The number of a form that is taken once.
+    /// Returns a new number for a form that is accepted once.
     pub(crate) fn once(&self) -> Uuid {
         Uuid::new_v4()
     }
 
-    /// Where an asset is, by a name that changes with its content.
+    /// Returns the address of an asset.
     pub(crate) fn asset(&self, name: &str) -> String {
         assets::address(name)
     }
 }
 
-/// Who turned out to read while a request was answered, and about which of their organisations, for a page in the place of its answer.
+/// The reader and their organization, collected while a request is handled so that an error page can show its navigation.
 #[derive(Clone, Default)]
 pub(crate) struct Reader {
     who: Arc<OnceLock<Whoami>>,
@@ -74,7 +72,7 @@ impl Reader {
         let _ = self.organization.set(organization.clone());
     }
 
-    /// As much as is known.
+    /// Returns the layout, with navigation if the reader is known.
     pub(crate) fn frame(&self, title: &str) -> Frame {
         match (self.who.get(), self.organization.get()) {
             (None, _) => Frame::bare(title),
@@ -84,7 +82,6 @@ impl Reader {
     }
 }
 
-/// A page that a handler answers with.
 pub(crate) struct Page<T>(pub(crate) T);
 
 impl<T: Template> IntoResponse for Page<T> {

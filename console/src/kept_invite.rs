@@ -1,14 +1,14 @@
-//! An invite that its browser keeps while somebody signs in: the token of its link, in a cookie that no script reads.
+//! Stores the token of an invite link in an HTTP-only cookie during sign-in.
 //!
-//! Must accept nothing: whoever comes back to it presses the button. Must keep nothing that no link of ours has.
+//! The cookie accepts nothing: the person still has to press the button.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use service_kit::http::Transport;
 use service_kit::session_cookie::values;
 
-/// Longer than a sign-in mail holds.
+/// Longer than a sign-in link is valid.
 const SECONDS: u32 = 30 * 60;
-/// More than any token has.
+/// Longer than any token.
 const MAX_BYTES: usize = 128;
 
 fn name(transport: Transport) -> &'static str {
@@ -18,19 +18,19 @@ fn name(transport: Transport) -> &'static str {
     }
 }
 
-/// The token that the browser keeps, where it keeps exactly one.
+/// Returns the stored token if the browser sends exactly one.
 pub(crate) fn kept(transport: Transport, headers: &HeaderMap) -> Option<String> {
     let kept = values(headers, name(transport));
     let [token] = kept.as_slice() else { return None };
     is_token(token).then(|| (*token).to_owned())
 }
 
-/// The header that makes the browser keep it; none for what is no token.
+/// Returns the header that stores a token; empty if it is not a valid token.
 pub(crate) fn keep(transport: Transport, token: &str) -> HeaderMap {
     if is_token(token) { set(transport, token, SECONDS) } else { HeaderMap::new() }
 }
 
-/// The header that takes it back.
+/// Returns the header that deletes the cookie.
 pub(crate) fn forget(transport: Transport) -> HeaderMap {
     set(transport, "", 0)
 }
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_one_token_and_nothing_that_a_header_could_be_broken_by() {
+    fn stores_one_valid_token() {
         for (transport, cookie) in [
             (Transport::Plain, "telemetry-invite=abc_-9; Path=/; Max-Age=1800; HttpOnly; SameSite=Lax"),
             (Transport::Https, "__Host-telemetry-invite=abc_-9; Path=/; Max-Age=1800; HttpOnly; SameSite=Lax; Secure"),

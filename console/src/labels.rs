@@ -1,4 +1,4 @@
-//! Labels of identifiers of the API. An identifier without a label is shown as it is.
+//! Labels of API identifiers. Identifiers without a label are shown unchanged.
 
 use schemas::identity::DrainProvider;
 use schemas::problem::Code;
@@ -6,7 +6,7 @@ use schemas::problem::Code;
 /// An identifier and its label.
 type Label = (&'static str, &'static str);
 
-/// Event types: one event, and several.
+/// Event types, with labels for one and several events.
 const EVENTS: [(&str, &str, &str); 12] = [
     ("content_retrieved", "Fetch", "Fetches"),
     ("content_grounded", "Grounding", "Groundings"),
@@ -77,7 +77,7 @@ pub(crate) const ACTIONS: &[Label] = &[
     ("webhook.deliveries_read", "Webhook deliveries viewed by operator"),
 ];
 
-/// What an action of the audit trail changed.
+/// Targets of actions in the audit trail.
 const TARGETS: &[Label] = &[
     ("access_request", "Organization request"),
     ("analyst_account", "Analyst account"),
@@ -127,7 +127,7 @@ const DETAILS: &[Label] = &[
 
 const ACTORS: &[Label] = &[("user", "User"), ("key", "API key"), ("operator", "Operator"), ("system", "Service")];
 
-/// Why an event or a request was rejected.
+/// Reasons why an event or a request was rejected.
 const RULES: &[Label] = &[
     ("bad_currency", "Invalid currency"),
     ("bad_hash", "Invalid hash"),
@@ -172,7 +172,7 @@ pub(crate) fn engagement(engagement_type: &str) -> &str {
     of(ENGAGEMENTS, engagement_type)
 }
 
-/// Returns the label of a log provider; several sources send `ndjson`.
+/// Returns the label of a log provider. Several sources send `ndjson`.
 pub(crate) fn provider(name: &str) -> &str {
     name.parse::<DrainProvider>().map_or(name, |provider| provider.facts().label)
 }

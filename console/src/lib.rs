@@ -1,6 +1,6 @@
-//! The web console: pages rendered on the server from what the public API answers to the person who looks.
+//! The web console: pages rendered on the server from the public API.
 //!
-//! Must not have a store, and must not ask anything that the API does not describe: what a page shows, its reader can ask for.
+//! The console has no database and calls only documented endpoints with the reader's own session.
 
 mod answers;
 mod api;
@@ -99,18 +99,18 @@ impl Settings {
     }
 }
 
-/// What handlers share.
+/// Shared state of the handlers.
 pub struct State {
     api: Arc<Api>,
     forms: BodyReader,
-    /// Where people reach the console, and what pages tell them to call.
+    /// Address of the console, which pages also show as the API's address.
     public_url: Url,
     clients: ClientSettings,
     clock: Clock,
 }
 
 impl State {
-    /// Checks the settings. Nothing is asked yet: a console without an API says so on its pages.
+    /// Checks the settings without contacting the API; if it is unavailable, pages show an error.
     pub fn new(settings: &Settings, clients: ClientSettings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let public_url = settings.public_url.clone().context(
             "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",
@@ -119,18 +119,18 @@ impl State {
         Ok(Arc::new(Self { api, forms, public_url, clients, clock }))
     }
 
-    /// How people reach the console.
+    /// Returns whether people reach the console by HTTPS.
     fn transport(&self) -> Transport {
         if self.public_url.scheme() == "https" { Transport::Https } else { Transport::Plain }
     }
 
-    /// The address that pages tell people to call, without a slash at its end.
+    /// Returns the address without a trailing slash.
     fn public_base(&self) -> &str {
         self.public_url.as_str().trim_end_matches('/')
     }
 }
 
-/// The process that `cli` asks for, until its end.
+/// Runs the process for `cli` until it ends.
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         if let Some(Command::Health) = cli.command {

@@ -1,19 +1,18 @@
-//! The navigation: one line per screen, in order, for each kind of organization.
+//! The navigation for each kind of organization, one line per screen.
 //!
-//! Must contain no logic but who sees a line. A label is the title of its screen, so that the current one is marked.
+//! A label is the title of its screen, so that the current one is marked.
 
 use crate::answers::{Membership, OrgKind, Whoami};
 
 pub const SIGN_IN: &str = "/sign-in";
 
-/// Lines under one heading.
+/// Lines below one heading.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) heading: &'static str,
     pub(crate) links: Vec<Link>,
 }
 
-/// One line.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) label: &'static str,
@@ -21,7 +20,7 @@ pub(crate) struct Link {
     pub(crate) is_here: bool,
 }
 
-/// A screen: heading, label, path below the organization, whether it shows a period.
+/// Heading, label, path below the organization, and whether the screen shows a period.
 type Line = (&'static str, &'static str, &'static str, bool);
 
 const OWNER: &[Line] = &[
@@ -42,7 +41,7 @@ const AGENT: &[Line] = &[
     ("Analytics", "Click token events", "clicks", true),
 ];
 
-/// The screens that every organization has, after those of its kind.
+/// Screens of every organization, after those of its kind.
 const EVERY_ORGANIZATION: &[Line] = &[
     ("Setup", "Log drains", "drains", false),
     ("Setup", "API keys", "keys", false),
@@ -64,7 +63,7 @@ const OPERATOR: &[(&str, &str, &str)] = &[
     ("Operator", "All webhooks", "/console/operator/webhooks"),
 ];
 
-/// The screens of an organization, and those of the person.
+/// Returns the screens of an organization and of the person.
 pub(crate) fn of_member(who: &Whoami, organization: &Membership, title: &str, query: &str) -> Vec<Group> {
     let lines = if organization.org_type == OrgKind::ContentOwner { OWNER } else { AGENT };
     let mut groups = Vec::new();
@@ -77,7 +76,7 @@ pub(crate) fn of_member(who: &Whoami, organization: &Membership, title: &str, qu
     groups
 }
 
-/// The screens of a person without an organization.
+/// Returns the screens of a person without an organization.
 pub(crate) fn of_person(who: &Whoami, title: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     let operator = if who.is_operator { OPERATOR } else { &[] };

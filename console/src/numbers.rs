@@ -1,6 +1,6 @@
-//! Numbers, shares, changes and times, as pages show them, with the exact value for programs.
+//! Formats numbers, shares, changes and times, with the exact value for programs.
 //!
-//! Must write nothing that has to be escaped: each of these types is safe in HTML as it is.
+//! The output of these types is valid HTML and needs no escaping.
 
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, SecondsFormat, Utc};
@@ -13,38 +13,38 @@ use std::fmt::{Display, Formatter, Result};
 #[serde(transparent)]
 pub(crate) struct Count(pub(crate) u64);
 
-/// A whole number of any length, digit for digit.
+/// A whole number of any length, kept as digits.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Digits(pub(crate) Number);
 
-/// A part of a whole, in percent; a dash where there is no whole.
+/// A share in percent; a dash if the whole is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) part: u64,
     pub(crate) whole: u64,
 }
 
-/// Smallest earlier count of a percentage, and smallest whole of a share that is compared: +1,900 % of 1 says less than +19.
+/// Minimum earlier count of a percentage, and minimum whole of a compared share: +19 is clearer than +1,900 % of 1.
 pub(crate) const MIN_BASE: u64 = 10;
 /// Largest percentage of a change, in tenths of a percent.
 const MAX_PERMILLE: u64 = 10_000;
 
-/// How a count differs from the period before: in percent; as a number from fewer than [`MIN_BASE`] or above 1,000 %; from 0 as new.
+/// Change of a count since the period before: in percent; as a number below [`MIN_BASE`] or above 1,000 %; `new` after 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) now: u64,
     pub(crate) before: u64,
 }
 
-/// How a share differs from the period before, in percentage points; a dash if either is a share of fewer than [`MIN_BASE`].
+/// Change of a share in percentage points; a dash if either whole is below [`MIN_BASE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShareChange {
     pub(crate) now: Share,
     pub(crate) before: Share,
 }
 
-/// An instant: UTC to the second; once the script has run, the reader's zone, with UTC on hover.
+/// A time: UTC to the second. A script shows it in the reader's time zone, with UTC on hover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Time(pub(crate) DateTime<Utc>);
@@ -54,12 +54,12 @@ pub(crate) struct Time(pub(crate) DateTime<Utc>);
 #[serde(transparent)]
 pub(crate) struct Bytes(pub(crate) u64);
 
-/// How long something took, in the unit that suits it.
+/// A duration, in a suitable unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Millis(pub(crate) u64);
 
-/// How many of one thing there are for one of another.
+/// A ratio of two counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio(f64);
 
@@ -128,7 +128,7 @@ impl Share {
         Self { part: part.0, whole: whole.0 }
     }
 
-    /// Tenths of a percent, rounded half up; none of nothing.
+    /// Tenths of a percent, rounded half up; `None` if the whole is zero.
     fn permille(self) -> Option<u64> {
         let (part, whole) = (u128::from(self.part), u128::from(self.whole));
         (whole > 0).then(|| u64::try_from((part * 2_000 + whole) / (whole * 2)).unwrap_or(u64::MAX))
@@ -173,11 +173,11 @@ impl Display for Change {
 
 const NO_CHANGE: &str = "<span class=\"change\">no change</span>";
 const NEW: &str = "<span class=\"change up\">new</span>";
-/// A first share is neither good nor bad: it may be 0 %.
+/// A first share is neutral, because it may be 0 %.
 const NEW_SHARE: &str = "<span class=\"change\">new</span>";
 const TOO_FEW: &str = "<span class=\"none\" title=\"too few to compare\">\u{2013}</span>";
 
-/// The class and the sign of a change, if there is one.
+/// Returns the class and the sign of a change, or `None` without one.
 fn direction(now: u64, before: u64) -> Option<(&'static str, &'static str)> {
     match now.cmp(&before) {
         std::cmp::Ordering::Greater => Some(("up", "+")),
@@ -194,7 +194,7 @@ impl Display for ShareChange {
             _ if self.now.whole.min(self.before.whole) < MIN_BASE => return f.write_str(TOO_FEW),
             (Some(now), Some(before)) => (now, before),
         };
-        // The difference of the shares as they are shown, so that a reader who subtracts them gets it too.
+        // Subtract the rounded shares, so that the difference matches the shares shown.
         let Some((kind, sign)) = direction(now, before) else { return f.write_str(NO_CHANGE) };
         let points = now.abs_diff(before);
         let unit = if points == 10 { "point" } else { "points" };
@@ -214,12 +214,12 @@ impl Display for Time {
     }
 }
 
-/// A number with a comma between groups of three digits.
+/// Formats a number with a comma between groups of three digits.
 pub(crate) fn grouped(number: u64) -> String {
     grouped_digits(&number.to_string())
 }
 
-/// Digits of any number, in groups; what is not only digits as it is.
+/// Groups digits. Returns other text unchanged.
 fn grouped_digits(digits: &str) -> String {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return digits.to_owned();
@@ -234,17 +234,17 @@ fn grouped_digits(digits: &str) -> String {
     shown
 }
 
-/// A number with one decimal.
+/// Formats a number with one decimal.
 fn with_tenth(whole: u64, tenth: u64) -> String {
     format!("{}.{tenth}", grouped(whole))
 }
 
-/// A day of a chart's axis.
+/// Formats a day for a chart's axis.
 pub(crate) fn short_day(start: DateTime<Utc>) -> String {
     format!("{} {}", start.format("%b"), start.day())
 }
 
-/// An hour of a chart's axis.
+/// Formats an hour for a chart's axis.
 pub(crate) fn short_hour(start: DateTime<Utc>) -> String {
     start.format("%H:00").to_string()
 }
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_separated_and_the_exact_number_is_kept() {
+    fn groups_thousands_and_keeps_the_exact_number() {
         let shown = |number| Count(number).to_string();
         assert_eq!(shown(0), "<data value=\"0\">0</data>");
         assert_eq!(shown(999), "<data value=\"999\">999</data>");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_times_are_in_the_unit_that_suits_them() {
+    fn sizes_and_times_use_a_suitable_unit() {
         let size = |number| Bytes(number).to_string().replace("&nbsp;", " ");
         assert_eq!(size(999), "<data value=\"999\">999 B</data>");
         assert_eq!(size(1_000), "<data value=\"1000\">1.0 kB</data>");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_rounded_once_and_of_nothing_there_is_none() {
+    fn shares_are_rounded_and_a_share_of_zero_is_a_dash() {
         let shown = |part, whole| Share { part, whole }.to_string();
         assert_eq!(shown(1, 3), "<data value=\"1/3\">33.3&thinsp;%</data>");
         assert_eq!(shown(2, 3), "<data value=\"2/3\">66.7&thinsp;%</data>");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_count_is_a_percentage() {
+    fn change_of_a_count_is_a_percentage() {
         let shown = |now, before| Change { now, before }.to_string();
         assert_eq!(shown(110, 100), "<span class=\"change up\" title=\"previously 100\">+10.0&thinsp;%</span>");
         assert_eq!(shown(1, 1_000), "<span class=\"change down\" title=\"previously 1,000\">\u{2212}99.9&thinsp;%</span>");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_from_a_small_count_is_not_a_percentage() {
+    fn change_from_a_small_count_is_not_a_percentage() {
         let shown = |now, before| Change { now, before }.to_string();
         assert_eq!(shown(18_791, 1), "<span class=\"change up\" title=\"previously 1\">+18,790</span>");
         assert_eq!(shown(16, MIN_BASE - 1), "<span class=\"change up\" title=\"previously 9\">+7</span>");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_above_1000_percent_is_a_number() {
+    fn change_above_1000_percent_is_a_number() {
         let shown = |now, before| Change { now, before }.to_string();
         assert_eq!(shown(110, 10), "<span class=\"change up\" title=\"previously 10\">+1,000&thinsp;%</span>");
         assert_eq!(shown(111, 10), "<span class=\"change up\" title=\"previously 10\">+101</span>");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_share_of_few_is_a_dash() {
+    fn change_of_a_small_share_is_a_dash() {
         for (now, before) in [((1, 2), (1, 1)), ((5, 9), (50, 100)), ((50, 100), (5, 9)), ((0, 1), (0, 9))] {
             assert_eq!(changed(now, before), TOO_FEW, "{now:?} {before:?}");
         }
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_share_is_in_percentage_points() {
+    fn change_of_a_share_is_in_percentage_points() {
         let shown = changed;
         let before = "title=\"percentage points; previously 50.0&thinsp;%\"";
         assert_eq!(shown((20, 30), (10, 20)), format!("<span class=\"change up\" {before}>+16.7&nbsp;points</span>"));

@@ -1,6 +1,6 @@
-//! Forms whose answer shows a secret: each is taken once, so that loading the answer again makes no second key.
+//! Accepts each form that creates a secret only once, so that reloading the page does not create another secret.
 //!
-//! Must keep nothing but the numbers of forms, and those in their browser: a secret stands in an answer and nowhere else.
+//! Only the numbers of forms are stored, in a cookie. Secrets are not stored.
 
 use crate::api::Asker;
 use crate::failure::Failure;
@@ -12,14 +12,14 @@ use service_kit::http::Transport;
 use service_kit::session_cookie::values;
 use uuid::Uuid;
 
-/// The field that every such form has (`Frame::once`).
+/// Form field with the number (`Frame::once`).
 pub(crate) const FIELD: &str = "once";
 const SENT_BEFORE: &str =
     "This form was already sent, so nothing new was created. A secret is shown only once. Lost it? Create a new one.";
 const WITHOUT_NUMBER: &str = "This form is out of date, so nothing was created. Fill it in again.";
-/// How many forms a browser remembers.
+/// Maximum number of forms in the cookie.
 const KEPT: usize = 16;
-/// A week: longer than an answer stays open.
+/// One week: longer than a page is likely to stay open.
 const SECONDS: u32 = 7 * 24 * 60 * 60;
 
 fn name(transport: Transport) -> &'static str {
@@ -29,7 +29,7 @@ fn name(transport: Transport) -> &'static str {
     }
 }
 
-/// The number of a form, and those of the forms that its browser sent before, newest first.
+/// The number of a form, and of the forms that the browser sent before, newest first.
 pub(crate) struct Once {
     transport: Transport,
     number: Option<Uuid>,
@@ -42,8 +42,8 @@ impl Once {
         Self { transport, number: number.parse().ok(), sent: kept.filter_map(|number| number.parse().ok()).collect() }
     }
 
-    /// Makes what the form asks for, and the header by which its browser remembers that it was made; of a form that was sent before
-    /// a refusal.
+    /// Creates what the form requests, and returns the cookie that marks the form as used. Rejects forms that were used
+    /// before.
     pub(crate) async fn make<T: DeserializeOwned>(
         &self,
         api: &Asker,
@@ -91,14 +91,14 @@ fn refusal(detail: &str, request_id: &str) -> Problem {
 mod tests {
     use super::*;
 
-    /// What a browser sends once it was told to remember.
+    /// Returns the request headers of a browser that stored the cookie.
     fn sent_back(set: &HeaderMap) -> HeaderMap {
         let set = set[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
         HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(set).unwrap())])
     }
 
     #[test]
-    fn a_browser_remembers_the_last_forms_that_it_sent_and_one_without_a_number_is_none() {
+    fn remembers_the_last_forms_and_requires_a_number() {
         for transport in [Transport::Plain, Transport::Https] {
             let numbers: Vec<Uuid> = (0..20).map(|_| Uuid::new_v4()).collect();
             let mut cookies = HeaderMap::new();

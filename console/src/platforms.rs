@@ -1,41 +1,39 @@
-//! What to paste at each provider: the files of `infra/edge`, with the address of the service and the key of a drain in them.
-//!
-//! Must hold no text of such a file: they are those that docs/drains explains and that are tried against the service.
+//! Setup instructions of each log source: the files of `infra/edge`, with the address of the service and the drain's key filled in.
 
 mod files;
 
-/// The address that stands in the files until it is known.
+/// Placeholder of the address in the files.
 const ADDRESS: &str = "https://telemetry.example.com";
-/// Its host, where that stands alone.
+/// Its host, for files that need the host only.
 const HOST: &str = "telemetry.example.com";
-/// What stands for the key in a file that has to hold it.
+/// Placeholder of the key in files that contain it.
 const KEY: &str = "DRAIN_KEY";
-/// What stands for the key on a page that does not show it.
+/// Shown instead of the key.
 const HIDDEN: &str = "YOUR-DRAIN-KEY";
 
-/// Somewhere a log comes from.
+/// A source of logs.
 #[derive(Debug)]
 pub(crate) struct Platform {
     pub(crate) name: &'static str,
     pub(crate) label: &'static str,
-    /// Of the drain that takes it.
+    /// Provider of the drain.
     pub(crate) provider: &'static str,
-    /// Who writes the log, where it is another than the provider's usual one.
+    /// Role of the drain, if it is not the provider's default.
     pub(crate) role: Option<&'static str>,
-    /// What such a drain needs besides: the member, and in words.
+    /// Additional setting of the drain: the API member and its label.
     pub(crate) asks: Option<(&'static str, &'static str)>,
-    /// Commands to run with the files, with `{url}`, `{host}` and `{key}`; several are alternatives.
+    /// Commands to run with the files, with the placeholders `{url}`, `{host}` and `{key}`. Several are alternatives.
     commands: &'static [Command],
     files: &'static [File],
 }
 
-/// One of `infra/edge`.
+/// A file of `infra/edge`.
 #[derive(Debug)]
 struct File {
     name: &'static str,
     place: &'static str,
     text: &'static str,
-    /// Whether the key itself stands in it.
+    /// Whether the file contains the key.
     holds_key: bool,
 }
 
@@ -44,7 +42,7 @@ struct Command {
     title: &'static str,
     /// What to do before or after it.
     place: &'static str,
-    /// Contains no comment: an interactive zsh runs them.
+    /// Contains no comment, because an interactive zsh would run it.
     text: &'static str,
 }
 
@@ -55,23 +53,23 @@ pub(crate) struct Block {
     pub(crate) text: String,
 }
 
-/// Every platform, in the order in which they are offered.
+/// Returns all platforms, in the order shown.
 pub(crate) fn all() -> &'static [Platform] {
     files::ALL
 }
 
-/// The platform of a name.
+/// Returns the platform with this name.
 pub(crate) fn named(name: &str) -> Option<&'static Platform> {
     all().iter().find(|platform| platform.name == name)
 }
 
-/// Whose drains are of a provider; at least one is.
+/// Returns the platforms that use a provider, at least one.
 pub(crate) fn of_provider(provider: &str) -> Vec<&'static Platform> {
     all().iter().filter(|platform| platform.provider == provider).collect()
 }
 
 impl Platform {
-    /// What to paste, the last thing to do last; without the key a word stands in its place.
+    /// Returns the blocks to paste, in order. Without `key`, they contain a placeholder.
     pub(crate) fn blocks(&self, url: &str, key: Option<&str>) -> Vec<Block> {
         let key = key.unwrap_or(HIDDEN);
         let file = |file: &File| {
@@ -87,7 +85,7 @@ impl Platform {
     }
 }
 
-/// Without scheme, port and path.
+/// Returns the host of a URL, without scheme, port and path.
 fn host(url: &str) -> &str {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
     authority.split(['/', ':']).next().unwrap_or(authority)
@@ -101,7 +99,7 @@ mod tests {
     const URL: &str = "https://own.example.net:8443";
 
     #[test]
-    fn a_platform_shows_the_files_that_its_document_names_and_no_other() {
+    fn platforms_show_the_files_of_their_document() {
         for (document, names) in [
             (include_str!("../../docs/drains/cloudflare.md"), &["cloudflare"][..]),
             (include_str!("../../docs/drains/worker.md"), &["worker"]),
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_provider_of_a_drain_has_a_platform() {
+    fn every_provider_has_a_platform() {
         for provider in schemas::identity::DrainProvider::ALL {
             assert!(!of_provider(provider.as_str()).is_empty(), "{}", provider.as_str());
         }
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_has_the_address_and_the_key_in_it() {
+    fn fills_in_the_address_and_the_key() {
         for platform in all() {
             let texts = |key| platform.blocks(URL, key).into_iter().map(|block| block.text).collect::<Vec<_>>().join("\n");
             let (shown, hidden) = (texts(Some("svc_pub_secret")), texts(None));
@@ -140,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Every account of a machine can list the arguments of its processes; variables and input are its own.
+    /// Every account on a machine can list process arguments, but not environment variables or standard input.
     #[test]
     fn s21_no_command_to_paste_has_a_key_among_its_arguments() {
         for platform in all() {
@@ -161,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_named_without_its_port() {
+    fn host_has_no_port() {
         let texts: Vec<String> = named("nginx").unwrap().blocks(URL, None).into_iter().map(|block| block.text).collect();
         assert!(texts.last().unwrap().contains("TELEMETRY_HOST='own.example.net'"), "{texts:?}");
     }
 
     #[test]
-    fn a_file_that_has_to_hold_the_key_holds_it() {
+    fn fills_in_the_key_in_files_that_contain_it() {
         let block = &named("cloudflare").unwrap().blocks(URL, Some("svc_pub_secret"))[1];
         let job: serde_json::Value = serde_json::from_str(&block.text).unwrap();
         assert_eq!(job["destination_conf"], "https://own.example.net:8443/drains/cloudflare?header_X-API-Key=svc_pub_secret");

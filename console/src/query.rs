@@ -1,17 +1,17 @@
-//! What an address says behind its question mark, and what is written into addresses.
+//! Query parameters, and escaping of addresses.
 
 use crate::failure::Failure;
 use axum::extract::{FromRequestParts, Query as Parsed};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-/// A text as one step of a path, whatever it holds.
+/// Escapes a text as one path segment.
 pub(crate) fn path_segment(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// The parameters of an address.
+/// Query parameters of a request.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_in_a_path_is_one_step_of_it() {
+    fn path_segment_escapes_separators() {
         assert_eq!(path_segment("a/b?c#d e%2F'é"), "a%2Fb%3Fc%23d%20e%252F%27%C3%A9");
         assert_eq!(path_segment("67e55044-10b1_~."), "67e55044-10b1_~.");
     }

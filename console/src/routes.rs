@@ -1,4 +1,4 @@
-//! The whole console on one screen: which address is which screen's. Nothing here begins like a path of the API.
+//! Routes of the console. No route begins like a path of the API.
 
 use crate::screens::{
     agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,
@@ -13,15 +13,15 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// Nothing from elsewhere, nothing within the page that runs or paints, and no page around it.
+/// Allows only the console's own assets, no inline scripts or styles, and no framing.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
 );
 
-/// Every address of the console, without health and boundary.
+/// Every route of the console except health checks.
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
-        // anybody
+        // Public.
         .route("/", get(home::root))
         .route("/sign-in", get(sign_in::show).post(sign_in::ask))
         .route("/sign-in/finish", post(sign_in::finish))
@@ -29,14 +29,14 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/sign-in/invite", get(invite::show).post(invite::accept))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/assets/{name}", get(assets::serve))
-        // a person
+        // Requires a session.
         .route("/console", get(home::console))
         .route("/console/", get(home::console))
         .route("/console/organizations", get(organizations::show).post(organizations::found))
         .route("/console/requests", get(requests::show).post(requests::ask))
         .route("/console/export/{file}", get(export::serve_person))
         .merge(of_operators())
-        // a member of an organisation
+        // Requires a member of the organization.
         .route("/console/o/{organization}", get(home::organization))
         .route("/console/o/{organization}/overview", get(overview::show))
         .route("/console/o/{organization}/events", get(events::show))

@@ -1,6 +1,4 @@
-//! The screens: one file each, with a template of the same name. What several of them need stands here.
-//!
-//! Must ask the API only through the reader's own [`crate::api::Asker`].
+//! The screens: one file each, with a template of the same name, and what several of them share.
 
 pub(crate) mod agents;
 pub(crate) mod all_webhooks;
@@ -43,30 +41,30 @@ use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use schemas::problem::Problem;
 
-/// The bar above a screen that shows a period.
+/// Filters above a screen with a period.
 pub(crate) struct Filters {
     pub(crate) window: Window,
     pub(crate) domains: Vec<String>,
-    /// The path of the screen.
+    /// Path of the screen.
     pub(crate) here: String,
-    /// What the address says besides, and keeps.
+    /// Other parameters of the address, which links keep.
     pub(crate) kept: Vec<(&'static str, String)>,
-    /// As whom an owner looks.
+    /// The partner whose view an owner sees.
     pub(crate) seen_as: Option<SeenAs>,
-    /// Of a list of events: what it is narrowed to.
+    /// Filters of a list of events.
     pub(crate) narrowed: Option<Narrowed>,
-    /// Of a list of pages: their path, or what it begins with; empty: all of them.
+    /// Filter of a list of pages: a path or a path prefix; empty for all pages.
     pub(crate) path: Option<String>,
 }
 
-/// A partner whose view is shown, and the address of one's own.
+/// The partner whose view is shown, and the address of the owner's own view.
 pub(crate) struct SeenAs {
     name: String,
     back: String,
 }
 
 impl SeenAs {
-    /// The partner of this id, by the name that the API tells. Who is none is refused by the read that follows.
+    /// Returns the partner with this id. If the id is not a partner's, the following read returns the error.
     pub(crate) async fn find(api: &Asker, seen_by: &str, back: String) -> Result<Option<Self>, Failure> {
         if seen_by.is_empty() {
             return Ok(None);
@@ -77,20 +75,20 @@ impl SeenAs {
     }
 }
 
-/// A type and an agent, or all of them.
+/// Filters of a list of events. Empty values mean all.
 pub(crate) struct Narrowed {
     pub(crate) event_type: String,
     pub(crate) agent_id: String,
 }
 
-/// Event types to choose among.
+/// Event types to choose from.
 const TYPES: [&str; 6] =
     ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged", "checkout_completed"];
 
-/// The roles in which a fetch may be reported, in the order of precedence.
+/// Roles that can report a fetch, in order of precedence.
 pub(crate) const ROLES: [&str; 4] = ["agent", "edge", "origin", "index"];
 
-/// The label of the role in which an event was reported, for the owner of the content.
+/// Returns the label of a role, for content owners.
 pub(crate) fn reporter(source_role: &str) -> &str {
     match source_role {
         "agent" => "AI agent",
@@ -107,7 +105,7 @@ pub(crate) const UNKNOWN: &str = "Unknown";
 /// The label of events without an agent.
 pub(crate) const UNDECLARED: &str = "Crawlers (undeclared)";
 
-/// The label of an agent, which may have reported without a name.
+/// Returns the label of an agent, which may not have a name.
 pub(crate) fn agent_name(agent_id: &str) -> String {
     if agent_id.is_empty() { UNKNOWN.to_owned() } else { agent_id.to_owned() }
 }
@@ -117,7 +115,7 @@ impl Narrowed {
         self.event_type == name
     }
 
-    /// The types to choose among, with the one that was chosen.
+    /// Returns the types to choose from, including the current one.
     pub(crate) fn types(&self) -> Vec<(&str, &str)> {
         let is_other = !self.event_type.is_empty() && TYPES.iter().all(|name| *name != self.event_type);
         let other = is_other.then_some(self.event_type.as_str());
@@ -126,7 +124,7 @@ impl Narrowed {
 }
 
 impl Filters {
-    /// The bar of a screen of an organisation.
+    /// Reads the filters of an organization's screen.
     pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
         let filters = Self::without_domains(state, member, screen, asked)?;
         let (api, back) = (member.api(), format!("{}?{}", filters.here, filters.window.own().query()));
@@ -134,7 +132,7 @@ impl Filters {
         Ok(Self { domains, seen_as, ..filters })
     }
 
-    /// The same for an organisation that has no domains.
+    /// Reads the filters of an organization without domains.
     pub(crate) fn without_domains(
         state: &State,
         member: &Member,
@@ -148,7 +146,7 @@ impl Filters {
         Ok(Self { window, domains: Vec::new(), here, kept, seen_as: None, narrowed: None, path: None })
     }
 
-    /// The bar of a list of events, with what it is narrowed to.
+    /// Adds the filters of a list of events.
     pub(crate) fn narrowing(self, asked: &PeriodParameters) -> Self {
         let mut kept = self.kept;
         kept.extend((!asked.platform_id.is_empty()).then(|| ("platform_id", asked.platform_id.clone())));
@@ -156,19 +154,19 @@ impl Filters {
         Self { kept, narrowed: Some(narrowed), ..self }
     }
 
-    /// The bar of a list of pages, with their path.
+    /// Adds the path filter of a list of pages.
     pub(crate) fn on_path(self, asked: &PeriodParameters) -> Self {
         Self { path: Some(asked.path.clone()), ..self }
     }
 
-    /// The domain of the address where it is none to choose, as a host beneath one is.
+    /// Returns the domain of the address if it is not in the list, such as a subdomain.
     pub(crate) fn other_domain(&self) -> Option<&str> {
         let domain = self.window.domain.as_str();
         let is_other = !domain.is_empty() && self.domains.iter().all(|choice| choice != domain);
         is_other.then_some(domain)
     }
 
-    /// The path that a list of pages is narrowed to; empty where it is not.
+    /// Returns the path filter of a list of pages; empty without one.
     pub(crate) fn path_told(&self) -> &str {
         self.path.as_deref().unwrap_or_default()
     }
@@ -177,12 +175,12 @@ impl Filters {
         !self.path_told().is_empty()
     }
 
-    /// The headings of the screen's tables; `more` is what its address says besides.
+    /// Returns the headings of the screen's tables; `more` contains other parameters of the address.
     pub(crate) fn headings(&self, asked: &PeriodParameters, more: &[(&str, &str)], usual: &'static str) -> Headings {
         Headings::of(format!("{}?{}", self.here, self.window.query_and(more)), &asked.sort, usual)
     }
 
-    /// What is kept, behind other parameters.
+    /// Returns the kept parameters, to append to others.
     pub(crate) fn kept_query(&self) -> String {
         let narrowed = self.narrowed.iter().flat_map(|narrowed| {
             let chosen = [("event_type", narrowed.event_type.as_str()), ("agent_id", &narrowed.agent_id)];
@@ -196,22 +194,22 @@ impl Filters {
     }
 }
 
-/// The domains of the organisation that show anything.
+/// Returns the organization's verified domains.
 pub(crate) async fn proved_domains(api: &Asker) -> Result<Vec<String>, Failure> {
     let all: Vec<Domain> = api.get("/api/v1/identity/domains", &Vec::new()).await?;
     Ok(all.into_iter().filter(|domain| domain.verified).map(|domain| domain.domain).collect())
 }
 
-/// A command to paste. Curl reads the header from its input, because every account of a machine can list arguments.
+/// Returns a curl command. It reads the header from standard input, because every account on a machine can list process arguments.
 fn pasted_call(base: &str, address: &str, header: &str) -> String {
     format!("curl -sS '{base}{address}' -H @- <<< \"{header}\"")
 }
 
-/// The foot of a table: its files, and how a program asks for the same.
+/// Footer of a table: downloads, and the API request behind it.
 #[derive(Template)]
 #[template(path = "parts/behind.html")]
 pub(crate) struct Behind {
-    /// The list in `export`, or none.
+    /// Name of the list in `export`; empty without downloads.
     list: String,
     home: String,
     query: String,
@@ -221,7 +219,7 @@ pub(crate) struct Behind {
 impl askama::filters::HtmlSafe for Behind {}
 
 impl Behind {
-    /// `list` is a name of `export`'s, empty for what has no files.
+    /// `list` is a name in `export`; empty without downloads.
     pub(crate) fn of(state: &State, member: &Member, list: &str, path: &str, parameters: &Parameters) -> Self {
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
@@ -229,12 +227,12 @@ impl Behind {
         Self { list: list.to_owned(), home: member.organization.home(), query, call }
     }
 
-    /// What an operator asks, and a list of `export`'s for operators.
+    /// Footer of a table for operators.
     pub(crate) fn of_operator(state: &State, list: &str, path: &str, query: &str) -> Self {
         Self::by_session(state, ("/console/operator", list), path, query)
     }
 
-    /// What a person asks about nothing but themselves, and a list of `export`'s for people.
+    /// Footer of a table about the person.
     pub(crate) fn of_person(state: &State, list: &str, path: &str) -> Self {
         Self::by_session(state, ("/console", list), path, "")
     }
@@ -245,7 +243,7 @@ impl Behind {
         Self { list: list.to_owned(), home: home.to_owned(), query: query.to_owned(), call }
     }
 
-    /// A list within an answer about one thing, which the files name by `named`.
+    /// Footer of a list inside a response about one thing, which downloads identify by `named`.
     pub(crate) fn within(
         state: &State,
         member: &Member,
@@ -260,10 +258,10 @@ impl Behind {
         Self { query: query.finish(), ..behind }
     }
 
-    /// A list of identity; its files are asked for by `query`, which may be empty.
+    /// Footer of a list of the identity API. `query` is the query of its downloads and may be empty.
     pub(crate) fn identity(member: &Member, list: &str, path: &str, query: &str) -> Self {
         let address = asked_of_api(path, query);
-        // Of members only a person is told.
+        // Only people can list members, not API keys.
         let credential = if path.contains("/organizations/") { "Authorization: Bearer $SESSION" } else { "X-API-Key: $KEY" };
         let call = pasted_call(&member.public_base, &address, credential);
         Self { list: list.to_owned(), home: member.organization.home(), query: query.to_owned(), call }
@@ -282,48 +280,48 @@ impl Behind {
     }
 }
 
-/// A path and what a query asks of it: what names a thing first is in the path.
+/// Returns the path with a query. Parameters that the path contains are not repeated.
 fn asked_of_api(path: &str, query: &str) -> String {
     let is_named = ["webhook=", "drain="].iter().any(|name| query.starts_with(name));
     let asked = if is_named { query.split_once('&').map_or("", |(_, asked)| asked) } else { query };
     if asked.is_empty() { path.to_owned() } else { format!("{path}?{asked}") }
 }
 
-/// The way from one page of a list to the next.
+/// Links to the previous and next page of a list.
 pub(crate) struct Pager {
     pub(crate) total: u64,
     pub(crate) offset: u64,
     pub(crate) limit: u64,
-    /// The address of the list without its place.
+    /// Address of the list without offset or cursor.
     pub(crate) address: String,
     pub(crate) back_label: &'static str,
-    /// Of lists that go on by a cursor: where.
+    /// Cursor of the next page.
     pub(crate) after: Option<String>,
-    /// Whether such a list is not at its beginning.
+    /// Whether the page is not the first, in a list with cursors.
     pub(crate) is_later: bool,
-    /// Whether `total` is all of the list, and not as far as it was looked at.
+    /// Whether `total` is exact.
     pub(crate) is_whole: bool,
 }
 
 impl Pager {
-    /// A list that is paged by numbers.
+    /// Creates links for a list with offsets.
     pub(crate) fn numbered(address: String, total: u64, offset: u64, limit: u64) -> Self {
         Self { total, offset, limit, address, back_label: "Previous", after: None, is_later: false, is_whole: true }
     }
 
-    /// A list that goes on by a cursor.
+    /// Creates links for a list with cursors.
     pub(crate) fn by_cursor(address: String, total: u64, limit: u64, after: Option<String>, is_later: bool) -> Self {
         Self { back_label: "Newest", after, is_later, ..Self::numbered(address, total, 0, limit) }
     }
 
-    /// A list that does not say how long it is, asked for with one item more than a page shows.
+    /// Creates links for a list of unknown length. Requires one item more than a page shows.
     pub(crate) fn of_part<T>(address: String, items: &mut Vec<T>, offset: u64, limit: u64) -> Self {
         let total = offset.saturating_add(items.len() as u64);
         items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Self { is_whole: false, ..Self::numbered(address, total, offset, limit) }
     }
 
-    /// A list of which all items are there, and a page stays.
+    /// Creates links for a complete list, and truncates `items` to the page.
     pub(crate) fn of_all<T>(address: String, items: &mut Vec<T>, offset: u64, limit: u64) -> Self {
         let pager = Self::numbered(address, items.len() as u64, offset, limit);
         items.drain(..items.len().min(usize::try_from(offset).unwrap_or(usize::MAX)));
@@ -368,19 +366,19 @@ impl Pager {
     }
 }
 
-/// A list that stands beside a secret: where the secret was made just now, the list may be missing, because nobody can show the secret
-/// again.
+/// Returns a list next to a secret. If the secret is new, the list may be missing, because the secret
+/// can't be shown again.
 pub(crate) fn beside_secret<T>(is_new: bool, asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match asked {
         Err(failure) if is_new => {
-            tracing::warn!("showing a new secret without the list beside it: {failure:?}");
+            tracing::warn!("failed to load the list next to a new secret: {failure:?}");
             Ok(None)
         }
         asked => asked.map(Some),
     }
 }
 
-/// What a form is told: nothing, or why it was refused.
+/// The error that a form shows, if any.
 pub(crate) type Outcome = Option<Problem>;
 
 #[cfg(test)]
@@ -388,14 +386,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_last_page_has_no_next_page() {
+    fn full_last_page_has_no_next_page() {
         let next = |total, offset| Pager::numbered("/list".to_owned(), total, offset, 50).older();
         assert_eq!((next(50, 0), next(100, 50)), (None, None));
         assert_eq!((next(51, 0), next(101, 50)), (Some("/list?offset=50".to_owned()), Some("/list?offset=100".to_owned())));
     }
 
     #[test]
-    fn a_new_secret_is_shown_even_when_the_list_beside_it_is_away() {
+    fn shows_a_new_secret_without_its_list() {
         let away = || Err::<u8, _>(Failure::away(anyhow::anyhow!("no answer")));
         assert!(matches!(beside_secret(true, away()), Ok(None)));
         assert!(matches!(beside_secret(true, Ok(1)), Ok(Some(1))));

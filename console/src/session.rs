@@ -1,4 +1,4 @@
-//! Who looks: the session of the cookie, the person it stands for, and the organisation that the address names.
+//! Extractors for the session, the person and the organization of a request.
 
 use crate::State;
 use crate::answers::{Membership, OrgKind, Whoami};
@@ -12,32 +12,32 @@ use service_kit::session_cookie;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Anybody, signed in or not.
+/// Any visitor, signed in or not.
 pub(crate) struct Visitor(pub(crate) Asker);
 
-/// Somebody with a session that the API knows.
+/// A person with a valid session.
 pub(crate) struct SignedIn {
     pub(crate) who: Whoami,
     pub(crate) api: Asker,
 }
 
-/// A member of the organisation that the address names.
+/// A member of the organization in the address.
 pub(crate) struct Member {
     pub(crate) person: SignedIn,
     pub(crate) organization: Membership,
-    /// The address that programs call, without a slash at its end.
+    /// Address of the API, without a trailing slash.
     pub(crate) public_base: String,
 }
 
 impl SignedIn {
-    /// What stands around a page about the person alone.
+    /// Returns the layout of a page about the person.
     pub(crate) fn frame(&self, title: &str) -> Frame {
         Frame::of_person(title, &self.who)
     }
 }
 
 impl Member {
-    /// What stands around a page about the organisation; its links to other screens keep `query`.
+    /// Returns the layout of a page about the organization; its links to other screens keep `query`.
     pub(crate) fn frame(&self, title: &str, query: &str) -> Frame {
         Frame::of_member(title, &self.person.who, &self.organization, query)
     }
@@ -46,7 +46,7 @@ impl Member {
         self.organization.org_type == OrgKind::ContentOwner
     }
 
-    /// The way to the API, about this organisation.
+    /// Returns an API client for this organization.
     pub(crate) fn api(&self) -> Asker {
         self.person.api.about(self.organization.organization_id)
     }
@@ -61,7 +61,7 @@ impl FromRequestParts<Arc<State>> for Visitor {
         let link = session_cookie::requested_link(state.transport());
         Ok(Self(Asker {
             api: Arc::clone(&state.api),
-            // Of two nobody knows which one is meant: that is nobody.
+            // If the browser sends two session cookies, ignore both.
             session: presented.ok().flatten().map(|session| session.reveal().to_owned()),
             requested_link: match session_cookie::values(&parts.headers, link).as_slice() {
                 [only] => Some(format!("{link}={only}")),

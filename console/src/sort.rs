@@ -1,4 +1,4 @@
-//! By which column a table is sorted, as the address of its page says it: `sort=column`, or `sort=-column` for the largest first.
+//! Sorts tables by the column in the address: `sort=column`, or `sort=-column` for descending order.
 
 use crate::numbers::{Digits, Share, Time};
 use askama::filters::HtmlSafe;
@@ -6,14 +6,14 @@ use serde::Deserialize;
 use std::cmp::Ordering;
 use std::fmt::{Display, Formatter};
 
-/// The parameter of pages that show no period.
+/// Query parameter of pages without a period.
 #[derive(Default, Deserialize)]
 pub(crate) struct SortParameter {
     #[serde(default)]
     pub(crate) sort: String,
 }
 
-/// A value by which rows are sorted; what is not known comes before every value.
+/// A sort key. Missing values come first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Unknown,
@@ -30,7 +30,7 @@ impl Key {
         Self::Number(number.into())
     }
 
-    /// A whole number that may be longer than 64 bits.
+    /// Sorts a whole number that may exceed 64 bits.
     pub(crate) fn digits(number: &Digits) -> Self {
         number.0.to_string().parse().map_or(Self::Unknown, Self::Number)
     }
@@ -43,44 +43,43 @@ impl Key {
         Self::known(time.map(|time| time.0.timestamp_millis().try_into().unwrap_or_default()))
     }
 
-    /// No share of nothing.
+    /// A share of zero is a missing value.
     pub(crate) fn share(share: Share) -> Self {
         const PARTS: u128 = 1 << 64;
         (u128::from(share.part) * PARTS).checked_div(share.whole.into()).map_or(Self::Unknown, Self::Number)
     }
 }
 
-/// The headings of a page's tables, which sort them.
+/// Creates the headings of a page's tables, which sort them.
 pub(crate) struct Headings {
-    /// The address of the page without its order.
+    /// Address of the page without `sort`.
     address: String,
     asked: String,
-    /// The order without `sort`.
+    /// Order without `sort`.
     usual: &'static str,
 }
 
 impl Headings {
-    /// Of a page at `address`.
     pub(crate) fn of(address: String, asked: &str, usual: &'static str) -> Self {
         Self { address, asked: asked.to_owned(), usual }
     }
 
-    /// The order that was asked for, for links that keep it.
+    /// Returns the requested order, for links that keep it.
     pub(crate) fn asked(&self) -> &str {
         &self.asked
     }
 
-    /// The heading of a column of texts: the smallest first.
+    /// Returns the heading of a text column, ascending first.
     pub(crate) fn text(&self, column: &'static str, label: &'static str) -> Heading {
         self.heading(column, label, false)
     }
 
-    /// The heading of a column of numbers: the largest first.
+    /// Returns the heading of a number column, descending first.
     pub(crate) fn number(&self, column: &'static str, label: &'static str) -> Heading {
         Heading { is_number: true, ..self.heading(column, label, true) }
     }
 
-    /// The heading of a column of times: the latest first.
+    /// Returns the heading of a time column, latest first.
     pub(crate) fn time(&self, column: &'static str, label: &'static str) -> Heading {
         self.heading(column, label, true)
     }
@@ -95,7 +94,7 @@ impl Headings {
         Heading { label, href, order, is_number: false }
     }
 
-    /// Sorts rows that are all there are, where that was asked for; equals stay as they were. `key` is none for a column that the rows do not have.
+    /// Sorts a complete list in the requested order; the sort is stable. `key` returns `None` for unknown columns.
     pub(crate) fn sort<T>(&self, rows: &mut [T], key: impl Fn(&T, &str) -> Option<Key>) {
         let (column, is_descending) = parts(&self.asked);
         rows.sort_by(|one, other| match (key(one, column), key(other, column)) {
@@ -106,12 +105,12 @@ impl Headings {
     }
 }
 
-/// The column, and whether its largest come first.
+/// Returns the column, and whether the order is descending.
 fn parts(sort: &str) -> (&str, bool) {
     sort.strip_prefix('-').map_or((sort, false), |column| (column, true))
 }
 
-/// A heading whose link sorts the table, and turns its order round where it is sorted by it.
+/// A heading with a link that sorts the table, or reverses its order.
 pub(crate) struct Heading {
     label: &'static str,
     href: String,
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sorted_by_the_column_and_equals_stay_as_they_were() {
+    fn sort_is_stable() {
         assert_eq!(sorted("name"), ["a", "b", "cc", "Ä"]);
         assert_eq!(sorted("-name"), ["Ä", "cc", "b", "a"]);
         assert_eq!(sorted("-length"), ["cc", "b", "Ä", "a"]);
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_links_to_the_order_that_it_would_make_next() {
+    fn heading_links_to_the_next_order() {
         let heading = |asked: &str, usual: &'static str| {
             let headings = Headings::of("/pages?a=1&b=2".to_owned(), asked, usual);
             [headings.text("name", "Name").to_string(), headings.number("events", "Events").to_string()]

@@ -1,4 +1,4 @@
-//! Every page as a reader sees it, made of canned answers of the API.
+//! Tests of every page against a stub of the API.
 
 mod addresses;
 mod figures;

@@ -1,19 +1,19 @@
-//! Which time and which domain a screen is about: read from its address, and written into the addresses it links to.
+//! The period and the domain of a screen, parsed from its address and added to its links.
 
 use crate::api::Parameters;
 use crate::failure::Failure;
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 use serde::Deserialize;
 
-/// The choices that a screen offers, with the days each of them covers.
+/// Periods to choose from, with their number of days.
 pub(crate) const CHOICES: [(&str, &str, i64); 4] =
     [("today", "Today", 1), ("7d", "7 days", 7), ("30d", "30 days", 30), ("90d", "90 days", 90)];
-/// What is shown when nothing was chosen.
+/// Default period.
 const USUAL: &str = "30d";
-/// Longer windows are charted by the day, shorter ones by the hour.
+/// Charts are hourly up to this number of days, and daily above.
 const HOURLY_DAYS: i64 = 2;
 
-/// The parameters of every screen that shows a period.
+/// Query parameters of screens with a period.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PeriodParameters {
@@ -34,31 +34,31 @@ pub(crate) struct PeriodParameters {
 }
 
 impl PeriodParameters {
-    /// Which pages a list of them has, and by what, as the API names it; empty: all of them, by URL.
+    /// Returns the API filters of a list of pages; empty values mean all pages, by URL.
     pub(crate) fn of_pages(&self) -> [(&'static str, &str); 2] {
         [("by", &self.by), ("path", &self.path)]
     }
 
-    /// What narrows a list of events, as the API names it; empty: not narrowed.
+    /// Returns the API filters of a list of events; empty values mean all.
     pub(crate) fn narrowing(&self) -> [(&'static str, &str); 3] {
         [("event_type", &self.event_type), ("agent_id", &self.agent_id), ("platform_id", &self.platform_id)]
     }
 }
 
-/// Whole days of UTC, both ends included, and a domain or all of them.
+/// Whole UTC days, both inclusive, and optionally a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) since: NaiveDate,
     pub(crate) until: NaiveDate,
-    /// One of [`CHOICES`], or none when both days were named.
+    /// One of [`CHOICES`], or `None` if both days were given.
     pub(crate) period: Option<&'static str>,
     pub(crate) domain: String,
-    /// The partner as whom an owner looks; empty: as oneself.
+    /// Partner whose view is shown; empty for the owner's own.
     pub(crate) seen_by: String,
 }
 
 impl Window {
-    /// Reads what was asked, at a moment.
+    /// Parses the parameters.
     pub(crate) fn of(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<Self, Failure> {
         let (domain, seen_by) = (asked.domain.clone(), asked.seen_by.clone());
         if asked.period.is_empty() && !(asked.since.is_empty() && asked.until.is_empty()) {
@@ -76,12 +76,12 @@ impl Window {
         Ok(Self { since: until - TimeDelta::days(days - 1), until, period: Some(period), domain, seen_by })
     }
 
-    /// One of its days.
+    /// Returns the window of one of its days.
     pub(crate) fn on(&self, day: NaiveDate) -> Self {
         Self { since: day, until: day, period: None, ..self.clone() }
     }
 
-    /// What this window is compared with, at a moment.
+    /// Returns the period that this window is compared with at a time.
     pub(crate) fn comparison(&self, now: DateTime<Utc>) -> Comparison {
         let until = self.since.pred_opt().unwrap_or(self.since);
         let whole = Self { since: until - TimeDelta::days(self.days() - 1), until, period: None, ..self.clone() };
@@ -99,12 +99,12 @@ impl Window {
         (self.until - self.since).num_days() + 1
     }
 
-    /// What a series of this window is by.
+    /// Returns the bucket size of the window's series.
     pub(crate) fn bucket(&self) -> &'static str {
         if self.days() <= HOURLY_DAYS { "hour" } else { "day" }
     }
 
-    /// In the words of a sentence.
+    /// Returns the period as part of a sentence.
     pub(crate) fn told(&self) -> String {
         match self.period {
             Some("today") => "today".to_owned(),
@@ -114,40 +114,40 @@ impl Window {
         }
     }
 
-    /// The parameters of a read.
+    /// Returns the API parameters.
     pub(crate) fn parameters(&self) -> Parameters {
         let mut all = vec![("since", self.since.to_string()), ("until", self.until.to_string())];
         all.extend(self.view().map(|(name, value)| (name, value.to_owned())));
         all
     }
 
-    /// Where and as whom, as the API names it.
+    /// Returns the API parameters of domain and partner.
     fn view(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [("domain", self.domain.as_str()), ("seen_by", &self.seen_by)].into_iter().filter(|(_, value)| !value.is_empty())
     }
 
-    /// The same on one domain.
+    /// Returns the window with another domain.
     pub(crate) fn on_domain(&self, domain: &str) -> Self {
         Self { domain: domain.to_owned(), ..self.clone() }
     }
 
-    /// The same as oneself.
+    /// Returns the window without a partner.
     pub(crate) fn own(&self) -> Self {
         Self { seen_by: String::new(), ..self.clone() }
     }
 
-    /// The same and more.
+    /// Returns the API parameters with others added.
     pub(crate) fn parameters_and(&self, more: &[(&'static str, &str)]) -> Parameters {
         let more = more.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (*name, (*value).to_owned()));
         self.parameters().into_iter().chain(more).collect()
     }
 
-    /// The query string of a link that keeps all of it.
+    /// Returns the query string for links that keep period, domain and partner.
     pub(crate) fn query(&self) -> String {
         self.query_and(&[])
     }
 
-    /// The same with more parameters.
+    /// Returns the query string with others added.
     pub(crate) fn query_and(&self, more: &[(&str, &str)]) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         match self.period {
@@ -159,24 +159,24 @@ impl Window {
         query.finish()
     }
 
-    /// The same view in another of [`CHOICES`].
+    /// Returns the query string with another of [`CHOICES`].
     pub(crate) fn query_of(&self, period: &str) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("period", period).extend_pairs(self.view()).finish()
     }
 
-    /// Whether a choice is the one shown.
+    /// Returns whether this choice is selected.
     pub(crate) fn is(&self, period: &str) -> bool {
         self.period == Some(period)
     }
 }
 
-/// The period that a window is compared with: the same number of days right before it. If the window is not over, only as much of
-/// that period as has elapsed of the window, so that like hours are compared with like hours.
+/// The period that a window is compared with: the same number of days right before it. If the window is not over, only the same
+/// elapsed part, so that equal durations are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Comparison {
     whole: Window,
-    /// The end, unless it is that of the last day.
+    /// End within the last day; `None` if the day is complete.
     end: Option<DateTime<Utc>>,
     part: Part,
 }
@@ -190,7 +190,7 @@ enum Part {
 }
 
 impl Comparison {
-    /// The parameters of a read.
+    /// Returns the API parameters.
     pub(crate) fn parameters(&self) -> Parameters {
         let mut parameters = self.whole.parameters();
         if let Some(end) = self.end {
@@ -207,7 +207,7 @@ impl Comparison {
         format!("vs {}", self.days())
     }
 
-    /// Returns which part of the period before is compared; nothing if all of it is.
+    /// Returns which part of the previous period is compared; `None` for all of it.
     pub(crate) fn note(&self) -> Option<String> {
         match self.part {
             Part::ToSameHour => {
@@ -240,7 +240,7 @@ fn day(text: &str, which: &str) -> Result<NaiveDate, Failure> {
             "The \u{201c}{which}\u{201d} date is invalid. Use the format YYYY-MM-DD, for example 2026-01-31."
         ))
     };
-    // A year may have a sign and more digits: such days are as far away as a calendar goes, and have none before them.
+    // Chrono also parses signed years and years with more digits, whose previous period may not exist.
     let is_day = text.len() == 10 && text.starts_with(|first: char| first.is_ascii_digit());
     if is_day { text.parse().map_err(|_| unreadable()) } else { Err(unreadable()) }
 }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_ends_today() {
+    fn period_ends_today() {
         let week = window("7d", "", "").unwrap();
         assert_eq!((week.since.to_string(), week.until.to_string()), ("2026-02-23".into(), "2026-03-01".into()));
         assert_eq!(window("", "", ""), window("30d", "", ""));
@@ -283,12 +283,12 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_window_can_be_compared() {
+    fn longest_window_can_be_compared() {
         let all = window("", "0000-01-01", "9999-12-31").unwrap();
         assert_eq!(all.comparison(at("2026-03-01T00:00:00Z")).whole.days(), all.days());
     }
 
-    /// Since, until, label and note.
+    /// Returns since, until, label and note.
     fn compared(since: &str, until: &str, now: &str) -> [String; 4] {
         let comparison = window("", since, until).unwrap().comparison(at(now));
         let parameters = comparison.parameters();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_over_is_compared_with_whole_days() {
+    fn past_window_is_compared_with_whole_days() {
         let after = "2026-03-02T00:00:00Z";
         let expected = ["2026-02-28", "2026-02-28", "vs previous day", ""];
         assert_eq!(compared("2026-03-01", "2026-03-01", after), expected);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_ends_later_is_compared_by_its_elapsed_part() {
+    fn unfinished_window_is_compared_by_elapsed_part() {
         let note = "This period isn\u{2019}t over yet, so only the same part of the previous 10 days is counted.";
         let expected = ["2026-02-17", "2026-02-19T12:00:00.000Z", "vs previous 10 days", note];
         assert_eq!(compared("2026-02-27", "2026-03-08", "2026-03-01T12:00:00Z"), expected);
@@ -327,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_keeps_domain_and_partner() {
+    fn comparison_keeps_domain_and_partner() {
         let window = Window { domain: "a.example".into(), seen_by: "x".into(), ..window("today", "", "").unwrap() };
         let parameters = window.comparison(at("2026-03-01T12:00:00Z")).parameters();
         assert_eq!(parameters[2..], [("domain", "a.example".to_owned()), ("seen_by", "x".to_owned())]);
     }
 
     #[test]
-    fn a_link_keeps_period_domain_and_partner() {
+    fn link_keeps_period_domain_and_partner() {
         let window = Window { domain: "a&b.example".into(), ..window("", "2026-01-01", "2026-01-31").unwrap() };
         let seen = Window { seen_by: "x&y".into(), ..window.clone() };
         assert_eq!(seen.query_of("7d"), "period=7d&domain=a%26b.example&seen_by=x%26y");

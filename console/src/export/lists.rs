@@ -1,4 +1,4 @@
-//! Lists that the API answers as JSON alone, or within an answer that tells more, as files: the same items, one a record or a line.
+//! Downloads of lists that the API returns only as JSON, or inside a larger response.
 
 use super::PAGE;
 use crate::api::{Asker, Parameters};
@@ -12,10 +12,10 @@ use service_kit::http::csv::{cell, record};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// A list: its name in the address, where the API has it, and its columns.
+/// Name in the address, API path and columns of a list.
 struct Known {
     name: &'static str,
-    /// With names in braces for what the address says.
+    /// May contain placeholders in braces for parameters of the address.
     path: &'static str,
     columns: &'static [&'static str],
     kind: Kind,
@@ -23,13 +23,13 @@ struct Known {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// The answer is the list.
+    /// The response is the list.
     Whole,
-    /// The same, told page by page: the members that tell items apart.
+    /// A paged list, with the members that identify an item.
     Paged(&'static [&'static str]),
-    /// The list stands at this place of the answer.
+    /// The list is at this JSON pointer of the response.
     Within(&'static str),
-    /// The same, and the answer is about the period of the address.
+    /// Like `Within`, with the period of the address as parameters.
     OfPeriod(&'static str),
 }
 
@@ -168,13 +168,13 @@ const OF_OPERATORS: &[Known] = &[
     known("deliveries", "/api/v1/identity/operator/webhooks/{webhook}/deliveries", DELIVERIES, Kind::Paged(&["id"])),
 ];
 
-/// What the address of a file says beside its name; each belongs to some of the lists.
+/// Parameters of a download. Each list uses some of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct FileParameters {
     webhook: Option<Uuid>,
     drain: Option<Uuid>,
-    /// Of operators' lists; of an organisation's it is the address that says whose.
+    /// For operators' lists only. Other lists take the organization from the path.
     organization_id: Option<Uuid>,
     event: String,
     action: String,
@@ -191,7 +191,7 @@ pub(crate) struct FileParameters {
 }
 
 impl FileParameters {
-    /// The path with what it names in it; none when the address does not say it.
+    /// Returns the path with its placeholders filled in, or `None` if a parameter is missing.
     fn path(&self, known: &Known, organization: &str) -> Option<String> {
         let (webhook, drain) = (self.webhook.map(|id| id.to_string()), self.drain.map(|id| id.to_string()));
         let event = (!self.event.is_empty()).then(|| path_segment(&self.event));
@@ -202,7 +202,7 @@ impl FileParameters {
             .try_fold(known.path.to_owned(), |path, (name, said)| said.map(|said| path.replace(name, &said)))
     }
 
-    /// The parameters of a read that is not about whole days.
+    /// Returns the parameters of a read without a period of whole days.
     fn parameters(&self) -> Parameters {
         let said = [
             ("action", &self.action),
@@ -221,23 +221,23 @@ impl FileParameters {
     }
 }
 
-/// How far a list has been told.
+/// Position in a list that is being exported.
 pub(super) struct File {
     api: Asker,
     path: String,
     parameters: Parameters,
     columns: &'static [&'static str],
     is_csv: bool,
-    /// Where the list stands in the answer; empty: it is the answer.
+    /// JSON pointer of the list; empty if the response is the list.
     place: &'static str,
-    /// Of a list that is told page by page.
+    /// Set for paged lists.
     told: Option<Told>,
-    /// Items that have been told; none when all have been.
+    /// Offset of the next page; `None` after the last.
     offset: Option<u64>,
 }
 
 impl File {
-    /// The file of a list of an organisation, where there is one of that name.
+    /// Opens a list of an organization. Returns `None` if the name is unknown.
     pub(super) fn of(
         member: &Member,
         (list, is_csv): (&str, bool),
@@ -246,7 +246,7 @@ impl File {
     ) -> Result<Option<Self>, Failure> {
         let Some(known) = LISTS.iter().find(|known| known.name == list) else { return Ok(None) };
         let path = asked.path(known, &member.organization.organization_id.to_string()).ok_or(Failure::NotFound)?;
-        // What the path names is not named again.
+        // Parameters that are in the path are not repeated in the query.
         let api = if known.path.contains("{organization}") { member.person.api.clone() } else { member.api() };
         let parameters = match known.kind {
             Kind::OfPeriod(_) => period()?.parameters(),
@@ -255,7 +255,7 @@ impl File {
         Ok(Some(Self::from(known, api, path, parameters, is_csv)))
     }
 
-    /// The same of operators.
+    /// Like `of`, for operators' lists.
     pub(super) fn of_operators(person: &SignedIn, list: &str, is_csv: bool, asked: &FileParameters) -> Option<Self> {
         let known = OF_OPERATORS.iter().find(|known| known.name == list)?;
         let path = asked.path(known, "")?;
@@ -264,7 +264,7 @@ impl File {
         Some(Self::from(known, person.api.clone(), path, parameters, is_csv))
     }
 
-    /// The same of a person.
+    /// Like `of`, for lists of a person.
     pub(super) fn of_person(person: &SignedIn, list: &str, is_csv: bool) -> Option<Self> {
         let known = OF_PEOPLE.iter().find(|known| known.name == list)?;
         Some(Self::from(known, person.api.clone(), known.path.to_owned(), Vec::new(), is_csv))
@@ -279,7 +279,7 @@ impl File {
         Self { api, path, parameters, columns: known.columns, is_csv, place, told, offset: Some(0) }
     }
 
-    /// The next part of the file; none after the last.
+    /// Returns the next part of the file, or `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         let Some(offset) = self.offset.take() else { return Ok(None) };
         let mut parameters = self.parameters.clone();
@@ -307,7 +307,7 @@ impl File {
     }
 }
 
-/// The list at a place of an answer; an answer may have none there.
+/// Returns the list at a JSON pointer; empty if the response has none there.
 fn listed(answer: &RawValue, place: &str) -> serde_json::Result<Vec<Box<RawValue>>> {
     let mut here = answer;
     for step in place.split('/').skip(1) {
@@ -319,14 +319,14 @@ fn listed(answer: &RawValue, place: &str) -> serde_json::Result<Vec<Box<RawValue
     Ok(list.unwrap_or_default())
 }
 
-/// The items of the page before: what comes while a file is written stands first, and moves them onto the next page.
+/// Ids of the previous page's items. Rows that are added during an export move older ones to the next page.
 struct Told {
     by: &'static [&'static str],
     before: BTreeSet<Vec<String>>,
 }
 
 impl Told {
-    /// The items of a page that the page before did not have.
+    /// Removes the items that the previous page contained.
     fn untold(&mut self, page: Vec<Box<RawValue>>) -> Result<Vec<Box<RawValue>>, Failure> {
         let mut untold = Vec::with_capacity(page.len());
         let mut now = BTreeSet::new();
@@ -350,42 +350,42 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_rows_that_came_meanwhile_moved_onto_the_next_page_is_not_told_again() {
+    fn rows_moved_to_the_next_page_are_not_repeated() {
         let page = |ids: std::ops::Range<u32>| -> Vec<Box<RawValue>> {
             ids.map(|id| RawValue::from_string(format!("{{\"id\":{id},\"at\":\"now\"}}")).unwrap()).collect()
         };
         let mut told = Told { by: &["id"], before: BTreeSet::new() };
         let mut count = |ids| told.untold(page(ids)).unwrap().len();
-        // Two rows came before the second page was asked for, none before the third.
+        // Two rows were added before the second page was requested, and none before the third.
         assert_eq!((count(0..10), count(8..18), count(18..23)), (10, 8, 5));
     }
 
     #[test]
-    fn items_without_an_id_are_told_apart_by_what_makes_them_one() {
+    fn items_without_id_are_identified_by_their_members() {
         let known = LISTS.iter().find(|known| known.name == "refused").unwrap();
-        let Kind::Paged(by) = known.kind else { panic!("it is told page by page") };
+        let Kind::Paged(by) = known.kind else { panic!("expected a paged list") };
         let row = |field: &str, requests: u32| {
             let row = json!({"route": "/events", "status": 422, "code": "c", "field": field, "rule": "r", "requests": requests});
             RawValue::from_string(row.to_string()).unwrap()
         };
         let mut told = Told { by, before: BTreeSet::new() };
         assert_eq!(told.untold(vec![row("a", 1), row("b", 1)]).unwrap().len(), 2);
-        assert_eq!(told.untold(vec![row("b", 2), row("c", 1)]).unwrap().len(), 1, "one that has grown is the same");
+        assert_eq!(told.untold(vec![row("b", 2), row("c", 1)]).unwrap().len(), 1, "changed counts must not make it a new item");
     }
 
     #[test]
-    fn a_list_within_an_answer_is_found_and_one_that_is_not_there_is_empty() {
+    fn finds_a_nested_list_and_accepts_a_missing_one() {
         let answer = RawValue::from_string(json!({"a": {"b": [1, {"c": 2}]}, "none": null}).to_string()).unwrap();
         let listed =
             |place| listed(&answer, place).map(|items| items.iter().map(|item| item.get().to_owned()).collect::<Vec<_>>());
         assert_eq!(listed("/a/b").unwrap(), ["1", "{\"c\":2}"]);
         assert!(listed("/none").unwrap().is_empty() && listed("/other").unwrap().is_empty());
-        assert!(listed("").is_err(), "an object is no list");
+        assert!(listed("").is_err(), "an object is not a list");
     }
 
-    /// What the API describes of each list, so that no member goes missing.
+    /// Compares the columns with the OpenAPI document, so that no member is missing.
     #[test]
-    fn every_member_of_an_item_has_a_column_but_whose_it_is() {
+    fn columns_match_the_documented_members() {
         let documents =
             [include_str!("../../../schemas/openapi/identity-api.json"), include_str!("../../../schemas/openapi/query-api.json")];
         let documents = documents.map(|document| serde_json::from_str::<Value>(document).unwrap());
@@ -394,7 +394,7 @@ mod tests {
             let path = named.fold(known.path.to_owned(), |path, name| path.replace(name, "{id}"));
             let document = documents.iter().find(|document| document["paths"].get(&path).is_some()).unwrap();
             let meant = |schema: &Value| {
-                // Of what may be null, what it is else.
+                // Use the first schema of nullable members.
                 let schema = schema.get("anyOf").map_or(schema, |either| &either[0]);
                 match schema["$ref"].as_str() {
                     Some(named) => document.pointer(named.trim_start_matches('#')).unwrap().clone(),
@@ -409,7 +409,7 @@ mod tests {
             let list = place.split('/').skip(1).fold(meant(answer), |here, step| meant(&here["properties"][step]));
             let item = meant(&list["items"]);
             let mut members: Vec<&String> = item["properties"].as_object().unwrap().keys().collect();
-            // Whose it is goes without saying but in operators' lists.
+            // Only operators' lists need the organization.
             members.retain(|name| *name != "organization_id" || known.columns.contains(&"organization_id"));
             let mut columns = known.columns.to_vec();
             columns.sort_unstable();

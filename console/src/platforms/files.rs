@@ -1,4 +1,4 @@
-//! The table of platforms, each with its files.
+//! The list of platforms, with their files.
 
 use super::{Command, File, Platform};
 
@@ -8,7 +8,7 @@ const fn run(text: &'static str) -> Command {
     Command { title: RUN, place: "", text }
 }
 
-/// A file of `infra/edge`; with `holds_key` the key itself is written into it.
+/// Includes a file of `infra/edge`. `holds_key` files contain the key.
 macro_rules! file {
     ($name:literal, $place:literal) => {
         file!($name, $place, false)

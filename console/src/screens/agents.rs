@@ -1,4 +1,4 @@
-//! Agents over time: the series split by agent, and how many events and sessions each of them has.
+//! Agents over time, with the number of events and sessions of each.
 
 use super::{Behind, Filters, Pager, agent_name};
 use crate::State;
@@ -15,7 +15,7 @@ use askama::Template;
 use axum::extract::State as Shared;
 use std::sync::Arc;
 
-/// Agents on a page: reporters name as many as they like.
+/// Agents per page. Reporters can invent any number of agents.
 pub(super) const LIMIT: u64 = 50;
 
 #[derive(Template)]

@@ -1,4 +1,4 @@
-//! For operators: every organisation's webhook endpoints, those that fail before all, and why each delivery of one failed.
+//! For operators: the webhook endpoints of all organizations, failing ones first, and the errors of their deliveries.
 
 use super::webhooks::{Attempt, Log, LogParameters, badge, sentence};
 use super::{Behind, Pager};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 const ALL: &str = "/api/v1/identity/operator/webhooks";
 const HERE: &str = "/console/operator/webhooks";
-/// What can be chosen: in addresses, and in words.
+/// Filters: value in the address, and label.
 const CHOICES: [(&str, &str); 2] = [("failing", "Failing"), ("all", "All")];
 const LIMIT: u64 = 50;
 
@@ -54,7 +54,7 @@ impl Watched {
         badge(self.state())
     }
 
-    /// How it stands and why, as one sentence.
+    /// Returns a sentence with the status and its reason.
     fn told(&self) -> String {
         let by = match self.disabled_by.as_deref() {
             Some("user") => " by a member of the organization",
@@ -71,7 +71,7 @@ impl Watched {
         }
     }
 
-    /// The list of organisations, narrowed to its own.
+    /// Returns the address of the list of organizations, filtered to the endpoint's.
     fn organization(&self) -> String {
         let named = url::form_urlencoded::Serializer::new(String::new()).append_pair("q", &self.organization_name).finish();
         format!("/console/operator/organizations?{named}")
@@ -85,7 +85,7 @@ pub(crate) struct AllWebhooks {
     headings: Headings,
     choices: [(&'static str, &'static str); 2],
     which: &'static str,
-    /// Of one organisation alone, when the address says so.
+    /// Filters by organization; empty for all.
     organization: String,
     endpoints: Vec<Watched>,
     pager: Pager,
@@ -93,7 +93,7 @@ pub(crate) struct AllWebhooks {
 }
 
 impl AllWebhooks {
-    /// The list with another choice.
+    /// Returns the address of the list with another filter.
     fn address(&self, which: &str) -> String {
         list_of(which, &self.organization, self.headings.asked())
     }
@@ -117,7 +117,7 @@ pub(crate) struct WebhookParameters {
     offset: u64,
 }
 
-/// The list without its place, of one organisation and sorted where that is asked for.
+/// Returns the address of the first page, with the given filter and order.
 fn list_of(which: &str, organization: &str, sort: &str) -> String {
     let said = [("organization_id", organization), ("sort", sort)].into_iter().filter(|(_, value)| !value.is_empty());
     let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("which", which).extend_pairs(said).finish();

@@ -1,4 +1,4 @@
-//! The audit trail: what was changed for the organisation, by whom, newest first.
+//! The audit trail: changes to the organization, newest first.
 
 use super::{Behind, Pager};
 use crate::State;
@@ -40,7 +40,7 @@ impl Actor {
 }
 
 impl Entry {
-    /// Who did it; those who are nobody of the organisation's own have no name.
+    /// Returns the actor. Actors outside the organization have no name.
     fn who(&self) -> &str {
         match (self.actor.name.as_deref(), self.actor.kind.as_str()) {
             (Some(name), _) => name,
@@ -51,7 +51,7 @@ impl Entry {
         }
     }
 
-    /// The parameter that shows its kind alone.
+    /// Returns the parameter that filters by this action.
     fn query(&self) -> String {
         only(&self.action)
     }
@@ -64,7 +64,7 @@ impl Entry {
         labels::target(&self.object_kind)
     }
 
-    /// What is told besides, as text.
+    /// Returns the remaining details as text.
     fn details(&self) -> Vec<(&str, String)> {
         let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         self.detail
@@ -116,7 +116,7 @@ pub(crate) async fn show(
 }
 
 impl Audit {
-    /// Returns the actions to choose among, including the chosen one.
+    /// Returns the actions to choose from, including the current one.
     fn actions(&self) -> Vec<(&str, &str)> {
         let is_other = !self.action.is_empty() && ACTIONS.iter().all(|(name, _)| *name != self.action);
         ACTIONS.iter().copied().chain(is_other.then_some((self.action.as_str(), self.action.as_str()))).collect()

@@ -1,4 +1,4 @@
-//! What came of an organisation's click tokens: what others reported by them, and how its sessions ended.
+//! Results of an organization's click tokens: what others reported with them, and how its sessions ended.
 
 use super::events::as_text;
 use super::reported::{SUMMARY, behind_outcomes};
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 const LIMIT: u64 = 50;
-/// Of the organisation's events those that others reported.
+/// Filters the organization's events to those that others reported.
 pub(crate) const BY_OTHERS: (&str, &str) = ("reported_by", "other");
 
 /// `GET /agent/summary`
@@ -44,17 +44,17 @@ impl TypeCount {
 }
 
 impl OwnEvent {
-    /// What was done, where the event says it.
+    /// Returns the kind of engagement; empty if unknown.
     fn engagement(&self) -> String {
         self.event_data.get("engagement_type").map(as_text).map(|told| labels::engagement(&told).to_owned()).unwrap_or_default()
     }
 
-    /// The role in which the site, or a network of its, reported it.
+    /// Returns the label of the role that reported it.
     fn reporter(&self) -> &str {
         if self.source_role == "origin" { "Site" } else { reporter(&self.source_role) }
     }
 
-    /// What was paid, in minor units of a currency, as it was reported; empty where the event does not say it.
+    /// Returns the reported amount in minor units, and its currency; empty if missing.
     fn paid(&self) -> String {
         let said = ["value_amount", "currency"].map(|name| self.event_data.get(name).map(as_text).unwrap_or_default());
         said.join(" ").trim().to_owned()
@@ -112,7 +112,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_was_paid_is_an_amount_and_its_currency_as_far_as_the_event_says_them() {
+    fn paid_is_the_amount_and_its_currency() {
         let paid = |data: serde_json::Value| {
             let event = json!({
                 "event_id": "", "session_id": "", "event_type": "checkout_completed", "content_url": "",

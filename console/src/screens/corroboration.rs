@@ -1,6 +1,6 @@
-//! Confirmed claims: fetches that agents claim beside those that servers saw, by agent and day.
+//! Confirmed claims: fetches that agents claim next to those that servers saw, by agent and day.
 //!
-//! Must add up the rows of the whole period and no others: a row is a row of the API.
+//! Totals are sums of all rows that the API returns for the period.
 
 use super::{Behind, Filters, Pager, overview};
 use crate::State;
@@ -42,7 +42,7 @@ impl CorroborationPage {
         Count(self.claims.part)
     }
 
-    /// Where the retrievals of a row are; those that no agent claims are among those of the day.
+    /// Returns the address of the row's fetches. Fetches that no agent claims are listed for the whole day.
     fn events_of(&self, row: &Corroborated) -> String {
         let narrowed = [("event_type", "content_retrieved"), ("agent_id", &row.agent_id), ("platform_id", &row.platform_id)];
         format!("{}/events?{}", self.home, self.filters.window.on(row.day).query_and(&narrowed))
@@ -65,7 +65,7 @@ impl Corroborated {
     }
 }
 
-/// The parts of a row beside each other; the figures stand in the row.
+/// Segments of a row's bar. The figures are in the row.
 struct Bar {
     parts: [(&'static str, u64); 4],
     whole: u64,

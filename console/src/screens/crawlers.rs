@@ -1,4 +1,4 @@
-//! Crawlers: who fetched, for what, how it was answered, and how many came back. What servers saw, beside what agents claim.
+//! Crawlers: fetches by operator and purpose, their responses, and click-throughs. Compares server data with agents' claims.
 
 use super::{Behind, Filters};
 use crate::State;
@@ -20,10 +20,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// As many bots as one answer may have.
+/// Maximum page size of the API.
 const LIMIT: &str = "1000";
 const CRAWLERS: &str = "/content-owners/crawlers";
-/// What the chart may be split by: in addresses and for the API, and in words.
+/// Splits of the chart: value in the address and the API, and label.
 const SPLITS: [(&str, &str); 3] = [("operator", "By operator"), ("purpose", "By purpose"), ("status", "By status")];
 
 /// `GET /content-owners/crawlers`
@@ -62,7 +62,7 @@ struct Refused {
     bot: String,
     status: u16,
     count: Count,
-    /// The sum of what is not listed.
+    /// Sum of the bots that are not listed.
     #[serde(default)]
     other: bool,
 }
@@ -103,10 +103,10 @@ impl Refused {
     }
 }
 
-/// What one operator's bots fetched, and what its agents say became of it; or what all of them come to.
+/// Fetches of one operator's bots and what its agents report, or the total of all operators.
 #[derive(Deserialize, Default)]
 struct Operator {
-    /// Nothing of agents that are no operator's.
+    /// Empty for agents without an operator.
     #[serde(default)]
     operator: String,
     #[serde(default)]
@@ -122,7 +122,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// With the sums of its bots.
+    /// Adds the sums of its bots.
     fn with(mut self, crawlers: &[Crawler]) -> Self {
         for crawler in crawlers.iter().filter(|crawler| crawler.operator == self.operator) {
             self.bytes.0 = self.bytes.0.saturating_add(crawler.bytes.0);
@@ -158,7 +158,7 @@ impl Operator {
             "presented" => Some(Key::number(self.presented.0)),
             "clicks" => Some(Key::number(self.clicks.0)),
             "per_click" if self.per_click().is_none() => Some(Key::Unknown),
-            // By what the ratio is of, so that no fraction is compared.
+            // Sort by the inverse of the ratio, which avoids comparing fractions.
             "per_click" => Some(Key::share(Share::of(self.retrievals, self.clicks))),
             "bytes" => Some(Key::number(self.bytes.0)),
             "corroborated" => Some(Key::share(self.corroborated_share())),
@@ -167,14 +167,14 @@ impl Operator {
     }
 }
 
-/// What operators and other agents come to.
+/// Returns the total of all operators and other agents.
 fn all(operators: &[Operator], unattributed: &Operator) -> Operator {
     let mut all = Operator::default();
     operators.iter().chain([unattributed]).for_each(|operator| all.add(operator));
     all
 }
 
-/// The bot that fetched the most, from whatever addresses.
+/// The bot with the most fetches, from all addresses.
 struct Most {
     operator: String,
     bot: String,
@@ -196,7 +196,7 @@ impl Most {
     }
 }
 
-/// The label of the purpose for which an operator fetches.
+/// Returns the label of an operator's purpose.
 fn purpose(name: &str) -> &str {
     match name {
         "training" => "Training",
@@ -206,7 +206,7 @@ fn purpose(name: &str) -> &str {
     }
 }
 
-/// By what a server says of the requests; what none says anything of is no crawler's.
+/// Returns the chart of fetches. Ignores events that no server reported.
 fn over_time(split: &str, mut items: Vec<SeriesItem>, is_hourly: bool) -> Chart {
     let name = |item: &SeriesItem| match split {
         "purpose" => purpose(&item.purpose).to_owned(),
@@ -242,7 +242,7 @@ pub(crate) struct Crawlers {
     behind: Behind,
 }
 
-/// Every bot, however many pages they take; what stands beside them is of the first.
+/// Reads all pages of bots. The other members are those of the first page.
 async fn read(api: &Asker, window: &Window) -> Result<Answer, Failure> {
     let mut all: Answer = api.get(CRAWLERS, &page_at(window, 0)).await?;
     while (all.items.len() as u64) < all.total {

@@ -1,4 +1,4 @@
-//! Domains: registering one, the line that proves it, looking for it now, and giving it up.
+//! Domains: add, verify and remove.
 
 use super::{Behind, Outcome};
 use crate::answers::Domain;
@@ -28,22 +28,22 @@ pub(crate) struct Domains {
     domains: Vec<Domain>,
     behind: Behind,
     problem: Outcome,
-    /// What was typed before it was refused.
+    /// Rejected input, shown again in the form.
     typed: String,
 }
 
 impl Domain {
-    /// The name of the TXT record.
+    /// Name of the TXT record.
     pub(crate) fn record(&self) -> String {
         format!("_content-telemetry.{}", self.domain)
     }
 
-    /// What has to stand in it.
+    /// Value of the TXT record.
     pub(crate) fn line(&self) -> String {
         format!("svc-verify={}", self.verification_token)
     }
 
-    /// Whether it is proved, and by what.
+    /// Whether and how the domain is verified.
     fn state(&self) -> String {
         if self.verified { format!("Verified by {}", self.held_by()) } else { "Not verified".to_owned() }
     }
@@ -57,7 +57,7 @@ impl Domain {
         }
     }
 
-    /// By what it is held, in words.
+    /// Returns how the domain is verified.
     pub(crate) fn held_by(&self) -> &str {
         match self.verification_method.as_deref() {
             Some("dns_txt") => "TXT record",
@@ -92,7 +92,7 @@ pub(crate) async fn verify(member: Member, Path(named): Path<HashMap<String, Str
     changed(&member, asked.map_err(not_yet)).await
 }
 
-/// Says what a proof that was not found means to whoever has just written it.
+/// Explains a failed verification to a person who may have just created the record.
 fn not_yet(failure: Failure) -> Failure {
     let Failure::Refused(mut problem) = failure else { return failure };
     if problem.status == 422 {

@@ -1,4 +1,4 @@
-//! One drain: what to paste, whether lines arrive, how they fared in the last two days, another key, and deleting it.
+//! One drain: setup, received lines, the last 48 hours, key rotation and deletion.
 
 use super::{Behind, Outcome};
 use crate::State;
@@ -32,7 +32,7 @@ pub(crate) struct Drain {
     pub(crate) hosts: Vec<String>,
     pub(crate) role: String,
     pub(crate) created_at: Time,
-    /// Only in the answer that makes one.
+    /// Present only in the response that creates a key.
     #[serde(default)]
     pub(crate) key: String,
 }
@@ -86,7 +86,7 @@ struct BadLine {
     seen_at: Time,
 }
 
-/// Without figures there was no line.
+/// Missing figures mean that no lines arrived.
 #[derive(Deserialize)]
 struct Hour {
     hour: DateTime<Utc>,
@@ -106,7 +106,7 @@ impl Drain {
 }
 
 impl Dropped {
-    /// Why, in words.
+    /// Returns the reason as text.
     fn told(&self) -> String {
         match self.reason.as_str() {
             "method" => "not GET or HEAD".to_owned(),
@@ -121,7 +121,7 @@ impl Dropped {
 }
 
 impl BadLine {
-    /// Why the line is unreadable, in words.
+    /// Returns why the line is unreadable.
     fn told(&self) -> &str {
         match self.reason.as_str() {
             "not_json" => "Not a JSON object",
@@ -162,11 +162,11 @@ impl Hour {
     }
 }
 
-/// A key that was made just now.
+/// A key that was just created.
 pub(crate) struct Made {
-    /// Whose it is, with the key in it.
+    /// The drain, with its key.
     pub(crate) drain: Drain,
-    /// Whether there was one before.
+    /// Whether it replaces another key.
     pub(crate) is_another: bool,
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct DrainPage {
     may_change: bool,
     is_owner_of_content: bool,
     drain: Drain,
-    /// Those that feed such a drain.
+    /// Platforms that use this provider.
     platforms: Vec<&'static Platform>,
     platform: &'static Platform,
     blocks: Vec<Block>,
@@ -191,7 +191,7 @@ pub(crate) struct DrainPage {
     problem: Outcome,
 }
 
-/// What has arrived; a part of the page that is asked for again while it is open.
+/// Received lines; a part of the page that refreshes.
 #[derive(Template)]
 #[template(path = "parts/drain_lines.html")]
 pub(crate) struct Lines {
@@ -199,19 +199,19 @@ pub(crate) struct Lines {
     last_batch_at: Option<Time>,
     figures: Figures,
     bad_lines: Vec<BadLine>,
-    /// Lines with a correlation id, if there are any. Only content owners can read them.
+    /// Lines with a correlation ID. `None` if there are none; only content owners can read them.
     correlated: Option<DrainLines>,
 }
 
 impl askama::filters::HtmlSafe for Lines {}
 
 impl Lines {
-    /// How soon the page asks again: at once while somebody waits for the first line.
+    /// Refresh interval; short until the first line arrives.
     fn pause(&self) -> &'static str {
         if self.last_batch_at.is_none() { "2s" } else { "10s" }
     }
 
-    /// What became of the lines, in one line.
+    /// Returns a summary of the lines.
     fn told(&self) -> String {
         let Figures { lines, kept, people, .. } = &self.figures;
         if lines.0 == 0 {
@@ -280,7 +280,7 @@ pub(crate) async fn delete(
     }
 }
 
-/// The page of a drain; of several platforms that feed such a one, the chosen one's texts.
+/// Returns the page of a drain, with the instructions of the chosen platform.
 pub(super) async fn view(
     state: &State,
     member: &Member,
@@ -335,7 +335,7 @@ async fn correlated(state: &State, member: &Member, id: Uuid) -> Option<DrainLin
 }
 
 impl Lines {
-    /// The part of the page, and the hours, which are not asked for again.
+    /// Returns the part that refreshes, and the hours, which don't.
     fn of(member: &Member, id: Uuid, health: Health, correlated: Option<DrainLines>) -> (Self, Vec<Hour>) {
         let here = format!("{}/drains/{id}", member.organization.home());
         let Health { last_batch_at, figures, bad_lines, hours } = health;

@@ -1,4 +1,4 @@
-//! Drains: the logs of CDNs and servers that are taken, and connecting another one.
+//! Log drains: list and create.
 
 use super::drain::{self, DRAINS, Drain, DrainPage, Made};
 use super::{Behind, Outcome};
@@ -35,7 +35,7 @@ pub(crate) struct Drains {
     problem: Outcome,
 }
 
-/// How a drain has fared, as far as the list shows it.
+/// Status of a drain in the list.
 #[derive(Deserialize)]
 struct Fared {
     last_batch_at: Option<Time>,
@@ -54,7 +54,7 @@ fn key((drain, fared): &(Drain, Fared), column: &str) -> Option<Key> {
     }
 }
 
-/// What was typed before it was refused.
+/// Rejected input, shown again in the form.
 #[derive(Default)]
 struct Typed {
     name: String,
@@ -69,12 +69,12 @@ pub(crate) struct Chosen {
     sort: String,
 }
 
-/// `GET /console/o/{organization}/drains`, and with `?with=` the form of a platform.
+/// `GET /console/o/{organization}/drains`. `?with=` shows the form of a platform.
 pub(crate) async fn list(member: Member, Query(asked): Query<Chosen>) -> Result<Page<Drains>, Failure> {
     view(&member, &asked.sort, platforms::named(&asked.with), (Typed::default(), None)).await
 }
 
-/// `POST /console/o/{organization}/drains`: the page of the new drain, with its key.
+/// `POST /console/o/{organization}/drains`: shows the new drain with its key.
 pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
     let platform = platforms::named(&form.text("with")).ok_or(Failure::NotFound)?;
     let typed = Typed { name: form.text("name"), hosts: form.text("hosts"), asked: form.text("asked") };

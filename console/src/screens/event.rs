@@ -1,4 +1,4 @@
-//! One event: what the agent claims beside what each server saw.
+//! One event: the agent's report next to those of servers.
 
 use super::events::as_text;
 use super::{Behind, ROLES, SeenAs, reporter};
@@ -22,17 +22,17 @@ pub(crate) struct EventPage {
     frame: Frame,
     home: String,
     seen_as: Option<SeenAs>,
-    /// Of the way back to the list.
+    /// Query of the link back to the list.
     query: String,
     event: OneEvent,
     rows: Vec<Row>,
     behind: Behind,
 }
 
-/// The row of each reporter's own id of the event.
+/// Label of the row with the ID that each reporter chose.
 const EVENT_ID: &str = "Event ID";
 
-/// What each reporter says of one thing; empty where it says nothing.
+/// The values of one field, one per reporter; empty if missing.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     name: String,
@@ -40,7 +40,7 @@ struct Row {
 }
 
 impl Row {
-    /// Whether two observers say different things. Each chooses the id of its own report.
+    /// Returns whether the reporters disagree. IDs always differ, because each reporter chooses its own.
     fn differs(&self) -> bool {
         self.name != EVENT_ID && self.values.iter().filter(|value| !value.is_empty()).collect::<BTreeSet<_>>().len() > 1
     }
@@ -57,7 +57,7 @@ impl OneEvent {
         crate::labels::event(&self.event_type)
     }
 
-    /// Who reported it, in a sentence.
+    /// Returns a sentence with the reporters.
     fn told(&self) -> &'static str {
         match self.corroboration.as_deref() {
             Some("seen_by_both") => "An AI agent claims this fetch, and a server of another organization confirmed it.",
@@ -68,7 +68,7 @@ impl OneEvent {
         }
     }
 
-    /// The labels of the roles in which nobody reported a fetch.
+    /// Returns the labels of the roles that did not report a fetch.
     fn silent(&self) -> String {
         let is_silent = |role: &&str| self.reports.iter().all(|report| report.source_role != *role);
         let silent: Vec<&str> = ROLES.into_iter().filter(is_silent).map(reporter).collect();
@@ -97,7 +97,7 @@ pub(crate) async fn show(
     let api = member.api();
     let asked = api.get::<OneEvent>(&path, &parameters).await;
     let event = match asked {
-        // Another report may represent it by now, with a time of its own.
+        // Another report may represent the event by now, with another time.
         Err(Failure::Refused(problem)) if problem.status == 404 && parameters != view => {
             parameters.clone_from(&view);
             api.get(&path, &parameters).await?
@@ -119,12 +119,12 @@ pub(crate) async fn show(
     }))
 }
 
-/// The partner as whom an owner looks, where there is one.
+/// Returns the parameter of the partner whose view is shown, if any.
 fn as_whom(seen_by: &str) -> Parameters {
     if seen_by.is_empty() { Vec::new() } else { vec![("seen_by", seen_by.to_owned())] }
 }
 
-/// The millisecond at which it happened; everything when none is named.
+/// Returns the millisecond of the event as a period; empty without a time.
 fn window(at: &str) -> Result<Parameters, Failure> {
     if at.is_empty() {
         return Ok(Vec::new());
@@ -135,7 +135,7 @@ fn window(at: &str) -> Result<Parameters, Failure> {
     Ok(vec![("since", schemas::instant::text(at)), ("until", schemas::instant::text(end))])
 }
 
-/// One row for each thing that any of the observers tells.
+/// Returns a row for each field that a report has.
 fn rows(reports: &[Report]) -> Vec<Row> {
     let of = |name: &str, value: fn(&Report) -> &String| Row {
         name: name.to_owned(),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_a_window_of_one_millisecond() {
+    fn time_is_a_window_of_one_millisecond() {
         let named = window("2026-01-01T00:00:00.999Z").unwrap();
         assert_eq!(named[1].1, "2026-01-01T00:00:01.000Z");
         assert!(window("").unwrap().is_empty() && window("yesterday").is_err() && window("+262142-12-31T23:59:59.999Z").is_ok());

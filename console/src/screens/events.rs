@@ -1,4 +1,4 @@
-//! Events, newest first: one row each, however many observers reported it, and all of them beside each other.
+//! The list of events, newest first. An event that several observers reported is one row.
 
 use super::{Behind, Filters, Pager, ROLES, reporter};
 use crate::State;
@@ -24,28 +24,28 @@ pub(crate) struct Events {
     home: String,
     is_live: bool,
     is_narrowed: bool,
-    /// What the address says of the period and what the list is narrowed to.
+    /// Query with the period and the filters.
     query: String,
     tail: Tail,
     pager: Pager,
     behind: Behind,
 }
 
-/// The rows; with `live` a part of the page that is asked for again while it is open.
+/// The rows. With `live`, they refresh.
 #[derive(Template)]
 #[template(path = "parts/tail.html")]
 pub(crate) struct Tail {
-    /// Where the part is asked for again; empty when it is not.
+    /// Address of the refresh; empty without one.
     again: String,
     home: String,
-    /// As whom, in the links to single events.
+    /// Partner whose view is shown, for links to events.
     seen_by: String,
     events: Vec<Event>,
 }
 
 impl askama::filters::HtmlSafe for Tail {}
 
-/// Whether new events appear by themselves.
+/// Whether the list refreshes.
 #[derive(Deserialize)]
 pub(crate) struct Live {
     #[serde(default)]
@@ -53,25 +53,25 @@ pub(crate) struct Live {
 }
 
 impl Event {
-    /// The roles in which it was reported, each with its label, in the same order in every row.
+    /// Returns the roles that reported the event and their labels, always in the same order.
     pub(crate) fn reporters(&self) -> Vec<(&'static str, &'static str)> {
         let seen = self.event_data.get("observers").and_then(Value::as_array);
         let has = |name: &str| seen.is_some_and(|seen| seen.iter().any(|observer| observer == name));
         ROLES.into_iter().filter(|role| has(role)).map(|role| (role, reporter(role))).collect()
     }
 
-    /// What was reported besides, as text.
+    /// Returns the other reported facts as text.
     pub(crate) fn facts(&self) -> Vec<(&str, String)> {
         let own = self.event_data.iter().filter(|(name, _)| *name != "observers");
         own.map(|(name, value)| (name.as_str(), as_text(value))).collect()
     }
 
-    /// Whether an address can name it: a browser takes these for the way up.
+    /// Returns whether a path can contain the ID. Browsers resolve `.` and `..` as relative segments.
     pub(crate) fn has_address(&self) -> bool {
         !["", ".", ".."].contains(&self.event_id.as_str())
     }
 
-    /// The address of its page, beneath the organisation. The time tells it apart from another event of the same id.
+    /// Returns the path of the event below the organization. The time distinguishes events with the same ID.
     pub(crate) fn address(&self, seen_by: &str) -> String {
         let at = schemas::instant::text(self.event_timestamp.0);
         let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -84,7 +84,7 @@ impl Event {
     }
 }
 
-/// A value as a reader sees it.
+/// Formats a value for a reader.
 pub(crate) fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

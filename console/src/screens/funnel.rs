@@ -1,6 +1,6 @@
-//! What became of content, step by step: by agent, by page or by day. The screen of agents is the same by agent alone.
+//! The use of content, step by step: by agent, page or day. The agents screen shows the agents alone.
 //!
-//! Must compute no step: each is a figure of the API.
+//! Every figure is taken from the API as it is.
 
 use super::{Behind, Filters, Pager, UNDECLARED, UNKNOWN};
 use crate::State;

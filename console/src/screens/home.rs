@@ -1,4 +1,4 @@
-//! The addresses without a screen of their own: each leads to the one that its reader most likely wants.
+//! Addresses without a screen of their own, which redirect to the most likely one.
 
 use crate::answers::{Membership, OrgKind};
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ pub(crate) async fn organization(member: Member) -> Redirect {
     Redirect::to(&first_screen(&member.organization))
 }
 
-/// Every other path beneath `/console`; it may be one of an organisation of the reader's.
+/// Other paths below `/console`; they may belong to one of the reader's organizations.
 pub(crate) async fn nothing_here(person: SignedIn, Extension(reader): Extension<Reader>, address: Uri) -> Failure {
     let mut own = person.who.memberships.iter();
     if let Some(organization) = own.find(|own| address.path().starts_with(&format!("{}/", own.home()))) {
@@ -37,7 +37,7 @@ pub(crate) async fn nothing_here(person: SignedIn, Extension(reader): Extension<
     Failure::NotFound
 }
 
-/// What is only posted to: somebody opened the address of a page that a form has answered with. Who that is matters to what stands around it.
+/// GET requests of addresses that accept only POST, for example a reloaded form result. The member extractor sets the page's navigation.
 pub(crate) async fn wants_a_form(_: Result<Member, Failure>) -> Failure {
     Failure::WrongMethod
 }

@@ -1,6 +1,6 @@
-//! What the link of an invite's mail opens: who is signed in accepts it, everybody else signs in first.
+//! The page of an invite link. Signed-in people accept the invite; others sign in first.
 //!
-//! Must accept nothing by being opened, because programs that read mail open links too.
+//! Opening the link accepts nothing, because programs that read email open links too.
 
 use super::Outcome;
 use crate::State;
@@ -26,7 +26,7 @@ use uuid::Uuid;
 pub(crate) struct Invitation {
     frame: Frame,
     token: String,
-    /// Whose session it is; nobody's without one.
+    /// The signed-in person, if any.
     who: Option<Whoami>,
     problem: Outcome,
 }
@@ -37,13 +37,13 @@ pub(crate) struct Opened {
     token: String,
 }
 
-/// The membership that an invite became.
+/// The membership that the invite created.
 #[derive(Deserialize)]
 struct Claimed {
     organization_id: Uuid,
 }
 
-/// `GET /sign-in/invite?token=`, and without a token the invite that was kept. Who signs in first finds it kept.
+/// `GET /sign-in/invite?token=`. Without a token, shows the stored invite, for people who signed in after opening the link.
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     Visitor(api): Visitor,
@@ -61,7 +61,7 @@ pub(crate) async fn accept(Shared(state): Shared<Arc<State>>, Visitor(api): Visi
     let (token, forget) = (form.text("token"), kept_invite::forget(state.transport()));
     match api.change::<Claimed>(Method::POST, "/api/v1/identity/invites/claim", &json!({"token": token})).await {
         Ok(claimed) => Ok((forget, Redirect::to(&format!("/console/o/{}", claimed.organization_id))).into_response()),
-        // Whoever signs in, or with another address, comes back to it; what is no invite any more is not kept.
+        // Keep the invite for people who still have to sign in, or use another address. Delete it if it is no longer valid.
         Err(Failure::Refused(problem)) if problem.status < 500 && problem.status != 401 => {
             let is_over = matches!(problem.status, 404 | 409 | 410);
             let keep = if is_over { forget } else { kept_invite::keep(state.transport(), &token) };

@@ -1,4 +1,4 @@
-//! API keys: minted and shown once, listed, revoked.
+//! API keys: create, list and revoke. A new key is shown once.
 
 use super::{Behind, Outcome, members};
 use crate::State;
@@ -21,14 +21,14 @@ use uuid::Uuid;
 
 const KEYS: &str = "/api/v1/identity/api-keys";
 
-/// What a key may do: the scope, and in words.
+/// Permissions: scope and label.
 const SCOPES: [(&str, &str); 4] = [
     ("telemetry:write", "Send events"),
     ("telemetry:read", "Read data"),
     ("identity:read", "View settings such as domains, keys, and partners"),
     ("identity:write", "Change settings such as domains, keys, and partners"),
 ];
-/// Those that are ticked at first.
+/// Preselected scopes.
 const USUAL: [&str; 2] = ["telemetry:write", "telemetry:read"];
 
 #[derive(Template)]
@@ -38,15 +38,15 @@ pub(crate) struct Keys {
     headings: Headings,
     home: String,
     may_change: bool,
-    /// Who mints keys, where the reader may not.
+    /// Owners who can create keys, if the reader can't.
     owners: String,
     scopes: [(&'static str, &'static str); 4],
-    /// Missing when only the new key is known.
+    /// `None` if only the new key is known.
     keys: Option<Vec<ApiKey>>,
     minted: Option<ApiKey>,
-    /// How to try the new key.
+    /// Command that tries the new key.
     trial: String,
-    /// Whether the new key can report nothing until a domain is proved.
+    /// Whether the key can't report anything until a domain is verified.
     needs_proof: bool,
     behind: Behind,
     problem: Outcome,
@@ -114,13 +114,13 @@ pub(crate) async fn revoke(
     }
 }
 
-/// A command that reports one retrieval of a page of `domain`.
+/// Returns a command that reports one fetch of a page of `domain`.
 pub(crate) fn report(state: &State, key: &str, domain: &str) -> String {
     let event = json!({"events": [{
         "type": "content_retrieved", "timestamp": schemas::instant::text(state.clock.now()), "source_role": "origin",
         "content_url": format!("https://{domain}/first-event"), "content_telemetry_id": Uuid::new_v4(),
     }]});
-    // Curl reads the key from its input, because every account of a machine can list arguments.
+    // Curl reads the key from standard input, because every account on a machine can list process arguments.
     format!(
         "curl -sS '{}/events' -H @- -H 'Content-Type: application/json' \\\n  -d '{event}' <<< 'X-API-Key: {key}'",
         state.public_base()

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// How many owners are named.
+/// Maximum number of owners listed.
 const NAMED: usize = 5;
 
 #[derive(Template)]
@@ -54,7 +54,7 @@ pub(crate) async fn change_role(
     changed(&member, member.person.api.change::<Value>(Method::PATCH, &path, &asked).await.map(drop)).await
 }
 
-/// `POST /console/o/{organization}/members/{id}/remove`: also how somebody leaves.
+/// `POST /console/o/{organization}/members/{id}/remove`: removes a member, or lets the reader leave.
 pub(crate) async fn remove(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
     let id = id(&named)?;
     let removed = member.person.api.send(Method::DELETE, &format!("{}/{id}", path(&member, "members")), None).await;
@@ -85,7 +85,7 @@ fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-/// Whom a member who is no owner asks for what owners alone do: the owners' addresses, in one text. Empty for an owner.
+/// Returns the owners' email addresses, for members who have to ask an owner. Empty for owners.
 pub(super) async fn owners(member: &Member) -> Result<String, Failure> {
     if member.organization.is_owner() {
         return Ok(String::new());

@@ -1,6 +1,4 @@
-//! For operators: the requests that wait for a review, and every organisation.
-//!
-//! Must leave it to the API who is an operator: everybody else gets its refusal.
+//! For operators: pending requests, and all organizations. The API rejects other readers.
 
 use super::requests::AccessRequest;
 use super::{Behind, Outcome, Pager};
@@ -27,7 +25,7 @@ use uuid::Uuid;
 const REQUESTS: &str = "/api/v1/identity/operator/access-requests";
 const HERE: &str = "/console/operator/organizations";
 const ORGANIZATIONS: &str = "/api/v1/identity/operator/organizations";
-/// What can be chosen: in addresses and for the API, and in words.
+/// Filters: value in the address and the API, and label.
 const STATES: [(&str, &str); 3] = [("pending", "Pending"), ("approved", "Approved"), ("rejected", "Rejected")];
 const LIMIT: u64 = 50;
 
@@ -106,9 +104,9 @@ pub(crate) struct AllOrganizations {
 #[serde(default)]
 pub(crate) struct SearchParameters {
     q: String,
-    /// `true`: trusted partners alone.
+    /// `true` filters by trusted partners.
     trusted_partner: String,
-    /// The partner that set them up.
+    /// Filters by the partner that created the organization.
     provisioned_by: String,
     sort: String,
     offset: u64,

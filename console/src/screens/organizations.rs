@@ -1,6 +1,4 @@
-//! The organisations of a person, and founding another one.
-//!
-//! Must not guess what somebody may do: the API says it.
+//! The organizations of a person, and creating another one.
 
 use super::Outcome;
 use crate::answers::Organization;
@@ -28,7 +26,7 @@ pub(crate) async fn show(person: SignedIn) -> Page<Organizations> {
     page(person, None, String::new(), String::new())
 }
 
-/// `POST /console/organizations`: founds a content owner.
+/// `POST /console/organizations`: creates a content owner.
 pub(crate) async fn found(person: SignedIn, form: Form) -> Result<Response, Failure> {
     let (name, domain) = (form.text("name"), form.text("domain"));
     let asked = json!({"name": name, "org_type": "content_owner", "domain": domain});

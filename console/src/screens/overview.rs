@@ -1,6 +1,6 @@
 //! The overview: a summary in words, five figures, a chart, and a table of agents.
 //!
-//! Must show each figure as the API answers it: a sum or a share is made of figures that stand in one answer.
+//! Sums and shares are computed only from figures of one response, so they match the API.
 
 use super::{Behind, Filters, reporter};
 use crate::State;
@@ -21,7 +21,7 @@ use chrono::NaiveDate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The types in the chart, and their labels.
+/// Event types of the chart, with their labels.
 const TYPES: [(&str, &str); 5] = [
     ("content_retrieved", "Fetches"),
     ("content_grounded", "Groundings"),
@@ -57,7 +57,7 @@ pub(crate) struct Overview {
     behind_coverage: Behind,
 }
 
-/// One of the five figures; `figure` and `change` are safe as they are.
+/// One of the five figures. `figure` and `change` are safe HTML.
 struct Tile {
     name: &'static str,
     label: &'static str,
@@ -117,7 +117,7 @@ pub(crate) async fn show(
         summary(&api, &whole),
         summary(&api, &before),
         api.get::<Series>("/content-owners/series", &by_type),
-        // By step is asked anyway.
+        // The series by type is requested anyway.
         async { if split == "type" { Ok(None) } else { api.get::<Series>("/content-owners/series", &shown).await.map(Some) } },
         api.get::<List<FunnelItem>>("/content-owners/funnel", &by_agent),
         corroboration(&api, &whole),
@@ -157,7 +157,7 @@ pub(crate) async fn show(
     }))
 }
 
-/// The steps alone: with other types there were more lines than a chart tells apart, and steps among those that it adds up.
+/// Returns the chart by step. Other types would exceed the maximum number of lines and be summed with steps.
 fn by_step(mut items: Vec<SeriesItem>, is_hourly: bool) -> Chart {
     items.retain(|item| TYPES.iter().any(|(name, _)| *name == item.event_type));
     Chart::of("Events", &items, is_hourly, |item| item.event_type.clone()).ordered(&TYPES)
@@ -171,7 +171,7 @@ async fn covered(api: &Asker, period: &Parameters) -> Result<Covered, Failure> {
     api.get("/content-owners/coverage", period).await
 }
 
-/// Every day, however many pages they take.
+/// Returns the days of all pages.
 pub(super) async fn corroboration(api: &Asker, period: &Parameters) -> Result<Vec<CorroboratedDay>, Failure> {
     let mut all: Vec<CorroboratedDay> = Vec::new();
     loop {
@@ -225,7 +225,7 @@ fn tiles(
         compared: compared.to_owned(),
         sparkline: Sparkline { figures: types.lines[line].figures.clone(), is_open: types.is_open },
     };
-    // The days or weeks of the chart, also those without claims.
+    // The buckets of the chart, also those without claims.
     let mut by_start: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
     for row in seen {
         *by_start.entry(types.begin_of(row.day)).or_default() += row.seen_by_both.0;

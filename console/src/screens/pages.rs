@@ -1,6 +1,6 @@
-//! Pages: each URL with how often it was used, and when last; all of them, those of a path, or sections of them.
+//! Pages: each URL or section with the number of its events and the last use, optionally filtered by path.
 //!
-//! Must keep the order of the API: most events first, or by the column that was chosen.
+//! Rows keep the API's order: most events first, or by the chosen column.
 
 use super::{Behind, Filters, Pager};
 use crate::State;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const URLS: &str = "/content-owners/urls";
 const LIMIT: u64 = 50;
-/// Of what rows are of, what is not the usual.
+/// The grouping that is not the default.
 const SECTION: &str = "section";
 
 #[derive(Template)]
@@ -30,19 +30,19 @@ pub(crate) struct Pages {
     filters: Filters,
     headings: Headings,
     home: String,
-    /// The addresses of the list by page and by section, for the same path.
+    /// Addresses of the list by page and by section, with the same path.
     by_page: String,
     by_section: String,
     is_of_sections: bool,
     pages: Vec<UrlMetric>,
     pager: Pager,
     behind: Behind,
-    /// Why the API refuses the path.
+    /// The API's error about the path.
     problem: Option<Problem>,
 }
 
 impl Pages {
-    /// The address of the pages of a section, on its host and beneath it, of which there is none for what lies in no folder.
+    /// Returns the address of a section's pages, or `None` if the section is not a folder.
     fn within(&self, page: &UrlMetric) -> Option<String> {
         let (host, path) = page.folder().filter(|_| self.is_of_sections)?;
         let there = self.filters.window.on_domain(host);
@@ -51,12 +51,12 @@ impl Pages {
 }
 
 impl UrlMetric {
-    /// How many events of a type the URL has.
+    /// Returns the number of events of a type.
     pub(crate) fn of_type(&self, event_type: &str) -> Count {
         self.event_types.iter().find(|counted| counted.event_type == event_type).map_or(Count(0), |counted| counted.count)
     }
 
-    /// Of a section, its host and what the paths of its pages begin with, as the API is asked for them; it cannot be asked for a star.
+    /// Returns a section's host and path prefix for the API. Returns `None` for paths with an asterisk, which the API can't filter by.
     fn folder(&self) -> Option<(&str, &str)> {
         let (_, beyond) = self.content_url.split_once("://")?;
         let (host, path) = beyond.split_at(beyond.find('/')?);
@@ -106,7 +106,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_section_that_is_a_folder_is_asked_for_by_what_its_paths_begin_with() {
+    fn folder_is_its_host_and_path_prefix() {
         let folder = |url: &str| {
             let page = json!({"content_url": url, "total_events": 1, "unique_sessions": 0, "event_types": [], "last_seen": "2026-01-01T00:00:00Z"});
             serde_json::from_value::<UrlMetric>(page).unwrap().folder().map(|(host, path)| format!("{host} {path}"))

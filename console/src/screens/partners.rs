@@ -1,4 +1,4 @@
-//! Partners: who asks to read what the organisation reads, who may, and taking it back. For platforms and agents: whom they asked.
+//! Partners: requests for access, current access, and revoking it. Platforms and agents see the access they requested.
 
 use super::{Behind, Outcome, members};
 use crate::answers::{Delegation, DelegationRequest, OrgKind};
@@ -27,7 +27,7 @@ pub(crate) struct Partners {
     home: String,
     is_grantor: bool,
     may_grant: bool,
-    /// Who they are, where the reader is none of them.
+    /// Owners of the organization, if the reader is not one.
     owners: String,
     requests: Vec<DelegationRequest>,
     delegations: Vec<Delegation>,
@@ -42,7 +42,7 @@ pub(crate) async fn show(member: Member, Query(SortParameter { sort }): Query<So
 }
 
 impl DelegationRequest {
-    /// The other side.
+    /// Returns the other organization.
     fn partner(&self, is_grantor: &bool) -> &str {
         if *is_grantor { &self.requester_name } else { &self.grantor_name }
     }
@@ -59,7 +59,7 @@ impl DelegationRequest {
 }
 
 impl Delegation {
-    /// The other side.
+    /// Returns the other organization.
     fn partner(&self, is_grantor: &bool) -> &str {
         if *is_grantor { &self.grantee_name } else { &self.grantor_name }
     }
@@ -73,7 +73,7 @@ impl Delegation {
     }
 }
 
-/// `POST /console/o/{organization}/partners`: asks the owner of a domain.
+/// `POST /console/o/{organization}/partners`: requests access from the owner of a domain.
 pub(crate) async fn ask(member: Member, form: Form) -> Result<Response, Failure> {
     let asked = json!({"domain": form.text("domain")});
     changed(&member, member.api().change::<Value>(Method::POST, REQUESTS, &asked).await.map(drop)).await

@@ -1,4 +1,4 @@
-//! Refused reports: why requests of the organisation were refused lately, by reason.
+//! Rejected requests of the organization in recent days, by reason.
 
 use super::{Behind, Pager};
 use crate::State;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const REFUSED: &str = "/api/v1/identity/refused-reports";
 const LIMIT: u64 = 50;
-/// What can be chosen: in addresses, in words, and the days.
+/// Periods: value in the address, label, and days.
 const CHOICES: [(&str, &str, i64); 3] = [("1d", "24 hours", 1), ("7d", "7 days", 7), ("30d", "30 days", 30)];
 
 #[derive(Deserialize)]

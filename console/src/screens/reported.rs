@@ -1,4 +1,4 @@
-//! What an agent or a platform reported itself, what others did with its click tokens, and how its sessions ended.
+//! Events that an agent or a platform reported, what others did with its click tokens, and how its sessions ended.
 
 use super::agents::LIMIT;
 use super::{Behind, Filters, Pager};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub(super) const SUMMARY: &str = "/agent/summary";
 
-/// Of how sessions ended, and of what they were worth.
+/// Footers of the tables of session outcomes and their values.
 pub(super) fn behind_outcomes(state: &State, member: &Member, window: &Parameters) -> [Behind; 2] {
     ["outcomes", "outcome-values"].map(|list| Behind::of(state, member, list, SUMMARY, window))
 }
@@ -65,7 +65,7 @@ impl OwnAgent {
     }
 }
 
-/// How often a type was reported.
+/// Number of events of one type.
 struct Counted {
     counted: TypeCount,
     is_of_others: bool,
@@ -86,7 +86,7 @@ impl Counted {
 }
 
 impl Summary {
-    /// What the organisation reported, and what others did by its tokens, most events first.
+    /// Returns the types that the organization reported and others reported with its tokens, most events first.
     fn types(&mut self) -> Vec<Counted> {
         let counted = |is_of_others: bool| move |counted: TypeCount| Counted { counted, is_of_others };
         let own = std::mem::take(&mut self.events_by_type).into_iter().map(counted(false));

@@ -1,4 +1,4 @@
-//! The events that an organisation reported itself, and those of others by its click tokens; a session of its own as a document.
+//! Events that an organization reported, events that others reported with its click tokens, and its sessions as documents.
 
 use super::events::as_text;
 use super::{Behind, Filters, Pager};
@@ -23,7 +23,7 @@ pub(super) const OWN_EVENTS: &str = "/agent/events";
 const LIMIT: u64 = 50;
 
 impl OwnEvent {
-    /// What was reported besides, as text.
+    /// Returns the other reported facts as text.
     pub(super) fn facts(&self) -> Vec<(&str, String)> {
         self.event_data.iter().map(|(name, value)| (name.as_str(), as_text(value))).collect()
     }
@@ -73,7 +73,7 @@ pub(crate) async fn show(
     }))
 }
 
-/// `GET /console/o/{organization}/sessions/{id}`: the archival document, as a file.
+/// `GET /console/o/{organization}/sessions/{id}`: downloads the session's archival document.
 pub(crate) async fn document(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
     let id: Uuid = named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)?;
     let document = member.api().text(&format!("/sessions/{id}/document"), &Vec::new(), "application/json").await?;

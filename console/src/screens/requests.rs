@@ -1,4 +1,4 @@
-//! Asking for the organisation of an agent or a platform, and what became of it.
+//! Requests for an agent's or a platform's organization, and their status.
 
 use super::{Behind, Outcome};
 use crate::State;
@@ -75,15 +75,15 @@ impl AccessRequest {
 pub(crate) struct Requests {
     frame: Frame,
     headings: Headings,
-    /// Newest first, where no other order was asked for.
+    /// Newest first by default.
     requests: Vec<AccessRequest>,
-    /// Those of agents, and those of platforms.
+    /// Footers of the tables of agents and platforms.
     behind: [Behind; 2],
     typed: Typed,
     problem: Outcome,
 }
 
-/// What was typed before it was refused.
+/// Rejected input, shown again in the form.
 struct Typed {
     name: String,
     email: String,

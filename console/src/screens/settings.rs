@@ -1,6 +1,6 @@
-//! The two flags of an organisation, with what each of them does.
+//! The settings of an organization.
 //!
-//! Must send only the flag that the organisation has: the other one belongs to the other kind.
+//! Each kind of organization has one flag, and the form sends only that one.
 
 use super::Outcome;
 use crate::answers::{OrgKind, Settings};

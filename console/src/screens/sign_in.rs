@@ -1,8 +1,8 @@
-//! Signing in by mail, and signing out.
+//! Sign-in by email, and sign-out.
 //!
-//! Must redeem a link only when its button is pressed, because programs that read email open links too, and only for a person who
-//! means its account: elsewhere than in the browser that requested the link, they enter the address. Must pass the session from
-//! before to the API, so that nobody continues with one that somebody else knows.
+//! A link is redeemed only when its button is pressed, because programs that read email open links too. In another browser than the one
+//! that requested the link, the person must enter the account's address. The old session is sent to the API, which ends it, to prevent
+//! session fixation.
 
 use super::Outcome;
 use crate::State;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const MAGIC_LINK: &str = "/api/v1/identity/auth/magic-link";
-/// Where somebody goes on who was invited before they signed in.
+/// Page of a pending invite.
 const INVITE: &str = "/sign-in/invite";
 
 #[derive(Template)]
@@ -34,7 +34,7 @@ const INVITE: &str = "/sign-in/invite";
 struct SignIn {
     frame: Frame,
     step: Step,
-    /// Where people can sign in instead.
+    /// Identity providers for sign-in.
     providers: Vec<Provider>,
     problem: Outcome,
 }
@@ -47,7 +47,7 @@ struct Provider {
 }
 
 impl Provider {
-    /// As people know it: the host of its address.
+    /// Returns the host of the provider's address.
     fn name(&self) -> &str {
         let host = self.issuer.split_once("://").map_or(self.issuer.as_str(), |(_, rest)| rest);
         host.split('/').next().unwrap_or(host)
@@ -56,16 +56,16 @@ impl Provider {
 
 enum Step {
     Address,
-    /// A mail is on its way to it.
+    /// The email was sent to this address.
     Mailed(String),
     Link(Link),
 }
 
-/// A link that can be redeemed.
+/// A valid sign-in link.
 struct Link {
     token: String,
     opened: OpenedLink,
-    /// Address of the session that the browser has.
+    /// Address of the account that the browser is signed in to.
     signed_in_as: Option<String>,
 }
 
@@ -90,27 +90,27 @@ async fn page(api: &Asker, step: Step, problem: Outcome) -> Response {
     (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), page).into_response()
 }
 
-/// How long the page waits for the list of providers.
+/// Timeout of the list of providers.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Those that are set; a mail is a way in also when they are not told.
+/// Returns the configured providers; empty on errors, because sign-in by email still works.
 async fn providers(api: &Asker) -> Vec<Provider> {
     match tokio::time::timeout(PATIENCE, api.get("/api/v1/identity/auth/oidc", &Vec::new())).await {
         Ok(Ok(providers)) => providers,
         Ok(Err(failure)) => {
-            tracing::warn!("showing the sign-in page without providers: {failure:?}");
+            tracing::warn!("failed to load sign-in providers: {failure:?}");
             Vec::new()
         }
         Err(_) => Vec::new(),
     }
 }
 
-/// `GET /sign-in`, and with `?token=` the page that a link opens.
+/// `GET /sign-in`. `?token=` shows the page of a sign-in link.
 pub(crate) async fn show(Visitor(api): Visitor, Query(Opened { token }): Query<Opened>) -> Result<Response, Failure> {
     if token.is_empty() { Ok(page(&api, Step::Address, None).await) } else { link(&api, token, None).await }
 }
 
-/// The page of a link, or the sign-in page if it can't be redeemed.
+/// Returns the page of a link, or the sign-in page if it can't be redeemed.
 async fn link(api: &Asker, token: String, problem: Outcome) -> Result<Response, Failure> {
     match api.get(MAGIC_LINK, &vec![("token", token.clone())]).await {
         Ok(opened) => {
@@ -132,7 +132,7 @@ async fn signed_in_as(api: &Asker) -> Result<Option<String>, Failure> {
     }
 }
 
-/// What a page says of a link that the API refuses.
+/// Returns the error of an invalid link.
 fn unusable(failure: Failure, request_id: &str) -> Result<Problem, Failure> {
     match failure {
         Failure::SignedOut => Ok(used_up(request_id)),
@@ -147,7 +147,7 @@ pub(crate) struct Arrived {
     refused: String,
 }
 
-/// `GET /sign-in/arrived`: where a browser goes on that comes back from a provider.
+/// `GET /sign-in/arrived`: the redirect target after a provider's sign-in.
 pub(crate) async fn arrived(
     Shared(state): Shared<Arc<State>>,
     Visitor(api): Visitor,
@@ -165,12 +165,12 @@ pub(crate) async fn arrived(
     page(&api, Step::Address, Some(problem)).await
 }
 
-/// Where somebody goes on who has signed in.
+/// Returns the first page after sign-in.
 fn next(state: &State, headers: &HeaderMap) -> &'static str {
     if kept_invite::kept(state.transport(), headers).is_some() { INVITE } else { "/console" }
 }
 
-/// `POST /sign-in`: a mail is asked for.
+/// `POST /sign-in`: requests an email.
 pub(crate) async fn ask(Visitor(api): Visitor, form: Form) -> Result<Response, Failure> {
     let email = form.text("email");
     let asked = api.send(Method::POST, MAGIC_LINK, Some(&json!({"email": email}))).await;
@@ -180,7 +180,7 @@ pub(crate) async fn ask(Visitor(api): Visitor, form: Form) -> Result<Response, F
     })
 }
 
-/// `POST /sign-in/finish`: the link's token becomes a session.
+/// `POST /sign-in/finish`: exchanges the link's token for a session.
 pub(crate) async fn finish(
     Shared(state): Shared<Arc<State>>,
     Visitor(api): Visitor,
@@ -188,7 +188,7 @@ pub(crate) async fn finish(
     form: Form,
 ) -> Result<Response, Failure> {
     let token = form.text("token");
-    // An address always goes along, also an empty one: then the API checks it, unless this browser requested the link.
+    // Always send the address, even if empty: the API then checks it, unless this browser requested the link.
     let body = json!({"token": token, "email": form.text("email")});
     match api.send(Method::POST, "/api/v1/identity/auth/magic-link/verify", Some(&body)).await {
         Ok(opened) => Ok((cookies(opened.headers()), Redirect::to(next(&state, &headers))).into_response()),
@@ -227,7 +227,7 @@ pub(crate) async fn sign_out(Visitor(api): Visitor) -> Result<Response, Failure>
     }
 }
 
-/// A session that the API does not know is over; of every other refusal the session is still there.
+/// A session that the API doesn't know has already ended. On other errors, the session still exists.
 fn not_ended(failure: Failure) -> Result<Response, Failure> {
     match failure {
         Failure::SignedOut => Ok(Redirect::to(SIGN_IN).into_response()),
@@ -236,7 +236,7 @@ fn not_ended(failure: Failure) -> Result<Response, Failure> {
     }
 }
 
-/// The cookies that the API sets and takes back, as it says them.
+/// Copies the cookies that the API sets or deletes.
 fn cookies(answered: &HeaderMap) -> HeaderMap {
     let set = answered.get_all(header::SET_COOKIE).iter();
     set.fold(HeaderMap::new(), |mut cookies, cookie| {
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_told_that_they_signed_out_while_their_session_goes_on() {
+    fn failed_sign_out_is_reported_while_the_session_exists() {
         let refused = |status| Failure::Refused(Box::new(Problem { status, ..used_up("") }));
         for over in [Failure::SignedOut, refused(401)] {
             assert_eq!(not_ended(over).unwrap().headers()[header::LOCATION], SIGN_IN);

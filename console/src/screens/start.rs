@@ -1,6 +1,6 @@
 //! First steps: verify a domain, create a key, send an event, and see it arrive while the page is open.
 //!
-//! Must know what is done from the API alone, so that the steps can be gone in any order and on any device.
+//! Progress is read from the API alone, so the steps work in any order and on any device.
 
 use super::keys::report;
 use super::members;
@@ -22,13 +22,13 @@ pub(crate) struct Start {
     is_verified: bool,
     has_key: bool,
     may_create_keys: bool,
-    /// Who creates keys, if the reader may not.
+    /// Owners who can create keys, if the reader can't.
     owners: String,
     trial: String,
     arrival: Arrival,
 }
 
-/// Whether anything has arrived; a part of the page that is asked for again until it has.
+/// Whether an event has arrived; a part of the page that refreshes until then.
 #[derive(Template)]
 #[template(path = "parts/arrival.html")]
 pub(crate) struct Arrival {

@@ -1,4 +1,4 @@
-//! Webhooks: endpoints, what was sent to each and how it fared, sending again, a test, another secret, disabling and deleting.
+//! Webhook endpoints and their deliveries: create, test, redeliver, rotate the secret, disable and delete.
 
 use super::{Behind, Outcome, Pager};
 use crate::api::Parameters;
@@ -19,18 +19,18 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 const WEBHOOKS: &str = "/api/v1/identity/webhooks";
-/// What can be told of: the type, and in words.
+/// Event types: API value and label.
 const TYPES: [(&str, &str); 4] = [
     ("delegation_request.created", "Data access requested"),
     ("delegation.created", "Data access granted"),
     ("delegation.revoked", "Data access revoked"),
     ("invite.claimed", "Invite to an organization you set up accepted"),
 ];
-/// How deliveries can be chosen: in addresses and for the API, and in words.
+/// Delivery filters: value in the address and the API, and label.
 const STATES: [(&str, &str); 4] = [("", "All"), ("pending", "Pending"), ("dead_letter", "Failed"), ("delivered", "Delivered")];
 const DELIVERIES: u64 = 50;
 
-/// Which part of the log of an endpoint an address asks for.
+/// Filters and position of an endpoint's log.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LogParameters {
@@ -43,7 +43,7 @@ impl LogParameters {
         STATES.iter().map(|(name, _)| *name).find(|name| *name == self.status).unwrap_or_default()
     }
 
-    /// With one delivery more than a page shows.
+    /// Returns the API parameters, with a limit of one more than a page shows.
     pub(crate) fn asked(&self) -> Parameters {
         let page = [("limit", (DELIVERIES + 1).to_string()), ("offset", self.offset.to_string())];
         page.into_iter().chain(self.narrowing()).collect()
@@ -53,13 +53,13 @@ impl LogParameters {
         Some(("status", self.status().to_owned())).filter(|(_, status)| !status.is_empty())
     }
 
-    /// What names the log of an endpoint among files.
+    /// Returns the parameters of the log's downloads.
     pub(crate) fn of_file(&self, endpoint: Uuid) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("webhook", &endpoint.to_string()).extend_pairs(self.narrowing()).finish()
     }
 
-    /// The log on the page at `here`, of which these were answered.
+    /// Returns the log for the page at `here`.
     pub(crate) fn log(&self, here: &str, mut deliveries: Vec<Delivery>) -> Log {
         let address = |status: &str| if status.is_empty() { here.to_owned() } else { format!("{here}?status={status}") };
         let choices = STATES.map(|(name, label)| (address(name), label, name == self.status())).to_vec();
@@ -68,11 +68,11 @@ impl LogParameters {
     }
 }
 
-/// A part of the log of an endpoint.
+/// One page of an endpoint's log.
 pub(crate) struct Log {
-    /// The addresses of its choices, each with its words and whether it was made.
+    /// Filters: address, label, and whether it is selected.
     pub(crate) choices: Vec<(String, &'static str, bool)>,
-    /// Whether there is nothing else of it when it is empty.
+    /// Whether an empty log means that the endpoint has no deliveries at all.
     pub(crate) is_whole: bool,
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) pager: Pager,
@@ -86,7 +86,7 @@ pub(crate) struct Endpoint {
     created_at: Time,
     disabled_at: Option<Time>,
     last_attempt: Option<Attempt>,
-    /// Only in the answer that makes it.
+    /// Present only in the response that creates it.
     #[serde(default)]
     secret: String,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Attempt {
     duration_ms: u64,
 }
 
-/// The class of the badge of an endpoint's state.
+/// Returns the CSS class of a state's badge.
 pub(super) fn badge(state: &str) -> &'static str {
     match state {
         "Working" => "good",
@@ -120,7 +120,7 @@ pub(super) fn badge(state: &str) -> &'static str {
 }
 
 impl Endpoint {
-    /// The latest attempt, where it failed and there will be others.
+    /// Returns the latest attempt if it failed and will be retried.
     fn failure(&self) -> Option<&Attempt> {
         self.last_attempt.as_ref().filter(|attempt| self.disabled_at.is_none() && attempt.outcome != "delivered")
     }
@@ -150,7 +150,7 @@ impl Endpoint {
 }
 
 impl Attempt {
-    /// What happened, in words.
+    /// Returns the result as text.
     pub(crate) fn told(&self) -> String {
         match (self.outcome.as_str(), self.status_code) {
             ("delivered", Some(code)) => format!("returned {code} after {} ms", self.duration_ms),
@@ -170,14 +170,14 @@ impl Attempt {
     }
 }
 
-/// With a capital letter at its beginning.
+/// Capitalizes the first letter.
 pub(crate) fn sentence(told: &str) -> String {
     let mut letters = told.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 impl Delivery {
-    /// The state in words: a delivery that has failed and is tried again is pending to the API.
+    /// Returns the label of the state. Deliveries that failed and will be retried are pending in the API.
     pub(crate) fn state(&self) -> &str {
         match self.status.as_str() {
             "pending" if self.attempts > 0 => "Retrying",
@@ -197,7 +197,7 @@ impl Delivery {
         }
     }
 
-    /// What became of it and why, as one sentence.
+    /// Returns a sentence with the result and its reason.
     pub(crate) fn why(&self) -> String {
         let attempt = self.last_attempt.as_ref().map(|attempt| sentence(&attempt.told()));
         match (self.status.as_str(), attempt) {
@@ -218,10 +218,10 @@ pub(crate) struct Webhooks {
     frame: Frame,
     headings: Headings,
     home: String,
-    /// Owners set endpoints up and rotate their secrets.
+    /// Whether the reader can create endpoints and rotate secrets; only owners can.
     may_change: bool,
     types: [(&'static str, &'static str); 4],
-    /// Missing when only the new one is known.
+    /// `None` if only the new one is known.
     endpoints: Option<Vec<Endpoint>>,
     made: Option<Endpoint>,
     typed: String,
@@ -237,7 +237,7 @@ pub(crate) struct Webhook {
     may_change: bool,
     endpoint: Endpoint,
     made: Option<Endpoint>,
-    /// Missing when only the new secret is known.
+    /// `None` if only the new secret is known.
     log: Option<Log>,
     behind: Behind,
     problem: Outcome,
@@ -313,7 +313,7 @@ pub(crate) async fn redeliver(member: Member, Path(named): Path<HashMap<String, 
     acted(&member, id, member.api().send(Method::POST, &path, None).await.map(drop)).await
 }
 
-/// Back to the endpoint, or its page with what was refused.
+/// Redirects to the endpoint, or shows its page with the error.
 async fn acted(member: &Member, id: Uuid, done: Result<(), Failure>) -> Result<Response, Failure> {
     match done {
         Ok(()) => Ok(Redirect::to(&format!("{}/webhooks/{id}", member.organization.home())).into_response()),
@@ -388,7 +388,7 @@ mod tests {
                 assert!(!why.contains('_') && why.ends_with('.') && why.len() > 12, "{status} {outcome}: {why}");
                 assert!(why.contains(' ') && why.chars().next().is_some_and(char::is_uppercase), "{status} {outcome}: {why}");
                 let spelt = outcome.replace('_', " ");
-                assert!(!why.to_lowercase().starts_with(&format!("{spelt}.")), "{outcome} has no words: {why}");
+                assert!(!why.to_lowercase().starts_with(&format!("{spelt}.")), "{outcome} has no label: {why}");
             }
         }
     }

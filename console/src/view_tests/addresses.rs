@@ -1,4 +1,4 @@
-//! Addresses: what is refused, who is sent elsewhere, what links keep, and files.
+//! Tests of addresses: errors, redirects, links and downloads.
 
 use super::reader::{Page, Reader};
 use super::stub::{AGENT, OWNER, Stub};
@@ -8,7 +8,7 @@ const WHOAMI: &str = "GET /api/v1/identity/auth/session";
 const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
 
 #[tokio::test]
-async fn a_failure_has_the_navigation_of_its_reader() {
+async fn error_pages_have_the_readers_navigation() {
     let (stub, mut reader) = Stub::start().await;
     stub.refuses("GET /api/v1/identity/operator/webhooks/{id}", 404, "Endpoint not found.");
     stub.refuses("GET /content-owners/urls", 400, "path must start with a slash");
@@ -57,7 +57,7 @@ async fn a_failure_has_the_navigation_of_its_reader() {
 }
 
 #[tokio::test]
-async fn u4_who_is_signed_out_is_sent_to_the_sign_in_page() {
+async fn u4_signed_out_readers_are_sent_to_sign_in() {
     let (stub, mut reader) = Stub::start().await;
     let mut nobody = Reader::new(reader.base());
     let screens = ["/console", "/console/operator/webhooks", "/console/export/agent-access-requests.csv"].map(str::to_owned);
@@ -76,11 +76,11 @@ async fn u4_who_is_signed_out_is_sent_to_the_sign_in_page() {
         assert_eq!((page.status, page.headers["hx-redirect"].to_str().unwrap()), (204, "/sign-in"), "{part}");
     }
     stub.says("GET /api/v1/identity/auth/oidc", 200, json!([]));
-    assert!(!nobody.open("/sign-in").await.html.contains("/auth/oidc/"), "without providers there is no button");
+    assert!(!nobody.open("/sign-in").await.html.contains("/auth/oidc/"), "a button is shown without providers");
 }
 
 #[tokio::test]
-async fn the_console_opens_the_screen_that_its_reader_wants() {
+async fn console_opens_the_readers_first_screen() {
     let (stub, mut reader) = Stub::start().await;
     let membership = |home: &str, kind: &str| json!({"organization_id": home.rsplit('/').next().unwrap(), "name": "One", "org_type": kind, "role": "member"});
     for (memberships, is_operator, first) in [
@@ -99,7 +99,7 @@ async fn the_console_opens_the_screen_that_its_reader_wants() {
     }
 }
 
-/// The links of a page to these screens of the owner, to itself and to files.
+/// Returns a page's links to these screens, to itself and to files.
 fn links(page: &Page) -> Vec<String> {
     let screens = ["overview", "events", "event", "pages", "corroboration", "funnel", "agents", "crawlers", "export"];
     let is_of = |to: &String| screens.iter().any(|screen| to.starts_with(&format!("{OWNER}/{screen}")));
@@ -107,7 +107,7 @@ fn links(page: &Page) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn links_keep_the_period_the_partner_the_path_and_the_order() {
+async fn links_keep_period_partner_path_and_order() {
     let (stub, mut reader) = Stub::start().await;
     let partner = "0195f3a0-0000-7000-8000-000000000004";
     for screen in ["overview", "events", "event/citation-1", "pages", "corroboration", "funnel", "agents", "crawlers"] {
@@ -137,9 +137,9 @@ async fn links_keep_the_period_the_partner_the_path_and_the_order() {
     assert!(page.html.contains("1\u{2013}50 of 120") && page.html.contains("name=\"path\" value=\"/blog/*\""), "{}", page.html);
 }
 
-/// A line of the canned API says which part of the list it is.
+/// Each line from the stub contains its position in the list.
 #[tokio::test]
-async fn a_file_has_every_page_of_the_list() {
+async fn downloads_contain_every_page() {
     let (stub, mut reader) = Stub::start().await;
     for (items, list, csv) in [
         (2_000, "pages", "place\r\n0\r\n1000\r\n"),

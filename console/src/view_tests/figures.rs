@@ -1,4 +1,4 @@
-//! The texts and figures of every page, of which no two are alike by chance.
+//! Tests of the texts and figures of every page. The stub's figures are all different.
 
 use super::reader::{Page, unescaped};
 use super::stub::{AGENT, OWNER, Stub};
@@ -46,7 +46,7 @@ fn pages() -> Vec<String> {
     all.map(|address| address.replace("?D", &format!("?{DAYS}"))).collect()
 }
 
-/// What one reads within a page, a line for each block; of a figure that is written otherwise, its exact value too.
+/// Returns the text of a page, one line per block, with the exact value of figures that are shown otherwise.
 fn text(page: &Page) -> String {
     let main = page.between("<main", "</main>").unwrap_or(&page.html);
     let mut main = main.split_once('>').unwrap().1.to_owned();
@@ -101,10 +101,10 @@ async fn u1_pages_show_the_figures_of_the_api() {
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     let differs: Vec<_> = shown.lines().zip(kept.lines()).filter(|(shown, kept)| shown != kept).take(5).collect();
-    assert!(shown == kept, "read the differences, then WRITE_GOLDEN=1 keeps them: {differs:#?}");
+    assert!(shown == kept, "check the differences, then update the file with WRITE_GOLDEN=1: {differs:#?}");
 }
 
-/// Whoever asks for years gets pages of the same size.
+/// Long periods must not make pages larger.
 #[tokio::test]
 async fn u3_pages_of_years_stay_small() {
     // Style sheet, script and icon take 6 kB in gzip.

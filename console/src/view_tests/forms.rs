@@ -1,4 +1,4 @@
-//! Forms: what each asks of the API, and what a page says when the API refuses it.
+//! Tests of forms: their API requests, and errors of the API.
 
 use super::reader::{Page, Reader};
 use super::stub::{AGENT, Call, HOSTILE, OWNER, Stub};
@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Of a form that is taken once, which anybody can make up.
+/// An arbitrary number of a form that is accepted once.
 const NUMBER: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-/// What a person types into the fields of the console's forms.
+/// Input for the fields of the console's forms.
 const TYPED: [(&str, &str); 16] = [
     ("name", "typed"),
     ("domain", "typed.example"),
@@ -30,7 +30,7 @@ const TYPED: [(&str, &str); 16] = [
     ("share_sessions_via_click_tokens", "on"),
 ];
 
-/// Fills in a form and sends it: what it asks of the API.
+/// Submits a form and returns its API requests.
 pub(super) async fn press(stub: &Stub, reader: &mut Reader, page: &Page, action: &str) -> Vec<Call> {
     let cookies = reader.cookies.clone();
     stub.calls();
@@ -41,7 +41,7 @@ pub(super) async fn press(stub: &Stub, reader: &mut Reader, page: &Page, action:
 }
 
 #[tokio::test]
-async fn forms_ask_the_api_for_what_they_say() {
+async fn forms_send_their_fields_to_the_api() {
     let (stub, mut reader) = Stub::start().await;
     let (mut seen, mut told) = (BTreeSet::new(), String::new());
     let mut pages: Vec<Page> = walk(&stub, &mut reader).await.into_iter().map(|(page, _)| page).collect();
@@ -63,11 +63,11 @@ async fn forms_ask_the_api_for_what_they_say() {
     if std::env::var_os("WRITE_GOLDEN").is_some() {
         std::fs::write(&file, &told).unwrap();
     }
-    assert_eq!(told, std::fs::read_to_string(&file).unwrap_or_default(), "read the differences, then WRITE_GOLDEN=1 keeps them");
+    assert_eq!(told, std::fs::read_to_string(&file).unwrap_or_default(), "check the diff, then update it with WRITE_GOLDEN=1");
 }
 
 #[tokio::test]
-async fn an_unticked_box_is_false_and_an_endpoint_is_enabled() {
+async fn unchecked_box_is_false_and_endpoint_is_enabled() {
     let (stub, mut reader) = Stub::start().await;
     let page = reader.open(&format!("{OWNER}/settings")).await;
     reader.untick(&page, "/settings").await;
@@ -87,7 +87,7 @@ async fn an_unticked_box_is_false_and_an_endpoint_is_enabled() {
     assert_eq!(stub.calls().into_iter().find(changed).unwrap().body, json!({"disabled": false}));
 }
 
-/// Every address that takes a form, as the route table has it, with an organization and ids in the place of names.
+/// Returns all form addresses of the route table, with example values for parameters.
 fn form_addresses() -> Vec<String> {
     let routes = include_str!("../routes.rs").lines().filter(|line| line.contains("post("));
     let addresses = routes.filter_map(|line| line.split('"').nth(1)).map(|path| {
@@ -114,9 +114,9 @@ async fn u4_forms_of_other_pages_change_nothing() {
     }
 }
 
-/// Loading an answer again sends its form again, with the same fields.
+/// Reloading the response sends the form again with the same fields.
 #[tokio::test]
-async fn a_secret_is_made_once_for_each_form() {
+async fn each_form_creates_one_secret() {
     let (stub, mut reader) = Stub::start().await;
     for (screen, action, secret) in [
         ("keys", "/keys", "id=\"minted\""),
@@ -133,13 +133,13 @@ async fn a_secret_is_made_once_for_each_form() {
         assert!(again.html.contains("nothing new was created") && !again.html.contains(secret), "{screen}: {}", again.html);
         assert!(stub.calls().iter().all(|call| call.operation.starts_with("GET ")), "{screen}");
         let page = reader.open(&format!("{OWNER}/{screen}")).await;
-        assert!(!page.html.contains(secret), "{screen} shows it once");
-        assert!(reader.press(&page, action, &TYPED).await.html.contains(secret), "{screen}: another form makes another one");
+        assert!(!page.html.contains(secret), "{screen} shows the secret again");
+        assert!(reader.press(&page, action, &TYPED).await.html.contains(secret), "{screen}: a new form must create a new secret");
     }
 }
 
 #[tokio::test]
-async fn a_refused_form_says_why_and_keeps_what_was_typed() {
+async fn rejected_forms_show_the_error_and_keep_input() {
     let (stub, mut reader) = Stub::start().await;
     let detail = format!("{HOSTILE}is refused");
     for (screen, action, operation, kept) in [
@@ -178,7 +178,7 @@ async fn a_refused_form_says_why_and_keeps_what_was_typed() {
 }
 
 #[tokio::test]
-async fn an_invite_is_kept_until_it_is_over() {
+async fn invite_is_kept_until_it_is_invalid() {
     const CLAIM: &str = "POST /api/v1/identity/invites/claim";
     let (stub, mut reader) = Stub::start().await;
     let page = reader.open("/sign-in/invite?token=abc").await;

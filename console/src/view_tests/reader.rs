@@ -1,18 +1,18 @@
-//! A browser without scripts: keeps cookies, follows links and fills in forms.
+//! A browser without scripts: keeps cookies, follows links and submits forms.
 
 use reqwest::header::{COOKIE, LOCATION, ORIGIN, SET_COOKIE};
 use std::collections::BTreeMap;
 
 const COOKIE_NAME: &str = "telemetry-session";
 
-/// Somebody at a browser.
+/// A person with a browser.
 pub(super) struct Reader {
     base: String,
     client: reqwest::Client,
     pub(super) cookies: BTreeMap<String, String>,
 }
 
-/// What is on the screen.
+/// The current page.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) status: u16,
@@ -22,14 +22,14 @@ pub(super) struct Page {
 }
 
 impl Reader {
-    /// Nobody, at a console.
+    /// Creates a browser without a session.
     pub(super) fn new(base: &str) -> Self {
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
         let client = client.timeout(std::time::Duration::from_secs(60)).build().unwrap();
         Self { base: base.to_owned(), client, cookies: BTreeMap::new() }
     }
 
-    /// The same with a session.
+    /// Adds a session.
     pub(super) fn signed_in_with(mut self, session: &str) -> Self {
         self.cookies.insert(COOKIE_NAME.to_owned(), session.to_owned());
         self
@@ -43,7 +43,7 @@ impl Reader {
         format!("{}{path}", self.base)
     }
 
-    /// Opens an address and goes where it leads.
+    /// Opens an address and follows redirects.
     pub(super) async fn open(&mut self, path: &str) -> Page {
         let mut page = self.ask(self.client.get(self.url(path)), path).await;
         for _ in 0..5 {
@@ -53,12 +53,12 @@ impl Reader {
         page
     }
 
-    /// What a script of an open page gets when it asks for a part of it again.
+    /// Requests a part of a page, as its script does.
     pub(super) async fn part(&mut self, path: &str) -> Page {
         self.ask(self.client.get(self.url(path)).header("hx-request", "true"), path).await
     }
 
-    /// Presses the button of a form after every tick was taken out.
+    /// Submits a form with all boxes unchecked.
     pub(super) async fn untick(&mut self, page: &Page, action: &str) -> Page {
         let unticked = Page {
             html: page.html.replace(" checked", ""),
@@ -69,7 +69,7 @@ impl Reader {
         self.press(&unticked, action, &[]).await
     }
 
-    /// Presses the button of the form that goes to `action`, with these fields filled in.
+    /// Submits the form of `action` with these fields.
     pub(super) async fn press(&mut self, page: &Page, action: &str, typed: &[(&str, &str)]) -> Page {
         let form = page.form(action);
         let mut fields: Vec<(String, String)> = form.fields.clone();
@@ -82,7 +82,7 @@ impl Reader {
         }
     }
 
-    /// A form as any page of the world could send it, from an origin that the browser names.
+    /// Submits a form from any origin.
     pub(super) async fn post(&mut self, path: &str, fields: &[(String, String)], origin: Option<&str>) -> Page {
         let body = url_encoded(fields);
         let mut request = self.client.post(self.url(path)).header("content-type", "application/x-www-form-urlencoded").body(body);
@@ -95,7 +95,7 @@ impl Reader {
     async fn ask(&mut self, request: reqwest::RequestBuilder, path: &str) -> Page {
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let request = if cookies.is_empty() { request } else { request.header(COOKIE, cookies.join("; ")) };
-        let response = request.send().await.expect("the console answers");
+        let response = request.send().await.expect("the console should respond");
         for set in response.headers().get_all(SET_COOKIE) {
             let (name, rest) = set.to_str().unwrap().split_once('=').unwrap();
             let value = rest.split(';').next().unwrap_or_default();
@@ -107,45 +107,45 @@ impl Reader {
             };
         }
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Page { status, address: path.to_owned(), headers, html: response.text().await.expect("the page arrives") }
+        Page { status, address: path.to_owned(), headers, html: response.text().await.expect("the page should arrive") }
     }
 }
 
-/// A table: its name, the headings of its columns, and the rows of its body but sums.
+/// A table: name, headings, and the rows of its body without totals.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// Each with the order that it says the table is in.
+    /// Each with its `aria-sort` order.
     pub(super) headings: Vec<(String, Option<String>)>,
-    /// Of a figure or a time the exact value, of a text what one reads; empty where nothing is known.
+    /// Exact values of figures and times, else the text; empty if unknown.
     pub(super) rows: Vec<Vec<String>>,
 }
 
 struct Form {
     action: String,
-    /// Those that are there before anybody types.
+    /// Initial values.
     fields: Vec<(String, String)>,
 }
 
 impl Page {
-    /// The text between two others, the first time.
+    /// Returns the first text between two others.
     pub(super) fn between(&self, before: &str, after: &str) -> Option<&str> {
         self.html.split_once(before)?.1.split_once(after).map(|(text, _)| text)
     }
 
-    /// Every text between two others.
+    /// Returns every text between two others.
     pub(super) fn all_between<'p>(&'p self, before: &'p str, after: &'p str) -> impl Iterator<Item = &'p str> {
         self.html.split(before).skip(1).filter_map(move |rest| rest.split_once(after).map(|(text, _)| text))
     }
 
-    /// The exact figure behind `<p … data-figure="name">`.
+    /// Returns the exact value of `<p … data-figure="name">`.
     pub(super) fn figure(&self, name: &str) -> String {
         let shown = self.between(&format!("data-figure=\"{name}\">"), "</p>");
         let shown = shown.unwrap_or_else(|| panic!("{}: no figure {name}:\n{}", self.address, self.html));
         shown.split_once("value=\"").and_then(|(_, rest)| rest.split_once('"')).map_or("none", |(value, _)| value).to_owned()
     }
 
-    /// Every table of the page.
+    /// Returns every table of the page.
     pub(super) fn tables(&self) -> Vec<Table> {
         let tables = self.html.split("aria-label=\"").filter_map(|rest| {
             let (name, table) = rest.split_once("\"><table").filter(|(name, _)| !name.contains('<'))?;
@@ -166,7 +166,7 @@ impl Page {
         tables.map(table).collect()
     }
 
-    /// Where the page leads: links, and parts that a script asks for again.
+    /// Returns the page's links, and the addresses of parts that refresh.
     pub(super) fn led_to(&self) -> Vec<String> {
         let here = self.address.split('?').next().unwrap_or_default();
         let links = self.all_between("<a ", ">").filter_map(|tag| attribute(tag, "href"));
@@ -175,7 +175,7 @@ impl Page {
         all.filter_map(|to| to.split('#').next().map(str::to_owned)).filter(|to| !to.is_empty()).collect()
     }
 
-    /// Every address that a form of the page goes to.
+    /// Returns the addresses of the page's forms.
     pub(super) fn actions(&self) -> Vec<String> {
         let forms = self.all_between("<form method=\"post\" ", ">");
         forms.filter_map(|tag| attribute(tag, "action")).collect()
@@ -186,7 +186,7 @@ impl Page {
         let wanted = forms.find(|form| {
             form.split_once('>').and_then(|(tag, _)| attribute(tag, "action")).is_some_and(|to| to.ends_with(action))
         });
-        let form = wanted.unwrap_or_else(|| panic!("{}: no form goes to {action}:\n{}", self.address, self.html));
+        let form = wanted.unwrap_or_else(|| panic!("{}: no form for {action}:\n{}", self.address, self.html));
         let (tag, inside) = form.split_once('>').unwrap();
         let inputs = inside.split("<input ").skip(1).filter_map(|rest| rest.split_once('>').map(|(tag, _)| tag));
         let sent = inputs.filter(|tag| !tag.contains("type=\"checkbox\"") || tag.contains("checked"));
@@ -196,7 +196,7 @@ impl Page {
     }
 }
 
-/// What one reads in a cell or a heading.
+/// Returns the text of a cell or a heading.
 pub(super) fn read(html: &str) -> String {
     let html = html.split("</td>").next().unwrap_or_default().split("</th>").next().unwrap_or_default();
     let parts = html.split('<').enumerate().map(|(at, part)| match part.split_once('>') {
@@ -219,7 +219,7 @@ pub(super) fn attribute(tag: &str, name: &str) -> Option<String> {
     Some(unescaped(value))
 }
 
-/// What a browser shows for a text of a page.
+/// Unescapes HTML.
 pub(super) fn unescaped(text: &str) -> String {
     let references = [
         ("&#38;", "&"),

@@ -1,6 +1,6 @@
-//! A canned API: answers each request that the OpenAPI document describes, and notes every other one as a fault.
+//! A stub of the API. It responds to requests that the OpenAPI document describes and records all others as faults.
 //!
-//! The answers are those of `tests/answers.json`, else the document's examples, whose lists get a second item.
+//! Responses come from `tests/answers.json`, else from the document's examples, whose lists get a second item.
 
 use super::reader::Reader;
 use crate::{Settings, State, routes};
@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-/// What strangers write into every free text.
+/// Value of every free text, to test escaping.
 pub(super) const HOSTILE: &str = "\"'><b>";
 pub(super) const OWNER: &str = "/console/o/0195f3a0-0000-7000-8000-000000000001";
 pub(super) const AGENT: &str = "/console/o/0195f3a0-0000-7000-8000-000000000003";
@@ -47,10 +47,10 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(&Surface::
 static ANSWERS: LazyLock<Map<String, Value>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../tests/answers.json")).unwrap());
 
-/// A request of the console to the API.
+/// A request from the console to the API.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// As in `GET /content-owners/events/{id}`.
+    /// For example `GET /content-owners/events/{id}`.
     pub(super) operation: String,
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
@@ -68,7 +68,7 @@ struct Inner {
     said: Vec<(&'static str, u16, Value)>,
     calls: Vec<Call>,
     faults: BTreeSet<String>,
-    /// Items of every list that is asked for as a file.
+    /// Number of items of every list that is requested as a file.
     items_of_files: u64,
 }
 
@@ -76,7 +76,7 @@ struct Inner {
 pub(super) struct Stub(Arc<Mutex<Inner>>);
 
 impl Stub {
-    /// A console that asks the stub, and a signed-in browser at it.
+    /// Starts a stub and a console, and returns a signed-in browser.
     pub(super) async fn start() -> (Self, Reader) {
         let stub = Self::default();
         let (api, console) = (listener().await, listener().await);
@@ -89,12 +89,12 @@ impl Stub {
         (stub, Reader::new(&url).signed_in_with(PlainUserSession::mint().reveal()))
     }
 
-    /// Answers an operation otherwise from now on.
+    /// Overrides the response of an operation.
     pub(super) fn says(&self, operation: &'static str, status: u16, body: Value) {
         self.0.lock().unwrap().said.push((operation, status, body));
     }
 
-    /// Refuses an operation from now on.
+    /// Makes an operation fail.
     pub(super) fn refuses(&self, operation: &'static str, status: u16, detail: &str) {
         self.says(operation, status, problem(status, detail));
     }
@@ -103,12 +103,12 @@ impl Stub {
         self.0.lock().unwrap().items_of_files = items;
     }
 
-    /// The requests since it was last asked for them.
+    /// Returns and clears the recorded requests.
     pub(super) fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.0.lock().unwrap().calls)
     }
 
-    /// Requests that the document does not describe.
+    /// Returns the requests that the document does not describe.
     pub(super) fn faults(&self) -> BTreeSet<String> {
         self.0.lock().unwrap().faults.clone()
     }
@@ -144,13 +144,13 @@ async fn answer(Shared(stub): Shared<Stub>, request: Request) -> Response {
     if ["text/csv", "application/x-ndjson"].contains(&media.as_str()) {
         return file(&call, media, inner.items_of_files.max(1));
     }
-    // What ends within a day is compared with what is shown.
+    // A period that ends within a day is the one for comparison.
     let is_before = call.asks("until").is_some_and(|until| until.contains('T'));
     let before = is_before.then(|| ANSWERS.get(&format!("{} before", call.operation))).flatten();
     usual(before.or(ANSWERS.get(&call.operation)), described)
 }
 
-/// The operation of a path: of two that it could be of, the one with fewer names.
+/// Returns the operation of a path. If two match, the one with fewer parameters wins.
 fn described(method: &str, path: &str) -> Option<(&'static str, &'static Value)> {
     let steps: Vec<&str> = path.split('/').collect();
     let is_of = |pattern: &str| {
@@ -163,7 +163,7 @@ fn described(method: &str, path: &str) -> Option<(&'static str, &'static Value)>
     operations.min_by_key(|(pattern, _)| pattern.matches('{').count())
 }
 
-/// What is wrong with a request by the document.
+/// Returns how a request differs from the document.
 fn faults(described: &'static Value, call: &Call, is_signed_in: bool) -> Vec<String> {
     let parameters = described["parameters"].as_array().into_iter().flatten();
     let known: Vec<&Value> = parameters.filter(|known| known["in"] == "query").map(|known| &known["name"]).collect();
@@ -190,7 +190,7 @@ fn resolved(schema: &'static Value) -> &'static Value {
     target.unwrap_or(schema)
 }
 
-/// A page of a list as a file: a line says which.
+/// Returns a page of a list as a file, with its position in each line.
 fn file(call: &Call, media: String, items: u64) -> Response {
     let place = call.asks("after").or(call.asks("offset")).unwrap_or("0").to_owned();
     let names = if media == "text/csv" { "place\r\n" } else { "" };
@@ -204,7 +204,7 @@ fn file(call: &Call, media: String, items: u64) -> Response {
     response
 }
 
-/// The status and the description of the answer to a request that succeeds.
+/// Returns the status and the description of the successful response.
 fn success(described: &'static Value) -> (&'static String, &'static Value) {
     let mut documented = described["responses"].as_object().unwrap().iter();
     documented.find(|(status, _)| status.starts_with('2')).unwrap()
@@ -222,7 +222,7 @@ fn usual(said: Option<&Value>, described: &'static Value) -> Response {
     (status, Json(example)).into_response()
 }
 
-/// Makes a list of one item a list of two that differ in every free text, number, time and id.
+/// Doubles lists of one item. The copy has other texts, numbers, times and IDs.
 fn double(value: &mut Value) {
     if let Value::Array(items) = value
         && let [Value::Object(_)] = items.as_slice()
@@ -247,7 +247,7 @@ fn vary(value: &mut Value, name: &str) {
     }
 }
 
-/// Where a value has members that a schema does not have, or lacks some.
+/// Returns the paths of members that are missing or not in the schema.
 fn mismatches(schema: &'static Value, value: &Value, at: &str) -> Vec<String> {
     let schema = resolved(schema);
     if let Some(either) = schema["anyOf"].as_array() {

@@ -1,4 +1,4 @@
-//! Everything that one reaches from the first page: links, tables and their files.
+//! Tests of every page that links from the first one reach.
 
 use super::reader::{Page, Table, attribute};
 use super::stub::{AGENT, Call, HOSTILE, Stub};
@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
-/// A page without what differs between things of one kind: their ids. The screens of an agent are of other kinds than an owner's.
+/// Returns an address with its IDs replaced. Agents' and owners' screens stay different.
 pub(super) fn kind(address: &str) -> String {
     let path = address.split('?').next().unwrap_or_default();
     let is_id = |step: &str| {
@@ -16,7 +16,7 @@ pub(super) fn kind(address: &str) -> String {
     path.split('/').map(|step| if is_id(step) { "{}" } else { step }).collect::<Vec<_>>().join("/")
 }
 
-/// The parameters of an address; of those that choose among a few views, the value too.
+/// Returns the parameters of an address, with values only for those that choose between views.
 fn views(address: &str) -> BTreeSet<(String, String)> {
     let query = address.split_once('?').map_or("", |(_, query)| query);
     let view = |pair: &str| match pair.split_once('=') {
@@ -26,12 +26,12 @@ fn views(address: &str) -> BTreeSet<(String, String)> {
     query.split('&').map(|pair| (kind(address), view(pair))).collect()
 }
 
-/// Each kind of page that is reached from the first one, in each of its views, with the requests that it made.
+/// Visits one page of each kind in each of its views, and returns their API requests.
 pub(super) async fn walk(stub: &Stub, reader: &mut super::reader::Reader) -> Vec<(Page, Vec<Call>)> {
     let (mut waiting, mut known) = (VecDeque::from(["/console".to_owned()]), BTreeSet::new());
     let mut pages = Vec::new();
     while let Some(address) = waiting.pop_front() {
-        assert!(address.starts_with('/'), "{address} leads elsewhere");
+        assert!(address.starts_with('/'), "{address} is an external link");
         stub.calls();
         let page = reader.open(&address).await;
         assert!(page.status == 200 || page.status == 204, "{address}: {}: {}", page.status, page.html);
@@ -48,7 +48,7 @@ pub(super) async fn walk(stub: &Stub, reader: &mut super::reader::Reader) -> Vec
     pages
 }
 
-/// The addresses of the API that the console's code has in it.
+/// Collects the API paths in the console's code.
 fn written(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -92,10 +92,10 @@ async fn links_lead_to_pages_and_requests_are_described() {
     let mut known = BTreeSet::new();
     written(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut known);
     let silent: Vec<_> = known.iter().filter(|path| !asked.iter().any(|asked| asked.starts_with(path.as_str()))).collect();
-    assert!(known.len() > 20 && silent.is_empty(), "the walk reaches no page that asks {silent:?}");
+    assert!(known.len() > 20 && silent.is_empty(), "no visited page requests {silent:?}");
 }
 
-/// Every page but files.
+/// Returns every page except files.
 async fn pages() -> Vec<(Page, Vec<Call>)> {
     let (stub, mut reader) = Stub::start().await;
     let mut pages = walk(&stub, &mut reader).await;
@@ -104,7 +104,7 @@ async fn pages() -> Vec<(Page, Vec<Call>)> {
 }
 
 #[tokio::test]
-async fn u3_u4_pages_load_nothing_from_elsewhere_and_escape_texts() {
+async fn u3_u4_pages_load_only_own_assets_and_escape_texts() {
     let pages = pages().await;
     let mut shown = 0;
     for (page, _) in &pages {
@@ -122,11 +122,11 @@ async fn u3_u4_pages_load_nothing_from_elsewhere_and_escape_texts() {
         }
         shown += usize::from(page.html.contains("&#60;b&#62;"));
     }
-    assert!(pages.len() > 100 && shown * 2 > pages.len(), "{shown} of {} pages show what strangers wrote", pages.len());
+    assert!(pages.len() > 100 && shown * 2 > pages.len(), "{shown} of {} pages show user-generated text", pages.len());
 }
 
 #[tokio::test]
-async fn tables_are_files_and_show_the_request_behind_them() {
+async fn tables_have_downloads_and_show_their_api_request() {
     let (stub, mut reader) = Stub::start().await;
     let (mut tried, mut seen) = (BTreeSet::new(), BTreeSet::new());
     for (page, _) in walk(&stub, &mut reader).await {
@@ -152,10 +152,10 @@ async fn tables_are_files_and_show_the_request_behind_them() {
     let named = html.split("aria-label=\"").skip(1).filter_map(|rest| rest.split_once("\"><table"));
     let untried: Vec<_> =
         named.map(|(name, _)| name).filter(|name| !name.contains(['{', '<']) && !tried.contains(*name)).collect();
-    assert!(untried.is_empty(), "no page of the walk has {untried:?}");
+    assert!(untried.is_empty(), "no visited page has {untried:?}");
 }
 
-/// Smaller texts, numbers and times first; what is not known before all.
+/// Sorts ascending, with missing values first.
 fn compare(one: &str, other: &str) -> Ordering {
     let number = |text: &str| {
         let (part, whole) = if text == "No response" { ("0", "1") } else { text.split_once('/').unwrap_or((text, "1")) };
@@ -167,7 +167,7 @@ fn compare(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// Where the API sorts, it was asked to; elsewhere the page does.
+/// Either the API sorts, or the page.
 #[tokio::test]
 async fn headings_sort_their_tables() {
     let (mut pressed, mut sorted) = (BTreeSet::new(), BTreeSet::new());
