@@ -51,7 +51,7 @@ const GRACE: Duration = Duration::from_secs(6);
 /// Time in which a running poll can end after a stop. Leases whose response is lost stay unused until they expire.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// What a deliverer needs besides a listener.
+/// Settings of a deliverer, without its listener.
 #[derive(Args, Clone, Debug)]
 pub struct DeliverSettings {
     /// The outbox
@@ -68,7 +68,7 @@ pub struct DeliverSettings {
     pub pace: Pace,
 }
 
-/// How much is delivered at a time.
+/// Limits of concurrent deliveries.
 #[derive(Args, Clone, Debug)]
 pub struct Pace {
     /// Webhook attempts under way at a time; no organization has more than are left for all others

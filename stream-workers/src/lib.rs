@@ -66,7 +66,7 @@ pub struct Cli {
     pub settings: Needed<Settings>,
 }
 
-/// What `telemetry stream-workers` can do; `start` has one line for each.
+/// Commands of `telemetry stream-workers`.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Run the worker until it is stopped (the default)
@@ -88,7 +88,7 @@ pub enum Command {
     Rejected(RejectedCommand),
 }
 
-/// What to create besides the tables of one server.
+/// Options of `prepare`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PrepareOptions {
     /// Cluster of ClickHouse whose servers are the shards: creates a second database, with the suffix _all, that reads all of them
@@ -111,7 +111,7 @@ fn cluster_name(name: &str) -> Result<String, String> {
     is_plain.then(|| name.to_owned()).ok_or_else(|| "use letters, digits, underscores and hyphens".to_owned())
 }
 
-/// What a worker needs besides a listener.
+/// Settings of a worker, without its listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// The log
@@ -143,7 +143,7 @@ impl Settings {
     }
 }
 
-/// How a worker works, apart from what it works on.
+/// Settings that tune a worker.
 #[derive(Args, Clone, Debug)]
 pub struct Tuning {
     /// Consumer group to which stored offsets are committed, for tools that show lag
@@ -203,7 +203,7 @@ pub fn start(cli: Cli) -> Process {
     })
 }
 
-/// Runs a mode that ends by itself. It logs, because it may have to wait for a store.
+/// Runs a command that ends by itself. It logs, because it may have to wait for a store.
 async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     service_kit::command::run(async {
         telemetry::start_logs(settings)?;

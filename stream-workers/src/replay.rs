@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Time without a start after which a message is printed to standard error.
 const WAITS_AFTER: Duration = Duration::from_secs(20);
 
-/// What to replay, and how.
+/// Options of `replay`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReplayOptions {
     /// Where to begin: a time of the log, or offsets, such as 2026-11-01T00:00:00Z or 0:1200,3:77 [default: beginning of the log]

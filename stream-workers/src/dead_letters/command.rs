@@ -11,7 +11,7 @@ use service_kit::command::{Form, OutputOptions, print_json, print_table};
 use std::collections::BTreeSet;
 use std::io::Write;
 
-/// What to do about dead letters.
+/// Commands for dead letters.
 #[derive(Subcommand, Clone, Debug)]
 pub enum RejectedCommand {
     /// List them, oldest place on the log first
@@ -31,7 +31,7 @@ pub enum RejectedCommand {
     Retry(Retry),
 }
 
-/// Which letters to put back.
+/// The letters to put back.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 pub(super) struct DeadLetterSelection {
@@ -42,7 +42,7 @@ pub(super) struct DeadLetterSelection {
     all: bool,
 }
 
-/// What is put back, and how that is told.
+/// Options of `rejected retry`.
 #[derive(Args, Clone, Debug)]
 pub struct Retry {
     #[command(flatten)]

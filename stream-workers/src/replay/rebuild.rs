@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Number of looks between two lines on standard error.
 const LOOKS_PER_LINE: u32 = 10;
 
-/// How to rebuild.
+/// Options of `rebuild`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RebuildOptions {
     /// Rebuild from what is left when the beginning of the log is gone

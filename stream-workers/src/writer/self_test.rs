@@ -11,7 +11,7 @@ const SLOW: &str = "SELECT sleepEachRow(0.1) FROM numbers(3) SETTINGS max_block_
 const PAUSE: Duration = Duration::from_millis(100);
 /// More than the server reads by default before it starts a statement.
 const LARGE_BODY_BYTES: usize = 2 * 1024 * 1024;
-/// Inserts nothing.
+/// Inserts no rows.
 const INSERT_NOTHING: &str = "INSERT INTO sites (above, site) SELECT above, site FROM input('above String, site String') WHERE 0 \
                               FORMAT RowBinary\n";
 

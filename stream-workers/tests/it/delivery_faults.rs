@@ -14,7 +14,7 @@ use stream_workers::deliver::Ahead;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// Returns the distinct bodies by id; a correct repeat adds none.
+/// Returns the distinct bodies by id. A correct repeat has the same body.
 fn bodies(letters: &[Letter], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Vec<u8>>> {
     let mut bodies: BTreeMap<Uuid, BTreeSet<Vec<u8>>> = BTreeMap::new();
     for letter in letters {

@@ -52,7 +52,7 @@ async fn v12_fewest_running_attempts_come_first() {
     deliverer.stop().await;
 }
 
-/// Nine endpoints of an organization have hung once and get nothing now. Its tenth endpoint is healthy, and others have more
+/// Nine endpoints of an organization have hung once and get no deliveries now. Its tenth endpoint is healthy, and others have more
 /// deliveries than there are lanes.
 #[tokio::test(flavor = "multi_thread")]
 async fn v12_past_hangs_do_not_delay_an_organization() {
