@@ -1,19 +1,19 @@
-//! Who may sign in to a server of one test, where that is not everybody.
+//! Additional accounts for servers of a single test.
 
 use std::path::PathBuf;
 
-/// Accounts as an operator of ClickHouse adds them, by a file in `users.d`.
+/// ClickHouse accounts, configured by a file in `users.d` as operators do.
 #[derive(Clone, Debug)]
 pub(crate) struct Users {
     pub(crate) file: PathBuf,
-    /// What the file takes from the environment.
+    /// Environment variables that the file uses.
     pub(crate) environment: Vec<(String, String)>,
 }
 
-/// A further listener of Kafka, with TLS and a user who signs in (SCRAM-SHA-512).
+/// An additional Kafka listener with TLS and a SCRAM-SHA-512 user.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// PEM file of its private key and then its certificate, for 127.0.0.1.
+    /// PEM file with the private key, then the certificate for 127.0.0.1.
     pub keystore: PathBuf,
     pub user: String,
     pub password: String,
@@ -21,7 +21,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// This user, on a port that is chosen when the server starts.
+    /// Creates a guard with this user. The port is chosen when the server starts.
     #[must_use]
     pub fn new(keystore: PathBuf, user: &str, password: &str) -> Self {
         Self { keystore, user: user.to_owned(), password: password.to_owned(), port: 0 }

@@ -1,5 +1,5 @@
-//! Whose rights PostgreSQL runs with: it refuses to be root, so root lends it the account `nobody`. Nothing else here
-//! changes its user.
+//! The account that runs PostgreSQL. PostgreSQL refuses to run as root, so root runs it as `nobody`. No other server changes its
+//! account.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -13,18 +13,18 @@ use sha2::{Digest as _, Sha256};
 
 use crate::workspace::create_open_folder;
 
-/// Where root keeps PostgreSQL's data when `nobody` cannot reach the clone.
+/// Parent folder of PostgreSQL's data if `nobody` can't access the clone.
 const ELSEWHERE: &str = "/var/lib/content-telemetry";
 
-/// The account a server runs with.
+/// The account that runs a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
-    /// User and group to change to; `None` to stay who we are.
+    /// User and group to switch to, or `None` for the current account.
     ids: Option<(u32, u32)>,
 }
 
 impl Account {
-    /// Our own account, or `nobody` when we are root.
+    /// Returns the current account, or `nobody` for root.
     pub(crate) fn for_postgres() -> Result<Self> {
         if !is_root() {
             return Ok(Self { ids: None });
@@ -37,14 +37,14 @@ impl Account {
         Ok(Self { ids: Some(ids) })
     }
 
-    /// Makes `command` run with this account.
+    /// Makes `command` run as this account.
     pub(crate) fn apply(self, command: &mut Command) {
         if let Some((user, group)) = self.ids {
             command.uid(user).gid(group);
         }
     }
 
-    /// Creates `folder` for this account alone, as PostgreSQL demands of its data.
+    /// Creates `folder` with access for this account only, which PostgreSQL requires for its data.
     pub(crate) fn own_folder(self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
@@ -54,7 +54,7 @@ impl Account {
         Ok(())
     }
 
-    /// `home` if this account can get into it, else a folder under `/var/lib` that belongs to this `home` alone.
+    /// Returns `home` if this account can access it, otherwise a folder for this `home` below `/var/lib`.
     pub(crate) fn reachable(self, home: &Path) -> Result<PathBuf> {
         if self.ids.is_none() || self.can_enter(home) {
             return Ok(home.to_path_buf());
@@ -74,7 +74,7 @@ impl Account {
     }
 }
 
-/// Whether we have all rights.
+/// Returns whether the current account is root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

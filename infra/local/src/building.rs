@@ -1,4 +1,4 @@
-//! Compiling, and saying how far it has come: on a terminal by cargo's own bar, in a log by a line now and then.
+//! Compiles the service and shows progress: cargo's own bar on a terminal, otherwise a line now and then.
 
 use std::io::{IsTerminal as _, Read};
 use std::path::Path;
@@ -11,14 +11,14 @@ use anyhow::Result;
 use crate::interrupt::Interrupt;
 use crate::subprocess::{self, Outcome};
 
-/// How often a log is told how far it has come.
+/// Interval of progress lines in a log.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
 pub(crate) fn build(mut cargo: Command, launcher: &Path, interrupt: &Interrupt) -> Result<Outcome> {
     if std::io::stderr().is_terminal() {
         return subprocess::run(cargo, launcher, interrupt);
     }
-    // wide enough for the counts, which are all that is taken from the bar
+    // Wide enough for the counts, which are the only part of the bar that is used.
     cargo.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "80").stderr(Stdio::piped());
     let (begun, bar) = (Instant::now(), Arc::new(Mutex::new(None)));
     let mut told = begun;
@@ -35,13 +35,13 @@ pub(crate) fn build(mut cargo: Command, launcher: &Path, interrupt: &Interrupt) 
     };
     let outcome = subprocess::run_watched(cargo, launcher, interrupt, listen, tell);
     if let Some(listener) = listener {
-        // it ends with the stream, and a panic there has been printed
+        // The thread ends with the stream, and a panic in it has been printed.
         let _ = listener.join();
     }
     outcome
 }
 
-/// How many crates are compiled, of how many.
+/// Compiled crates, and total crates.
 type Bar = Option<(u32, u32)>;
 
 fn line(bar: Option<&(u32, u32)>, after: Duration) -> String {
@@ -52,7 +52,7 @@ fn line(bar: Option<&(u32, u32)>, after: Duration) -> String {
     }
 }
 
-/// Prints what cargo says, line by line, except for the bar, which ends with a carriage return.
+/// Prints cargo's output line by line, except for the bar, which ends with a carriage return.
 fn pass_on(mut stream: impl Read, bar: &Mutex<Bar>) {
     let (mut pending, mut part) = (Vec::new(), [0; 4096]);
     while let Ok(length @ 1..) = stream.read(&mut part) {
@@ -66,7 +66,7 @@ fn pass_on(mut stream: impl Read, bar: &Mutex<Bar>) {
 }
 
 fn take(piece: &str, bar: &Mutex<Bar>) {
-    // erases the rest of a line that the bar stood on
+    // Remove the control sequence that clears the rest of the bar's line.
     let text = piece.replace("\u{1b}[K", "");
     let text = text.trim_end();
     match counts(text) {
@@ -76,14 +76,14 @@ fn take(piece: &str, bar: &Mutex<Bar>) {
     }
 }
 
-/// Of `    Building [====>    ] 12/345: one, other`.
+/// Parses the counts in `    Building [====>    ] 12/345: one, other`.
 fn counts(text: &str) -> Bar {
     let rest = text.trim_start().strip_prefix("Building [")?;
     let (done, all) = rest.split_once("] ")?.1.split(':').next()?.split_once('/')?;
     Some((done.trim().parse().ok()?, all.trim().parse().ok()?))
 }
 
-/// ` Downloading 12 crates, remaining bytes: 3.0MiB`, which cargo prints many times a second.
+/// Matches ` Downloading 12 crates, remaining bytes: 3.0MiB`, which cargo prints many times per second.
 fn is_download_bar(text: &str) -> bool {
     text.trim_start().strip_prefix("Downloading ").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bar_is_counted_and_every_other_word_passed_on() {
+    fn counts_the_bar_and_prints_other_lines() {
         assert_eq!(counts("    Building [=====>   ] 12/345: one, other(build)"), Some((12, 345)));
         for other in ["   Compiling sqlx v0.9.0", "warning: Building [x", "    Blocking waiting for file lock", ""] {
             assert_eq!(counts(other), None, "{other}");

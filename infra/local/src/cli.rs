@@ -1,4 +1,4 @@
-//! What can be typed, and what it leads to. No work is done here.
+//! The command line, which dispatches to the other modules.
 
 use std::process::ExitCode;
 
@@ -63,13 +63,13 @@ enum Command {
     InstallLauncher,
 }
 
-/// Returns the command line's definition, for tests of the documents.
+/// Returns the command line's definition, for tests of the documentation.
 #[must_use]
 pub fn command() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
 }
 
-/// Reads the command line and carries it out.
+/// Parses and runs the command line.
 #[must_use]
 pub fn run() -> ExitCode {
     match dispatch(Cli::parse().command) {

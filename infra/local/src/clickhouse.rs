@@ -1,5 +1,5 @@
-//! ClickHouse, the engine of the real server as a library: `serve` loads it and never returns, so it has a process of
-//! its own, started from the launcher. Tables are the services' job.
+//! Runs ClickHouse's engine as a library. `serve` loads it and never returns, so the launcher starts it as a separate process.
+//! The services create their tables.
 
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::fs;
@@ -18,32 +18,32 @@ use crate::password::Password;
 use crate::private_files;
 use crate::site::Site;
 
-/// Opens the real HTTP listener, then sleeps for ever: the engine ends when its last statement does. The listener of the native
-/// protocol stays closed but where a test asks for it: it lets the engine's own user in without a password, and one wrong password
-/// given to it ends the engine.
+/// Opens the HTTP listener, then sleeps forever, because the engine ends with its last statement. The native protocol's listener
+/// stays closed unless a test needs it: it accepts the engine's default user without a password, and a wrong password for that
+/// user ends the engine.
 const SERVE: &str = "SYSTEM START LISTEN HTTP; SELECT sleepEachRow(3) FROM system.numbers \
                      SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null";
 
-/// Where configuration is, of a server that has any.
+/// Name of the configuration file, if the server has one.
 const CONFIG: &str = "config.xml";
 
-/// What the engine has without configuration.
+/// Users of the engine without configuration.
 const OWN_USER: &str = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users><default><password/>\
     <networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota><access_management>1</access_management>\
     </default></users></clickhouse>";
 
-/// The users of the stack's server. Its own statements run as `default`, which has no password there, so that user may do
-/// nothing else, and whoever comes over HTTP has to name another one in a header ([`HANDLERS`]), which a web page cannot send to
-/// another origin. `file()` needs no right at all: whoever signs in reads every file of this account. HASH is that of the password.
+/// Users of the stack's server. `default` has no password and runs only the engine's own statements, so it has no other
+/// permissions. HTTP requests must name another user in a header ([`HANDLERS`]), which a web page cannot send to another origin.
+/// `file()` requires no permission: every user can read all files of this account. HASH is the password's.
 const USERS: &str = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>\
     <default><no_password/><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota>\
     <grants><query>GRANT SYSTEM LISTEN ON *.*</query><query>GRANT SELECT ON system.numbers</query></grants></default>\
     <telemetry><password_sha256_hex>HASH</password_sha256_hex><networks><ip>127.0.0.1</ip></networks>\
     <profile>default</profile><quota>default</quota><access_management>1</access_management></telemetry></users></clickhouse>";
 
-/// `dGVsZW1ldHJ5` is `telemetry` in base64, with which all of our accounts begin. Beside `Authorization` the engine goes by `user`
-/// and `password` among the parameters, and either makes it sign in as `default`, so such a request has no parameters; beside
-/// `X-ClickHouse-User` it refuses them itself.
+/// `dGVsZW1ldHJ5` is `telemetry` in Base64, the prefix of all our accounts. In a request with `Authorization`, the engine would
+/// also use the parameters `user` and `password`, and sign in as `default`, so such requests must not have parameters. With
+/// `X-ClickHouse-User`, it rejects them itself.
 const HANDLERS: &str = "<http_handlers>\
     <rule><url>/ping</url><handler><type>static</type><response_content>Ok.&#10;</response_content></handler></rule>\
     <rule><empty_query_string/><methods>GET,POST</methods><headers><Authorization>regex:Basic dGVsZW1ldHJ5.*</Authorization></headers>\
@@ -51,20 +51,21 @@ const HANDLERS: &str = "<http_handlers>\
     <rule><methods>GET,POST</methods><headers><X-ClickHouse-User>regex:telemetry.*</X-ClickHouse-User></headers>\
     <handler><type>dynamic_query_handler</type><query_param_name>query</query_param_name></handler></rule></http_handlers>";
 
-/// How long dropped tables stay: one that is due and still in use is tried again without a pause, which takes a whole core.
+/// Delay before a dropped table is deleted. The engine retries tables that are due but in use without a pause, which uses a whole
+/// core.
 const DROPPED: &str = "<database_atomic_delay_before_drop_table_sec>3600</database_atomic_delay_before_drop_table_sec>";
 
-/// The accounts of the services, as they are deployed.
+/// Accounts of the services, as deployed.
 const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
-/// Where `ACCOUNTS` grants something, and the databases of tests and of the load generator, in which the same is granted on every
-/// table: no pattern names one.
+/// The grants in `ACCOUNTS`, and the databases of tests and the load generator, which get the same grants on all tables because
+/// grants can't contain patterns.
 const GRANTED: &str = " ON telemetry.events</query>";
 const BESIDE: [&str; 2] = [" ON test_*.*</query>", " ON load_*.*</query>"];
-/// The settings from which `ACCOUNTS` takes passwords, and whose those are.
+/// The settings with passwords in `ACCOUNTS`, and their accounts.
 const PASSWORDS: [(&str, &str); 2] =
     [("CLICKHOUSE_WORKER_PASSWORD", "telemetry_worker"), ("CLICKHOUSE_QUERY_PASSWORD", "telemetry_query")];
 
-/// What the launcher is told.
+/// Arguments of the launcher.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// The engine, libchdb.so
@@ -84,7 +85,7 @@ pub(crate) struct Serve {
     config: Option<PathBuf>,
 }
 
-/// Becomes the server. Returns only if it failed or was told to end.
+/// Runs the server in this process. Returns only if it failed or was stopped.
 pub(crate) fn serve(options: &Serve) -> Result<()> {
     let mut path = b"--path=".to_vec();
     path.extend(options.data.as_os_str().as_bytes());
@@ -93,7 +94,7 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
         path,
         b"--listen_host=127.0.0.1".to_vec(),
         format!("--http_port={}", options.http_port).into_bytes(),
-        // the default of two lets one slow task hold up all merges
+        // With the default of two, one slow task delays all merges.
         b"--background_schedule_pool_size=16".to_vec(),
         b"--logger.console".to_vec(),
         b"--log-level=warning".to_vec(),
@@ -117,17 +118,17 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
 fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
     type QueryCmdline = unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut c_void;
     let count = c_int::try_from(arguments.len()).context("too many arguments")?;
-    // leaked on purpose: the engine keeps pointers to its arguments for as long as the process lives
+    // Leaked on purpose: the engine keeps pointers to its arguments for the process's lifetime.
     let mut pointers: Vec<*mut c_char> = arguments.into_iter().map(CString::into_raw).collect();
     pointers.push(std::ptr::null_mut());
     let pointers = pointers.leak();
-    // SAFETY: the file is the one whose digest is checked in; it is loaded once and never unloaded
+    // SAFETY: the file matches its checksum in the repository, and is loaded once and never unloaded.
     let engine = unsafe { libloading::Library::new(library) }.context("cannot load ClickHouse")?;
     let engine = Box::leak(Box::new(engine));
-    // SAFETY: this is the signature in the library's own header, chdb.h
+    // SAFETY: this is the signature in the library's own header, chdb.h.
     let run =
         unsafe { engine.get::<QueryCmdline>(b"chdb_query_cmdline\0") }.context("the ClickHouse library has no entry point")?;
-    // SAFETY: `pointers` holds `count` valid strings and a final null, and outlives the call
+    // SAFETY: `pointers` contains `count` valid strings and a final null, and outlives the call.
     unsafe { run(count, pointers.as_mut_ptr()) };
     Ok(())
 }
@@ -145,7 +146,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
     written.context("cannot write ClickHouse's configuration")
 }
 
-/// Lets nobody in without the password, and the services only with accounts of their own.
+/// Requires the password, and separate accounts for the services.
 fn guard(site: &Site, password: &Password) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
     private_files::create_folder(&more)?;
@@ -159,7 +160,7 @@ fn guard(site: &Site, password: &Password) -> Result<()> {
     Ok(private_files::write(&site.home.join(CONFIG), config)?)
 }
 
-/// The account there always is, and those of a file where operators put them.
+/// Adds the default account and those of the file.
 fn add_users(site: &Site, users: &Users) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
     private_files::create_folder(&more)?;
@@ -169,7 +170,8 @@ fn add_users(site: &Site, users: &Users) -> Result<()> {
     Ok(private_files::write(&site.home.join(CONFIG), config)?)
 }
 
-/// Names all shards, the server itself among them. Their secret lets each ask the others as the account that it was asked by.
+/// Configures all shards, including the server itself. With their shared secret, each shard queries the others as the requesting
+/// account.
 fn name_shards(site: &Site) -> Result<()> {
     let own = site.home.join("users.xml");
     private_files::write(&own, OWN_USER)?;
@@ -207,7 +209,7 @@ pub(crate) fn probe(port: u16) -> Result<()> {
     request(port, "GET /ping", None, "").map(drop)
 }
 
-/// The default database is an overlay over files, so ours is made at once.
+/// Creates the database, because the default one is an overlay over files.
 pub(crate) fn create_database(site: &Site) -> Result<()> {
     let statement = format!("CREATE DATABASE IF NOT EXISTS {TELEMETRY} ENGINE = Atomic");
     request(site.listen.port, "POST /", site.password.as_ref(), &statement).map(drop)

@@ -1,4 +1,4 @@
-//! Which version of the code wrote the data in `.local`, told by the statements that create the tables.
+//! The version of the code that wrote the data in `.local`, identified by the statements that create the tables.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use anyhow::{Context as _, Result};
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
-/// Folders of these statements.
+/// Folders with these statements.
 const STATEMENTS: [&str; 2] = ["schemas/postgres", "store/clickhouse"];
 
-/// What a service that could not start may need to be told.
+/// Hint for a service that failed to start.
 pub(crate) const ANOTHER: &str = "If the error above is about a table or a column: another version of the code wrote the data in \
     .local. Delete that data with `cargo local wipe`, then run `cargo up` again.";
 
-/// The data of a clone before its service starts.
+/// State of a clone's data before its service starts.
 #[derive(Debug)]
 pub(crate) struct Before {
     state: PathBuf,
@@ -25,14 +25,14 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Compares the version of the clone in `root` with the one that is noted in `state`.
+    /// Compares the version of the clone in `root` with the recorded one in `state`.
     pub(crate) fn look(root: &Path, state: &Path, has_data: bool) -> Result<Self> {
         let current = version(root).context("cannot read the statements that create the tables")?;
         let is_foreign = has_data && fs::read_to_string(note(state)).ok().as_ref() != Some(&current);
         Ok(Self { state: state.to_path_buf(), current, is_foreign, started: last_start(state) })
     }
 
-    /// Notes the version if the service started since then. Otherwise, returns whether another version may be the reason.
+    /// Records the version if the service has started since. Otherwise, returns whether another version may be the reason.
     pub(crate) fn is_in_the_way(&self) -> Result<bool> {
         if last_start(&self.state) == self.started {
             return Ok(self.is_foreign);
@@ -46,7 +46,7 @@ fn note(state: &Path) -> PathBuf {
     state.join("data-version")
 }
 
-/// The service writes this file once it is up.
+/// Returns when the service last started: it writes this file then.
 fn last_start(state: &Path) -> Option<SystemTime> {
     fs::metadata(state.join("demo.env")).and_then(|metadata| metadata.modified()).ok()
 }

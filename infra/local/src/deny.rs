@@ -1,5 +1,5 @@
-//! `cargo deny check` as part of `cargo verify`: licences, bans and sources of every dependency, and advisories where their
-//! database can be had. What is checked stands in `deny.toml`.
+//! `cargo deny check` as part of `cargo verify`: licenses, bans and sources of every dependency, and security advisories if their
+//! database is available. `deny.toml` contains the rules.
 
 use std::process::{Command, Stdio};
 
@@ -9,15 +9,15 @@ use crate::fetch;
 use crate::session::Session;
 use crate::subprocess;
 
-/// What has to be asked for each time; advisories are asked for where they can be had.
+/// Checks that always run. Advisories are checked if their database is available.
 const KINDS: [&str; 3] = ["bans", "licenses", "sources"];
 
-/// Whether everything that can be checked here is as it must be.
+/// Returns whether all checks passed.
 pub(crate) fn check(session: &Session) -> Result<bool> {
     let program = fetch::cargo_deny_place()?;
     check_with(|arguments, has_output| {
         let mut command = Command::new(&program);
-        // cargo itself would be asked under a name that is no path
+        // Called directly, because `cargo deny` would need it in the search path.
         command.args(arguments).current_dir(session.workspace.root());
         for name in crate::settings::of_the_running_package() {
             command.env_remove(name);
@@ -31,7 +31,7 @@ pub(crate) fn check(session: &Session) -> Result<bool> {
     })
 }
 
-/// `deny` runs the program with these arguments, and tells whether it has succeeded.
+/// `deny` runs the program with these arguments and returns whether it succeeded.
 fn check_with(mut deny: impl FnMut(&[&str], bool) -> Result<bool>) -> Result<bool> {
     let has_advisories = deny(&["fetch", "db"], false)?;
     if !has_advisories {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s19_licences_bans_and_sources_are_checked_and_advisories_where_they_can_be_had() {
+    fn s19_checks_advisories_if_available() {
         for (has_advisories, expected) in
             [(true, "--locked check bans licenses sources advisories"), (false, "--locked check bans licenses sources")]
         {
@@ -58,13 +58,13 @@ mod tests {
                     asked.push(arguments.join(" "));
                     Ok(if arguments == ["fetch", "db"] { has_advisories } else { is_good })
                 });
-                assert_eq!(checked.unwrap(), is_good, "what cargo deny says is what the step says");
+                assert_eq!(checked.unwrap(), is_good, "the step must have cargo deny's result");
                 assert_eq!(asked, ["fetch db".to_owned(), format!("--workspace {expected}")]);
             }
         }
     }
 
-    /// All of them, so that an exception, an ignored advisory, another source or another licence is none unnoticed.
+    /// All rules, so that a new exception, ignored advisory, source or license requires a change here.
     const RULES: &str = r#"
 [graph]
 targets = [
@@ -99,14 +99,14 @@ unknown-git = "deny"
 "#;
 
     #[test]
-    fn s19_no_rule_about_licences_bans_sources_and_advisories_is_weakened_unnoticed() {
+    fn s19_deny_rules_are_unchanged() {
         let lines = include_str!("../../../deny.toml").lines().map(str::trim);
         let rules: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-        assert_eq!(rules, RULES.trim().lines().collect::<Vec<_>>(), "whoever means to change a rule changes it here as well");
+        assert_eq!(rules, RULES.trim().lines().collect::<Vec<_>>(), "to change a rule, change it here as well");
     }
 
     #[test]
-    fn s19_cargo_verify_checks_the_rules() {
+    fn s19_cargo_verify_runs_cargo_deny() {
         let steps = include_str!("verify.rs");
         assert!(steps.contains("    report.step(\"deny\", || deny::check(session))?;\n"));
     }

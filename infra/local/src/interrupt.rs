@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives as a question that loops ask. The first signal asks to stop, the second to stop at once.
+//! Stop requests by Ctrl-C and other signals, which loops poll. The first signal requests a stop, the second an immediate stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Counts the requests to stop. The default one never sees any.
+/// Counts stop requests. The default never receives any.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     requests: Arc<AtomicUsize>,
 }
 
 impl Interrupt {
-    /// Listens for SIGINT, SIGTERM and SIGHUP from now on.
+    /// Starts to listen for SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn listen() -> Result<Self> {
         let interrupt = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
@@ -27,19 +27,19 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Whether a stop was asked for.
+    /// Returns whether a stop was requested.
     #[must_use]
     pub(crate) fn is_requested(&self) -> bool {
         self.requests.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether it was asked for again: no more grace.
+    /// Returns whether an immediate stop was requested.
     #[must_use]
     pub(crate) fn is_insisted(&self) -> bool {
         self.requests.load(Ordering::SeqCst) > 1
     }
 
-    /// An error if a stop was asked for, to leave a longer piece of work with `?`.
+    /// Returns an error if a stop was requested.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_requested() {
             bail!("interrupted");

@@ -1,4 +1,5 @@
-//! Apache Kafka: KRaft nodes, each broker and controller in one process; the stack has one. It creates no topics: that is the services' job.
+//! Apache Kafka in KRaft mode, with broker and controller in one process. The stack has one node. The services create their
+//! topics.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -14,19 +15,19 @@ use crate::fetch;
 use crate::private_files;
 use crate::site::{Broker, Site};
 
-/// Any 16 bytes in base64 do: a cluster is told apart by its ports.
+/// Any 16 bytes in Base64 work, because clusters are distinguished by their ports.
 const CLUSTER_ID: &str = "bG9jYWwtdGVsZW1ldHJ5LQ";
-/// Loggers that print whole configurations or one line per partition at start.
+/// Loggers that print whole configurations or one line per partition during startup.
 const CHATTY: [&str; 3] = ["org.apache.kafka.common.config", "kafka.server.KafkaConfig", "org.apache.kafka.storage"];
 
 pub(crate) fn config_file(site: &Site) -> PathBuf {
     site.home.join("server.properties")
 }
 
-/// Writes the configuration and, the first time, formats the data folder.
+/// Writes the configuration and, if necessary, formats the data folder.
 pub(crate) fn prepare(site: &Site) -> Result<()> {
     private_files::write(&config_file(site), config(site)).context("cannot write Kafka's configuration")?;
-    // written last, outside the data: a format that was interrupted is done again
+    // Written last and outside of the data folder, so that an interrupted format is repeated.
     let formatted = site.home.join("formatted");
     if formatted.exists() && site.data.join("meta.properties").exists() {
         return Ok(());
@@ -53,20 +54,20 @@ pub(crate) fn command(site: &Site) -> Command {
     command
 }
 
-/// Ready once it answers ApiVersions and lists itself among the brokers.
+/// Succeeds once Kafka responds to ApiVersions and lists itself as a broker.
 pub(crate) fn probe(port: u16) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let versions = ask(&mut stream, 18, 0, &[])?;
     ensure!(versions.get(..2) == Some(&[0, 0]), "Kafka rejected the request for its versions");
-    // an empty list of topics: only the brokers are of interest
+    // An empty topic list, because only the brokers are of interest.
     let metadata = ask(&mut stream, 3, 1, &0_i32.to_be_bytes())?;
     ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "the broker of Kafka is not ready yet");
     Ok(())
 }
 
-/// One request of Kafka's protocol without a client id; returns the answer after its correlation id.
+/// Sends a Kafka request without a client id. Returns the response after its correlation id.
 fn ask(stream: &mut TcpStream, key: i16, version: i16, body: &[u8]) -> Result<Vec<u8>> {
     const CORRELATION: i32 = 1;
     const NO_CLIENT_ID: i16 = -1;
@@ -91,7 +92,7 @@ fn ask(stream: &mut TcpStream, key: i16, version: i16, body: &[u8]) -> Result<Ve
 fn java(software: &Path, is_short_lived: bool) -> Command {
     let mut command = private_files::command("java");
     if is_short_lived {
-        // The second compiler and the other collectors take most of the processor until they pay.
+        // In a short run, the second compiler and concurrent collectors cost more CPU time than they save.
         command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
     }
     command.args(fetch::kafka_classes().map(|file| format!("-XX:SharedArchiveFile={}", file.display())));
@@ -113,7 +114,7 @@ fn config(site: &Site) -> String {
         (",SECURE:SASL_SSL".into(), format!(",SECURE://127.0.0.1:{}", guard.port))
     });
     let (replicas, in_sync) = (controllers.len(), controllers.len().min(2));
-    // brokers talk to each other past the proxy, where there is one
+    // Brokers connect to each other directly, without the proxy.
     let (listener, inter_broker) = match internal {
         0 => (String::new(), "PLAINTEXT"),
         port => (format!(",INTERNAL://127.0.0.1:{port}"), "INTERNAL"),

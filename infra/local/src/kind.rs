@@ -1,11 +1,11 @@
-//! The servers of the stack, by what sets them apart on the outside: name, version, port, setting.
+//! The kinds of servers in the stack, with their names, versions, ports and settings.
 
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::platform;
 
-/// Database and user, in PostgreSQL and in ClickHouse.
+/// Name of the database and the user in PostgreSQL and ClickHouse.
 pub(crate) const TELEMETRY: &str = "telemetry";
 
 /// The servers of the stack.
@@ -13,7 +13,7 @@ pub(crate) const TELEMETRY: &str = "telemetry";
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum Kind {
-    /// Apache Kafka, one node that is broker and controller.
+    /// Apache Kafka, a single node that is broker and controller.
     Kafka,
     /// PostgreSQL.
     Postgres,
@@ -22,10 +22,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, in the order in which tables list them.
+    /// All kinds, in the order of tables.
     pub const ALL: [Self; 3] = [Self::Kafka, Self::Postgres, Self::ClickHouse];
 
-    /// The name used for folders and on the command line.
+    /// Returns the name for folders and the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// The name as its makers write it.
+    /// Returns the product name.
     #[must_use]
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// The version that runs here.
+    /// Returns the version that runs here.
     #[must_use]
     pub fn version(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// The port everybody expects it on.
+    /// Returns the default port.
     #[must_use]
     pub fn usual_port(self) -> u16 {
         match self {
@@ -65,12 +65,12 @@ impl Kind {
         }
     }
 
-    /// Whether the stack's asks for a password. Kafka speaks no HTTP, which is what a web page can send.
+    /// Returns whether the stack's server requires a password. Kafka does not, because web pages can only send HTTP.
     pub(crate) fn has_password(self) -> bool {
         self != Self::Kafka
     }
 
-    /// The setting by which a user names a server of their own.
+    /// Returns the setting that selects the user's own server.
     #[must_use]
     pub fn setting(self) -> &'static str {
         match self {
@@ -82,13 +82,13 @@ impl Kind {
 
     pub(crate) fn stop_signal(self) -> Signal {
         match self {
-            // PostgreSQL's fast shutdown; its SIGTERM waits for every client to leave
+            // PostgreSQL's fast shutdown. With SIGTERM, it would wait for every client to disconnect.
             Self::Postgres => Signal::INT,
             Self::Kafka | Self::ClickHouse => Signal::TERM,
         }
     }
 
-    /// What to do if it doesn't start.
+    /// Returns what to do if the server does not start.
     pub(crate) fn hint(self) -> &'static str {
         match self {
             Self::Kafka => {
@@ -102,11 +102,11 @@ impl Kind {
     }
 }
 
-/// Where one server listens.
+/// Ports of a server.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Listen {
-    /// The port clients use.
+    /// Client port.
     pub port: u16,
-    /// Kafka's controller; the native protocol of a ClickHouse that has it open; else 0.
+    /// Kafka's controller port, or ClickHouse's native port if it is open; otherwise 0.
     pub second_port: u16,
 }

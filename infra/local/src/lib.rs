@@ -1,9 +1,9 @@
-//! Real servers for local runs and tests: Kafka, PostgreSQL and ClickHouse, fetched from package registries, started,
-//! watched and stopped, with nothing but what the machine's package manager has. It knows nothing of the services: what
-//! tables and topics they need, they make themselves.
+//! Real servers for local runs and tests: downloads Kafka, PostgreSQL and ClickHouse from package registries, and starts,
+//! monitors and stops them. Needs only programs from the machine's package manager. The services create their own tables and
+//! topics.
 //!
-//! - [`stack`]: the servers a clone shares, and where they are ([`stack::Endpoints`])
-//! - [`private`]: servers of one test, to be killed and paused
+//! - [`stack`]: the servers that all runs in a clone share, and their addresses ([`stack::Endpoints`])
+//! - [`private`]: servers of a single test, which it can kill and pause
 //! - [`programs`]: Prometheus, nginx and PostgreSQL's own tools, for tests
 //! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
 

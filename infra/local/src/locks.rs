@@ -1,5 +1,4 @@
-//! File locks that can be waited for without becoming deaf to Ctrl-C. The system releases them when their holder ends,
-//! however it ends.
+//! File locks that can be interrupted with Ctrl-C while waiting. The system releases them when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -7,17 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The file to lock; created if missing, never emptied.
+/// Opens the lock file. Creates it if missing and never truncates it.
 pub(crate) fn open(path: &Path) -> Result<File> {
     File::options().create(true).append(true).open(path).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Locks `file` for this process alone.
+/// Locks `file` exclusively.
 pub(crate) fn exclusive(file: &File, give_up: impl Fn() -> bool) -> Result<()> {
     wait(|| file.try_lock(), give_up)
 }
 
-/// Locks `file` together with others who do the same.
+/// Locks `file` together with other shared locks.
 pub(crate) fn shared(file: &File, give_up: impl Fn() -> bool) -> Result<()> {
     wait(|| file.try_lock_shared(), give_up)
 }

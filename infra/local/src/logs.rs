@@ -1,4 +1,4 @@
-//! `cargo local logs`: what the servers said, and what they say now. It only reads.
+//! `cargo local logs`: prints the servers' logs.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,10 +12,10 @@ use crate::kind::Kind;
 use crate::stack::Stack;
 use crate::workspace::Workspace;
 
-/// How much is shown of what was said before.
+/// Maximum size of the old part to show.
 const TAIL_BYTES: u64 = 16 * 1024;
 
-/// What can be typed after `cargo local logs`.
+/// Options of `cargo local logs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Server whose log to show; all servers by default
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     follow: bool,
 }
 
-/// Prints the end of each log and, if asked, what follows.
+/// Prints the end of each log and, if requested, new lines.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let interrupt = Interrupt::listen()?;
     let stack = Stack::of(Workspace::find()?)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 struct Log {
     kind: Kind,
     path: PathBuf,
-    /// How far it was shown; none before the first look.
+    /// End of the printed part, or `None` if nothing was printed yet.
     position: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Log {
         };
         let length = file.metadata()?.len();
         let is_first_look = self.position.is_none();
-        // a log that shrank was put aside and begun anew
+        // A log that became shorter was rotated.
         let from = self.position.filter(|position| *position <= length).unwrap_or(if is_first_look {
             length.saturating_sub(TAIL_BYTES)
         } else {

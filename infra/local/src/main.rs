@@ -1,4 +1,4 @@
-//! The binary behind `cargo up`, `cargo verify` and `cargo local`. Everything is in the library.
+//! The binary behind `cargo up`, `cargo verify` and `cargo local`.
 
 use std::process::ExitCode;
 

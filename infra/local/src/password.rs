@@ -1,8 +1,8 @@
-//! The passwords of a server of the stack: that of its administrator is made when the server is first started and kept in the
-//! stack's record, which only its owner can read; from it follows that of the owner of the tables, and from that one those of
-//! the services. None leads back, so that a service knows its own alone.
+//! Passwords of the stack's servers. The administrator's password is created at the first start and stored in the stack's record,
+//! which only its owner can read. The table owner's password is derived from it, and the services' passwords from the owner's.
+//! The derivation is one-way, so a service knows only its own password.
 //!
-//! Must not be printed, and must make what `service_kit::roles` makes.
+//! Passwords must not be printed, and must equal those of `service_kit::roles`.
 
 use std::fmt;
 use std::fs::File;
@@ -13,39 +13,40 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// 160 bits, so that nobody guesses it.
+/// 160 bits.
 const BYTES: usize = 20;
 
-/// Begins a password from which others follow. One that an earlier build has made does not begin so: all accounts share it.
+/// Prefix of passwords from which others are derived. Passwords of earlier builds don't have it; with those, all accounts share
+/// the password.
 const ROOT: &str = "each";
-/// The account that owns the tables.
+/// Account that owns the tables.
 pub(crate) const OWNER: &str = "telemetry_owner";
 
-/// Lower-case letters and digits only: it stands in URLs, XML and SQL as it is.
+/// Only lower-case letters and digits, so that URLs, XML and SQL can contain it unescaped.
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Password(String);
 
 impl Password {
-    /// A fresh one.
+    /// Creates a random password.
     pub fn mint() -> Result<Self> {
         let mut bytes = [0; BYTES];
         File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).context("cannot read /dev/urandom")?;
         Ok(Self(format!("{ROOT}{}", HEXLOWER.encode(&bytes))))
     }
 
-    /// Whether each account has one of its own.
+    /// Returns whether each account has a separate password.
     pub(crate) fn is_root(&self) -> bool {
         self.0.starts_with(ROOT)
     }
 
-    /// That of the owner of the tables, of this administrator's.
+    /// Returns the table owner's password, derived from the administrator's.
     #[must_use]
     pub fn of_owner(&self) -> Self {
         if self.is_root() { Self(format!("{ROOT}{}", self.follow(OWNER))) } else { self.clone() }
     }
 
-    /// That of a service, of this administrator's.
+    /// Returns a service's password, derived from the administrator's.
     #[must_use]
     pub fn of_service(&self, account: &str) -> Self {
         if self.is_root() { Self(self.of_owner().follow(account)) } else { self.clone() }
@@ -60,7 +61,7 @@ impl Password {
         &self.0
     }
 
-    /// As ClickHouse keeps it.
+    /// Returns the hash that ClickHouse stores.
     pub(crate) fn sha256(&self) -> String {
         HEXLOWER.encode(&Sha256::digest(&self.0))
     }
@@ -83,7 +84,7 @@ mod tests {
     use super::Password;
 
     #[test]
-    fn each_is_another_and_none_is_shown() {
+    fn passwords_are_unique_and_never_printed() {
         let (one, other) = (Password::mint().unwrap(), Password::mint().unwrap());
         assert_ne!(one, other);
         assert!(one.reveal().len() == 44 && one.reveal().bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
@@ -91,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn each_account_has_another_and_those_of_an_earlier_build_share_one() {
+    fn accounts_share_only_passwords_of_earlier_builds() {
         let one = Password::mint().unwrap();
         let own = [one.clone(), one.of_owner(), one.of_service("telemetry_query"), one.of_service("telemetry_worker")];
-        assert!((0..own.len()).all(|at| !own[..at].contains(&own[at])), "no two accounts share one");
+        assert!((0..own.len()).all(|at| !own[..at].contains(&own[at])), "two accounts share a password");
         let shared = Password("0123456789abcdef".to_owned());
         assert!(shared.of_owner() == shared && shared.of_service("telemetry_query") == shared);
     }

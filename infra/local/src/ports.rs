@@ -1,4 +1,4 @@
-//! Chooses ports. A port is a number that nothing answers on now; whoever takes it must still be ready to find it gone.
+//! Chooses ports that are free now. Another process can take them before they are used.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -7,23 +7,22 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 
-/// Free ports are taken from here: below the range from which systems number outgoing connections, so that a server
-/// that comes back on its port does not find it lent to somebody's connection.
+/// Range of random ports. It is below the ephemeral range, so that outgoing connections don't occupy a restarted server's port.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
-/// How many numbers are tried before giving up.
+/// Maximum number of random ports to try.
 const ATTEMPTS: usize = 500;
 
-/// The ports that this process has drawn. Whoever was given one may not listen on it yet, or may be restarting.
+/// Ports already returned by this process. Their users may not listen yet, or may be restarting.
 static DRAWN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// Hands out ports, none of them twice.
+/// Returns ports, each only once.
 #[derive(Debug, Default)]
 pub struct Ports {
     taken: HashSet<u16>,
 }
 
 impl Ports {
-    /// The first of `preferred` that is free, else any free one that nobody in this process was given.
+    /// Returns the first free port of `preferred`, otherwise a random free port that this process has not returned yet.
     pub fn choose(&mut self, preferred: &[u16]) -> Result<u16> {
         let random = || RANGE.start + u16::try_from(RandomState::new().build_hasher().finish() % 12_000).unwrap_or(0);
         let drawn = std::iter::repeat_with(random).take(ATTEMPTS).filter(|port| is_first_draw(*port));
@@ -36,7 +35,7 @@ impl Ports {
         bail!("no free port between {} and {}", RANGE.start, RANGE.end)
     }
 
-    /// Marks a port as spoken for without asking whether it is free.
+    /// Reserves a port without checking that it is free.
     pub fn reserve(&mut self, port: u16) {
         self.taken.insert(port);
     }
@@ -46,7 +45,7 @@ fn is_first_draw(port: u16) -> bool {
     DRAWN.lock().unwrap_or_else(PoisonError::into_inner).insert(port)
 }
 
-/// Whether a server on this machine could listen there now, on the loopback address and on all of them.
+/// Returns whether a server could listen on the port, on the loopback address and on all addresses.
 #[must_use]
 pub fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() && TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()

@@ -1,5 +1,5 @@
-//! PostgreSQL with the database and user `telemetry`. Tables are the services' job. fsync stays on: durability that
-//! tests rely on must be real.
+//! PostgreSQL with the database and user `telemetry`. The services create their tables. fsync stays on, because tests rely on
+//! durability.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -20,17 +20,17 @@ use crate::site::Site;
 /// Version 3.0 of the protocol.
 const PROTOCOL: i32 = 196_608;
 
-/// What the accounts of the services are called; `telemetry` administers the server, `telemetry_owner` owns the tables.
+/// Accounts of the services. `telemetry` administers the server, `telemetry_owner` owns the tables.
 const SERVICES: [&str; 5] =
     ["telemetry_gateway", "telemetry_worker", "telemetry_deliverer", "telemetry_query", "telemetry_identity"];
 
-/// Who may come in: whoever has a password.
+/// Requires a password for every connection.
 const GUARDED: &str = "# written at each start
 host all all 127.0.0.1/32 scram-sha-256
 host replication all 127.0.0.1/32 scram-sha-256
 ";
 
-/// Creates the cluster and the database the first time, and removes the lock of a run that was killed.
+/// Creates the cluster and the database if necessary, and removes the lock file of a killed run.
 pub(crate) fn prepare(site: &Site) -> Result<()> {
     let account = site.account.context("PostgreSQL needs an account to run with")?;
     if site.data.join("PG_VERSION").exists() {
@@ -42,7 +42,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
 }
 
 fn create(site: &Site, account: Account) -> Result<()> {
-    // made beside its place and renamed: a half-made cluster is never taken for a whole one
+    // Created in a temporary folder and renamed, so that an incomplete cluster is never used.
     let draft = site.data.with_extension("new");
     if draft.exists() {
         fs::remove_dir_all(&draft).context("cannot delete PostgreSQL's incomplete data")?;
@@ -56,9 +56,9 @@ fn create(site: &Site, account: Account) -> Result<()> {
     fs::rename(&draft, &site.data).context("cannot put PostgreSQL's data in place")
 }
 
-/// Gives every account its password and the tables to their owner, also those of a cluster that an earlier build has made.
+/// Sets the passwords of all accounts and the owner of the tables, also in clusters of earlier builds.
 fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
-    // made by initdb, so that it belongs to the server's account
+    // Created by initdb, so the file belongs to the server's account.
     fs::write(site.data.join("pg_hba.conf"), GUARDED).context("cannot write pg_hba.conf")?;
     let (note, wanted) = (site.home.join("guarded"), password.sha256());
     if fs::read_to_string(&note).is_ok_and(|set| set == wanted) {
@@ -77,7 +77,8 @@ fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
     private_files::write(&note, wanted).context("cannot record that PostgreSQL has its password")
 }
 
-/// One line, as the single-user server wants it. What belongs to an extension stays with it; large objects are nobody's.
+/// One line, because the single-user server ends statements at line breaks. Skips objects of extensions; large objects are not
+/// used.
 const OWN: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
     SELECT format('ALTER %s public.%I OWNER TO telemetry_owner', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, relname) \
     FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') \
@@ -87,14 +88,14 @@ const OWN: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
     WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)' \
     LOOP EXECUTE s; END LOOP; END $$\n";
 
-/// Iterations protect passwords that can be guessed; this one is 160 random bits, and thousands of them make each connection of a
-/// service that was built for debugging cost a tenth of a second.
+/// Iterations protect guessable passwords; this one has 160 random bits. Thousands of iterations would add 0.1 s to each
+/// connection of a debug build.
 const SCRAM_ITERATIONS: &str = "scram_iterations=16";
 
-/// Executes these lines while no server runs on the data.
+/// Executes these lines while no server uses the data.
 fn single(site: &Site, account: Account, data: &Path, database: &str, lines: &str) -> Result<()> {
     let mut single = program(site, account, "postgres");
-    // -j would end statements at an empty line; a failed one must fail all
+    // Without -j, which would end statements at empty lines. A failed statement must fail the whole run.
     single.arg("--single").arg("-D").arg(data).args(["-c", "unix_socket_directories=", "-c", "exit_on_error=on"]);
     single.args(["-c", SCRAM_ITERATIONS, database]);
     finish(single, lines, "set up PostgreSQL")
@@ -115,8 +116,8 @@ pub(crate) fn command(site: &Site) -> Command {
     command
 }
 
-/// Ready once it lets the user `telemetry` into the database `telemetry`, or asks for a password: one that is not ready
-/// refuses before it asks.
+/// Succeeds once the server accepts the user `telemetry` for the database `telemetry`, or requests a password. A server that is
+/// not ready rejects connections before that.
 pub(crate) fn probe(port: u16) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
@@ -137,7 +138,7 @@ pub(crate) fn probe(port: u16) -> Result<()> {
         match tag {
             b'R' if body.get(..4).is_some_and(|kind| kind != [0; 4]) => return Ok(()),
             b'Z' => {
-                // leaving politely keeps the log clean; the answer is known either way
+                // Disconnect cleanly to avoid a log line. The result is already known.
                 let _ = stream.write_all(b"X\0\0\0\x04");
                 return Ok(());
             }
@@ -147,7 +148,7 @@ pub(crate) fn probe(port: u16) -> Result<()> {
     }
 }
 
-/// PostgreSQL trusts the process id in its lock file; one that the system gave to a stranger would keep it from starting.
+/// PostgreSQL trusts the process id in its lock file. If another process has that id now, PostgreSQL would not start.
 fn remove_stale_lock(data: &Path) -> Result<()> {
     let lock = data.join("postmaster.pid");
     let Ok(text) = fs::read_to_string(&lock) else {
@@ -172,7 +173,7 @@ fn program(site: &Site, account: Account, name: &str) -> Command {
     command
 }
 
-/// Runs a short program with this input; its words go into the error.
+/// Runs a short program with this input. Its output becomes part of the error.
 fn finish(mut command: Command, input: &str, purpose: &str) -> Result<()> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot {purpose}"))?;

@@ -1,4 +1,4 @@
-//! The programs that the other commands need. Installs missing ones with the system's package manager if we are root, otherwise
+//! Checks the programs that other commands need. As root, installs missing ones with the system's package manager; otherwise
 //! fails with the command that installs them.
 
 use std::path::Path;
@@ -10,27 +10,27 @@ use crate::fetch;
 use crate::kind::Kind;
 use crate::{account, settings};
 
-/// The oldest Java that Kafka runs on.
+/// The oldest Java version that Kafka supports.
 const OLDEST_JAVA: u32 = 17;
 
-/// What a command is going to do.
+/// What the programs are needed for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
     Servers,
-    /// That, and compile the services.
+    /// Also compile the services.
     Build,
-    /// That, and run the tests.
+    /// Also run the tests.
     Verify,
 }
 
-/// A program, and the package that has it under each package manager.
+/// A program, with its package for each package manager.
 struct Tool {
     program: &'static str,
-    /// apt-get, dnf, apk, brew
+    /// For apt-get, dnf, apk and brew.
     packages: [&'static str; 4],
 }
 
-/// A package manager: how it is called, its place in `Tool::packages`.
+/// A package manager, with its index in `Tool::packages`.
 struct Manager {
     program: &'static str,
     install: &'static [&'static str],
@@ -45,7 +45,7 @@ const FETCHERS: [Tool; 3] = [
     Tool { program: "node", packages: ["nodejs", "nodejs", "nodejs", "node"] },
     Tool { program: "npm", packages: ["npm", "nodejs-npm", "npm", "node"] },
 ];
-/// librdkafka needs them for TLS.
+/// For librdkafka's TLS.
 const OPENSSL: &str = "the OpenSSL headers";
 const COMPILERS: [Tool; 6] = [
     Tool { program: "cmake", packages: ["cmake", "cmake", "cmake", "cmake"] },
@@ -55,14 +55,14 @@ const COMPILERS: [Tool; 6] = [
     Tool { program: "pkg-config", packages: ["pkg-config", "pkgconf-pkg-config", "pkgconf", "pkgconf"] },
     Tool { program: OPENSSL, packages: ["libssl-dev", "openssl-devel", "openssl-dev", "openssl@3"] },
 ];
-/// Runs the tests of the console.
+/// For the console's tests.
 const BROWSER: [Tool; 2] = [
     Tool { program: "chromium", packages: ["chromium", "chromium", "chromium", "chromium"] },
     Tool { program: "chromedriver", packages: ["chromium-driver", "chromedriver", "chromium-chromedriver", "chromedriver"] },
 ];
-/// Runs the examples of docs/api/webhooks.md.
+/// For the examples in docs/api/webhooks.md.
 const PYTHON: Tool = Tool { program: "python3", packages: ["python3", "python3", "python3", "python"] };
-/// Runs the commands of the documents, as the default shell of macOS does.
+/// For the documented commands, because it is the default shell of macOS.
 const ZSH: Tool = Tool { program: "zsh", packages: ["zsh", "zsh", "zsh", "zsh"] };
 const MANAGERS: [Manager; 4] = [
     Manager {
@@ -76,7 +76,7 @@ const MANAGERS: [Manager; 4] = [
     Manager { program: "brew", install: &["install"], refresh: None, column: 3 },
 ];
 
-/// Installs the programs that are missing for this purpose and for running `own` servers.
+/// Installs the programs that are missing for this purpose and for running the `own` servers.
 pub(crate) fn ensure_programs(purpose: Purpose, own: &[Kind]) -> Result<()> {
     let missing = missing_tools(purpose, own)?;
     if missing.is_empty() {
@@ -100,7 +100,7 @@ pub(crate) fn ensure_programs(purpose: Purpose, own: &[Kind]) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that the formatter and the linter of the toolchain are installed.
+/// Ensures that the toolchain's formatter and linter are installed.
 pub(crate) fn ensure_components() -> Result<()> {
     for component in ["fmt", "clippy"] {
         let mut version = Command::new(settings::cargo());
@@ -153,7 +153,7 @@ fn pkg_config_knows(library: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Whether the search path has it.
+/// Returns whether the search path contains the program.
 pub(crate) fn is_installed(program: &str) -> bool {
     settings::search_path().iter().any(|folder| is_executable(&folder.join(program)))
 }
@@ -169,7 +169,7 @@ fn java_is_recent() -> bool {
     java_major(&said).is_some_and(|major| major >= OLDEST_JAVA)
 }
 
-/// The 17 of `openjdk version "17.0.15" 2025-04-15`; Java 8 calls itself 1.8.
+/// Returns 17 for `openjdk version "17.0.15" 2025-04-15`. Java 8 calls itself 1.8.
 fn java_major(said: &str) -> Option<u32> {
     let version = said.split('"').nth(1)?;
     version.split(['.', '-', '+']).next()?.parse().ok()
@@ -194,7 +194,7 @@ mod tests {
     use super::java_major;
 
     #[test]
-    fn the_version_of_java_is_read_from_what_it_says() {
+    fn parses_the_java_version() {
         assert_eq!(java_major("openjdk version \"17.0.15\" 2025-04-15\n"), Some(17));
         assert_eq!(java_major("Picked up JAVA_TOOL_OPTIONS: -Dx=y\nopenjdk version \"25\" 2025-09-16\n"), Some(25));
         assert_eq!(java_major("openjdk version \"24-ea\" 2025-03-18\n"), Some(24));

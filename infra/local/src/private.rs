@@ -1,5 +1,5 @@
-//! Servers that belong to one test: own ports, own data, nothing shared with the stack, gone when dropped. They can be
-//! killed, stopped, paused and restarted to see what the services do then.
+//! Servers of a single test, with their own ports and data. Dropping a server stops it. Tests can kill, stop, pause and restart
+//! servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,39 +23,39 @@ use crate::stack::own_address;
 use crate::tether::Tether;
 use crate::workspace::Workspace;
 
-/// Generous: many tests start servers at once on few cores.
+/// Long, because many tests start servers at once on few cores.
 const START_LIMIT: Duration = Duration::from_secs(180);
 
-/// What an orderly stop may take.
+/// Time limit for a regular stop.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
-/// A Kafka of one test.
+/// A test's Kafka server.
 #[derive(Debug)]
 pub struct Kafka(Server);
 
-/// A PostgreSQL of one test, with the database and user `telemetry`.
+/// A test's PostgreSQL server, with the database and user `telemetry`.
 #[derive(Debug)]
 pub struct Postgres(Server);
 
-/// A ClickHouse of one test, with the database `telemetry`.
+/// A test's ClickHouse server, with the database `telemetry`.
 #[derive(Debug)]
 pub struct ClickHouse(Server);
 
 impl Kafka {
-    /// The bootstrap address, `host:port`.
+    /// Returns the bootstrap address, `host:port`.
     #[must_use]
     pub fn address(&self) -> String {
         self.0.address()
     }
 
-    /// Where the brokers of [`Kafka::behind`] talk to each other: the way past the proxies.
+    /// Returns the address on which the brokers of [`Kafka::behind`] connect to each other, without the proxies.
     #[must_use]
     pub fn internal_address(&self) -> String {
         let internal = self.0.site.broker.as_ref().map_or(self.0.site.listen.port, |broker| broker.internal);
         own_address(Kind::Kafka, internal)
     }
 
-    /// Starts one that has, beside its open listener, one that speaks TLS and lets only this user in.
+    /// Starts a broker with an additional listener that requires TLS and this user.
     pub fn guarded(dir: &Path, guard: Guard) -> Result<Self> {
         let mut site = site(Kind::Kafka, &dir.join(Kind::Kafka.name()), &fetched(Kind::Kafka)?)?;
         let mut ports = Ports::default();
@@ -64,14 +64,14 @@ impl Kafka {
         Server::launch(site).map(Self)
     }
 
-    /// The bootstrap address of the guarded listener of [`Kafka::guarded`].
+    /// Returns the bootstrap address of the guarded listener of [`Kafka::guarded`].
     #[must_use]
     pub fn guarded_address(&self) -> String {
         own_address(Kind::Kafka, self.0.site.guard.as_ref().map_or(self.0.site.listen.port, |guard| guard.port))
     }
 
-    /// Starts as many brokers as there are ports, as one cluster, each of which tells its clients to come back to its port
-    /// of these, where a proxy listens. Three of them keep every record three times and acknowledge what two have.
+    /// Starts a cluster with one broker per port. Each broker advertises its port of `proxies`, where a proxy must listen. Three
+    /// brokers replicate each record three times and acknowledge it after two replicas.
     pub fn behind(dir: &Path, proxies: &[u16]) -> Result<Vec<Self>> {
         let launcher = fetched(Kind::Kafka)?;
         let mut ports = Ports::default();
@@ -86,7 +86,7 @@ impl Kafka {
             Ok(site)
         };
         let sites: Vec<Site> = proxies.iter().enumerate().map(site).collect::<Result<_>>()?;
-        // none is ready before most of them are there
+        // No broker becomes ready before most of them run.
         std::thread::scope(|scope| {
             let starting: Vec<_> = sites.into_iter().map(|site| scope.spawn(|| Server::launch(site).map(Self))).collect();
             starting.into_iter().map(|broker| broker.join().expect("starting a broker does not panic")).collect()
@@ -95,13 +95,13 @@ impl Kafka {
 }
 
 impl Postgres {
-    /// The folder of its data, which belongs to the account it runs as.
+    /// Returns the data folder, which belongs to the server's account.
     #[must_use]
     pub fn data(&self) -> &Path {
         &self.0.site.data
     }
 
-    /// The value for `DATABASE_URL`.
+    /// Returns the value for `DATABASE_URL`.
     #[must_use]
     pub fn url(&self) -> String {
         self.0.address()
@@ -109,7 +109,7 @@ impl Postgres {
 }
 
 impl ClickHouse {
-    /// Starts one with the accounts of this file besides its own; the file may take values from this environment.
+    /// Starts a server with the additional accounts of this file, which can use these environment variables.
     pub fn with_users(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
         let mut site = site(Kind::ClickHouse, &dir.join(Kind::ClickHouse.name()), &fetched(Kind::ClickHouse)?)?;
         site.listen = listen(Kind::ClickHouse)?;
@@ -117,7 +117,7 @@ impl ClickHouse {
         Server::launch(site).map(Self)
     }
 
-    /// The same with the native protocol open too. A wrong password given to that ends this engine.
+    /// Like `with_users`, with the native protocol open. A wrong password on that ends the engine.
     pub fn with_users_and_native(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
         let mut site = site(Kind::ClickHouse, &dir.join(Kind::ClickHouse.name()), &fetched(Kind::ClickHouse)?)?;
         let mut ports = Ports::default();
@@ -126,7 +126,7 @@ impl ClickHouse {
         Server::launch(site).map(Self)
     }
 
-    /// Starts several servers, each of which knows all of them as the shards of the cluster `telemetry`.
+    /// Starts several servers that are configured as the shards of the cluster `telemetry`.
     pub fn shards(dir: &Path, count: usize) -> Result<Vec<Self>> {
         let launcher = fetched(Kind::ClickHouse)?;
         let mut ports = Ports::default();
@@ -144,13 +144,13 @@ impl ClickHouse {
         })
     }
 
-    /// The port of the native protocol; 0 where it is closed.
+    /// Returns the port of the native protocol, or 0 if it is closed.
     #[must_use]
     pub fn native_port(&self) -> u16 {
         self.0.site.listen.second_port
     }
 
-    /// The value for `CLICKHOUSE_URL`.
+    /// Returns the value for `CLICKHOUSE_URL`.
     #[must_use]
     pub fn url(&self) -> String {
         self.0.address()
@@ -160,33 +160,33 @@ impl ClickHouse {
 macro_rules! controls {
     ($($server:ident)*) => {$(
         impl $server {
-            /// Starts one on free ports with its data under `dir`; fetches the release first if it is missing.
+            /// Starts a server on free ports with its data below `dir`. Downloads the release if it is missing.
             pub fn start(dir: &Path) -> Result<Self> {
                 Server::start(Kind::$server, dir).map(Self)
             }
 
-            /// The process, for who watches what it costs.
+            /// Returns the process id, for measuring resource usage.
             #[must_use]
             pub fn pid(&self) -> u32 {
                 self.0.child.id()
             }
 
-            /// Ends it the way a lost machine would, with no chance to clean up. Data stays.
+            /// Kills the server without a chance to clean up, like the loss of a machine. Keeps the data.
             pub fn kill_9(&mut self) {
                 self.0.kill_9();
             }
 
-            /// Asks it to stop, as a supervisor does, and waits until it is gone; killed when it takes too long. Data stays.
+            /// Stops the server with a signal and waits for its end. Kills it after a timeout. Keeps the data.
             pub fn terminate(&mut self) {
                 self.0.terminate();
             }
 
-            /// Whether it has ended, by itself or by our doing.
+            /// Returns whether the process has ended.
             pub fn has_ended(&mut self) -> bool {
                 self.0.child.try_wait().is_ok_and(|ended| ended.is_some())
             }
 
-            /// Stops its clock: connections stay open and nothing answers.
+            /// Pauses the process: connections stay open, but get no responses.
             pub fn pause(&self) {
                 self.0.signal(Signal::STOP);
             }
@@ -195,7 +195,7 @@ macro_rules! controls {
                 self.0.signal(Signal::CONT);
             }
 
-            /// Starts it again on the same ports with the same data, after a kill if it still runs.
+            /// Restarts the server on the same ports with the same data. Kills it first if it is running.
             pub fn restart(&mut self) -> Result<()> {
                 self.0.restart()
             }
@@ -260,7 +260,7 @@ impl Drop for Server {
         self.kill_9();
         self.tether.release();
         if let Some(elsewhere) = elsewhere(&self.site) {
-            // what is left of a test's data is of no use, and of no harm if it cannot be deleted
+            // Leftover data of a test is useless, and harmless if it can't be deleted.
             let _ = fs::remove_dir_all(elsewhere);
         }
     }
@@ -271,7 +271,7 @@ fn users(file: &Path, environment: &[(&str, &str)]) -> Users {
     Users { file: file.to_owned(), environment }
 }
 
-/// Fetches the release if it is missing, and names the launcher.
+/// Downloads the release if it is missing, and returns the launcher.
 fn fetched(kind: Kind) -> Result<PathBuf> {
     fetch::fetch(&[kind], &Progress::lines(), &Interrupt::default())?;
     let launcher = Workspace::find()?.ensure_launcher()?;
@@ -281,8 +281,8 @@ fn fetched(kind: Kind) -> Result<PathBuf> {
     Ok(launcher)
 }
 
-/// Has a broker leave the classes that it loads in the cache, unless one has: Java maps them into the memory of others, which start
-/// in half of the time. A Java that cannot, or of another build, starts them as it does without.
+/// Makes a broker write its loaded classes into the cache, unless it contains them already. Java maps them into memory, which
+/// halves the startup time of brokers. A Java build that doesn't support the archive ignores it.
 fn archive_classes(launcher: &Path) -> Result<()> {
     let (cache, release) = (Cache::of_this_user()?, fetch::kafka_classes_release());
     if cache.has(&release) {
@@ -299,7 +299,7 @@ fn archive_classes(launcher: &Path) -> Result<()> {
     cache.fill(&release, &Interrupt::default(), fill).context("cannot archive the classes of Kafka")
 }
 
-/// Free ports: only Kafka has a second one.
+/// Chooses free ports. Only Kafka has a second one.
 fn listen(kind: Kind) -> Result<Listen> {
     let mut ports = Ports::default();
     let port = ports.choose(&[])?;
@@ -311,7 +311,7 @@ fn site(kind: Kind, home: &Path, launcher: &Path) -> Result<Site> {
     Ok(Site { is_short_lived: true, ..Site::new(kind, &home, Listen::default(), launcher)? })
 }
 
-/// Starts the server, and beside it what ends it should this process be killed.
+/// Starts the server, with a tether that ends it if this process is killed.
 fn bring_up(site: &Site) -> Result<(Child, Tether)> {
     let mut tether = None;
     let child = site.bring_up(START_LIMIT, &Interrupt::default(), |child| {
@@ -324,7 +324,7 @@ fn bring_up(site: &Site) -> Result<(Child, Tether)> {
     Ok((child, tether))
 }
 
-/// The folder for its data, if that could not be in the test's own.
+/// Returns the folder of the data if it is outside of the test's folder.
 fn elsewhere(site: &Site) -> Option<&Path> {
     site.data.parent().filter(|parent| *parent != site.home)
 }

@@ -1,4 +1,4 @@
-//! Files of the servers that only our account can read, whatever the umask is: they contain data and passwords.
+//! Server files with data or passwords, readable only by the current account, whatever the umask.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -9,13 +9,13 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-/// Creates a folder and its parents, and takes the rights of others away from the folder.
+/// Creates a folder with its parents, and restricts access to the folder.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     fs::set_permissions(folder, Permissions::from_mode(0o700)).with_context(|| format!("cannot protect {}", folder.display()))
 }
 
-/// Writes a file, in place of one that exists.
+/// Writes or overwrites a file.
 pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
@@ -28,7 +28,7 @@ pub(crate) fn open_log(path: &Path) -> io::Result<File> {
     Ok(log)
 }
 
-/// A program whose files are its account's alone. The shell replaces itself, so the process is the program's.
+/// Returns a command that runs a program with umask 077. The shell replaces itself with the program.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "umask 077 && exec \"$0\" \"$@\""]).arg(program);

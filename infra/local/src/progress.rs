@@ -1,4 +1,4 @@
-//! Tells people at a terminal, or a log file, what takes so long. It only writes to standard error.
+//! Shows progress on standard error, on a terminal or in a log.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -11,19 +11,19 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Moving spinners if standard error is a terminal, plain lines otherwise.
+    /// Creates animated spinners if standard error is a terminal, plain lines otherwise.
     #[must_use]
     pub(crate) fn spinners() -> Self {
         Self { bars: std::io::stderr().is_terminal().then(MultiProgress::new) }
     }
 
-    /// Plain lines always: while another program draws on the same terminal.
+    /// Creates plain lines, for use while another program writes to the same terminal.
     #[must_use]
     pub(crate) fn lines() -> Self {
         Self { bars: None }
     }
 
-    /// One line that stays.
+    /// Prints a permanent line.
     pub(crate) fn say(&self, line: &str) {
         match &self.bars {
             Some(bars) => bars.suspend(|| eprintln!("{line}")),
@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// Announces a longer piece of work, as in `Downloading Kafka 4.3.0`.
+    /// Starts a task, such as `Downloading Kafka 4.3.0`.
     #[must_use]
     pub(crate) fn begin(&self, what: &str) -> Task {
         let bar = self.bars.as_ref().map(|bars| {
@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-/// A piece of work under way.
+/// A running task.
 #[derive(Debug)]
 pub(crate) struct Task {
     progress: Progress,
@@ -65,7 +65,7 @@ impl Task {
         }
     }
 
-    /// Prints the result, as in `Downloaded Kafka 4.3.0`, and the time it took.
+    /// Prints the result, such as `Downloaded Kafka 4.3.0`, and the time it took.
     pub(crate) fn done(self, result: &str) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,5 +1,4 @@
-//! What the three servers have in common: a log, a way to come up and to be asked whether they are up. What differs stands in the
-//! file of each; who is to run, and for how long, is decided elsewhere.
+//! The common part of the three servers: logs, startup and readiness. Each server's module contains its specifics.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -15,15 +14,15 @@ use crate::process::{Process, end, strays};
 use crate::site::Site;
 use crate::{clickhouse, kafka, postgres, private_files};
 
-/// A log that has grown past this is put aside.
+/// Size at which a log is rotated.
 pub(crate) const LOG_LIMIT_BYTES: u64 = 50 * 1024 * 1024;
-/// How long a start may take as a whole, however much the log says: Kafka recovers each of a thousand partitions after it was killed.
+/// Maximum duration of a start, even if the log grows. After a kill, Kafka recovers each of a thousand partitions.
 const LONGEST_START: Duration = Duration::from_secs(900);
-/// How much of a log is shown when its server did not come up.
+/// Number of log lines to show if a server does not start.
 const LOG_TAIL_LINES: usize = 20;
 
 impl Site {
-    /// Processes that hold this site's data although no record of them is left.
+    /// Returns processes that use this site's data without a record.
     pub(crate) fn strays(&self) -> Vec<Process> {
         match self.kind {
             Kind::Kafka => strays("java", &kafka::config_file(self).to_string_lossy()),
@@ -32,13 +31,13 @@ impl Site {
         }
     }
 
-    /// Asks in the server's own protocol whether it does its work.
+    /// Checks in the server's own protocol whether it is ready.
     pub(crate) fn probe(&self) -> Result<()> {
         probe(self.kind, self.listen.port)
     }
 
-    /// Prepares what is missing, starts the server and waits until it answers, or says nothing for as long as `limit`. `launched`
-    /// learns of the process at once, long before it is ready.
+    /// Prepares missing files, starts the server, and waits until it responds, or its log is silent for `limit`. Calls `launched`
+    /// as soon as the process exists.
     pub(crate) fn bring_up(
         &self,
         limit: Duration,
@@ -52,7 +51,7 @@ impl Site {
         }
         rotate(&self.log())?;
         let mut patience = Patience::new(limit, Instant::now());
-        // what a killed PostgreSQL left behind needs a moment to notice; the others get one more try
+        // PostgreSQL's processes need a moment to notice that the server was killed. Other servers get one more try.
         let mut tries_left = if self.kind == Kind::Postgres { 10 } else { 1 };
         loop {
             let mut child = self.launch()?;
@@ -81,12 +80,12 @@ impl Site {
             Kind::ClickHouse => clickhouse::command(self),
         };
         let stderr = log.try_clone()?;
-        // a group of its own: Ctrl-C in the terminal must not reach it
+        // A separate process group, which Ctrl-C in the terminal does not reach.
         command.stdin(Stdio::null()).stdout(log).stderr(stderr).process_group(0);
         command.spawn().with_context(|| format!("cannot start {}", self.kind.title()))
     }
 
-    /// True once it answers, false if it ended instead.
+    /// Returns true once the server responds, or false if it ended.
     fn wait_until_ready(&self, child: &mut Child, patience: &mut Patience, interrupt: &Interrupt) -> Result<bool> {
         loop {
             if child.try_wait()?.is_some() {
@@ -122,12 +121,12 @@ impl Site {
     }
 }
 
-/// How long to wait for a server: while its log grows it is at work.
+/// Decides how long to wait for a server. A growing log means that it is working.
 #[derive(Debug)]
 struct Patience {
     limit: Duration,
     begun: Instant,
-    /// The log's length, and since when.
+    /// Length of the log, and when it last changed.
     written: (u64, Instant),
 }
 
@@ -136,7 +135,7 @@ impl Patience {
         Self { limit, begun: now, written: (0, now) }
     }
 
-    /// How long it has been waited for, when that is enough.
+    /// Returns the waiting time if it exceeds a limit.
     fn ends(&mut self, written: u64, now: Instant) -> Option<Duration> {
         if written != self.written.0 {
             self.written = (written, now);
@@ -146,7 +145,7 @@ impl Patience {
     }
 }
 
-/// Asks a server in its own protocol whether it does its work.
+/// Checks in the server's own protocol whether it is ready.
 pub(crate) fn probe(kind: Kind, port: u16) -> Result<()> {
     match kind {
         Kind::Kafka => kafka::probe(port),
@@ -155,7 +154,7 @@ pub(crate) fn probe(kind: Kind, port: u16) -> Result<()> {
     }
 }
 
-/// Puts a log that has grown too large aside, replacing the one put aside before.
+/// Rotates a log that is too large, replacing the previous rotated log.
 fn rotate(log: &Path) -> Result<()> {
     if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT_BYTES) {
         fs::rename(log, log.with_extension("log.old")).context("cannot rotate the log")?;
@@ -163,10 +162,10 @@ fn rotate(log: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Empties a log that grew too large while its server, which appends to it, runs on.
+/// Empties a log that is too large while its server keeps appending to it.
 pub(crate) fn cut(log: &Path) {
     if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT_BYTES) {
-        // losing old lines of a local log is the point; failing to is no reason to disturb the server
+        // Losing old lines is intended, and a failure must not disturb the server.
         let _ = File::create(log);
     }
 }
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_waited_for_while_its_log_grows_and_given_up_when_it_falls_silent() {
+    fn waits_while_the_log_grows() {
         let (limit, begun) = (Duration::from_secs(60), Instant::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut silent = Patience::new(limit, begun);

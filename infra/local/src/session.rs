@@ -1,5 +1,5 @@
-//! One use of the stack, from entering to leaving: the frame of `up` and `verify`. While it lasts, servers that die are
-//! started again; when it ends, however it ends, the servers stop unless somebody else needs them.
+//! A use of the stack by `up` or `verify`. During it, servers that end are restarted. After it, the servers stop unless another
+//! command uses them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +16,12 @@ use crate::settings::Given;
 use crate::stack::{Endpoints, Stack};
 use crate::workspace::Workspace;
 
-/// How often the watcher looks.
+/// Interval of the check for ended servers.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long it leaves a server alone that could not be started.
+/// Delay before a failed restart is retried.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// What the work inside a session needs.
+/// Context of the work in a session.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) workspace: Workspace,
@@ -33,7 +33,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Enters, does the work and leaves.
+    /// Starts a session, does the work and ends the session.
     pub(crate) fn hold<T>(interrupt: &Interrupt, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let workspace = Workspace::find()?;
         let stack = Stack::of(workspace.clone())?;
@@ -46,22 +46,22 @@ impl Session {
         outcome
     }
 
-    /// The servers that are ours to run.
+    /// Returns the servers that we run.
     pub(crate) fn own(&self) -> Vec<Kind> {
         Stack::own(&self.given)
     }
 
-    /// The folder for what a run leaves behind.
+    /// Returns the folder for files of a run.
     pub(crate) fn state(&self) -> &Path {
         self.stack.state()
     }
 
-    /// Whether a server was ever started for this clone.
+    /// Returns whether a server was ever started for this clone.
     pub(crate) fn has_data(&self) -> bool {
         !self.stack.record().servers.is_empty()
     }
 
-    /// Fetches the servers while `other` does something else.
+    /// Downloads the servers concurrently with `other`.
     pub(crate) fn fetch_beside<T>(&self, other: impl FnOnce() -> Result<T>) -> Result<T> {
         std::thread::scope(|scope| {
             let fetch = scope.spawn(|| fetch::fetch(&self.own(), &self.progress, &self.interrupt));
@@ -72,17 +72,17 @@ impl Session {
         })
     }
 
-    /// Compiles what checks dependencies if it is missing.
+    /// Compiles `cargo-deny` if it is missing.
     pub(crate) fn fetch_cargo_deny(&self) -> Result<()> {
         fetch::fetch_cargo_deny(&self.progress, &self.interrupt)
     }
 
-    /// One line for whoever waits.
+    /// Prints a progress line.
     pub(crate) fn say(&self, line: &str) {
         self.progress.say(line);
     }
 
-    /// Fetches the programs that tests need.
+    /// Downloads the programs that tests need.
     pub(crate) fn fetch_programs(&self) -> Result<()> {
         programs::fetch_all(&self.progress, &self.interrupt)
     }
@@ -91,12 +91,12 @@ impl Session {
         self.stack.start(&self.given, false, &self.progress, &self.interrupt)
     }
 
-    /// Starts the servers, for a service that is not to administer them.
+    /// Starts the servers, for a service without administrator access.
     pub(crate) fn start_for_service(&self) -> Result<Endpoints> {
         self.start().map(|endpoints| endpoints.of_the_owner(&self.given))
     }
 
-    /// Keeps the servers alive for as long as `work` takes.
+    /// Restarts ended servers for the duration of `work`.
     pub(crate) fn watch<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {

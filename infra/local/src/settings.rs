@@ -1,8 +1,8 @@
-//! The one place of this crate that reads the environment.
+//! The only module of this crate that reads the environment.
 
 use std::path::PathBuf;
 
-/// Servers the user already has, named by the same settings the services read. Each one given is used as it is.
+/// The user's own servers, from the same settings that the services use. They are used unchanged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     pub kafka_brokers: Option<String>,
@@ -11,49 +11,49 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// What the environment names; an empty value counts as not given.
+    /// Reads the environment. Empty values count as missing.
     #[must_use]
     pub(crate) fn from_environment() -> Self {
         Self { kafka_brokers: read("KAFKA_BROKERS"), clickhouse_url: read("CLICKHOUSE_URL"), database_url: read("DATABASE_URL") }
     }
 }
 
-/// `XDG_CACHE_HOME`, else `~/.cache`.
+/// Returns `XDG_CACHE_HOME`, or else `~/.cache`.
 pub(crate) fn user_cache() -> Option<PathBuf> {
     let home = || read("HOME").map(|home| PathBuf::from(home).join(".cache"));
     read("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)
 }
 
-/// The package cargo runs or tests right now, if it is cargo that runs us.
+/// Returns the package that cargo is running or testing, if cargo started this process.
 pub(crate) fn running_package() -> Option<PathBuf> {
     read("CARGO_MANIFEST_DIR").map(PathBuf::from)
 }
 
-/// Where OpenSSL is, as its crate looks for it where pkg-config does not know: `OPENSSL_DIR`, else Homebrew's folder.
+/// Returns OpenSSL's folder for its crate, for systems without pkg-config: `OPENSSL_DIR`, or else Homebrew's folder.
 pub(crate) fn openssl_folder() -> Option<PathBuf> {
     let of_homebrew =
         || ["/opt/homebrew/opt/openssl@3", "/usr/local/opt/openssl@3"].into_iter().map(PathBuf::from).find(|path| path.is_dir());
     read("OPENSSL_DIR").map(PathBuf::from).or_else(of_homebrew)
 }
 
-/// The folders that are searched for programs.
+/// Returns the folders of the search path.
 pub(crate) fn search_path() -> Vec<PathBuf> {
     read("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// The cargo that runs us, so that a chosen toolchain stays chosen.
+/// Returns the cargo that started this process, to keep its toolchain.
 pub(crate) fn cargo() -> String {
     read("CARGO").unwrap_or_else(|| "cargo".to_owned())
 }
 
-/// What cargo has set for the package it runs: not meant for another cargo, which might rebuild because of it.
+/// Returns the variables that cargo sets for the running package. Another cargo might rebuild because of them.
 pub(crate) fn of_the_running_package() -> Vec<String> {
     let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     names.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
 }
 
-/// Whether the environment sets it.
+/// Returns whether the environment contains a value.
 pub(crate) fn has(name: &str) -> bool {
     read(name).is_some()
 }

@@ -1,4 +1,4 @@
-//! One server in one folder: everything that is needed to run it. How it comes up is `server`'s.
+//! The configuration of a server in a folder. `server` starts it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,20 +12,20 @@ use crate::password::Password;
 use crate::private_files;
 use crate::workspace::create_open_folder;
 
-/// One Kafka of several, or one behind a proxy.
+/// A Kafka broker in a cluster, or behind a proxy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Broker {
-    /// From 1.
+    /// Number of the broker, from 1.
     pub(crate) number: usize,
-    /// The port clients are told to come back to: that of the proxy.
+    /// Advertised port: the proxy's.
     pub(crate) advertised: u16,
-    /// Where the brokers talk to each other, with no proxy between.
+    /// Port for connections between brokers, without a proxy.
     pub(crate) internal: u16,
-    /// The controllers' ports of all brokers, by number.
+    /// Controller ports of all brokers, by number.
     pub(crate) controllers: Vec<u16>,
 }
 
-/// One server in one folder: everything needed to run it.
+/// A server in a folder, with everything needed to run it.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) kind: Kind,
@@ -33,28 +33,28 @@ pub(crate) struct Site {
     pub(crate) data: PathBuf,
     pub(crate) listen: Listen,
     pub(crate) software: PathBuf,
-    /// The binary that can become ClickHouse.
+    /// The binary that can run ClickHouse.
     pub(crate) launcher: PathBuf,
     pub(crate) account: Option<Account>,
-    /// What sets a broker apart from the single one of the stack.
+    /// Set for brokers of a cluster or behind a proxy.
     pub(crate) broker: Option<Broker>,
-    /// What a guarded listener of Kafka needs.
+    /// Set for a Kafka with a guarded listener.
     pub(crate) guard: Option<Guard>,
-    /// Accounts of ClickHouse besides its own.
+    /// Additional ClickHouse accounts.
     pub(crate) users: Option<Users>,
-    /// Native ports of all shards of which this ClickHouse is one; empty if it is alone.
+    /// Native ports of all shards of this ClickHouse's cluster; empty without one.
     pub(crate) shards: Vec<u16>,
-    /// What PostgreSQL and ClickHouse ask of everybody; without one they let everybody in.
+    /// Password of PostgreSQL or ClickHouse. Without one, they accept every connection.
     pub(crate) password: Option<Password>,
-    /// Of one test, for seconds: what pays only in a long life is left out.
+    /// Whether the server runs for a single test, without settings that only pay off in long runs.
     pub(crate) is_short_lived: bool,
-    /// Where Kafka, once it is asked to stop, leaves the classes that it has loaded.
+    /// File to which Kafka writes its loaded classes when it stops.
     pub(crate) class_archive: Option<PathBuf>,
 }
 
 impl Site {
     pub(crate) fn new(kind: Kind, home: &Path, listen: Listen, launcher: &Path) -> Result<Self> {
-        // PostgreSQL may run as another account, which has to get to its data.
+        // PostgreSQL may run as another account, which needs access to its data.
         if kind == Kind::Postgres {
             create_open_folder(home)?;
         } else {

@@ -1,5 +1,5 @@
-//! The stack that a clone shares among its runs: one Kafka, one PostgreSQL, one ClickHouse under `.local`. Whoever uses
-//! it holds a lock; the last one to leave stops it. Servers of single tests are not its business (see `private`).
+//! The servers that all runs in a clone share, with their data in `.local`. Each user of the stack holds a shared lock; the last
+//! one to leave stops the servers.
 
 mod endpoints;
 mod record;
@@ -23,59 +23,59 @@ use crate::progress::Progress;
 use crate::site::Site;
 use crate::workspace::{Workspace, create_open_folder};
 
-/// How long a server may take to stop by itself.
+/// Time limit for a regular stop.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
-/// What `wipe` leaves in `.local`: the locks it holds, and the launcher that is no data.
+/// Files in `.local` that `wipe` keeps: locked files, and the launcher.
 const KEPT_BY_WIPE: [&str; 3] = ["lock", "in-use", "bin"];
 
-/// The servers of one clone.
+/// The servers of a clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
     workspace: Workspace,
     state: PathBuf,
 }
 
-/// Proof that somebody uses the stack; while any exists, nobody stops it by leaving.
+/// A use of the stack, which prevents others from stopping it.
 #[derive(Debug)]
 pub(crate) struct Use {
     _lock: File,
 }
 
 impl Stack {
-    /// The stack of this clone. Creates `.local`.
+    /// Returns the stack of this clone. Creates `.local`.
     pub(crate) fn of(workspace: Workspace) -> Result<Self> {
         let state = workspace.state();
         create_open_folder(&state)?;
         Ok(Self { workspace, state })
     }
 
-    /// The `.local` folder.
+    /// Returns the `.local` folder.
     #[must_use]
     pub(crate) fn state(&self) -> &Path {
         &self.state
     }
 
-    /// The folder of one server.
+    /// Returns the folder of a server.
     #[must_use]
     pub(crate) fn home(&self, kind: Kind) -> PathBuf {
         self.state.join(kind.name())
     }
 
-    /// What is known about the servers.
+    /// Returns the record of the servers.
     #[must_use]
     pub(crate) fn record(&self) -> Record {
         Record::load(&self.state)
     }
 
-    /// Declares that the caller uses the stack from now on.
+    /// Registers a use of the stack.
     pub(crate) fn enter(&self, interrupt: &Interrupt) -> Result<Use> {
         let file = locks::open(&self.state.join("in-use"))?;
         locks::shared(&file, || interrupt.is_requested())?;
         Ok(Use { _lock: file })
     }
 
-    /// Ends a use. Stops the servers if nobody else uses them and nobody asked to keep them.
+    /// Ends a use. Stops the servers if they have no other use and should not be kept.
     pub(crate) fn leave(&self, own_use: Use, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         drop(own_use);
         let _guard = self.guard(|| interrupt.is_insisted())?;
@@ -91,14 +91,14 @@ impl Stack {
         self.stop_guarded(progress, interrupt)
     }
 
-    /// Stops every server. Refuses while somebody uses the stack.
+    /// Stops every server. Fails while the stack is in use.
     pub(crate) fn stop(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         let _guard = self.guard(|| interrupt.is_requested())?;
         let _nobody_else = self.alone()?;
         self.stop_guarded(progress, interrupt)
     }
 
-    /// Holds the stack for the caller alone, who is to stop it.
+    /// Locks the stack exclusively, before stopping it.
     fn alone(&self) -> Result<File> {
         let in_use = locks::open(&self.state.join("in-use"))?;
         ensure!(
@@ -108,7 +108,7 @@ impl Stack {
         Ok(in_use)
     }
 
-    /// Stops every server and deletes all that a run has left in `.local`. Refuses while somebody uses the stack.
+    /// Stops every server and deletes everything in `.local` except `KEPT_BY_WIPE`. Fails while the stack is in use.
     pub(crate) fn wipe(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         let _guard = self.guard(|| interrupt.is_requested())?;
         let _nobody_else = self.alone()?;
@@ -140,7 +140,7 @@ impl Stack {
         }
         let begun = Instant::now();
         for (kind, process) in &leaving {
-            // a paused process would never see the request
+            // A paused process would never handle the signal.
             process.signal(Signal::CONT);
             process.signal(kind.stop_signal());
         }
@@ -168,7 +168,7 @@ impl Stack {
         Site::new(kind, &self.home(kind), listen, &self.workspace.launcher())
     }
 
-    /// Starting and stopping is done by one process at a time.
+    /// Locks starting and stopping, which only one process can do at a time.
     fn guard(&self, give_up: impl Fn() -> bool) -> Result<File> {
         let file = locks::open(&self.state.join("lock"))?;
         locks::exclusive(&file, give_up)?;

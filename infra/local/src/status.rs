@@ -1,4 +1,4 @@
-//! `cargo local status`: the servers at a glance. It changes nothing.
+//! `cargo local status`: prints the state of the servers.
 
 use std::process::ExitCode;
 
@@ -12,10 +12,10 @@ use crate::settings::Given;
 use crate::stack::{Entry, Stack, check_given, given_address, own_address};
 use crate::workspace::Workspace;
 
-/// The exit code if not every server is up.
+/// Exit code if not every server is up.
 const NOT_ALL_UP: u8 = 3;
 
-/// Prints the table; succeeds if all servers answer.
+/// Prints the table. Succeeds if all servers respond.
 pub(crate) fn run() -> Result<ExitCode> {
     let workspace = Workspace::find()?;
     let stack = Stack::of(workspace)?;
@@ -44,7 +44,7 @@ struct Row {
 fn given_row(kind: Kind, address: &str) -> Row {
     let is_up = check_given(kind, address).is_ok();
     let state = if is_up { "up" } else { "not responding" };
-    // the address itself may hold a password
+    // The address itself may contain a password.
     let address = format!("see {}", kind.setting());
     let cells = [kind.name(), "external", state, "-", &address, "-", "-"].map(str::to_owned);
     Row { is_up, cells }

@@ -1,5 +1,5 @@
-//! Runs another program to its end on behalf of `up` and `verify`: cargo, and the service itself. It gets a process
-//! group of its own, so that a Ctrl-C reaches it once, from us, and everything it started with it.
+//! Runs cargo and the service for `up` and `verify`. The program has its own process group, so that Ctrl-C reaches it and its
+//! children once, from us.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::process::{Process, pid_of};
 use crate::settings;
 use crate::tether::Tether;
 
-/// How long a program may take to stop when asked.
+/// Time limit for a regular stop.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
-    /// By itself.
+    /// Ended by itself.
     Exited(ExitStatus),
-    /// Because somebody asked us to stop.
+    /// Stopped on request.
     Stopped,
 }
 
@@ -31,7 +31,7 @@ impl Outcome {
     }
 }
 
-/// A cargo in the workspace, free of what the cargo that runs us has set for us alone.
+/// Returns a cargo command in the workspace, without the variables of the running package.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(settings::cargo());
     command.current_dir(root);
@@ -46,7 +46,7 @@ pub(crate) fn run(command: Command, launcher: &Path, interrupt: &Interrupt) -> R
     run_watched(command, launcher, interrupt, |_| {}, || {})
 }
 
-/// The same, with a look at the child when it has begun, and one at the clock every now and then.
+/// Like `run`. Calls `begun` with the child after the start, and `meanwhile` repeatedly.
 pub(crate) fn run_watched(
     mut command: Command,
     launcher: &Path,
@@ -58,7 +58,7 @@ pub(crate) fn run_watched(
     command.stdin(Stdio::null()).process_group(0);
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
-    // should we be killed, it must not go on alone
+    // If we are killed, the program must end too.
     let _tether = Process::of(child.id()).map(|process| Tether::tie(launcher, process, None)).transpose()?;
     begun(&mut child);
     loop {
@@ -77,7 +77,7 @@ pub(crate) fn run_watched(
 fn stop(child: &mut Child, interrupt: &Interrupt) -> Result<()> {
     let signal_group = |signal| {
         if let Some(group) = pid_of(child.id()) {
-            // a group that is gone needs no signal
+            // The group may have ended already.
             let _ = kill_process_group(group, signal);
         }
     };

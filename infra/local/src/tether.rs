@@ -1,5 +1,5 @@
-//! Ties a process to ours: if we are killed, with no chance to clean up, a small helper sees our end of a pipe close and
-//! ends that process and all it started. An orderly end releases the helper first.
+//! Ends a process with ours. If we are killed, a helper sees our end of a pipe close, and ends the process with its children. A
+//! regular end releases the helper first.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::process::Process;
 
-/// What the helper is told.
+/// Arguments of the helper.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tied {
     /// The process to end
@@ -25,14 +25,14 @@ pub(crate) struct Tied {
     delete: Option<PathBuf>,
 }
 
-/// The helper's work: wait for the word or the end of input, and act on the latter.
+/// Waits for a byte or the end of the input. At the end of the input, ends the process.
 pub(crate) fn hold(tied: &Tied) {
     let mut word = [0; 1];
     let released = std::io::stdin().read(&mut word).is_ok_and(|count| count > 0);
     if !released {
         Process { pid: tied.pid, started: tied.started }.kill_tree();
         if let Some(folder) = &tied.delete {
-            // nobody is left to be told that it could not be deleted
+            // There is no one to report a failure to.
             let _ = std::fs::remove_dir_all(folder);
         }
     }
@@ -45,7 +45,7 @@ pub(crate) struct Tether {
 }
 
 impl Tether {
-    /// `delete` names a folder that must not outlive us either.
+    /// Ties a process to ours. The helper also deletes the folder `delete`.
     pub(crate) fn tie(launcher: &Path, process: Process, delete: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(launcher);
         command.args(["tether", "--pid", &process.pid.to_string(), "--started", &process.started.to_string()]);
@@ -56,10 +56,10 @@ impl Tether {
         Ok(Self { helper: command.spawn().context("cannot start the launcher")? })
     }
 
-    /// Lets the helper go without it doing anything. More than once is fine.
+    /// Releases the helper without any effect. Can be called repeatedly.
     pub(crate) fn release(&mut self) {
         if let Some(mut pipe) = self.helper.stdin.take() {
-            // a helper that is gone needs no word
+            // The helper may have ended already.
             let _ = pipe.write_all(b".");
         }
         if let Some(helper) = Process::of(self.helper.id()) {

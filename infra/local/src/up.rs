@@ -1,4 +1,4 @@
-//! `cargo up`: the servers, and the whole service on top of them, until Ctrl-C.
+//! `cargo up`: runs the servers and the whole service until Ctrl-C.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ use crate::prerequisites::{Purpose, ensure_programs};
 use crate::session::Session;
 use crate::subprocess::{self, Outcome};
 
-/// The program, of which `all` runs everything on one address.
+/// Name of the program; its subcommand `all` runs everything on one address.
 const PROGRAM: &str = "telemetry";
 
-/// What can be typed after `cargo up`.
+/// Options of `cargo up`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Build the service with optimizations

@@ -1,4 +1,4 @@
-//! `cargo verify`: everything that must hold before a change lands, against the real servers. CI runs nothing else.
+//! `cargo verify`: all checks and tests, with real servers. CI runs exactly this.
 
 mod binaries;
 mod failures;
@@ -19,20 +19,20 @@ use crate::session::Session;
 use crate::stack::Endpoints;
 use crate::subprocess;
 
-/// What has to have passed, in this order: a step that is left out fails the run as one that fails does.
+/// Required steps in order. A skipped step fails the run.
 const STEPS: [&str; 7] = ["format", "lint", "deny", "servers", "build", "tests", "examples"];
-/// The same of a run with `--full`.
+/// Required steps with `--full`.
 const FULL_STEPS: [&str; 8] = ["format", "lint", "deny", "servers", "build", "tests", "examples", "full"];
-/// The same of a quick run, whose tests are those that stand beside the product's code.
+/// Required steps with `--quick`, which runs only unit tests of the product.
 const QUICK_STEPS: [&str; 5] = ["format", "lint", "servers", "build", "tests"];
 
 /// Commands that `--full` runs, one per line.
 const FULL: &str = "lab/full.txt";
 
-/// How long what tests have printed is waited for after they ended: a process that one of them left behind may hold it open.
+/// Maximum wait for test output after the tests end, because a leftover process may keep it open.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
-/// What can be typed after `cargo verify`.
+/// Options of `cargo verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Run only format, lints and unit tests of the product
@@ -43,7 +43,7 @@ pub(crate) struct Options {
     full: bool,
 }
 
-/// Runs every step, also after one has failed, and sums up.
+/// Runs every step, even after failures, and prints a summary.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     let expected = match options {
@@ -69,7 +69,8 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     session.fetch_beside(|| check_the_text(session, report, true))?;
     report.step("deny", || deny::check(session))?;
     let servers = start_servers(session, report, || session.fetch_programs())?;
-    // With the tests beside them, the programs have the features that the tests' dependencies have: nothing is compiled twice.
+    // Built together with the tests, the programs have the same features as in the tests, which avoids compiling dependencies
+    // twice.
     let tests = build_tests(session, report, &["build", "--workspace", "--bins", "--tests"])?;
     run_tests(tests, &servers, session, report)?;
     report.step("examples", || run_cargo(cargo(session, &["test", "--doc"]), session))?;
@@ -88,7 +89,7 @@ fn quick_steps(_: &Options, session: &Session, report: &mut Report) -> Result<()
     run_tests(tests, &servers, session, report)
 }
 
-/// `whole` selects the packages to lint: all, or those of the product.
+/// `whole` selects the packages to lint: all, or only the product's.
 fn check_the_text(session: &Session, report: &mut Report, whole: bool) -> Result<()> {
     report.step("format", || run_cargo(cargo(session, &["fmt", "--all", "--check"]), session))?;
     let mut lint = cargo(session, &["clippy", "--all-targets"]);
@@ -112,7 +113,7 @@ fn cargo(session: &Session, arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Compiles the tests and returns their binaries: none if they do not compile.
+/// Compiles the tests and returns their binaries, or no binaries if the build fails.
 fn build_tests(session: &Session, report: &mut Report, arguments: &[&str]) -> Result<Vec<TestBinary>> {
     let mut found = Vec::new();
     report.step("build", || {
@@ -138,10 +139,10 @@ fn run_cargo(command: Command, session: &Session) -> Result<bool> {
     Ok(outcome.is_success())
 }
 
-/// Runs the test binaries on these servers, as many at a time as there are cores, and keeps the output of failed tests.
+/// Runs the test binaries with these servers, one per core at a time, and collects the output of failed tests.
 fn run_tests(mut waiting: Vec<TestBinary>, servers: &Endpoints, session: &Session, report: &mut Report) -> Result<()> {
     let found = Arc::new(Mutex::new(Vec::new()));
-    // The largest ones run longest: what starts last should be short.
+    // Start the largest ones first, because they run longest.
     waiting.sort_by_key(TestBinary::bytes);
     let any = !waiting.is_empty();
     let waiting = Mutex::new(waiting);
@@ -166,7 +167,7 @@ fn run_tests(mut waiting: Vec<TestBinary>, servers: &Endpoints, session: &Sessio
     outcome
 }
 
-/// Prints the output at the end, because other tests print meanwhile.
+/// Prints the output at the end, because other tests run concurrently.
 fn run_and_listen(binary: &TestBinary, servers: &Endpoints, found: &Arc<Mutex<Vec<Failure>>>, session: &Session) -> Result<bool> {
     eprintln!("Testing {}", binary.name);
     let (mut tests, begun, output) = (binary.command(), Instant::now(), Arc::new(Mutex::new(Vec::new())));
@@ -189,7 +190,7 @@ fn run_and_listen(binary: &TestBinary, servers: &Endpoints, found: &Arc<Mutex<Ve
     Ok(outcome.is_success())
 }
 
-/// Runs the commands of `lab/full.txt`, also after one has failed, and says which failed.
+/// Runs the commands of `lab/full.txt`, even after failures, and prints which ones failed.
 fn run_commands(session: &Session) -> Result<bool> {
     let root = session.workspace.root();
     let text = fs::read_to_string(root.join(FULL)).with_context(|| format!("cannot read {FULL}"))?;
@@ -214,7 +215,7 @@ fn say_what_runs(command: &Command) {
 
 struct Report {
     begun: Instant,
-    /// The names of all steps, in order.
+    /// Names of all steps, in order.
     expected: &'static [&'static str],
     steps: Vec<Step>,
     failures: Vec<Failure>,
@@ -227,7 +228,7 @@ struct Step {
 }
 
 impl Report {
-    /// Runs one step under its heading. Only what makes further steps pointless is an error.
+    /// Runs a step. Returns an error only if further steps are pointless.
     fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<bool>) -> Result<()> {
         eprintln!("\n== {name} (after {})", minutes(self.begun.elapsed()));
         let begun = Instant::now();
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn s19_a_run_that_leaves_a_step_out_has_not_passed() {
+    fn s19_a_run_without_a_step_fails() {
         let all = STEPS.map(|name| (name, true));
         assert!(report(&all).has_passed());
         for (left_out, name) in STEPS.iter().enumerate() {
@@ -284,7 +285,7 @@ mod tests {
         let quick = QUICK_STEPS.map(|name| (name, true));
         assert!(Report { expected: &QUICK_STEPS, ..report(&quick) }.has_passed());
         assert!(!Report { expected: &QUICK_STEPS, ..report(&quick[..4]) }.has_passed());
-        assert!(!report(&quick).has_passed(), "a quick run is no whole one");
-        assert!(!Report { expected: &FULL_STEPS, ..report(&all) }.has_passed(), "a whole run is no full one");
+        assert!(!report(&quick).has_passed(), "a quick run passed as a normal run");
+        assert!(!Report { expected: &FULL_STEPS, ..report(&all) }.has_passed(), "a normal run passed as a full run");
     }
 }

@@ -1,5 +1,4 @@
-//! Where things are: the root of the clone, its `.local` folder and the launcher in it. It starts nothing but, when the
-//! launcher is missing, the cargo that builds it.
+//! Paths of the clone: its root, its `.local` folder and the launcher. Builds the launcher if it is missing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,14 +9,14 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::settings;
 
-/// One clone of the repository.
+/// A clone of the repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Workspace {
     root: PathBuf,
 }
 
 impl Workspace {
-    /// The clone that cargo runs us from, or the one that holds the current folder, wherever it was moved to.
+    /// Finds the clone of the running package, or that of the current folder.
     pub(crate) fn find() -> Result<Self> {
         let starting_points = [settings::running_package(), std::env::current_dir().ok()];
         let built_from = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -30,25 +29,25 @@ impl Workspace {
             .context("the current folder is not in a clone of the repository")
     }
 
-    /// The folder that holds the root manifest.
+    /// Returns the folder of the root manifest.
     #[must_use]
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// `.local`: everything the stack writes.
+    /// Returns `.local`, which contains all files of the stack.
     #[must_use]
     pub(crate) fn state(&self) -> PathBuf {
         self.root.join(".local")
     }
 
-    /// The copy of this binary from which servers are launched, also by the tests of other crates.
+    /// Returns the copy of this binary that launches servers, also in the tests of other crates.
     #[must_use]
     pub(crate) fn launcher(&self) -> PathBuf {
         self.state().join("bin").join("local")
     }
 
-    /// Creates `.local` and puts the running binary there as the launcher; readers see the old one or the new one.
+    /// Creates `.local` and atomically installs the running binary there as the launcher.
     pub(crate) fn install_launcher(&self) -> Result<PathBuf> {
         let launcher = self.launcher();
         let folder = self.state().join("bin");
@@ -66,7 +65,7 @@ impl Workspace {
         Ok(launcher)
     }
 
-    /// The launcher, built and installed first if nothing has done so yet.
+    /// Returns the launcher. Builds and installs it if it is missing.
     pub(crate) fn ensure_launcher(&self) -> Result<PathBuf> {
         let launcher = self.launcher();
         if !launcher.exists() {
@@ -79,7 +78,7 @@ impl Workspace {
     }
 }
 
-/// Creates a folder (and its parents) that other users may enter whatever the umask says: PostgreSQL may run as one.
+/// Creates a folder with its parents, accessible to other users whatever the umask, because PostgreSQL may run as another user.
 pub(crate) fn create_open_folder(folder: &Path) -> Result<()> {
     let is_new = !folder.exists();
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;

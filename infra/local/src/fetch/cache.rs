@@ -1,5 +1,5 @@
-//! The folder of unpacked releases that all clones of one user share. A release is there whole or not at all: it is
-//! made beside its place, listed, and renamed. What is in a release, this file does not know.
+//! The cache of unpacked releases, which all clones of a user share. A release is complete or absent: it is built in a temporary
+//! folder, listed, and renamed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -11,7 +11,7 @@ use crate::interrupt::Interrupt;
 use crate::workspace::create_open_folder;
 use crate::{account, locks, settings};
 
-/// Names and sizes of a release's files; written last, so a release that has it is whole.
+/// Names and sizes of a release's files. Written last, so a release with this file is complete.
 const LISTING: &str = ".complete";
 
 #[derive(Clone, Debug)]
@@ -20,7 +20,8 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// `~/.cache` for people; a place that other accounts can read for root, whose PostgreSQL runs as one.
+    /// Returns the cache below `~/.cache`. For root, it is in a folder that other accounts can read, because PostgreSQL runs as
+    /// another account.
     pub(crate) fn of_this_user() -> Result<Self> {
         let base = if account::is_root() { Some(PathBuf::from("/var/cache")) } else { settings::user_cache() };
         let base = base.context("no folder for downloads: set HOME or XDG_CACHE_HOME")?;
@@ -35,7 +36,7 @@ impl Cache {
         self.root.join(release)
     }
 
-    /// Whether the release is there with every file at its size.
+    /// Returns whether the release exists and every file has the right size.
     pub(crate) fn has(&self, release: &str) -> bool {
         let place = self.place(release);
         let Ok(listing) = fs::read_to_string(place.join(LISTING)) else {
@@ -49,8 +50,8 @@ impl Cache {
         })
     }
 
-    /// Runs `make` in a fresh folder and moves what it left in `release/` to its place. Whoever comes second waits for
-    /// the first and finds the work done.
+    /// Runs `make` in an empty folder and moves its `release/` into the cache. Concurrent callers wait for the first one and use
+    /// its result.
     pub(crate) fn fill(&self, release: &str, interrupt: &Interrupt, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         create_open_folder(&self.root)?;
         let lock = locks::open(&self.root.join(format!("{release}.lock")))?;
@@ -67,13 +68,13 @@ impl Cache {
         fs::set_permissions(&made, fs::Permissions::from_mode(0o755))?;
         let place = self.place(release);
         if place.exists() {
-            // damaged, or not listed; moved away first so that nobody ever sees half of it
+            // Damaged or unlisted. Moved away first, so that other processes never see a partial release.
             fs::rename(&place, draft.path().join("damaged")).context("cannot move a damaged release away")?;
         }
         fs::rename(&made, &place).with_context(|| format!("cannot put {} in place", place.display()))
     }
 
-    /// Removes what killed runs left behind of this release, unless somebody is at work on it.
+    /// Removes leftovers of killed runs for this release, unless another process is working on it.
     pub(crate) fn tidy(&self, release: &str) {
         let Ok(lock) = locks::open(&self.root.join(format!("{release}.lock"))) else {
             return;
@@ -84,14 +85,14 @@ impl Cache {
         let prefix = draft_prefix(release);
         for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(&prefix) {
-                // a download that outlived its killed parent may still write there; the next run tries again
+                // A download that outlived its killed parent may still write there. The next run retries.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
     }
 }
 
-/// The bytes that all files below `folder` take on disk; Kafka's indexes are mostly holes.
+/// Returns the disk usage of all files below `folder` in bytes. Kafka's indexes are sparse files.
 pub(crate) fn size_bytes(folder: &Path) -> u64 {
     files(folder).iter().filter_map(|file| fs::symlink_metadata(file).ok()).map(|file| file.blocks() * 512).sum()
 }

@@ -1,4 +1,4 @@
-//! What each download must be, byte for byte. The list is checked in; nothing that differs from it is ever used.
+//! Checksums of all downloads, stored in the repository. Files that don't match are never used.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,19 +17,19 @@ pub struct Checksums {
 }
 
 impl Checksums {
-    /// The list in the repository.
+    /// Returns the list in the repository.
     #[must_use]
     pub fn checked_in() -> Self {
         Self { list: Cow::Borrowed(include_str!("../../checksums")) }
     }
 
-    /// A list of one's own.
+    /// Returns a custom list.
     #[must_use]
     pub fn of(list: String) -> Self {
         Self { list: Cow::Owned(list) }
     }
 
-    /// Checks one file against the line that bears its name.
+    /// Verifies a file against the line with its name.
     pub fn verify(&self, file: &Path, section: &str) -> Result<()> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let Some(line) = self.lines(section).find(|line| line.name == name) else {
@@ -50,7 +50,7 @@ impl Checksums {
         Ok(())
     }
 
-    /// Checks that `folder` holds exactly the files of `section`, each of them unchanged.
+    /// Verifies that `folder` contains exactly the files of `section`, unchanged.
     pub(super) fn verify_all(&self, folder: &Path, section: &str) -> Result<()> {
         let expected: BTreeSet<String> = self.lines(section).map(|line| line.name.to_owned()).collect();
         let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -62,7 +62,7 @@ impl Checksums {
         expected.iter().try_for_each(|name| self.verify(&folder.join(name), section))
     }
 
-    /// Whether there is a line for this file.
+    /// Returns whether the list contains this file.
     pub(super) fn knows(&self, section: &str, file: &str) -> bool {
         self.lines(section).any(|line| line.name == file)
     }

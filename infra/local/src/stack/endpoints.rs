@@ -1,4 +1,4 @@
-//! Where the services find their servers: the three settings, however they came about.
+//! Addresses of the servers, as the three settings of the services.
 
 use std::io::Write as _;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -14,7 +14,7 @@ use crate::password::{OWNER, Password};
 use crate::settings::Given;
 use crate::workspace::Workspace;
 
-/// The addresses of the stack, in the form in which the services read them.
+/// Addresses of the stack, as the services read them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Endpoints {
     pub kafka_brokers: String,
@@ -23,7 +23,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// The stack that tests use: what the environment names, else the servers of this clone that run now.
+    /// Returns the servers named in the environment, or else the running servers of this clone.
     pub fn of_running_stack() -> Result<Self> {
         let record = Record::load(&Workspace::find()?.state());
         Self::assemble(&Given::from_environment(), &record)
@@ -43,7 +43,7 @@ impl Endpoints {
         })
     }
 
-    /// Writes them as shell assignments, for their owner's eyes only; replaced in one step.
+    /// Writes the addresses as shell assignments, atomically, with access for the owner only.
     pub(super) fn write(&self, state: &Path) -> Result<()> {
         let place = Self::file(state);
         let mut draft = tempfile::NamedTempFile::new_in(state).context("cannot write into .local")?;
@@ -53,7 +53,7 @@ impl Endpoints {
         draft.into_temp_path().persist(&place).context("cannot put the settings in place")
     }
 
-    /// Where they stand as shell assignments.
+    /// Returns the file with the shell assignments.
     pub(crate) fn file(state: &Path) -> PathBuf {
         state.join("servers.env")
     }
@@ -62,7 +62,7 @@ impl Endpoints {
         [&self.kafka_brokers, &self.clickhouse_url, &self.database_url]
     }
 
-    /// The same for `cargo up`: PostgreSQL as the owner of the tables, because nothing of it runs as the administrator.
+    /// Returns the addresses for `cargo up`, which uses PostgreSQL as the owner of the tables instead of the administrator.
     #[must_use]
     pub(crate) fn of_the_owner(self, given: &Given) -> Self {
         let administrators =
@@ -75,7 +75,7 @@ impl Endpoints {
         Self { database_url, ..self }
     }
 
-    /// Hands them to a program.
+    /// Sets the addresses in a command's environment.
     pub fn apply(&self, command: &mut Command) {
         command.env(Kind::Kafka.setting(), &self.kafka_brokers);
         command.env(Kind::ClickHouse.setting(), &self.clickhouse_url);
@@ -83,7 +83,7 @@ impl Endpoints {
     }
 }
 
-/// The address of a server that we run, with the password it asks for.
+/// Returns the address of a server that we run, with its password.
 fn address_of(kind: Kind, entry: &Entry) -> String {
     let port = entry.listen.port;
     let Some(password) = entry.password.as_ref().map(Password::reveal) else { return own_address(kind, port) };
@@ -94,7 +94,7 @@ fn address_of(kind: Kind, entry: &Entry) -> String {
     }
 }
 
-/// The address of a server that we run, to be shown.
+/// Returns the address of a server that we run, without its password.
 pub(crate) fn own_address(kind: Kind, port: u16) -> String {
     match kind {
         Kind::Kafka => format!("127.0.0.1:{port}"),
@@ -103,7 +103,7 @@ pub(crate) fn own_address(kind: Kind, port: u16) -> String {
     }
 }
 
-/// The given address of a server, if the environment has one.
+/// Returns the address of a server in the environment.
 pub(crate) fn given_address(given: &Given, kind: Kind) -> Option<&str> {
     match kind {
         Kind::Kafka => given.kafka_brokers.as_deref(),
@@ -112,7 +112,7 @@ pub(crate) fn given_address(given: &Given, kind: Kind) -> Option<&str> {
     }
 }
 
-/// Whether something answers at an address the user gave; the error names the setting to correct.
+/// Checks that a server in the environment responds. The error names the setting to correct.
 pub(crate) fn check_given(kind: Kind, address: &str) -> Result<()> {
     let usual_port = if address.starts_with("https://") { 443 } else { kind.usual_port() };
     let answers = address.split(',').any(|one| {
@@ -131,7 +131,7 @@ pub(crate) fn check_given(kind: Kind, address: &str) -> Result<()> {
     Ok(())
 }
 
-/// `host:port` out of a URL or a bare address; never the password that may stand before it.
+/// Returns `host:port` of a URL or address, without its credentials.
 fn host_and_port(address: &str, usual_port: u16) -> String {
     let rest = address.trim().split_once("://").map_or(address.trim(), |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -145,7 +145,7 @@ mod tests {
     use super::{Endpoints, Given, Password, Record, host_and_port};
 
     #[test]
-    fn what_the_environment_names_comes_first_and_what_is_missing_is_named_with_its_remedy() {
+    fn environment_comes_first_and_errors_name_the_fix() {
         let mut given = Given { kafka_brokers: Some("k:1".into()), clickhouse_url: Some("http://c".into()), database_url: None };
         let error = Endpoints::assemble(&given, &Record::default()).unwrap_err().to_string();
         assert_eq!(error, "PostgreSQL is not running: run `cargo local start`, or run the tests with `cargo verify`");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn cargo_up_signs_in_as_the_owner_of_the_tables_with_the_owner_s_password() {
+    fn cargo_up_uses_the_owners_account() {
         let none = Given::default;
         let with = |database_url: String| Endpoints { kafka_brokers: String::new(), clickhouse_url: String::new(), database_url };
         let root = Password::mint().unwrap();
@@ -164,13 +164,13 @@ mod tests {
         assert_eq!(owners, address("telemetry_owner", &root.of_owner()));
         let shared = Password::from("0123456789abcdef");
         let owners = with(address("telemetry", &shared)).of_the_owner(&none()).database_url;
-        assert_eq!(owners, address("telemetry_owner", &shared), "of a stack that an earlier build has started");
+        assert_eq!(owners, address("telemetry_owner", &shared), "stack of an earlier build");
         let given = Given { database_url: Some("postgres://own".into()), ..none() };
         assert_eq!(with(address("telemetry", &root)).of_the_owner(&given).database_url, "postgres://own");
     }
 
     #[test]
-    fn an_address_is_reduced_to_host_and_port() {
+    fn addresses_are_reduced_to_host_and_port() {
         for (address, expected) in [
             ("broker", "broker:1"),
             ("broker:9092", "broker:9092"),

@@ -1,6 +1,5 @@
-//! `.local/stack.json`: which servers run, as which process, on which ports, with which password; for its owner's eyes only.
-//! Written whole or not at all; a file that cannot be read counts as empty, because strays are found by their data folder
-//! anyway, and passwords are set anew.
+//! `.local/stack.json`: processes, ports and passwords of the servers, readable by the owner only. It is replaced atomically. An
+//! unreadable file counts as empty, because running servers can be found by their data folder, and passwords are set again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,25 +13,25 @@ use crate::kind::{Kind, Listen};
 use crate::password::Password;
 use crate::process::Process;
 
-/// What is known about the stack between runs.
+/// State of the stack between runs.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Record {
-    /// Started by `cargo local start`: stays when the last user leaves.
+    /// Whether `cargo local start` started the servers, so that they stay when the last use ends.
     pub kept: bool,
     /// Every server that was ever started here.
     pub servers: BTreeMap<Kind, Entry>,
 }
 
-/// What is known about one server.
+/// State of a server.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Entry {
-    /// The run that serves now; none after an orderly stop.
+    /// The current process; `None` after a regular stop.
     pub process: Option<Process>,
-    /// Its ports, preferred again the next time.
+    /// Its ports, preferred at the next start.
     pub listen: Listen,
     pub data: PathBuf,
-    /// What it asks its administrator for; none of Kafka, and of what an earlier build has started.
+    /// The administrator's password; `None` for Kafka, and for servers started by earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Password>,
 }
@@ -52,7 +51,7 @@ impl Record {
         draft.into_temp_path().persist(file(state)).context("cannot put the stack's record in place")
     }
 
-    /// The server's entry, if the process in it still runs.
+    /// Returns the server's entry if its process is running.
     #[must_use]
     pub fn running(&self, kind: Kind) -> Option<&Entry> {
         self.servers.get(&kind).filter(|entry| entry.process.is_some_and(Process::is_alive))

@@ -1,5 +1,5 @@
-//! Brings the servers up: what runs and answers is taken over, what is dead or deaf is replaced, what the user gave is
-//! only asked whether it is there. Data is always kept.
+//! Starts the servers: keeps those that respond, replaces those that don't, and checks that the user's own servers respond. Data
+//! is always kept.
 
 use std::time::{Duration, Instant};
 
@@ -18,19 +18,19 @@ use crate::server::cut;
 use crate::settings::Given;
 use crate::site::Site;
 
-/// How long a server that comes up may say nothing in its log.
+/// Maximum time without new log lines during startup.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How long a running server may be too busy to answer before it is replaced.
+/// Maximum time without a response before a running server is replaced.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
 impl Stack {
-    /// The servers that are ours to run: all but those the environment names.
+    /// Returns the servers that we run: all except those in the environment.
     #[must_use]
     pub(crate) fn own(given: &Given) -> Vec<Kind> {
         Kind::ALL.into_iter().filter(|kind| given_address(given, *kind).is_none()).collect()
     }
 
-    /// Makes sure that every server is there, and says where.
+    /// Ensures that every server is running, and returns their addresses.
     pub(crate) fn start(&self, given: &Given, keep: bool, progress: &Progress, interrupt: &Interrupt) -> Result<Endpoints> {
         for kind in Kind::ALL {
             if let Some(address) = given_address(given, kind) {
@@ -42,7 +42,7 @@ impl Stack {
         self.workspace.install_launcher()?;
         let _guard = self.guard(|| interrupt.is_requested())?;
         let mut record = self.record();
-        // what was to be kept may have ended with the machine
+        // Servers that were to be kept may have ended with the machine.
         let still_kept = record.kept && Kind::ALL.iter().any(|kind| record.running(*kind).is_some());
         record.kept = keep || still_kept;
         record.save(&self.state)?;
@@ -52,7 +52,7 @@ impl Stack {
         Ok(endpoints)
     }
 
-    /// Restarts servers that died without being told to. Meant to be called again and again while the stack is in use.
+    /// Restarts servers that ended unexpectedly. Called repeatedly while the stack is in use.
     pub(crate) fn revive(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         for kind in Kind::ALL {
             cut(&self.home(kind).join("server.log"));
@@ -61,7 +61,7 @@ impl Stack {
             return Ok(());
         }
         let _guard = self.guard(|| interrupt.is_requested())?;
-        // whoever held the lock may have stopped or restarted them meanwhile
+        // The previous owner of the lock may have stopped or restarted them.
         let mut record = self.record();
         let dead = dead(&record);
         for kind in &dead {
@@ -103,7 +103,7 @@ impl Stack {
         });
         let mut failure = None;
         for (site, outcome) in waiting.into_iter().zip(outcomes) {
-            // a failed restart keeps the dead process on record: it should run, and will be tried again
+            // After a failed restart, keep the ended process in the record, so that it is retried.
             let before = record.servers.get(&site.kind).and_then(|entry| entry.process);
             let process = match outcome {
                 Ok(process) => Some(process),
@@ -119,7 +119,7 @@ impl Stack {
     }
 }
 
-/// Servers that should run, by the record, and do not.
+/// Returns the servers that the record lists as running but have ended.
 fn dead(record: &Record) -> Vec<Kind> {
     let died = |entry: &Entry| entry.process.is_some_and(|process| !process.is_alive());
     record.servers.iter().filter(|(_, entry)| died(entry)).map(|(kind, _)| *kind).collect()
@@ -165,7 +165,7 @@ fn launch(site: &Site, progress: &Progress, interrupt: &Interrupt) -> Result<Pro
     }
     let mut child = site.bring_up(START_LIMIT, interrupt, |_| Ok(()))?;
     let process = Process::of(child.id());
-    // somebody has to collect its exit status, else it lingers as a zombie when it dies
+    // Collect the exit status, otherwise the process becomes a zombie when it ends.
     std::thread::spawn(move || child.wait());
     task.done(&format!("{} is up at {}", site.kind.title(), own_address(site.kind, site.listen.port)));
     process.ok_or_else(|| anyhow::anyhow!("{} stopped right after it started: see {}", site.kind.title(), site.log().display()))

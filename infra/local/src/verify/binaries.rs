@@ -1,4 +1,4 @@
-//! The binaries that cargo made of the tests, and how one runs.
+//! The test binaries that cargo built.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::num::NonZeroUsize;
@@ -10,21 +10,21 @@ use serde::Deserialize;
 
 use crate::settings;
 
-/// The test runner's own variable: how many tests of one binary run at a time.
+/// The test runner's variable for the number of concurrent tests.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// Tests mostly wait for servers and for deadlines to pass: a few times as many as there are cores keep the cores busy.
+/// Tests mostly wait for servers and timeouts, so several tests per core keep the cores busy.
 const THREADS_PER_CORE: usize = 3;
 
-/// The tests of one crate.
+/// A test binary.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TestBinary {
-    /// Folder of the package, and the target in it if the package has several.
+    /// Folder of the package, and the target if the package has several.
     pub(super) name: String,
     program: PathBuf,
     folder: PathBuf,
 }
 
-/// A line of `cargo --message-format=json`, as far as it is about a test binary.
+/// A line of `cargo --message-format=json` about a test binary.
 #[derive(Deserialize)]
 struct Artifact {
     executable: PathBuf,
@@ -43,7 +43,7 @@ struct Target {
     name: String,
 }
 
-/// Reads the messages of cargo to their end; whatever is not about a test binary is skipped.
+/// Reads cargo's messages to the end. Skips those that aren't about a test binary.
 pub(super) fn read(messages: impl Read) -> io::Result<Vec<TestBinary>> {
     let mut found = Vec::new();
     for line in BufReader::new(messages).lines() {
@@ -57,7 +57,7 @@ pub(super) fn read(messages: impl Read) -> io::Result<Vec<TestBinary>> {
     Ok(found)
 }
 
-/// How many binaries run at a time.
+/// Returns the number of concurrent binaries.
 pub(super) fn at_once() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
@@ -67,7 +67,7 @@ impl TestBinary {
         fs::metadata(&self.program).map_or(0, |metadata| metadata.len())
     }
 
-    /// Runs it as `cargo test` does: in the folder of its package.
+    /// Returns the command that runs the binary in its package's folder, as `cargo test` does.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder);

@@ -1,16 +1,16 @@
-//! What failed tests said, kept to be repeated at the end of a run: in between stands the output of every later test.
+//! Collects the output of failed tests, to print it again at the end of a run.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lines of one test that are kept: from a few before its panic on, whose backtrace may be long, or without one the last.
+/// Stored lines per test, from a few before its panic, or else the last ones. Backtraces may be long.
 const LINES: usize = 30;
 const BEFORE_PANIC: usize = 10;
-/// Characters of one line that are kept.
+/// Stored characters per line.
 const CHARACTERS: usize = 500;
 
-/// What one failed test said.
+/// Output of a failed test.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) test: String,
@@ -34,7 +34,7 @@ impl Failure {
     }
 }
 
-/// Bytes that one thread writes and another reads, also while the writer waits for more.
+/// A buffer that one thread can read while another one writes to it.
 pub(super) struct Shared(pub(super) Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
@@ -47,7 +47,7 @@ impl Write for Shared {
     }
 }
 
-/// Passes on what the tests print, line by line, until they close it, and tells `found` of each test that failed.
+/// Copies the tests' output line by line until its end, and calls `found` for each failed test.
 pub(super) fn relay(printed: impl Read, mut out: impl Write, mut found: impl FnMut(Failure)) -> std::io::Result<()> {
     let mut printed = BufReader::new(printed);
     let (mut bytes, mut current) = (Vec::new(), None::<Failure>);
@@ -73,9 +73,9 @@ pub(super) fn relay(printed: impl Read, mut out: impl Write, mut found: impl FnM
 mod tests {
     use super::*;
 
-    /// What two failed tests say, and every line is passed on, also one that is no text.
+    /// Every line is copied, including invalid UTF-8.
     #[test]
-    fn what_failed_tests_said_is_kept_and_everything_is_passed_on() {
+    fn collects_failures_and_copies_all_output() {
         let long = "x".repeat(CHARACTERS + 1);
         let many: String = (0..=LINES).map(|number| format!("line {number}\n")).collect();
         let mut printed = format!(
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_kept_however_much_is_said_before_and_after_it() {
+    fn keeps_the_panic_in_long_output() {
         let before: String = (0..100).map(|number| format!("before {number}\n")).collect();
         let after: String = (0..100).map(|number| format!("  {number}: frame\n")).collect();
         let printed = format!("---- a stdout ----\n{before}thread 'a' panicked at src/a.rs:1:1:\nleft is not right\n{after}");

@@ -1,4 +1,4 @@
-//! Promises that need no server.
+//! Tests without servers.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -11,7 +11,7 @@ use local::stack::{Entry, Record};
 use local::{Checksums, Kind, Listen, Process};
 
 #[test]
-fn a_port_that_somebody_holds_is_not_chosen() {
+fn skips_occupied_ports() {
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let held = holder.local_addr().unwrap().port();
     let chosen = Ports::default().choose(&[held]).unwrap();
@@ -19,25 +19,25 @@ fn a_port_that_somebody_holds_is_not_chosen() {
 }
 
 #[test]
-fn the_first_free_port_of_the_preferred_ones_is_chosen_and_never_twice() {
-    // Somebody else may take a free port between the two looks.
+fn prefers_the_first_free_port_once() {
+    // Another process may take the free port in between.
     let chosen = (0..20).find_map(|_| {
         let free = Ports::default().choose(&[]).unwrap();
         let mut ports = Ports::default();
         (ports.choose(&[0, free]).unwrap() == free).then_some((ports, free))
     });
-    let (mut ports, free) = chosen.expect("zero stands for no preference");
+    let (mut ports, free) = chosen.expect("the preferred port was not chosen");
     assert_ne!(ports.choose(&[free]).unwrap(), free);
 }
 
 #[test]
-fn no_two_callers_of_one_process_are_given_the_same_port() {
+fn returns_each_port_once_per_process() {
     let given: HashSet<u16> = (0..1_000).map(|_| Ports::default().choose(&[]).unwrap()).collect();
     assert_eq!(given.len(), 1_000);
 }
 
 #[test]
-fn a_flipped_byte_is_refused_with_both_digests() {
+fn rejects_a_flipped_byte_with_both_digests() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("broker.jar");
     fs::write(&file, "abc").unwrap();
@@ -55,15 +55,15 @@ fn a_flipped_byte_is_refused_with_both_digests() {
 }
 
 #[test]
-fn a_recycled_process_id_is_not_ours() {
+fn ignores_reused_process_ids() {
     let ours = Process::of(std::process::id()).unwrap();
     assert!(ours.is_alive());
     let earlier = Process { started: ours.started - 1, ..ours };
-    assert!(!earlier.is_alive(), "the same id with another start time is somebody else");
+    assert!(!earlier.is_alive(), "the same id with another start time is another process");
 }
 
 #[test]
-fn a_process_that_ended_but_was_not_reaped_is_not_alive() {
+fn zombies_are_not_alive() {
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let process = Process::of(child.id()).unwrap();
     child.kill().unwrap();
@@ -72,7 +72,7 @@ fn a_process_that_ended_but_was_not_reaped_is_not_alive() {
 }
 
 #[test]
-fn the_record_survives_being_written_and_counts_as_empty_when_cut_short() {
+fn truncated_records_count_as_empty() {
     let folder = tempfile::tempdir().unwrap();
     let ours = Process::of(std::process::id()).unwrap();
     let entry = |process| Entry { process, listen: Listen { port: 9092, second_port: 1 }, data: "data".into(), password: None };
@@ -82,7 +82,7 @@ fn the_record_survives_being_written_and_counts_as_empty_when_cut_short() {
     record.save(folder.path()).unwrap();
     assert_eq!(Record::load(folder.path()), record);
     assert!(record.running(Kind::Kafka).is_some());
-    assert!(record.running(Kind::Postgres).is_none(), "its process is gone");
+    assert!(record.running(Kind::Postgres).is_none(), "its process has ended");
     assert!(record.running(Kind::ClickHouse).is_none(), "it was never started");
 
     let file = folder.path().join("stack.json");
@@ -94,7 +94,7 @@ fn the_record_survives_being_written_and_counts_as_empty_when_cut_short() {
 }
 
 #[test]
-fn a_tethered_process_ends_with_its_owner_but_not_when_released() {
+fn tethered_processes_end_unless_released() {
     for (word, should_live) in [(&b""[..], false), (&b"."[..], true)] {
         let mut tied = Command::new("sleep").arg("600").spawn().unwrap();
         let process = Process::of(tied.id()).unwrap();
@@ -106,17 +106,17 @@ fn a_tethered_process_ends_with_its_owner_but_not_when_released() {
         std::io::Write::write_all(&mut helper.stdin.take().unwrap(), word).unwrap();
         assert!(helper.wait().unwrap().success());
         assert_eq!(process.is_alive(), should_live);
-        // it may have been killed already
+        // The process may have been killed already.
         let _ = tied.kill();
         tied.wait().unwrap();
     }
 }
 
-/// Waits for something that happens soon, and fails if it does not.
+/// Waits until the condition is true, and fails after 30 s.
 fn eventually(condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it did not happen within 30 s");
+        assert!(begun.elapsed() < Duration::from_secs(30), "condition not true within 30 s");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,5 +1,4 @@
-//! What docker-compose.yml and the Dockerfile promise: images by digest, accounts that exist, and every path of the API behind the
-//! one address.
+//! Tests docker-compose.yml and the Dockerfile: images with digests, existing accounts, and every path of the API on one address.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,20 +9,20 @@ fn read(path: &str) -> String {
     fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every word that follows one of these.
+/// Returns the word after `word` in each line that begins with it.
 fn after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.strip_prefix(word)?.split_whitespace().next()).collect()
 }
 
-/// A SHA-256 as images are named by; 64 random digits have nine different ones among them, a placeholder has not.
+/// Returns whether this is a plausible SHA-256: 64 random digits contain at least nine different ones, a placeholder does not.
 fn is_digest(digest: &str) -> bool {
     let digits: BTreeSet<u8> = digest.bytes().collect();
     digest.len() == 64 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) && digits.len() > 8
 }
 
 #[test]
-fn s19_a_digest_that_was_made_up_is_none() {
+fn s19_placeholder_digests_are_rejected() {
     for made_up in
         ["0".repeat(64), "f".repeat(64), "01".repeat(32), "deadbeef".repeat(8), "0".repeat(63), "0123456789ABCDEF".repeat(4)]
     {
@@ -33,7 +32,7 @@ fn s19_a_digest_that_was_made_up_is_none() {
 }
 
 #[test]
-fn s19_every_image_is_named_by_its_digest() {
+fn s19_images_have_digests() {
     let (compose, dockerfile) = (read("docker-compose.yml"), read("Dockerfile"));
     let images = [after(&compose, "image:"), after(&dockerfile, "FROM ")].concat();
     assert!(images.len() > 7, "{images:?}");
@@ -41,16 +40,16 @@ fn s19_every_image_is_named_by_its_digest() {
         let digest = image.split_once("@sha256:").map(|(_, digest)| digest).unwrap_or_else(|| panic!("{image} has no digest"));
         assert!(is_digest(digest), "{image}");
     }
-    assert!(!dockerfile.contains("# syntax="), "that is an image, too");
+    assert!(!dockerfile.contains("# syntax="), "the syntax directive is an image without a digest");
 }
 
-/// Of `postgres://name:…@`, every name.
+/// Returns the user names in URLs such as `postgres://name:…@`.
 fn accounts<'a>(text: &'a str, scheme: &str) -> BTreeSet<&'a str> {
     text.split(scheme).skip(1).filter_map(|rest| rest.split(':').next()).collect()
 }
 
 #[test]
-fn s16_each_process_of_compose_signs_in_as_itself_and_none_as_an_administrator() {
+fn s16_compose_services_use_their_own_accounts() {
     let compose = read("docker-compose.yml");
     let roles = ["deliverer", "gateway", "identity", "owner", "query", "worker"].map(|role| format!("telemetry_{role}"));
     assert_eq!(accounts(&compose, "postgres://"), roles.iter().map(String::as_str).collect());
@@ -73,7 +72,7 @@ fn s16_each_process_of_compose_signs_in_as_itself_and_none_as_an_administrator()
     }
 }
 
-/// Where the front sends a path, by nginx's own rule: an exact match first, else the longest prefix.
+/// Returns the service to which the front sends a path, by nginx's rules: an exact match first, then the longest prefix.
 fn goes_to<'a>(conf: &'a str, path: &str) -> &'a str {
     let locations = conf.lines().filter_map(|line| {
         let (matches, rest) = line.trim().strip_prefix("location ")?.split_once(" {")?;
@@ -84,21 +83,21 @@ fn goes_to<'a>(conf: &'a str, path: &str) -> &'a str {
         None => path.starts_with(matches).then_some(matches.len()),
     };
     let found = locations.filter_map(|(matches, rest)| Some((weight(matches)?, rest))).max_by_key(|(weight, _)| *weight);
-    let (_, rest) = found.unwrap_or_else(|| panic!("{path} leads nowhere"));
+    let (_, rest) = found.unwrap_or_else(|| panic!("{path} has no location"));
     rest.split_once("proxy_pass http://").map_or("", |(_, rest)| rest.split([';', '/']).next().unwrap_or_default())
 }
 
-/// Links of mails and looked-up click tokens are in addresses: whoever reads a log would hold them.
+/// URLs contain tokens of sign-in links and click tokens, so they must not be logged.
 #[test]
-fn the_front_writes_no_address_to_a_log() {
+fn front_logs_no_urls() {
     let conf = read("infra/front/nginx.conf");
     assert_eq!(after(&conf, "access_log "), ["off;"]);
     let errors = conf.lines().map(str::trim).filter(|line| line.starts_with("error_log "));
-    assert_eq!(errors.collect::<Vec<_>>(), ["error_log /dev/stderr crit;"; 2], "below crit, a line names the request");
+    assert_eq!(errors.collect::<Vec<_>>(), ["error_log /dev/stderr crit;"; 2], "below crit, log lines contain the request");
 }
 
 #[test]
-fn one_address_of_compose_carries_every_path_of_the_api() {
+fn front_serves_every_path_of_the_api() {
     let conf = read("infra/front/nginx.conf");
     for service in ["ingest-gateway", "query-api", "identity-api"] {
         let description: serde_json::Value = serde_json::from_str(&read(&format!("schemas/openapi/{service}.json"))).unwrap();

@@ -1,7 +1,5 @@
-//! N1: whatever the repository names is in it. Links and headings of Markdown, paths, citations of documents and names of
-//! tests, in every text file that git tracks, resolve without anything beside the clone.
-//!
-//! Must not go by what happens to lie in the folder: `.local`, `target` and what git ignores are nobody's reference.
+//! N1: links, headings, paths, citations and test names in all tracked text files exist in the repository. Untracked files such
+//! as `.local` and `target` don't count.
 
 mod headings;
 mod ids;
@@ -14,14 +12,14 @@ use std::collections::BTreeSet;
 pub(crate) use tree::Tree;
 pub(crate) use tree::root;
 
-/// A place where something is named that is not there.
+/// References to missing things.
 type Dangling = Vec<String>;
 
 fn assert_none(dangling: &Dangling) {
-    assert!(dangling.is_empty(), "{} references lead nowhere:\n{}", dangling.len(), dangling.join("\n"));
+    assert!(dangling.is_empty(), "{} broken references:\n{}", dangling.len(), dangling.join("\n"));
 }
 
-/// Why a heading of a Markdown file, or the file itself, is not there.
+/// Returns why a Markdown file or its heading is missing.
 fn missing(tree: &Tree, path: &str, anchor: Option<&str>) -> Option<String> {
     if !tree.has(path) {
         return Some(format!("{path} is not in the repository"));
@@ -32,7 +30,7 @@ fn missing(tree: &Tree, path: &str, anchor: Option<&str>) -> Option<String> {
 }
 
 #[test]
-fn every_link_between_documents_leads_to_a_file_and_a_heading() {
+fn links_have_existing_targets() {
     let tree = Tree::read();
     let mut dangling = Dangling::new();
     for (name, text) in tree.markdown() {
@@ -46,14 +44,14 @@ fn every_link_between_documents_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn every_document_that_is_cited_is_in_the_repository() {
+fn cited_documents_exist() {
     let tree = Tree::read();
     let mut dangling = Dangling::new();
     for (name, number, line) in tree.lines() {
         for citation in citations(line) {
             let (path, anchor) = citation.split_once('#').map_or((citation, None), |(path, anchor)| (path, Some(anchor)));
             let why = match path.split_once('/') {
-                // A path from the root of the repository, as comments cite it.
+                // Comments cite paths from the repository's root.
                 Some(("docs" | "infra" | "schemas", _)) => missing(&tree, path, anchor),
                 _ => (!tree.has_ending(path)).then(|| format!("there is no {path}")),
             };
@@ -67,7 +65,7 @@ fn every_document_that_is_cited_is_in_the_repository() {
 }
 
 #[test]
-fn every_path_in_code_spans_is_in_the_repository() {
+fn paths_in_code_spans_exist() {
     let tree = Tree::read();
     let mut dangling = Dangling::new();
     for (name, number, line) in tree.lines() {
@@ -83,14 +81,14 @@ fn every_path_in_code_spans_is_in_the_repository() {
 }
 
 #[test]
-fn every_test_that_documents_name_exists() {
+fn tests_named_in_documents_exist() {
     let tree = Tree::read();
     let tests: BTreeSet<&str> = tree.code().flat_map(mentions::functions).collect();
     let settings: Vec<&str> = tree.code().collect();
     let mut dangling = Dangling::new();
     for (name, text) in tree.markdown() {
         for span in code_spans(text).filter(|span| mentions::is_name_of_a_test(span)) {
-            // A setting of a store may be as long as the name of a test.
+            // Settings of databases can look like test names.
             if !tests.contains(span) && !settings.iter().any(|code| code.contains(span)) {
                 dangling.push(format!("{name}: there is no test {span}"));
             }
@@ -99,11 +97,11 @@ fn every_test_that_documents_name_exists() {
     assert_none(&dangling);
 }
 
-/// Ids are prefixes of test names, or are in comments.
+/// Ids are prefixes of test names, or words in comments.
 #[test]
-fn every_id_of_a_property_or_a_threat_is_explained_and_every_explained_one_is_named_in_the_code() {
+fn threat_ids_are_documented_and_tested() {
     let tree = Tree::read();
-    let document = tree.text("docs/threats.md").expect("there is a document of properties and threats");
+    let document = tree.text("docs/threats.md").expect("docs/threats.md is missing");
     let explained: BTreeSet<String> = ids::explained(document).map(str::to_owned).collect();
     assert_eq!(explained.len(), ids::explained(document).count(), "an id is explained twice");
     let code = tree.lines().filter(|(name, _, _)| !tree::is_a(name, "md"));
@@ -113,16 +111,16 @@ fn every_id_of_a_property_or_a_threat_is_explained_and_every_explained_one_is_na
     assert_none(&unexplained.chain(unnamed).collect());
 }
 
-/// The index says of every operation of the OpenAPI documents where it is described.
+/// The index must list the page that describes each operation of the OpenAPI documents.
 #[test]
-fn every_endpoint_has_its_line_in_the_index_of_the_api() {
+fn api_index_lists_every_endpoint() {
     let tree = Tree::read();
-    let index = tree.text("docs/api/README.md").expect("the index is there");
+    let index = tree.text("docs/api/README.md").expect("the index is missing");
     let rows: Vec<Vec<&str>> = index.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     let mut dangling = Dangling::new();
     for document in ["common", "ingest-gateway", "query-api", "identity-api"] {
-        let text = tree.text(&format!("schemas/openapi/{document}.json")).expect("each service is described");
-        let openapi: serde_json::Value = serde_json::from_str(text).expect("a description is JSON");
+        let text = tree.text(&format!("schemas/openapi/{document}.json")).expect("the OpenAPI document is missing");
+        let openapi: serde_json::Value = serde_json::from_str(text).expect("the OpenAPI document is not JSON");
         for (path, operations) in openapi["paths"].as_object().into_iter().flatten() {
             for method in operations.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| *name != "parameters")
             {
@@ -137,12 +135,12 @@ fn every_endpoint_has_its_line_in_the_index_of_the_api() {
     assert_none(&dangling);
 }
 
-/// What a newcomer reads first can be read in one sitting.
+/// New contributors read these documents first.
 #[test]
 fn n4_readme_and_architecture_stay_short() {
     let tree = Tree::read();
     for (document, allowed) in [("README.md", 120), ("ARCHITECTURE.md", 130)] {
-        let lines = tree.text(document).expect("the document is there").lines().count();
+        let lines = tree.text(document).expect("the document is missing").lines().count();
         assert!(lines <= allowed, "{document} has {lines} lines, more than {allowed}");
     }
 }

@@ -1,4 +1,4 @@
-//! A folder that looks like a clone, whose servers are somebody else's and whose `cargo` is a script.
+//! A folder that looks like a clone, with external servers and a script as `cargo`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ impl FakeClone {
         self.0.path()
     }
 
-    /// Writes a program that this shell script is.
+    /// Writes an executable shell script.
     pub(crate) fn write_script(&self, name: &str, script: &str) {
         let file = self.path().join(name);
         fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();

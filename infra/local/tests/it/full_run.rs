@@ -1,21 +1,21 @@
-//! `lab/full.txt`: what `cargo verify` leaves out, `cargo verify --full` runs.
+//! `lab/full.txt` contains everything that `cargo verify` skips.
 
 use crate::documents_resolve::Tree;
 
 const FULL: &str = "lab/full.txt";
-/// How the reason of an ignored test begins.
+/// Prefix of an ignored test's reason.
 const LEFT_OUT: &str = "#[ignore = \"cargo verify --full: ";
 
-/// Settings that choose where a replay begins.
+/// Settings that select the first history of a repeated run.
 const OF_REPLAYS: [&str; 1] = ["MODEL_FIRST"];
 
-/// The name of the function behind an attribute.
+/// Returns the name of the function after an attribute.
 fn function(rest: &str) -> &str {
     rest.split_once("fn ").and_then(|(_, rest)| rest.split('(').next()).unwrap()
 }
 
 #[test]
-fn every_test_that_is_left_out_is_in_the_full_run() {
+fn full_run_contains_ignored_tests() {
     let tree = Tree::read();
     let commands = tree.text(FULL).unwrap().lines().filter_map(|line| line.split_once(" -- --ignored "));
     let filters: Vec<&str> = commands.flat_map(|(_, filters)| filters.split(' ')).collect();
@@ -25,7 +25,7 @@ fn every_test_that_is_left_out_is_in_the_full_run() {
 }
 
 #[test]
-fn every_size_of_a_test_is_set_in_the_full_run() {
+fn full_run_sets_every_size() {
     let tree = Tree::read();
     let names = |text| str::split(text, "size(\"").skip(1).filter_map(|rest| rest.split_once('"').map(|(name, _)| name));
     let is_set = |name: &&str| OF_REPLAYS.contains(name) || tree.text(FULL).unwrap().contains(&format!("{name}="));

@@ -1,4 +1,4 @@
-//! A17: nobody uses the servers of a clone without the password that is in its record.
+//! A17: the servers of a clone require the password in its record.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use local::stack::Record;
 use local::{Kind, Password};
 
-/// A folder that looks like a clone, whose Kafka is somebody else's.
+/// A folder that looks like a clone, with an external Kafka.
 struct Clone {
     folder: tempfile::TempDir,
     kafka: TcpListener,
@@ -31,14 +31,14 @@ impl Clone {
         self.folder.path().join(".local")
     }
 
-    /// What it says when it does its work.
+    /// Runs a command, which must succeed. Returns its output.
     fn local(&self, word: &str) -> String {
         let (is_done, said) = self.tried(word);
         assert!(is_done, "{said}");
         said
     }
 
-    /// Whether it did its work, and what it says.
+    /// Runs a command. Returns whether it succeeded, and its output.
     fn tried(&self, word: &str) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
         command.arg(word).current_dir(self.folder.path()).env_remove("CARGO_MANIFEST_DIR");
@@ -48,7 +48,7 @@ impl Clone {
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }
 
-    /// The ports that the process of a server listens on, as Linux tells them.
+    /// Returns the ports on which the server's process listens, from `/proc`.
     #[cfg(target_os = "linux")]
     fn listens_on(&self, kind: Kind) -> BTreeSet<u16> {
         let process =
@@ -57,7 +57,7 @@ impl Clone {
         let sockets: BTreeSet<String> = files.map(|file| file.display().to_string()).collect();
         let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(process.join("net").join(table)).unwrap());
         let port = |line: &str| {
-            // slot, own address, the other's, state (0A: listens), …, inode
+            // Slot, local address, remote address, state (0A: listening), …, inode.
             let words: Vec<&str> = line.split_whitespace().collect();
             let is_own = words[3] == "0A" && sockets.contains(&format!("socket:[{}]", words[9]));
             is_own.then(|| u16::from_str_radix(words[1].rsplit(':').next().unwrap(), 16).unwrap())
@@ -86,7 +86,7 @@ impl Drop for Clone {
     }
 }
 
-/// The head and body of the answer to what is sent.
+/// Sends a request and returns the response's head and body.
 fn ask(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -101,7 +101,7 @@ fn post(port: u16, path: &str, headers: &str, statement: &str) -> String {
     ask(port, &format!("POST {path} HTTP/1.0\r\n{headers}Content-Length: {length}\r\n\r\n{statement}"))
 }
 
-/// The first message of PostgreSQL to this user: its letter, and the number that follows.
+/// Returns the type and first number of PostgreSQL's first message to a user.
 fn greeting(port: u16, user: &str) -> (u8, u32) {
     let mut body = 196_608_u32.to_be_bytes().to_vec();
     body.extend(format!("user\0{user}\0database\0telemetry\0\0").bytes());
@@ -114,10 +114,10 @@ fn greeting(port: u16, user: &str) -> (u8, u32) {
     (head[0], u32::from_be_bytes(head[5..9].try_into().unwrap()))
 }
 
-/// `telemetry` with an empty password, as `Authorization` has it.
+/// The user `telemetry` with an empty password, for `Authorization`.
 const NO_PASSWORD: &str = "Authorization: Basic dGVsZW1ldHJ5Og==\r\n";
 
-/// Requests that would sign in as `default`, which has no password.
+/// Requests that try to use `default`, which has no password.
 const AS_DEFAULT: [&str; 16] = [
     "/?user=default",
     "/?USER=default",
@@ -137,7 +137,8 @@ const AS_DEFAULT: [&str; 16] = [
     "http://127.0.0.1/?user=default",
 ];
 
-/// With `telemetry` in a header, and no or a wrong password, the engine must not go by the parameters, or whatever spells them.
+/// With `telemetry` and a missing or wrong password in headers, the engine must ignore the user in the parameters, however it is
+/// spelled.
 fn nobody_signs_in_as_default(port: u16) {
     for parameters in AS_DEFAULT {
         for headers in [NO_PASSWORD, "X-ClickHouse-User: telemetry\r\n", "X-ClickHouse-User: telemetry\r\nX-ClickHouse-Key: \r\n"]
@@ -162,12 +163,12 @@ fn mode(file: &Path) -> u32 {
 }
 
 #[test]
-fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clone() {
+fn a17_servers_reject_web_pages_and_wrong_passwords() {
     let clone = Clone::new();
     let said = clone.local("start");
     let (port, password) = clone.entry(Kind::ClickHouse);
     let (postgres, other) = clone.entry(Kind::Postgres);
-    assert!(!said.contains(&password) && !said.contains(&other), "what is printed may be kept in a log: {said}");
+    assert!(!said.contains(&password) && !said.contains(&other), "the output contains a password: {said}");
     for file in ["stack.json", "servers.env"] {
         assert_eq!(mode(&clone.state().join(file)), 0o600, "{file}");
     }
@@ -175,13 +176,13 @@ fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clon
     assert!(settings.contains(&format!("CLICKHOUSE_URL='http://telemetry:{password}@127.0.0.1:{port}'\n")), "{settings}");
     assert!(settings.contains(&format!("DATABASE_URL='postgres://telemetry:{other}@127.0.0.1:{postgres}/telemetry'\n")));
 
-    // Neither has another way in: the native protocol of ClickHouse would let its own user in without a password.
+    // There is no other listener: ClickHouse's native protocol would accept its default user without a password.
     #[cfg(target_os = "linux")]
     for (kind, port) in [(Kind::ClickHouse, port), (Kind::Postgres, postgres)] {
         assert_eq!(clone.listens_on(kind), BTreeSet::from([port]), "{kind:?}");
     }
 
-    // A page can send a body, and names in the URL, to another origin; it cannot send these headers there.
+    // A page can send bodies and query parameters to other origins, but not these headers.
     for path in [
         "/",
         "/?user=default",
@@ -220,7 +221,7 @@ fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clon
         assert_eq!(greeting(postgres, user), SASL, "{user}");
     }
 
-    // What runs already keeps its password; what a build before has started has none, and gets one when it starts again.
+    // Running servers keep their passwords. Servers of earlier builds have none, and get one at the next start.
     clone.local("start");
     assert_eq!(clone.entry(Kind::ClickHouse), (port, password.clone()));
     clone.local("stop");
@@ -233,7 +234,7 @@ fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clon
 }
 
 #[test]
-fn nobody_stops_or_wipes_what_somebody_uses() {
+fn stop_and_wipe_fail_during_use() {
     let clone = Clone::new();
     clone.local("stop");
     let in_use = fs::File::options().append(true).open(clone.state().join("in-use")).unwrap();

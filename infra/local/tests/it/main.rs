@@ -1,4 +1,4 @@
-//! What the stack promises: it takes over what is its own, trusts only what it knows, and brings servers back.
+//! Tests of the stack with real servers, and of the repository's documents and modules.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,9 +1,9 @@
-//! Arrows between the modules of a crate point one way, so that each can be read, and moved, without those above it.
+//! The modules of a crate don't import each other in cycles.
 //!
-//! A module is taken with all that lies beneath it, and compared with those beside it: what a folder's own file and the files in
-//! that folder share is their own affair. Re-exports are followed: `crate::Limits` is `limits`, whatever file says so.
+//! Modules are compared with their siblings, including submodules. Imports between a module and its own submodules are not
+//! checked. Re-exports are resolved: `crate::Limits` belongs to `limits`, whichever file imports it.
 //!
-//! Must read the sources alone, so that nothing has to be built to know the answer.
+//! The test only parses the sources and needs no build.
 
 mod graph;
 mod resolve;
@@ -16,11 +16,11 @@ use source::{Modules, crate_roots};
 
 const SERVICES: [&str; 4] = ["ingest-gateway", "stream-workers", "query-api", "identity-api"];
 
-/// So many modules can be read at a glance.
+/// Maximum number of root modules per service.
 const MOST_ROOT_MODULES: usize = 10;
 
 #[test]
-fn n4_no_service_has_more_than_ten_root_modules() {
+fn n4_services_have_at_most_ten_root_modules() {
     for service in SERVICES {
         let modules = Modules::read(&root().join(service).join("src/lib.rs"));
         let found: Vec<&str> = modules.roots().collect();
@@ -29,7 +29,7 @@ fn n4_no_service_has_more_than_ten_root_modules() {
 }
 
 #[test]
-fn n4_no_module_stands_in_an_import_circle() {
+fn n4_modules_have_no_import_cycles() {
     let found = crate_roots(&root()).into_iter().filter_map(|(name, file)| {
         let circles = circles(&imports(&Modules::read(&file)));
         (!circles.is_empty()).then(|| format!("{name}: {circles:?}"))
@@ -43,7 +43,7 @@ fn circles_in(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_circle_is_found_wherever_a_path_stands() {
+fn finds_cycles_in_any_position() {
     let one = "mod a { use crate::b::B; pub struct A; }";
     for other in [
         "mod b { pub struct B(super::a::A); }",

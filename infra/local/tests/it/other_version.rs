@@ -1,4 +1,4 @@
-//! `cargo up` on data that another version of the code wrote.
+//! `cargo up` with data of another version of the code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::fake_clone::FakeClone;
 const FAILS: &str = "echo 'Missing columns' >&2; exit 1";
 const STARTS: &str = "touch .local/demo.env; exit 1";
 
-/// Whether `cargo up` names another version when its service does this.
+/// Returns whether `cargo up` reports another version with this script as the service.
 fn is_foreign(clone: &FakeClone, service: &str) -> bool {
     let (is_done, said) = clone.run(&["up"], &format!("[ \"$1\" = build ] && exit\n{service}"));
     let is_foreign = said.contains("another version of the code wrote the data") && said.contains("`cargo local wipe`");
@@ -20,15 +20,15 @@ fn is_foreign(clone: &FakeClone, service: &str) -> bool {
 }
 
 #[test]
-fn names_wipe_if_another_version_wrote_the_data() {
+fn suggests_wipe_for_data_of_another_version() {
     let clone = FakeClone::new();
-    assert!(!is_foreign(&clone, FAILS), "there is no data");
+    assert!(!is_foreign(&clone, FAILS), "without data");
     let server = Entry { process: None, listen: Listen::default(), data: clone.path().join("data"), password: None };
     let record = Record { kept: false, servers: BTreeMap::from([(Kind::ClickHouse, server)]) };
     record.save(&clone.path().join(".local")).unwrap();
-    assert!(is_foreign(&clone, FAILS), "no version was noted");
-    assert!(!is_foreign(&clone, STARTS), "it started on this data");
-    assert!(!is_foreign(&clone, FAILS), "the version is the noted one");
+    assert!(is_foreign(&clone, FAILS), "without a recorded version");
+    assert!(!is_foreign(&clone, STARTS), "the service started with this data");
+    assert!(!is_foreign(&clone, FAILS), "with the recorded version");
     fs::write(clone.path().join("store/clickhouse/events.sql"), "CREATE TABLE events").unwrap();
     assert!(is_foreign(&clone, FAILS), "the statements changed");
     assert!(!is_foreign(&clone, STARTS));

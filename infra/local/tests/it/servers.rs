@@ -1,4 +1,4 @@
-//! Private servers of the real releases.
+//! Private servers with the real releases.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,20 +10,20 @@ use std::time::Duration;
 use local::private::{ClickHouse, Kafka};
 
 #[test]
-fn a_broker_starts_with_the_classes_that_another_has_left() {
+fn brokers_share_the_class_archive() {
     install_launcher();
     let folder = tempfile::tempdir().unwrap();
     let kafka = Kafka::start(folder.path()).unwrap();
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", kafka.pid())).unwrap();
-    // Java has an archive of its own classes besides.
-    assert!(maps.contains("/kafka-classes-"), "they are mapped into its memory: {maps}");
+    // Java also has an archive of its own classes.
+    assert!(maps.contains("/kafka-classes-"), "the archive is not mapped into memory: {maps}");
 }
 
-/// Every file and folder below one that others may do something with.
+/// Collects the files and folders below `folder` that other users can access.
 fn open_to_others(folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let Ok(metadata) = path.symlink_metadata() else { continue }; // a server deletes files of its own
+        let Ok(metadata) = path.symlink_metadata() else { continue }; // The server may delete its files meanwhile.
         if !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0 {
             found.push(format!("{:o} {}", metadata.permissions().mode() & 0o777, path.display()));
         }
@@ -34,7 +34,7 @@ fn open_to_others(folder: &Path, found: &mut Vec<String>) {
 }
 
 #[test]
-fn a19_files_of_servers_are_their_owners_alone() {
+fn a19_server_files_are_private() {
     install_launcher();
     rustix::process::umask(rustix::fs::Mode::empty());
     let folder = tempfile::tempdir().unwrap();
@@ -50,17 +50,17 @@ fn a19_files_of_servers_are_their_owners_alone() {
     open_to_others(folder.path(), &mut found);
     assert!(found.is_empty(), "{found:#?}");
     let count = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(count, 2, "a folder of each server was looked at");
+    assert_eq!(count, 2, "a server's folder was not checked");
     drop((clickhouse, kafka));
 }
 
-/// Servers are launched from the binary under test, not from one that an earlier run has left.
+/// Installs the binary under test as the launcher, replacing that of an earlier run.
 fn install_launcher() {
-    let status = Command::new(env!("CARGO_BIN_EXE_local")).arg("install-launcher").status().expect("the binary under test runs");
+    let status = Command::new(env!("CARGO_BIN_EXE_local")).arg("install-launcher").status().expect("failed to run the binary");
     assert!(status.success());
 }
 
-/// One statement over HTTP 1.0, so that the answer ends with the connection.
+/// Runs a statement over HTTP 1.0, where the response ends with the connection.
 fn ask(address: &str, statement: &str, limit: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(limit))?;

@@ -1,8 +1,8 @@
-//! `cargo verify` with test binaries that are scripts.
+//! `cargo verify` with scripts as test binaries.
 
 use crate::fake_clone::FakeClone;
 
-/// Says that cargo built these test binaries, each in the folder of its package.
+/// Returns a script that prints cargo's messages for these test binaries, each in its package's folder.
 fn cargo(clone: &FakeClone, binaries: &[&str]) -> String {
     let root = clone.path().display();
     let message = |name: &&str| {
@@ -47,7 +47,7 @@ fn verify_runs_every_test_binary_and_repeats_failures() {
 }
 
 #[test]
-fn a_full_run_goes_on_after_a_failed_command() {
+fn full_run_continues_after_a_failed_command() {
     let clone = FakeClone::new();
     std::fs::create_dir_all(clone.path().join("lab")).unwrap();
     std::fs::write(clone.path().join("lab/full.txt"), "# a comment\n\nSIZE=3 false # fails\nSIZE=3 sh -c 'touch size-$SIZE'\n")

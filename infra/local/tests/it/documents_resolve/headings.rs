@@ -1,6 +1,6 @@
 //! Links and headings of a Markdown file.
 
-/// Lines outside of fenced blocks.
+/// Returns the lines outside of fenced blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_fenced = false;
     text.lines().filter(move |line| {
@@ -14,7 +14,7 @@ pub(crate) fn links(text: &str) -> impl Iterator<Item = &str> {
     prose(text).flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split(')').next()))
 }
 
-/// The anchors of the headings, as GitHub makes them.
+/// Returns the anchors that GitHub generates for the headings.
 pub(crate) fn slugs(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for line in prose(text) {

@@ -1,19 +1,19 @@
-//! Ids of properties and threats: which `docs/threats.md` explains, and which the code names.
+//! Ids of properties and threats, in `docs/threats.md` and in code.
 
-/// One or two capitals and one or two digits, and nothing else: `S12`, `CT3`.
+/// Returns whether the word is an id: one or two capitals and one or two digits, such as `S12` or `CT3`.
 fn is_id(word: &str) -> bool {
     let letters = word.chars().take_while(char::is_ascii_uppercase).count();
     let digits = word.len() - letters;
     (1..=2).contains(&letters) && (1..=2).contains(&digits) && word[letters..].bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The ids that have a row.
+/// Returns the ids that have a row.
 pub(crate) fn explained(document: &str) -> impl Iterator<Item = &str> {
     let first_cells = document.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
     first_cells.filter(|cell| is_id(cell))
 }
 
-/// Returns the ids that a line of source names: before the name of a function, or in a comment.
+/// Returns the ids in a line of code: those in a comment, or at the start of a function's name.
 pub(crate) fn named(line: &str) -> impl Iterator<Item = String> {
     let line = line.trim_start();
     let of_comment = line.starts_with("//").then(|| words(line)).into_iter().flatten();
@@ -24,7 +24,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-/// Of `fn s12_g6_of_forty()`: `S12` and `G6`.
+/// Returns `S12` and `G6` for `fn s12_g6_of_forty()`.
 fn before_a_name(line: &str) -> impl Iterator<Item = String> {
     let name = line.split_once("fn ").map_or("", |(_, name)| name);
     let is_lower = |part: &&str| !part.contains(|character: char| character.is_ascii_uppercase());

@@ -1,10 +1,10 @@
-//! What a line of text names: documents, paths, tests.
+//! Finds documents, paths and tests in a line of text.
 
-/// The extensions by which a word in a code span is a path.
+/// Extensions that mark a word in a code span as a path.
 const EXTENSIONS: [&str; 10] = ["rs", "md", "json", "sql", "toml", "yml", "yaml", "sh", "js", "txt"];
-/// Folders and documents that only lie beside the clone of who wrote this.
+/// Folders and documents outside of the repository that authors may have locally.
 const OUTSIDE: [&str; 6] = ["../shared", "/work/", "decisions, \"", "spec, \"", "design, \"", "threats, \""];
-/// Files that a tool, a user or another project has, and not the repository.
+/// Files of tools, users or other projects.
 const FOREIGN: [&str; 8] = [
     "package.json",
     "demo.env",
@@ -15,10 +15,10 @@ const FOREIGN: [&str; 8] = [
     "openapi.json",
     "kafka-reassign-partitions.sh",
 ];
-/// From so many words on a name in a document is a sentence, and so a test's.
+/// Names in documents with at least this many words are test names.
 const WORDS_OF_A_TEST: usize = 5;
 
-/// Every `….md`, with the heading that stands behind it.
+/// Returns every `….md`, with its heading.
 pub(crate) fn citations(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '/' | '.' | '#');
     line.split(move |char| !is_part(char)).filter(|word| !word.starts_with('/') && !word.starts_with('.')).filter_map(|word| {
@@ -32,12 +32,12 @@ pub(crate) fn citations(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What lies beside the clone only.
+/// Returns references to files outside of the repository.
 pub(crate) fn outside(line: &str) -> impl Iterator<Item = &'static str> {
     OUTSIDE.into_iter().filter(|name| line.contains(name))
 }
 
-/// The part of a line that is prose: all of it in a document, the comment in code.
+/// Returns the prose of a line: all of it in a document, the comment in code.
 pub(crate) fn comment_of<'a>(name: &str, line: &'a str) -> Option<&'a str> {
     let mark = match name.rsplit('.').next()? {
         "md" => return Some(line),
@@ -49,12 +49,12 @@ pub(crate) fn comment_of<'a>(name: &str, line: &'a str) -> Option<&'a str> {
     line.split_once(mark).map(|(_, comment)| comment)
 }
 
-/// What stands between single backticks on one line.
+/// Returns the texts between single backticks on one line.
 pub(crate) fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim_start().starts_with("```")).flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// Whether a code span is the path of a file or folder of the repository.
+/// Returns whether a code span is the path of a repository file or folder.
 pub(crate) fn is_path(span: &str) -> bool {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '/' | '.');
     let last = span.rsplit('/').next().unwrap_or_default();
@@ -65,7 +65,7 @@ pub(crate) fn is_path(span: &str) -> bool {
         && !FOREIGN.contains(&last)
 }
 
-/// The first folder of a code span that may be a path without an extension.
+/// Returns the first folder of a code span that may be a path without an extension.
 pub(crate) fn top_folder(span: &str) -> Option<&str> {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '/' | '.');
     span.split_once('/').map(|(top, _)| top).filter(|top| !top.is_empty() && span.chars().all(is_plain))
@@ -76,7 +76,7 @@ pub(crate) fn is_name_of_a_test(span: &str) -> bool {
     is_name && span.split('_').count() >= WORDS_OF_A_TEST
 }
 
-/// The names of the functions in Rust code.
+/// Returns the function names in Rust code.
 pub(crate) fn functions(code: &str) -> impl Iterator<Item = &str> {
     code.split("fn ").skip(1).filter_map(|rest| rest.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_')).next())
 }

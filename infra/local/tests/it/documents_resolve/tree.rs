@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders that no reference leads into, for a source tree that came without git.
+/// Folders to skip in a source tree without git.
 const SKIPPED: [&str; 3] = [".git", ".local", "target"];
 
-/// Every file, with its text where it is one.
+/// All files, with their texts if they are text files.
 pub(crate) struct Tree(Vec<(String, Option<String>)>);
 
 pub(crate) fn root() -> PathBuf {
@@ -21,18 +21,18 @@ impl Tree {
             found
         });
         let text = |name: &str| std::fs::read(root().join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        // A file that was moved and not committed yet is tracked and not there.
+        // A file that was moved but not committed is tracked and missing.
         let there = names.into_iter().filter(|name| root().join(name).exists());
         Self(there.map(|name| (name.clone(), text(&name))).collect())
     }
 
-    /// Whether a file or a folder of this name is there.
+    /// Returns whether a file or folder of this name exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         self.0.iter().any(|(name, _)| name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
     }
 
-    /// Whether the name of some file or folder ends in this path, part by part.
+    /// Returns whether any file's path contains these components.
     pub(crate) fn has_ending(&self, path: &str) -> bool {
         let inside = format!("/{}/", path.trim_matches('/'));
         self.0.iter().any(|(name, _)| format!("/{name}/").contains(&inside))
@@ -50,12 +50,12 @@ impl Tree {
         self.texts().filter(|(name, _)| is_a(name, "md"))
     }
 
-    /// The texts of Rust files and of everything else that is no document.
+    /// Returns the texts of all files except documents.
     pub(crate) fn code(&self) -> impl Iterator<Item = &str> {
         self.texts().filter(|(name, _)| !is_a(name, "md")).map(|(_, text)| text)
     }
 
-    /// Every line with its file and number, save those of this test, which spells out what it looks for.
+    /// Returns every line with its file and number, except those of this test, which contains the patterns it searches for.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, usize, &str)> {
         let others = self.texts().filter(|(name, _)| !name.starts_with("infra/local/tests/it/documents"));
         others.flat_map(|(name, text)| text.lines().zip(1..).map(move |(line, number)| (name, number, line)))
@@ -66,7 +66,7 @@ pub(crate) fn is_a(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|own| own == extension)
 }
 
-/// `path` as it stands in the file `name`, from the root.
+/// Resolves `path`, relative to the file `name`, from the root.
 pub(crate) fn join(name: &str, path: &str) -> String {
     let mut parts: Vec<&str> = name.split('/').collect();
     parts.pop();
@@ -82,7 +82,7 @@ pub(crate) fn join(name: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// What git tracks; none without git.
+/// Returns the tracked files, or `None` without git.
 fn tracked() -> Option<Vec<String>> {
     let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().ok()?;
     let names = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
@@ -90,7 +90,7 @@ fn tracked() -> Option<Vec<String>> {
 }
 
 fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).expect("a folder of the source tree can be listed").flatten() {
+    for entry in std::fs::read_dir(folder).expect("failed to list the folder").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.path().is_dir() {
             if !SKIPPED.contains(&name.as_str()) {

@@ -1,11 +1,11 @@
-//! Circles among modules that stand beside each other.
+//! Finds import cycles among sibling modules.
 
 use super::source::ModulePath;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Every circle of a crate: at each level the modules of one parent, each with all that lies beneath it.
+/// Returns every cycle of a crate. At each level, it compares the children of one module, including their submodules.
 pub(super) fn circles(imports: &[(ModulePath, ModulePath)]) -> Vec<Vec<String>> {
     let mut levels: BTreeMap<&[String], Edges> = BTreeMap::new();
     for (from, to) in imports {
@@ -20,7 +20,7 @@ pub(super) fn circles(imports: &[(ModulePath, ModulePath)]) -> Vec<Vec<String>> 
     levels.iter().flat_map(|(level, edges)| groups(edges).into_iter().map(|names| named(level, names))).collect()
 }
 
-/// Sets of more than one name, each of which reaches each other one.
+/// Returns sets of at least two names that reach each other.
 fn groups(edges: &Edges) -> Vec<BTreeSet<String>> {
     let reached: BTreeMap<&String, BTreeSet<String>> = edges.keys().map(|name| (name, reach(edges, name))).collect();
     let mut found: Vec<BTreeSet<String>> = Vec::new();
@@ -34,7 +34,7 @@ fn groups(edges: &Edges) -> Vec<BTreeSet<String>> {
     found
 }
 
-/// Every name that can be reached from one.
+/// Returns every name that can be reached from `from`.
 fn reach(edges: &Edges, from: &str) -> BTreeSet<String> {
     let (mut found, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(next) = open.pop() {

@@ -1,11 +1,11 @@
-//! Which module each path of a crate leads to.
+//! Resolves the paths of a crate to modules.
 
 use super::source::{Import, Module, ModulePath, Modules};
 
-/// Re-exports that lead from one to the next; more are a circle of their own.
+/// Maximum number of chained re-exports; longer chains are cycles.
 const MAX_STEPS: usize = 16;
 
-/// Which module names something of which other one.
+/// Returns pairs of modules, of which the first uses an item of the second.
 pub(super) fn imports(modules: &Modules) -> Vec<(ModulePath, ModulePath)> {
     let mut found = Vec::new();
     for (from, module) in &modules.0 {
@@ -19,7 +19,7 @@ pub(super) fn imports(modules: &Modules) -> Vec<(ModulePath, ModulePath)> {
 }
 
 impl Modules {
-    /// The module in which what `path` names is defined, as seen from `from`; none for what other crates have.
+    /// Returns the module that defines the item of `path`, as seen from `from`, or `None` for other crates.
     fn leads_to(&self, from: &ModulePath, path: &[String], steps: usize) -> Option<ModulePath> {
         let mut at = from.clone();
         let mut rest = path;
@@ -51,7 +51,7 @@ impl Modules {
         is_anchored.then_some(at)
     }
 
-    /// Where `name` leads that `at` imports, by its name or with everything else of a module.
+    /// Resolves a `name` that `at` imports, by name or with a glob.
     fn through_import(&self, at: &ModulePath, name: &str, asked: &[String], steps: usize) -> Option<ModulePath> {
         let steps = steps.checked_sub(1)?;
         let module = self.0.get(at)?;

@@ -1,4 +1,4 @@
-//! The modules of a crate, as its sources declare them: what each defines, imports and names.
+//! Parses the modules of a crate: their items, imports and paths.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree};
 
-/// The names from the root of the crate to a module; empty for the root itself.
+/// Names from the crate's root to a module; empty for the root.
 pub(super) type ModulePath = Vec<String>;
 
-/// One `use`: a name, or everything a module has.
+/// An imported name, or a glob import.
 pub(super) struct Import {
-    /// What it is called here; none for a glob.
+    /// Local name; `None` for a glob.
     pub(super) name: Option<String>,
     pub(super) path: Vec<String>,
 }
 
-/// What one module says.
+/// A parsed module.
 #[derive(Default)]
 pub(super) struct Module {
-    /// Types, functions and so on that are defined here.
+    /// Types, functions and other items that are defined here.
     pub(super) items: BTreeSet<String>,
     pub(super) imports: Vec<Import>,
-    /// Paths of two names and more, wherever they stand.
+    /// Paths of at least two names, in any position.
     pub(super) mentions: Vec<Vec<String>>,
 }
 
@@ -31,23 +31,23 @@ pub(super) struct Module {
 pub(super) struct Modules(pub(super) BTreeMap<ModulePath, Module>);
 
 impl Modules {
-    /// Of the crate whose root is this file.
+    /// Parses the crate with this root file.
     pub(super) fn read(file: &Path) -> Self {
         let mut modules = Self::default();
-        let folder = file.parent().expect("a file lies in a folder");
+        let folder = file.parent().expect("the file has no folder");
         modules.add_file(file, folder, Vec::new());
         modules
     }
 
-    /// Of a crate in one text, for tests of this test.
+    /// Parses a crate from one text, for tests of this test.
     pub(super) fn of_text(text: &str) -> Self {
         let mut modules = Self::default();
-        let parsed = syn::parse_file(text).expect("the text is Rust");
+        let parsed = syn::parse_file(text).expect("invalid Rust");
         modules.add(&parsed.items, Path::new("."), Path::new("."), Vec::new());
         modules
     }
 
-    /// The names of the modules in the root.
+    /// Returns the names of the root modules.
     pub(super) fn roots(&self) -> impl Iterator<Item = &str> {
         self.0.keys().filter(|path| path.len() == 1).map(|path| path[0].as_str())
     }
@@ -55,11 +55,11 @@ impl Modules {
     fn add_file(&mut self, file: &Path, folder: &Path, path: ModulePath) {
         let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let own = file.parent().expect("a file lies in a folder");
+        let own = file.parent().expect("the file has no folder");
         self.add(&parsed.items, folder, own, path);
     }
 
-    /// `folder` is where modules of this one lie, `own` where its file does.
+    /// `folder` contains the submodules, `own` the module's file.
     fn add(&mut self, items: &[Item], folder: &Path, own: &Path, path: ModulePath) {
         let mut module = Module::default();
         for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
@@ -74,10 +74,10 @@ impl Modules {
                 self.add(items, &folder.join(&name), own, child_path);
             } else if let Some(file) = path_attribute(&child.attrs) {
                 let file = own.join(file);
-                let folder = file.parent().expect("a file lies in a folder").to_owned();
+                let folder = file.parent().expect("the file has no folder").to_owned();
                 self.add_file(&file, &folder, child_path);
             } else {
-                // One style of modules: the file of a folder lies beside it.
+                // A module's file is next to its folder; `mod.rs` is not used.
                 self.add_file(&folder.join(format!("{name}.rs")), &folder.join(&name), child_path);
             }
         }
@@ -109,7 +109,7 @@ impl<'ast> Visit<'ast> for Module {
     }
 }
 
-/// The names that a `use` brings in.
+/// Collects the names that a `use` imports.
 fn flatten(tree: &UseTree, path: &mut Vec<String>, found: &mut Vec<Import>) {
     let at = |path: &[String], last: String| path.iter().cloned().chain([last]).collect::<Vec<_>>();
     match tree {
@@ -132,7 +132,7 @@ fn flatten(tree: &UseTree, path: &mut Vec<String>, found: &mut Vec<Import>) {
     }
 }
 
-/// The paths among the tokens that a macro is given.
+/// Collects the paths in a macro's tokens.
 fn paths_in(tokens: TokenStream, found: &mut Vec<Vec<String>>) {
     let (mut path, mut colons) = (Vec::new(), 0);
     let mut finish = |path: &mut Vec<String>| {
@@ -204,7 +204,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The file that `#[path = "…"]` names.
+/// Returns the file in `#[path = "…"]`.
 fn path_attribute(attributes: &[Attribute]) -> Option<String> {
     let attribute = attributes.iter().find(|attribute| attribute.path().is_ident("path"))?;
     let syn::Expr::Lit(literal) = &attribute.meta.require_name_value().ok()?.value else { return None };
@@ -212,7 +212,7 @@ fn path_attribute(attributes: &[Attribute]) -> Option<String> {
     Some(path.value())
 }
 
-/// The root file of every crate of the workspace, by a name for it: libraries and integration tests.
+/// Returns the root files of the workspace's libraries and integration tests, with a name for each.
 pub(super) fn crate_roots(root: &Path) -> Vec<(String, PathBuf)> {
     let product = members(&root.join("Cargo.toml"));
     let kinds = [("", "src/lib.rs"), (" (tests)", "tests/it/main.rs")];
@@ -222,10 +222,10 @@ pub(super) fn crate_roots(root: &Path) -> Vec<(String, PathBuf)> {
     crates.filter(|(_, file)| file.exists()).collect()
 }
 
-/// The folders of the crates of a workspace.
+/// Returns the folders of a workspace's crates.
 fn members(manifest: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(manifest).expect("the workspace has a manifest");
-    let (_, members) = text.split_once("members = [").expect("the workspace lists its members");
-    let (members, _) = members.split_once(']').expect("the list ends");
+    let text = std::fs::read_to_string(manifest).expect("the workspace has no manifest");
+    let (_, members) = text.split_once("members = [").expect("the workspace has no members");
+    let (members, _) = members.split_once(']').expect("the list has no end");
     members.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }

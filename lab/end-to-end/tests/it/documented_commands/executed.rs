@@ -78,7 +78,7 @@ const EXECUTED: &[(&str, &str)] = &[
     // definitions.
     ("docker compose", "compose_services_process_an_event"),
     ("docker run", "secrets_file_is_private_and_never_replaced"),
-    ("docker build", "s19_every_image_is_named_by_its_digest"),
+    ("docker build", "s19_images_have_digests"),
     ("openssl rand -base64 32", "openssl_output_is_a_valid_key"),
     ("openssl req -x509", "v7_v4_untrusted_servers_get_nothing"),
     ("export DATABASE_URL", "creates_lists_and_revokes_keys"),
