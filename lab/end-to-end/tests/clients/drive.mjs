@@ -1,5 +1,5 @@
-// Uses the JavaScript client as an agent and a site would, through a faulty proxy, and prints how many events of each type must be
-// counted and how many sessions.
+// Uses the JavaScript client as an agent and a site would, through a faulty proxy, and prints the expected number of events per
+// type and of sessions.
 //
 // Environment: CLIENT (its folder), PROXY, AGENT_KEY, OWNER_KEY.
 
@@ -31,7 +31,7 @@ const uploaded = await agent.uploadSession({
 });
 assert.equal(uploaded.outcome_recorded, true);
 
-// Whatever is in a query stays byte for byte, and a token that was in it goes.
+// The query stays unchanged byte for byte, except that a previous token is removed.
 const query = "q=a%20b&flag&n=%E9&&s=+&e=&q=%c3%a9";
 const link = await agent.linkWithToken(session, page(`landing?ctx=ctx_old&${query}&%63tx=ctx_older#part`));
 assert.match(link, /&ctx=ctx_[0-9A-Za-z]+#part$/);
@@ -58,7 +58,7 @@ await agent.endSession(session, { type: "browse" });
 const refused = new ContentTelemetry({ url: PROXY, apiKey: "svc_pk_unknown" });
 await assert.rejects(refused.startSession(), { name: "ApiError", status: 401 });
 
-// Reported again after a failure, an event is the same event, also where it was taken and nobody said so.
+// Repeated after a failure, an event is the same event, even if it was accepted and the response was lost.
 const deaf = new ContentTelemetry({ url: PROXY, apiKey: AGENT_KEY, giveUpAfterMs: 300, flushAfterMs: 1, fetch: async (...request) => {
   await fetch(...request);
   throw new Error("the answer is lost");
@@ -66,7 +66,7 @@ const deaf = new ContentTelemetry({ url: PROXY, apiKey: AGENT_KEY, giveUpAfterMs
 const again = retrieved("again");
 await assert.rejects(deaf.report(again));
 await agent.report(again);
-// A batch that is too large as a whole is sent in parts, and an event that is too large by itself holds up no other.
+// A batch that is too large is split, and an event that is too large does not delay others.
 const narrow = new ContentTelemetry({ url: PROXY, apiKey: AGENT_KEY, flushAfterMs: 1, fetch: (url, request) =>
   request.body.length > 2_000 ? Promise.resolve(new Response('{"status":413}', { status: 413 })) : fetch(url, request) });
 const large = { ...retrieved("large"), data: { text: "x".repeat(2_000) } };

@@ -1,5 +1,5 @@
-"""Uses the Python client as an agent and a site would, through a faulty proxy, and prints how many events of each type must be
-counted and how many sessions.
+"""Uses the Python client as an agent and a site would, through a faulty proxy, and prints the expected number of events per type and
+of sessions.
 
 Environment: CLIENT (its folder), PROXY, AGENT_KEY, OWNER_KEY.
 """
@@ -54,7 +54,7 @@ cited = {"type": "content_cited", "timestamp": now(), "content_url": page("cited
 outcome = {"type": "conversion", "value_amount": 1_999, "currency": "EUR"}
 assert agent.upload_session([cited], agent_id="client-test", started_at=now(), outcome=outcome)["outcome_recorded"] is True
 
-# Whatever is in a query stays byte for byte, and a token that was in it goes.
+# The query stays unchanged byte for byte, except that a previous token is removed.
 rest = "q=a%20b&flag&n=%E9&&s=+&e=&q=%c3%a9"
 link, part = agent.link_with_token(session, page(f"landing?ctx=ctx_old&{rest}&%63tx=ctx_older#part")).split("#")
 assert part == "part"
@@ -73,7 +73,7 @@ agent.end_session(session, {"type": "browse"})
 
 assert fails(ApiError, ContentTelemetry(PROXY, "svc_pk_unknown").start_session).status == 401
 
-# Reported again after a failure, events are the same events, also those of which nobody said whether they were taken.
+# Repeated after a failure, events are the same events, even if it is unknown whether they were accepted.
 twice = [retrieved("again-1"), retrieved("again-2")]
 fails(OSError, lambda: ContentTelemetry("http://127.0.0.1:1", AGENT_KEY, give_up_after=0.3, batch_size=1).report(twice[:1]))
 agent.report(twice)
@@ -81,7 +81,7 @@ agent.report(twice)
 
 
 class Narrow(ContentTelemetry):
-    """Before a service that takes 2,000 bytes."""
+    """A client of a service that accepts at most 2,000 bytes."""
 
     def _post(self, path, data, address=None):
         if len(data) > 2_000:
@@ -89,7 +89,7 @@ class Narrow(ContentTelemetry):
         return super()._post(path, data, address)
 
 
-# A batch that is too large is sent in parts; what no JSON can say and what is too large by itself hold up no other.
+# A batch that is too large is split. Events that are too large or not valid JSON don't delay others.
 values = [float("nan"), datetime.now(), "\ud800", "x" * 2_000]
 odd = [{**retrieved(f"odd-{n}"), "data": {"x": value}} for n, value in enumerate(values)]
 refused = Narrow(PROXY, AGENT_KEY).report([retrieved("beside-0"), *odd, *(retrieved(f"beside-{n}") for n in range(1, 20))])

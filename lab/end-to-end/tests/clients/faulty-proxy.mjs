@@ -1,5 +1,5 @@
-// An HTTP proxy before the service: of each path the first request is refused with `Retry-After` and a body that is cut off, the second is passed on and its
-// answer lost, the third is passed on and its answer cut off in the middle, the rest pass. Prints its address.
+// An HTTP proxy in front of the service. For each path, it rejects the first request with `Retry-After` and a truncated body,
+// loses the second response, truncates the third one, and forwards the rest. Prints its address.
 
 import { createServer, request } from "node:http";
 

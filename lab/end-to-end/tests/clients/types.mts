@@ -1,4 +1,4 @@
-// Compiled, never run: what a TypeScript user writes is accepted, and what breaks the declared shapes is not.
+// Compiled, never run: correct code must compile, and violations of the types must not.
 
 import { clickOf, ContentTelemetry, verifyWebhook } from "CLIENT/content-telemetry.mjs";
 

@@ -1,4 +1,4 @@
-// The Azure Function with a message of the event hub that has LINE twice.
+// The Azure Function with an event hub message that contains LINE twice.
 import forward from "../../../../infra/edge/azure/forward/index.mjs";
 
 const line = JSON.parse(process.env.LINE);

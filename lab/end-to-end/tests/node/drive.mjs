@@ -1,5 +1,5 @@
-// Drives the whole published API of @openattribution/telemetry against a running service, and prints what it did as
-// one line of JSON. Must not change the client or look into it: only `fetch` is watched, from outside.
+// Calls the whole API of @openattribution/telemetry against a running service, and prints one line of JSON with what it did. The
+// client is unchanged; only `fetch` is observed.
 //
 // Environment: PACKAGE_DIR (a folder with node_modules), ENDPOINT, API_KEY.
 
@@ -148,7 +148,7 @@ async function tracker() {
   await tracker.trackRetrieved(undefined, [`${site}/t5`]);
   count("content_retrieved");
   assert.match(api.createTrackingUrl(`${site}/t1`, { endpoint: `${ENDPOINT}/track`, sessionId: "bought" }), /session_id=bought/);
-  // The session of the anonymous call is not told; it is one more.
+  // The anonymous call creates one more session, whose id is not returned.
   return [bought, left, looked, "anonymous"];
 }
 

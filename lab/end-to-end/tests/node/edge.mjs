@@ -1,4 +1,4 @@
-// A Worker, a service of Fastly Compute and a Node.js server with a visitor each: what agents fetch is told to the drain, what people fetch is not.
+// A Worker, Fastly Compute and a Node.js server with visitors: agents' fetches are reported to the drain, people's are not.
 import http from "node:http";
 import worker from "../../../../infra/edge/cloudflare/worker.mjs";
 import { tell } from "../../../../infra/edge/fastly/compute.mjs";
@@ -7,7 +7,7 @@ import { contentTelemetry } from "../../../../infra/edge/node/middleware.mjs";
 
 const { DRAIN_URL, DRAIN_KEY } = process.env;
 const AGENT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
-// Fetched through each server, here and in Python: one retrieval, whoever tells of it.
+// Fetched through each server, here and in Python. Counts as one retrieval.
 const SHARED = [["/caf%C3%A9", "0195f3a0-0000-7000-8000-00000000cafe"], ["/c%23", "0195f3a0-0000-7000-8000-0000000000c5"]];
 const SIGNED = '"https://chatgpt.com"';
 const PERSON = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
@@ -49,7 +49,7 @@ async function throughCompute() {
 }
 
 async function throughTheServer() {
-  // The first try fails, as on a bad line: its batch goes out again.
+  // The first request fails, so the batch is sent again.
   let tries = 0;
   const send = (...request) => (++tries === 1 ? Promise.reject(new Error("a bad line")) : fetch(...request));
   const telemetry = contentTelemetry({ url: DRAIN_URL, key: DRAIN_KEY, send, everyMs: 20 });

@@ -1,4 +1,4 @@
-// The filters that sites paste send the user agents of all bots and all requests with a Signature-Agent, and are the same everywhere.
+// The pasted filters are equal everywhere, and forward the user agents of all bots and all requests with a Signature-Agent.
 import { readFileSync } from "node:fs";
 import { MAY_BE_A_BOT, mayBeABot } from "../../../../infra/edge/lines.mjs";
 

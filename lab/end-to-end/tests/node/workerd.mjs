@@ -1,5 +1,5 @@
-// The Worker in the runtime of Cloudflare: visitors at the same time, while the drain is away and after it; what agents fetch is told
-// once, what people fetch is not.
+// Runs the Worker in Cloudflare's runtime with concurrent visitors, during an outage of the drain and after it. Agents' fetches
+// are reported once, people's are not.
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 
@@ -56,7 +56,7 @@ const expected = JSON.stringify([64_500, "DE", "HIT", "132.196.86.7", '"https://
 if (!/^[0-9a-f-]{36}$/.test(request_id)) throw new Error(`the id of a request is the visitor's: ${request_id}`);
 if (said !== expected) throw new Error(`${said} was told, and not ${expected}`);
 
-// What could not be sent goes out with the next lines.
+// Unsent lines are sent with the next ones.
 [isAway, taken] = [true, []];
 await visit("/4", AGENT);
 await new Promise((later) => setTimeout(later, 1_500));

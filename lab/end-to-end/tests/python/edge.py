@@ -1,4 +1,4 @@
-"""A WSGI server with two visitors: what an agent fetches is told to the drain, what a person fetches is not."""
+"""A WSGI server with two visitors: the agent's fetches are reported to the drain, the person's are not."""
 
 import http.client
 import os
@@ -9,7 +9,7 @@ import wsgiref.simple_server
 sys.path.insert(0, os.environ["EDGE"])
 from middleware import ContentTelemetry, Site  # noqa: E402
 
-# Fetched from the Node.js server too: one retrieval, whoever tells of it.
+# Also fetched from the Node.js server. Counts as one retrieval.
 SHARED = [("/caf%C3%A9", "0195f3a0-0000-7000-8000-00000000cafe"), ("/c%23", "0195f3a0-0000-7000-8000-0000000000c5")]
 
 
@@ -41,7 +41,7 @@ for path, agent, more in [
 telemetry.close()
 server.shutdown()
 
-# What a server says of the request line is told as it is; what WSGI says instead is escaped again.
+# A request line from the server is reported unchanged; WSGI's decoded path is escaped again.
 for environ, url in [
     ({"RAW_URI": "/a%2Fb?c=%23", "PATH_INFO": "/a/b", "QUERY_STRING": "c=%23"}, "/a%2Fb?c=%23"),
     ({"REQUEST_URI": "/shop/%7Eme", "SCRIPT_NAME": "/shop", "PATH_INFO": "/~me"}, "/shop/%7Eme"),
@@ -50,7 +50,7 @@ for environ, url in [
 ]:
     assert Site().request(environ)["url"] == url, (environ, url)
 
-# Where more wait than there is room for, the oldest go, also those that could not be sent.
+# If the queue is full, the oldest lines are dropped, including those that could not be sent.
 full = ContentTelemetry(page, "", "", every=3_600, at_once=2, most=3)
 full.waiting.extend(["1", "2", "3"])
 full._post = lambda batch: full.waiting.append("4")

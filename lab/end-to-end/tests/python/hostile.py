@@ -1,5 +1,5 @@
-"""Visitors who forge every header of a request to a WSGI server, and drains that redirect: lines say what the server saw, and only a
-direct 2xx delivers them."""
+"""Visitors who forge every header of a request to a WSGI server, and drains that redirect: lines contain what the server saw, and only
+a direct 2xx delivers them."""
 
 import base64
 import http.server
@@ -31,7 +31,7 @@ FORGED = {
     "Authorization": "Basic " + base64.b64encode(f'a [b] "c" {SECRET}'.encode()).decode(),
     "X-API-Key": SECRET,
 }
-# One character per byte, as they are on the wire.
+# One character per byte, as in HTTP.
 HOSTILE = [
     "",
     "-",
@@ -67,14 +67,14 @@ class Quiet(wsgiref.simple_server.WSGIRequestHandler):
 
 
 def page(environ, start_response):
-    # An application may change what it was given.
+    # Applications can change the environment.
     environ.update({"HTTP_HOST": "changed.example", "REMOTE_ADDR": "192.0.2.1", "HTTP_USER_AGENT": "changed"})
     start_response("200 OK", [("Content-Type", "text/html"), ("Content-Length", "4")])
     return [b"page"]
 
 
 def ask(port, path, headers):
-    """Sends a request byte by byte as it stands."""
+    """Sends a request unchanged."""
     fields = "".join(f"{name}: {value}\r\n" for name, value in {"Host": HOST, **headers, "Connection": "close"}.items())
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\n{fields}\r\n".encode("latin-1"))
@@ -111,7 +111,7 @@ def check(lines, sent, address):
 
 
 def served(sent, address, **options):
-    """What the middleware makes of the requests that the server lets through, which must be nearly all."""
+    """Checks the lines of the requests that the server accepts, which must be nearly all."""
     telemetry = ContentTelemetry(page, "", "", every=3_600, **options)
     telemetry._post = lambda batch: lines.extend(batch) or True
     lines = []
@@ -128,7 +128,7 @@ def served(sent, address, **options):
 served(visitors(), "127.0.0.1")
 served(visitors(f", {ADDRESS}"), ADDRESS, trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"], drops_underscores=True)
 served(visitors(f", {ADDRESS}"), "127.0.0.1", trusted_proxies=["10.0.0.0/8"], drops_underscores=True)
-# A proxy passes X_Forwarded_For on, and the server of the standard library keeps it.
+# Proxies forward X_Forwarded_For, and the standard library's server accepts it.
 underscored = [(path, {**headers, "X_Forwarded_For": FORGED_ADDRESS}) for path, headers in visitors(f", {ADDRESS}")[:20]]
 served(underscored, "", trusted_proxies=["127.0.0.0/8"])
 
@@ -170,7 +170,7 @@ def failing_later(environ, start_response):
     raise ValueError
 
 
-# A line has the status of the response that was sent, once.
+# A line contains the status of the sent response, once.
 for application, path, status in [
     (page, "/", 200), (replaced, "/", 503), (failing, "/", 500), (failing_later, "/", 500), (failing_later, "/sent", 200)
 ]:
@@ -196,7 +196,7 @@ assert Site().request({"RAW_URI": "/caf\u00c3\u00a9 \u00ff?q=\u00e9"})["url"] ==
 
 
 class Drain(http.server.BaseHTTPRequestHandler):
-    """Responds with one status after the other and keeps what it was sent."""
+    """Responds with these statuses in order, and records the requests."""
 
     statuses, received, elsewhere = [], [], ""
 
@@ -238,7 +238,7 @@ for status in [300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 409, 413, 
     assert not telemetry.waiting and Drain.received == [["1", "2"], ["1", "2"]], (status, Drain.received)
 assert Elsewhere.received == [], "a redirect was followed"
 
-# Lines that the service can't read are never sent again, and later ones are sent.
+# Lines that the service can't parse are not sent again, but later ones are sent.
 Drain.received, Drain.statuses = [], [422]
 telemetry = ContentTelemetry(page, drain, "key-1", every=3_600, at_once=2)
 telemetry.waiting.extend(["bad", "bad", "good"])

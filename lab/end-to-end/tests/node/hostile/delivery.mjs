@@ -1,4 +1,4 @@
-// How lines are delivered: only a direct 2xx is a delivery. Nothing is sent to where a redirect points.
+// Delivery of lines: only a direct 2xx counts, and redirects are not followed.
 import assert from "node:assert/strict";
 import http from "node:http";
 import { gunzipSync } from "node:zlib";

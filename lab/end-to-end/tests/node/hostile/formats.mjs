@@ -116,7 +116,7 @@ async function cloudflareWorker() {
   const all = visitors();
   for (const { path, headers } of all) {
     const request = new Request(`https://${HOST}${Buffer.from(path, "latin1").toString()}`, { headers });
-    // Cloudflare puts the connection's address in the place of what the visitor sent.
+    // Cloudflare replaces the visitor's value with the connection's address.
     request.headers.set("cf-connecting-ip", ADDRESS);
     Object.defineProperty(request, "cf", { value: { country: "DE", asn: 64_500 } });
     await worker.fetch(request, { DRAIN_URL: "https://telemetry.test/", DRAIN_KEY: "key-1" }, { waitUntil: (promise) => behind.push(promise) });
@@ -163,7 +163,7 @@ function fastlyLogFormat() {
       "client.as.number": 64_500,
     };
     if (name in values) return values[name];
-    // Without the white space around it, as HTTP has it.
+    // HTTP strips surrounding white space.
     if (name.startsWith("req.http.")) return headers[name.slice("req.http.".length).toLowerCase()]?.replace(/^[ \t]+|[ \t]+$/g, "");
     throw new Error(`the log format reads ${name}`);
   };
@@ -185,7 +185,7 @@ function fastlyLogFormat() {
   };
   const expected = { host: HOST, scheme: "https", method: "GET", status: 200, client_ip: ADDRESS, cache_status: "HIT", country: "de", asn: 64_500 };
   take("fastly", "Fastly", all, rendered.map(String), expected, read);
-  // A header that wasn't sent is the empty text.
+  // A missing header is an empty string.
   const [plain] = [{ path: "/", headers: { "user-agent": BOT } }].map((visitor) => JSON.parse(render(format, variable(visitor, 0))));
   assert.deepEqual([plain.content_telemetry_id, plain.signature_agent], ["", ""]);
 }

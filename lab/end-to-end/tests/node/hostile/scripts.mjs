@@ -1,4 +1,4 @@
-// The scripts that set up a provider's API: no secret is an argument of a command, and only a direct 2xx is a success.
+// The setup scripts for providers: no secret is an argument of a command, and only a direct 2xx is a success.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -33,7 +33,7 @@ function watchedPrograms() {
     writeFileSync(path, `#!/bin/sh\nprintf '%s\\n' "${name} $*" >> "$ARGUMENTS"\nPATH="$REAL_PATH" exec ${name} "$@"\n`);
     chmodSync(path, 0o755);
   }
-  // The Azure CLI reads `@-` from its input.
+  // The Azure CLI reads `@-` from its standard input.
   const az = `printf 'az %s\\n' "$*" >> "$ARGUMENTS"\ncase " $* " in *' @- '*) cat > "$APP_SETTINGS" ;; *' show '*) echo /id-1 ;; esac\nexit "$AZ_STATUS"`;
   for (const [name, text] of [["az", az], ["zip", `printf 'zip %s\\n' "$*" >> "$ARGUMENTS"`]]) {
     writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
@@ -92,7 +92,7 @@ function run({ script, api, settings, secrets }, url, bin, input) {
 
 try {
   const bin = watchedPrograms();
-  // A configuration of the account must not change what the scripts do.
+  // The user's configuration must not change the scripts' behavior.
   writeFileSync(join(folder, ".curlrc"), "location\n");
   for (const script of SCRIPTS) {
     for (const input of [false, true]) {
@@ -117,7 +117,7 @@ try {
         assert.ok(!stdout.includes(secret) && !stderr.includes(secret), `${about}: a secret is shown`);
       }
     }
-    // Anything but a direct 2xx is a failure, and a redirect gets nothing.
+    // Every status except a direct 2xx is a failure, and redirects are not followed.
     const elsewhere = await server(200);
     for (const status of [301, 302, 307, 308, 400, 403, 500]) {
       const api = await server(status, { location: `${elsewhere.url}/` });
@@ -128,7 +128,7 @@ try {
     }
     elsewhere.close();
     assert.deepEqual(elsewhere.received, [], `${script.script} follows redirects`);
-    // Without a secret nothing is sent.
+    // Without a secret, no request is sent.
     const api = await server(200);
     const { code } = await run({ ...script, secrets: {} }, api.url, bin, true);
     api.close();

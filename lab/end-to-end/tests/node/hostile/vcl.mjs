@@ -1,4 +1,4 @@
-// Evaluates expressions of Fastly's VCL as far as `infra/edge/fastly` uses them. Texts are "binary": one character per byte.
+// Evaluates Fastly VCL expressions as far as `infra/edge/fastly` uses them. Strings are "binary": one character per byte.
 // Functions as https://www.fastly.com/documentation/reference/vcl/functions/ describes them.
 import { randomUUID } from "node:crypto";
 

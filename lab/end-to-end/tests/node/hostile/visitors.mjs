@@ -1,5 +1,5 @@
-// Requests of visitors who write whatever they like into every header, and what a line of such a request must contain.
-// Texts are "binary": one character per byte, as they are on the wire.
+// Requests of visitors with arbitrary headers, and the expected content of their log lines. Strings are "binary": one character
+// per byte, as in HTTP.
 import assert from "node:assert/strict";
 
 export const BOT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
@@ -114,7 +114,7 @@ export function checkLines(name, sent, lines, expected, read = JSON.parse) {
     assert.deepEqual(others, expected, about);
     checkUserAgent(`${about}: ${user_agent}`, user_agent, headers["user-agent"]);
     checkTelemetryId(`${about}: ${content_telemetry_id}`, content_telemetry_id, headers["content-telemetry-id"]);
-    // The combined format doesn't log it.
+    // The combined format does not contain it.
     if (signature_agent !== undefined) checkSignatureAgent(`${about}: ${signature_agent}`, signature_agent, headers["signature-agent"]);
     checkUrl(`${about}: ${url}`, url, path);
   });
@@ -123,7 +123,7 @@ export function checkLines(name, sent, lines, expected, read = JSON.parse) {
 /** What is too long or isn't UTF-8 may be cut or escaped, but not lost. */
 function checkUserAgent(about, userAgent, sent) {
   assert.ok(userAgent.startsWith(BOT) && userAgent.length < 4_000, about);
-  // Runtimes read a header as UTF-8 or as one character per byte.
+  // Runtimes decode headers as UTF-8 or as one character per byte.
   if (isUtf8(sent) && sent.length <= 512) assert.ok([utf8(sent).trim(), sent.trim()].includes(userAgent.trim()), about);
 }
 
