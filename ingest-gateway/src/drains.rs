@@ -1,4 +1,4 @@
-//! `POST /drains/{provider}`: the log of a CDN, of which the bots' retrievals are kept (docs/api/drains.md).
+//! `POST /drains/{provider}`: reads the logs of CDNs and servers, and stores the fetches by bots (docs/api/drains.md).
 //!
 //! ```text
 //!  who ──► body ──► inflate ──► split ──► formats ──► map ──► records on the log ──► body_counts ──► coverage ──► answer
@@ -61,18 +61,18 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// From the head of a request to its answer: less than the boundary gives, so that the answer has its sender's form.
+/// Time from the request's head to its response. Shorter than the server's own limit, so that the response has the provider's format.
 const DEADLINE: Duration = Duration::from_secs(22);
-/// Longest wait for a slot, once a body has arrived.
+/// Longest wait for a slot after a body has arrived.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What this process needs to take logs in.
+/// Shared state of the drain handlers.
 pub(crate) struct Drains {
     settings: DrainSettings,
     slots: Arc<Slots<Tenant>>,
     pool: PgPool,
     fed: KnownDrains,
-    /// Where it is set; without it no signature can be checked.
+    /// `None` if not configured; then no signature can be checked.
     sealer: Option<Sealer>,
     coverage: Coverage,
 }
@@ -87,13 +87,13 @@ impl Drains {
     }
 }
 
-/// What a sender may say of its lines in the query.
+/// Query parameters that describe the lines of a body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DrainParameters {
-    /// The host of every line.
+    /// Host of every line.
     host: Option<String>,
-    /// Who observes: `edge` or `origin`.
+    /// Observer role: `edge` or `origin`.
     role: Option<String>,
 }
 
@@ -185,7 +185,7 @@ async fn judge(
     Ok(Judge { provider, caller, role, drain, owned, hosts, host, bots, limits, now })
 }
 
-/// 503 also to who has its share: there are senders that repeat a body after a 5xx only.
+/// Returns 503 even if the sender used its own share, because some senders retry only after a 5xx.
 fn no_slot(why: NoSlot) -> ApiError {
     let refused = overloaded();
     match why {

@@ -1,4 +1,4 @@
-//! What a sender of logs is told, in the form that it understands (docs/api/drains.md#answers).
+//! Responses to log senders, in each provider's format (docs/api/drains.md#answers).
 
 use super::body_counts::BodyCounts;
 use axum::Json;
@@ -12,17 +12,17 @@ use serde_json::json;
 use service_kit::http::ApiError;
 use std::collections::BTreeMap;
 
-/// The id of a delivery of Firehose.
+/// The id of a Firehose delivery.
 const DELIVERY: &str = "x-amz-firehose-request-id";
-/// Longest id and header that is repeated.
+/// Longest id or header that is repeated in a response.
 const MAX_REPEATED_BYTES: usize = 256;
 
-/// What was in a body.
+/// Line counts of a body.
 #[derive(Serialize)]
 pub(super) struct Counts {
     status: &'static str,
     lines: u64,
-    /// Retrievals by bots: each is an event.
+    /// Fetches by bots; each is an event.
     kept: u64,
     people: u64,
     dropped: BTreeMap<&'static str, u64>,
@@ -48,13 +48,13 @@ impl Counts {
 /// A body that was processed.
 pub(super) struct Counted {
     pub(super) counts: Counts,
-    /// The id that the body names, if it is a delivery of Firehose.
+    /// The id in the body, if it is a Firehose delivery.
     pub(super) delivery: Option<String>,
     /// The error to return, if none of its lines can be read.
     pub(super) unreadable: Option<ApiError>,
 }
 
-/// Who is answered, and what of its request is repeated.
+/// The provider, and the parts of the request that the response repeats.
 pub(super) struct Asker {
     provider: DrainProvider,
     delivery: Option<String>,
@@ -72,7 +72,7 @@ impl Asker {
         Self { provider, delivery: text(DELIVERY).filter(|id| id.len() <= MAX_REPEATED_BYTES), repeated, now }
     }
 
-    /// The response. `delivery` is the id that the body names, for senders of no header.
+    /// Returns the response. `delivery` is the id in the body, for senders without the header.
     pub(super) fn answer(mut self, outcome: Result<Counted, ApiError>) -> Response {
         let counted = outcome.and_then(|Counted { counts, delivery, unreadable }| {
             self.delivery = self.delivery.take().or(delivery);
@@ -95,7 +95,7 @@ impl Asker {
             return Json(json!({"requestId": id, "timestamp": timestamp})).into_response();
         };
         let status = match error.code() {
-            // Firehose puts the records of a delivery that was refused with 400 into its backup.
+            // Firehose moves the records of a delivery that was rejected with 400 to its backup.
             Code::InvalidRequest => StatusCode::BAD_REQUEST,
             code => StatusCode::from_u16(code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
         };
@@ -108,7 +108,7 @@ impl Asker {
     }
 }
 
-/// 422 for a body with lines of which none can be read; it names the first.
+/// Returns 422 if no line of a body is readable. The detail describes the first line.
 pub(super) fn unreadable(body_counts: &BodyCounts) -> Option<ApiError> {
     let bad = body_counts.sum(|hour| hour.bad);
     if body_counts.lines == 0 || bad < body_counts.lines {

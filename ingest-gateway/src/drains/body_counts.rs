@@ -1,4 +1,4 @@
-//! What a body held, by the hour: the coverage of a drain (docs/api/drains.md#coverage).
+//! Hourly counts of a body, for the coverage of a drain (docs/api/drains.md#coverage).
 
 use super::line::Reason;
 use super::line_outcome::{Judged, OTHER_HOST, Outcome, outline};
@@ -8,9 +8,9 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 const HOUR_MS: i64 = 3_600_000;
-/// More hours than a year has: what is not an export of a whole archive has fewer.
+/// More than the hours of a year; only exports of whole archives have more.
 const MAX_HOURS: usize = 9_000;
-/// Bad lines that are kept in outline.
+/// Maximum number of unreadable lines whose outline is stored.
 const MAX_BAD_LINES: usize = 10;
 
 /// One hour of one body.
@@ -24,18 +24,18 @@ pub(super) struct Hour {
     /// Bots' requests that returned no content.
     pub(super) refused: u64,
     pub(super) bytes: u64,
-    /// The newest of its lines.
+    /// Time of the newest line.
     pub(super) newest_ms: i64,
 }
 
-/// One line that could not be read.
+/// A line that could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadLine {
     pub(super) reason: Reason,
     pub(super) outline: String,
 }
 
-/// What has to be stored of some lines.
+/// What is stored for some lines.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) events: Vec<LogEvent>,
@@ -48,14 +48,14 @@ impl Batch {
     }
 }
 
-/// All of one body.
+/// Counts of one body.
 pub(super) struct BodyCounts {
-    /// By their beginnings, in milliseconds UTC.
+    /// By start of the hour, in milliseconds UTC.
     pub(super) hours: BTreeMap<i64, Hour>,
     pub(super) bad_lines: Vec<BadLine>,
     pub(super) lines: u64,
     digest: Sha256,
-    /// Where lines without a time are counted.
+    /// Time for lines without a time.
     now_ms: i64,
 }
 
@@ -64,7 +64,7 @@ impl BodyCounts {
         Self { hours: BTreeMap::new(), bad_lines: Vec::new(), lines: 0, digest: Sha256::new(), now_ms }
     }
 
-    /// Counts a line; what has to be stored of it goes into the batch.
+    /// Counts a line, and adds what is stored of it to the batch.
     pub(super) fn count(&mut self, line: &[u8], judged: Judged, batch: &mut Batch) {
         let Judged { outcome, at_ms, mark, .. } = judged;
         if matches!(outcome, Outcome::Trial) {
@@ -74,10 +74,10 @@ impl BodyCounts {
         self.digest.update(mark);
         self.digest.update((line.len() as u64).to_be_bytes());
         if at_ms.is_none() {
-            // Unreadable lines look alike: within an hour they count once, and later again.
+            // Unreadable lines look alike. Within an hour, repeated ones count once.
             self.digest.update(self.now_ms.div_euclid(HOUR_MS).to_be_bytes());
         }
-        // Senders choose the hosts and times of lines that are not theirs: these get no hour of their own.
+        // Senders choose the hosts and times of lines of other hosts, so these lines don't create hours.
         let at_ms = at_ms.filter(|_| !matches!(outcome, Outcome::Dropped(OTHER_HOST))).unwrap_or(self.now_ms);
         let begin_ms = at_ms - at_ms.rem_euclid(HOUR_MS);
         let is_one_too_many = self.hours.len() >= MAX_HOURS && !self.hours.contains_key(&begin_ms);
@@ -109,7 +109,7 @@ impl BodyCounts {
         }
     }
 
-    /// Identifies a body, and what its lines counted as: one that is sent again with the host that it lacked is another body.
+    /// Returns the digest of a body and its results. A body that is sent again with the missing host has another digest.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut digest = self.digest.clone();
         for count in [self.sum(|hour| hour.kept), self.sum(|hour| hour.people), self.sum(|hour| hour.bad)] {
@@ -118,7 +118,7 @@ impl BodyCounts {
         digest.finalize().into()
     }
 
-    /// Adds it to the metrics.
+    /// Adds the counts to the metrics.
     pub(super) fn measure(&self, provider: &'static str) {
         let dropped = self.dropped().values().sum();
         let outcomes = [
@@ -131,12 +131,12 @@ impl BodyCounts {
         outcomes.into_iter().for_each(|(outcome, lines)| metrics::drain_lines(provider, outcome, lines));
     }
 
-    /// A number of all hours.
+    /// Returns the sum of a count over all hours.
     pub(super) fn sum(&self, of: impl Fn(&Hour) -> u64) -> u64 {
         self.hours.values().map(of).sum()
     }
 
-    /// Dropped lines of all hours, by reason.
+    /// Returns the dropped lines of all hours, by reason.
     pub(super) fn dropped(&self) -> BTreeMap<Reason, u64> {
         let mut all: BTreeMap<Reason, u64> = BTreeMap::new();
         for (reason, lines) in self.hours.values().flat_map(|hour| &hour.dropped) {

@@ -1,8 +1,8 @@
-//! What Fastly asks before it sends logs (docs/api/drains.md#handshakes).
+//! The challenge that Fastly requests before it sends logs (docs/api/drains.md#handshakes).
 //!
-//! Must not reveal which services send here: a digest of a service's id is as good as the id to whoever knows the service.
+//! The response must not reveal which services send logs here. A digest would, because it can be compared with the digest of a known id.
 
-/// Every Fastly service may send logs; the key of each request says whose they are.
+/// Accepts every Fastly service; the key of each request identifies the organization.
 pub(crate) async fn fastly_challenge() -> &'static str {
     "*\n"
 }

@@ -1,4 +1,4 @@
-//! What bodies held, written to PostgreSQL once their records are durable (docs/api/drains.md#coverage).
+//! Stores the counts of bodies in PostgreSQL once their records are durable (docs/api/drains.md#coverage).
 
 use super::body_counts::{BodyCounts, Hour};
 use super::line_id::named_id;
@@ -19,22 +19,22 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-/// What an answer waits for PostgreSQL.
+/// How long a response waits for PostgreSQL.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two tries while it is away.
+/// Pause between retries while PostgreSQL is unavailable.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Rows that wait while it is away; what comes then is not covered, and counted as such.
+/// Maximum number of rows that wait for PostgreSQL. Rows above it are lost and counted as lost.
 const MAX_WAITING: usize = 100_000;
-/// How far back hours are stored.
+/// Retention of hours.
 const HOURS_STORED: TimeDelta = TimeDelta::days(400);
-/// How far back hours are stored that only the health of a drain shows.
+/// Retention of hours that only the health of a drain shows.
 const HOURS_OF_HEALTH: TimeDelta = TimeDelta::days(3);
-/// How long a body is known as one that was counted.
+/// How long a repeated body is recognized.
 const BODIES_STORED: TimeDelta = TimeDelta::days(7);
-/// How long lines that could not be read are stored.
+/// Retention of unreadable lines.
 const BAD_LINES_STORED: TimeDelta = TimeDelta::days(30);
 
-/// What a row takes in PostgreSQL with its indexes, in bytes. A new version of an hour takes as much until it is vacuumed.
+/// Size of a row in PostgreSQL with its indexes, in bytes. Each update of an hour takes as much until it is vacuumed.
 const BODY_BYTES: u64 = 256;
 const HOUR_BYTES: u64 = 256;
 const BAD_LINE_BYTES: u64 = 512;
@@ -49,24 +49,24 @@ const DELETE_BAD_LINES: &str = include_str!("coverage/delete_bad_lines.sql");
 pub(super) struct Report {
     pub(super) org: OrgId,
     pub(super) provider: DrainProvider,
-    /// None for a key that is not a drain's.
+    /// `None` if the key does not belong to a drain.
     pub(super) drain: Option<DrainId>,
     pub(super) stored: Stored,
     pub(super) body_counts: BodyCounts,
     pub(super) received_at: DateTime<Utc>,
 }
 
-/// Which coverage of an organization is stored.
+/// Whether coverage is shown in reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// Of verified hosts: reads show it.
+    /// Coverage of verified hosts, shown in reads.
     OfVerifiedHosts,
-    /// Of any hosts: only the health of the drain shows it.
+    /// Coverage of any host, shown only in the drain's health.
     OfAnyHosts,
 }
 
 impl Stored {
-    /// By the hosts that the organization has verified; `None` for one that may report for every host. Returns `None` for a content
+    /// Returns the kind for an organization's verified hosts; `None` means that it may report for every host. Returns `None` for a content
     /// owner without a verified domain, which anyone can create.
     pub(super) fn of(owned: Option<&[OwnedSite]>) -> Option<Self> {
         match owned {
@@ -84,7 +84,7 @@ impl Stored {
     }
 }
 
-/// Writes reports, at once or later.
+/// Stores reports, retrying while PostgreSQL is unavailable.
 pub(super) struct Coverage {
     pool: PgPool,
     later: mpsc::UnboundedSender<Report>,
@@ -102,7 +102,7 @@ impl Coverage {
         Self { pool, later, waiting, _writer: AbortOnDropHandle::new(tokio::spawn(writer)), _expiry: expiry }
     }
 
-    /// Writes a report, or has it written once PostgreSQL is back. What the budget doesn't allow counts as lost.
+    /// Stores a report, or queues it while PostgreSQL is unavailable. Rows above the organization's budget count as lost.
     pub(super) async fn keep(&self, report: Report, budgets: &SelfServe) {
         if report.body_counts.lines == 0 {
             return;
@@ -111,7 +111,7 @@ impl Coverage {
             metrics::drain_coverage_lost();
             return;
         }
-        // While others wait PostgreSQL is away.
+        // If others wait, PostgreSQL is unavailable.
         if self.waiting.load(Ordering::Relaxed) == 0
             && matches!(tokio::time::timeout(PATIENCE, report.write(&self.pool)).await, Ok(Ok(())))
         {
@@ -138,7 +138,7 @@ async fn write_later(pool: PgPool, mut reports: mpsc::UnboundedReceiver<Report>,
     }
 }
 
-/// Deletes old rows, hourly.
+/// Deletes expired rows, hourly.
 fn expiry(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
     let deletions = [(DELETE_HOURS, HOURS_STORED), (DELETE_BODIES, BODIES_STORED), (DELETE_BAD_LINES, BAD_LINES_STORED)];
     housekeeping::hourly("old coverage of drains", move || {
@@ -154,12 +154,12 @@ fn expiry(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
 }
 
 impl Report {
-    /// Whose coverage it is: without a drain, the organization's of this provider.
+    /// Returns the id that coverage is stored for: the drain, or the organization and provider.
     fn source(&self) -> Uuid {
         self.drain.map_or_else(|| named_id(self.org.0, self.provider.as_str()), |drain| drain.0)
     }
 
-    /// The hours to store, with their starts. Older ones would be deleted within the hour.
+    /// Returns the hours to store, with their starts. Skips expired ones.
     fn hours(&self) -> impl Iterator<Item = (DateTime<Utc>, &Hour)> {
         let first = self.received_at - self.stored.hours();
         let hours = self.body_counts.hours.iter();
@@ -168,12 +168,12 @@ impl Report {
             .filter(move |(begin, _)| *begin >= first)
     }
 
-    /// Rows that it adds at most: hours, bad lines and the body itself.
+    /// Returns the maximum number of rows that the report adds: hours, bad lines and the body itself.
     fn rows(&self) -> usize {
         self.hours().count() + self.body_counts.bad_lines.len() + 1
     }
 
-    /// Spends its rows; returns whether the organization's budget has them.
+    /// Deducts the rows from the organization's budget. Returns false if they exceed it.
     fn is_within(&self, budgets: &SelfServe) -> bool {
         let (hours, bad_lines) = (self.hours().count() as u64, self.body_counts.bad_lines.len() as u64);
         let bytes = BODY_BYTES + hours * HOUR_BYTES + bad_lines * BAD_LINE_BYTES;

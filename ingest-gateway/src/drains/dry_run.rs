@@ -1,7 +1,7 @@
-//! A log without its effects: what each of its lines would become (docs/api/drains.md#what-is-kept).
+//! Reads a log without storing it, and returns what each line would become (docs/api/drains.md#what-is-kept).
 //!
-//! Must stay the path that bodies take, minus everything with state (keys, an owner's domains, the log, coverage): a copy of the rules
-//! would show the copy.
+//! It runs the same code as drains, without everything that has state (keys, verified domains, the log, coverage). A copy of the rules
+//! could differ.
 
 use super::fed::observer;
 use super::format_table::{FormatId, LogFormat};
@@ -25,33 +25,33 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A log of which nothing is kept.
+/// A dry run of a log.
 pub struct DrainDryRun {
     pub provider: DrainProvider,
-    /// The host of every line; without it, the only one of `hosts` is that of lines that name none.
+    /// Host of every line. Without it, lines that have no host get the only one of `hosts`.
     pub host: Option<String>,
-    /// The hosts whose lines would be kept, with those beneath them; none: every host's.
+    /// Hosts whose lines would be kept, with their subdomains; empty for every host.
     pub hosts: Vec<Site>,
-    /// By which bots are told.
+    /// Table to identify bots with.
     pub bots: Arc<BotTable>,
     pub now: DateTime<Utc>,
 }
 
-/// What would become of one line.
+/// The result of one line.
 pub struct DryLine {
-    /// Of the line in the log, blank ones counted, or of the element in its array; from 1.
+    /// Line number including blank lines, or position in the array; starts at 1.
     pub number: u64,
-    /// The format that it was recognized as.
+    /// Recognized format.
     pub format: Option<&'static LogFormat>,
     pub outcome: Outcome,
-    /// Its time, in milliseconds since 1970.
+    /// Time of the request, in milliseconds since 1970.
     pub at_ms: Option<i64>,
-    /// Members of a bad line that contradict each other; one name twice if the member is repeated.
+    /// Names of contradicting members of a bad line; the same name twice if the member is repeated.
     pub members: Option<[String; 2]>,
 }
 
 impl DrainDryRun {
-    /// Hands over what becomes of each line that is not blank, or of each element of a log that is one array.
+    /// Passes the result of each line that is not blank, or of each element of an array, to `take`.
     pub fn lines(self, log: impl Read, mut take: impl FnMut(DryLine) -> io::Result<()>) -> io::Result<()> {
         let judge = self.judge();
         let mut reader = BodyReader::new(&judge);
@@ -65,8 +65,8 @@ impl DrainDryRun {
         reader.end(&mut take)
     }
 
-    /// Works a body off that is compressed with gzip, to the bytes of its records; answers how many lines it has, and how many of
-    /// them are kept.
+    /// Processes a gzip body up to the bytes of its records. Returns the number of lines, and of those that are
+    /// kept.
     pub fn gzip_body(self, body: impl Read + 'static) -> io::Result<(u64, u64)> {
         let encoded = |record| serde_json::to_vec(&record).map(|bytes| drop(black_box(bytes))).map_err(io::Error::other);
         let taken = work_off(body, Encoding::Gzip, &self.judge(), &DrainSettings::default(), encoded)?;
@@ -123,7 +123,7 @@ mod tests {
         found
     }
 
-    /// The URL that is kept of a line that names no host, or why none is.
+    /// Returns the stored URL of a line without a host, or the reason why it isn't stored.
     fn kept(host: Option<&str>, hosts: &[&str]) -> String {
         let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
         match dry_run(DrainProvider::Combined, host, hosts, log).remove(0) {
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// The correlation id that is kept of a line of Akamai with a custom field.
+    /// Returns the stored correlation id of an Akamai line with a custom field.
     fn correlation(custom: &str) -> Option<String> {
         let line = serde_json::json!({"reqTimeSec": "1793527200", "reqHost": "a.test", "reqPath": "a", "reqMethod": "GET",
             "UA": "GPTBot/1.2", "statusCode": "200", "customField": custom});
@@ -144,7 +144,7 @@ mod tests {
 
     /// Marks are part of a digest that is stored for days.
     #[test]
-    fn marks_contain_no_address_in_the_place_of_a_host() {
+    fn marks_contain_no_address_from_the_host_field() {
         let now = DateTime::from_timestamp(1_793_527_200, 0).unwrap();
         let (provider, bots) = (DrainProvider::Ndjson, BotTable::bundled());
         let judge = DrainDryRun { provider, host: None, hosts: Vec::new(), bots, now }.judge();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_was_not_sent_correlates_nothing_however_it_is_logged() {
+    fn unsent_headers_never_correlate() {
         for custom in ["-", "", "undefined", "%22-%22", "content-telemetry-id:-", "a=1;content-telemetry-id=null", "%28null%29"] {
             assert_eq!(correlation(custom), None, "{custom}");
         }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_one_event_whether_its_host_is_said_with_www_or_without() {
+    fn www_does_not_change_the_event_id() {
         let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
         let key = |host: Option<&str>, hosts: &[&str]| match dry_run(DrainProvider::Combined, host, hosts, log).remove(0) {
             Outcome::Kept(event) => event.own_key.0,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_name_no_host_are_of_the_only_one_that_they_can_be_of() {
+    fn lines_without_host_get_the_only_possible_one() {
         assert_eq!(kept(None, &["a.test"]), "https://a.test/a?b=1");
         assert_eq!(kept(None, &["www.a.test"]), "https://a.test/a?b=1", "a drain names hosts without www.");
         assert_eq!(kept(None, &["www.co.uk"]), "https://www.co.uk/a?b=1");

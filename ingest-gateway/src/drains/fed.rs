@@ -1,4 +1,4 @@
-//! The drain that a key feeds: its provider, its hosts, and who observes (docs/api/drains.md#credentials).
+//! The drain of a key: its provider, hosts and role (docs/api/drains.md#credentials).
 
 use crate::State;
 use schemas::event::SourceRole;
@@ -14,19 +14,19 @@ use sqlx::PgPool;
 
 const FIND: &str = "SELECT provider, hosts, role, secret_sealed FROM drains WHERE id = $1 AND deleted_at IS NULL";
 
-/// A drain as its owner made it.
+/// The settings of a drain.
 #[derive(Clone)]
 pub(super) struct Fed {
     pub(super) id: DrainId,
     provider: String,
-    /// Whose lines are kept; none: those of every host that the organisation may report for.
+    /// Hosts whose lines are kept; empty for every host that the organization may report for.
     pub(super) hosts: Vec<Site>,
     pub(super) role: SourceRole,
     secret_sealed: Option<Vec<u8>>,
 }
 
 impl Fed {
-    /// What its bodies are signed with, where they are; 503 where this process cannot open it.
+    /// Returns the secret that signs the drain's bodies, if it has one. Returns 503 if this process can't decrypt it.
     pub(super) fn secret(&self, sealer: Option<&Sealer>) -> Result<Option<String>, ApiError> {
         let Some(sealed) = &self.secret_sealed else { return Ok(None) };
         let opened = match sealer {
@@ -39,10 +39,10 @@ impl Fed {
     }
 }
 
-/// Drains, remembered for a moment like keys: what was known goes on while PostgreSQL is away.
+/// Cache of drains. Stale entries are used while PostgreSQL is unavailable.
 pub(super) type KnownDrains = StaleCache<DrainId, Fed>;
 
-/// The drain of the key, when it is one's; 403 when it is another provider's, or the key may not report.
+/// Returns the drain of a key, if it has one. Returns 403 if the drain is of another provider, or the key may not report.
 pub(super) async fn of(state: &State, caller: &Caller, provider: DrainProvider) -> Result<Option<Fed>, ApiError> {
     let Some(id) = caller.feeds()? else { return Ok(None) };
     let fed = state.drains.fed.find(&id, || find(&state.drains.pool, id)).await?;
@@ -66,7 +66,7 @@ async fn find(pool: &PgPool, id: DrainId) -> Result<Option<Fed>, sqlx::Error> {
     }))
 }
 
-/// As whom a drain's lines are reported.
+/// Returns the role in which a drain's lines are reported.
 pub(super) fn observer(role: DrainRole) -> SourceRole {
     match role {
         DrainRole::Edge => SourceRole::Edge,

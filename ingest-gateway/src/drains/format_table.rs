@@ -1,8 +1,8 @@
-//! The table of formats: one row and one sample per format. docs/drains/formats.md shows it, and a test feeds each sample through.
+//! The table of log formats, with a sample of each. docs/drains/formats.md shows it, and tests read each sample.
 
 use schemas::identity::DrainProvider;
 
-/// A format that lines are recognized as. JSON lines can match several; the first of them counts.
+/// A log format. JSON lines can match several; the first one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FormatId {
     Cloudflare,
@@ -33,21 +33,20 @@ pub enum FormatId {
     Bunny,
 }
 
-/// A row of the table.
 #[derive(Debug)]
 pub struct LogFormat {
-    /// Its place in [`FORMATS`].
+    /// Index in [`FORMATS`].
     pub id: FormatId,
     /// Name in the output of `telemetry drain test`.
     pub name: &'static str,
     pub label: &'static str,
-    /// Provider whose drains read it.
+    /// Provider whose drains accept it.
     pub provider: DrainProvider,
-    /// Where its vendor documents it.
+    /// URL of the vendor's documentation.
     pub source: &'static str,
-    /// What its users have to know, a sentence or nothing.
+    /// A note for users, one sentence; may be empty.
     pub note: &'static str,
-    /// A request of an agent, with the lines that the log needs before it.
+    /// Log of one agent request, including header lines that the format needs.
     pub sample: &'static str,
 }
 
@@ -59,7 +58,7 @@ impl FormatId {
 
 macro_rules! formats {
     ($($id:ident $name:literal $label:literal $provider:ident $source:literal $note:literal)+) => {
-        /// Every format.
+        /// All formats.
         pub const FORMATS: &[LogFormat] = &[$(LogFormat {
             id: FormatId::$id,
             name: $name,

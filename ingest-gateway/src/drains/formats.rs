@@ -1,6 +1,6 @@
-//! What the lines of each format say (docs/drains/formats.md).
+//! Parses the lines of each format into fields (docs/drains/formats.md).
 //!
-//! Must not decide what is kept: a format reads, and the same rules hold for all.
+//! Formats only parse. The same rules for what is kept apply to all of them.
 
 mod akamai;
 mod azure;
@@ -24,7 +24,7 @@ pub(super) use columns::Heading;
 pub(super) use contradiction::contradicting_members;
 pub(super) use firehose::record_lines;
 
-/// What providers send to try a destination: Cloudflare's `test.txt.gz`, Akamai's validation, and an object that says nothing.
+/// Bodies that providers send to test a destination: Cloudflare's `test.txt.gz`, Akamai's validation, and an empty object.
 const TRIALS: [&str; 3] = [r#"{"content":"tests"}"#, r#"{"access_validation":true}"#, "{}"];
 const MAX_TRIAL_BYTES: usize = 64;
 
@@ -32,9 +32,9 @@ const MAX_TRIAL_BYTES: usize = 64;
 #[derive(Debug)]
 pub(super) enum NoRequest {
     Bad(Reason),
-    /// The provider sends it to try the destination.
+    /// A test of the destination.
     Trial,
-    /// It is about something else that the provider logs.
+    /// An entry about something other than a request.
     Other,
 }
 
@@ -44,7 +44,7 @@ impl From<Reason> for NoRequest {
     }
 }
 
-/// Reads one line. In a body that begins with directives, the columns are those of the latest one.
+/// Parses one line. If the body has directives, the columns are those of the latest one.
 pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Heading) -> Result<Fields<'a>, NoRequest> {
     let columns = match heading {
         Heading::Directives(columns) => Some(columns),
@@ -68,7 +68,7 @@ pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Headin
         (DrainProvider::Azure, _) => azure::parse(line),
         (DrainProvider::Combined, None) => text::parse(line),
     }?;
-    // The host of a whole URL is what the visitor wrote, whichever site responded.
+    // Visitors choose the host of an absolute URL, whichever site responds.
     put_url_host(Field::TargetHost, &mut fields);
     Ok(fields)
 }
@@ -91,7 +91,7 @@ fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {
     }
 }
 
-/// Splits a target that is a whole URL, and sets this field to its host. Formats whose servers write the URL themselves set
+/// Splits a target that is an absolute URL, and sets this field to its host. Formats whose servers build the URL themselves set
 /// [`Field::Host`].
 fn put_url_host(field: Field, fields: &mut Fields<'_>) {
     let Some((scheme, rest)) = fields.get(Field::Path).and_then(|target| target.split_once("://")) else { return };
@@ -116,10 +116,10 @@ fn method_and_target(request: &str) -> (&str, &str) {
     (method, target)
 }
 
-/// How often a text can have been escaped on its way.
+/// Maximum number of times that a text can be escaped.
 const MAX_ESCAPES: usize = 3;
 
-/// A text without its percent escapes, if it has any. Some logs escape twice or three times.
+/// Decodes percent escapes, or returns `None` without any. Some logs escape two or three times.
 fn unescaped(text: &str) -> Option<String> {
     let once = |text: &str| match percent_decode_str(text).decode_utf8_lossy() {
         text if text.contains('\0') => text.replace('\0', "\u{fffd}"),
@@ -135,7 +135,7 @@ fn unescaped(text: &str) -> Option<String> {
     Some(read)
 }
 
-/// The value of the correlation header among other headers, as `name: value` or `name=value`, one a line or between commas.
+/// Returns the correlation header from a list of headers, as `name: value` or `name=value`, one per line or separated by commas.
 fn telemetry_id_in(headers: &str) -> Option<&str> {
     let headers = headers.split(['\n', '\r', ',', ';']);
     let named = headers.filter_map(|header| header.trim().split_once([':', '=']));
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_correlation_header_is_found_among_others() {
+    fn finds_the_correlation_header() {
         for headers in
             ["host:a.test\ncontent-telemetry-id: t-1\n", "a=1;Content-Telemetry-ID=t-1", "x:y,content-telemetry-id:t-1,z:1"]
         {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn no_format_panics_on_anything() {
+    fn no_format_panics() {
         let long = "a ".repeat(5_000);
         let tabs = "\t".repeat(10_000);
         let deep = format!("{{\"a\":{}", "[".repeat(10_000));

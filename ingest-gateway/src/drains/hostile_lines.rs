@@ -1,4 +1,4 @@
-//! Log lines in which a visitor wrote what a server usually writes: who it is, which host it asked, and which request it was.
+//! Tests of log lines with forged addresses, hosts and requests in text from visitors.
 
 use super::dry_run::DryLine;
 use super::format_table::FormatId;
@@ -8,12 +8,12 @@ use schemas::log::LogEvent;
 use std::collections::HashSet;
 
 const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
-/// An address of the bot, as the samples have it, and one of somebody else.
+/// The bot's address in the samples, and another address.
 const OF_BOT: &str = "132.196.86.7";
 const OF_OTHER: &str = "203.0.113.5";
 const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
 
-/// The events of a log whose lines are all kept.
+/// Returns the events of a log whose lines are all kept.
 fn kept(format: FormatId, host: Option<&str>, log: &str) -> Vec<LogEvent> {
     let event = |DryLine { outcome, .. }| match outcome {
         Outcome::Kept(event) => *event,
@@ -27,7 +27,7 @@ fn verified(format: FormatId, log: &str) -> Option<bool> {
     event.crawler.unwrap().verified
 }
 
-/// A line in the combined format after what it has before the time.
+/// Returns a combined line with this text before the time.
 fn combined(before: &str) -> String {
     format!("{before} {AT} \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"")
 }
@@ -54,7 +54,7 @@ fn f56_forwarded_header_before_the_time_verifies_nobody() {
         format!("\"{OF_BOT}, 172.18.0.1\" 10.0.0.1 - -"),
         format!("{OF_BOT}, unknown - -"),
         format!("{OF_BOT}, {OF_OTHER} 10.0.0.1 - -"),
-        // The name of a user, which visitors choose.
+        // A user name, which visitors choose.
         format!("{OF_OTHER} {OF_BOT}"),
         // The connection's address before a forwarded header or the requested host.
         format!("{OF_OTHER} {OF_BOT} - -"),
@@ -119,7 +119,7 @@ fn f59_added_members_of_a_json_line_forge_nothing() {
     }
 }
 
-/// nginx accepts a host with bars, and logs it as it is.
+/// nginx accepts a host with `|` and logs it unchanged.
 #[test]
 fn f56_host_written_as_columns_of_bunny_verifies_nobody() {
     let host = format!("HIT|200|1793527200000|10|1|{OF_BOT}|-");
@@ -131,7 +131,7 @@ fn f56_host_written_as_columns_of_bunny_verifies_nobody() {
     }
 }
 
-/// A server serves its own site whichever host the request line names.
+/// A server serves its own site, whichever host the request line contains.
 #[test]
 fn f57_hosts_of_request_lines_hide_and_forge_nothing() {
     for target in [
@@ -161,7 +161,7 @@ fn f57_hosts_of_request_lines_hide_and_forge_nothing() {
     assert_eq!(kept(FormatId::Combined, None, &named)[0].content_url.as_deref(), Some("http://www.b.test/a"), "the only host");
 }
 
-/// What is before the time is no host unless it is in a host's place, and a port that is none hides no fetch.
+/// Text before the time is a host only in the host's place, and an invalid port hides no fetch.
 #[test]
 fn f57_forwarded_names_and_bad_ports_move_no_host() {
     for before in [
@@ -182,7 +182,7 @@ fn f57_forwarded_names_and_bad_ports_move_no_host() {
     }
 }
 
-/// A log without ids of requests: whoever repeats what an agent sends can't take the place of the agent's own request.
+/// In a log without request ids, a copy of an agent's request must not replace the agent's own.
 #[test]
 fn f58_copy_of_a_request_never_hides_the_agents_own() {
     let line = |address: &str| combined(&format!("{address} - -"));

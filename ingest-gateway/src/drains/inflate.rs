@@ -1,4 +1,4 @@
-//! A body, inflated as it is read (docs/api/drains.md#bodies).
+//! Decompresses a body while it is read (docs/api/drains.md#bodies).
 
 use axum::http::HeaderMap;
 use flate2::read::MultiGzDecoder;
@@ -8,16 +8,15 @@ use tokio::sync::mpsc;
 
 /// Largest zstd window, as a power of two: 8 MiB.
 const ZSTD_WINDOW_LOG: u32 = 23;
-/// Largest block of Snappy without frames, inflated; what Vector sends is smaller.
+/// Largest decompressed Snappy block without framing; Vector sends smaller ones.
 const MAX_BLOCK_BYTES: usize = 16 * 1024 * 1024;
-/// What a Snappy body with frames begins with.
+/// First bytes of framed Snappy.
 const SNAPPY_FRAMES: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
-/// What a body compressed with gzip or zstd begins with.
+/// First bytes of gzip and zstd.
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
-/// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Identity,
@@ -27,7 +26,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// The one encoding of a request.
+    /// Returns the encoding of a request. Rejects several.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let known = [
             ("gzip", Self::Gzip),
@@ -41,7 +40,7 @@ impl Encoding {
     }
 }
 
-/// A body that can be read for as long as its request waits for records.
+/// A body that can be read while its request waits for records.
 pub(super) struct Awaited<T> {
     body: io::Cursor<Vec<u8>>,
     records: mpsc::Sender<T>,
@@ -59,7 +58,7 @@ impl<T> Read for Awaited<T> {
     }
 }
 
-/// The body without its compression.
+/// Returns the decompressed body.
 pub(super) fn inflated(body: impl Read + 'static, encoding: Encoding) -> io::Result<Box<dyn Read>> {
     inflated_from(Box::new(body), encoding)
 }
@@ -67,7 +66,7 @@ pub(super) fn inflated(body: impl Read + 'static, encoding: Encoding) -> io::Res
 fn inflated_from(mut body: Box<dyn Read>, encoding: Encoding) -> io::Result<Box<dyn Read>> {
     Ok(match encoding {
         Encoding::Identity => {
-            // Some senders compress without saying so. No log begins like this.
+            // Some senders compress without declaring it. No log begins with these bytes.
             let mut head = Vec::new();
             body.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head)?;
             let encoding = match head.as_slice() {
@@ -93,7 +92,7 @@ fn inflated_from(mut body: Box<dyn Read>, encoding: Encoding) -> io::Result<Box<
     })
 }
 
-/// A block of Snappy without frames, as Vector sends it.
+/// Decompresses a Snappy block without framing, as sent by Vector.
 fn block(body: impl Read) -> io::Result<Vec<u8>> {
     let mut compressed = Vec::new();
     body.take(MAX_BLOCK_BYTES as u64 + 1).read_to_end(&mut compressed)?;
@@ -104,7 +103,7 @@ fn block(body: impl Read) -> io::Result<Vec<u8>> {
     snap::raw::Decoder::new().decompress_vec(&compressed).map_err(io::Error::other)
 }
 
-/// A reader that refuses more than so many bytes.
+/// A reader that fails after this many bytes.
 pub(super) struct Limited<R> {
     inner: R,
     left: u64,
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_compressed_data_is_read_too_or_refused() {
+    fn reads_or_rejects_data_after_the_compressed_data() {
         let text = b"{\"a\":1}\n";
         let twice = [text.as_slice(), text].concat();
         let block = snap::raw::Encoder::new().compress_vec(text).unwrap();

@@ -1,4 +1,4 @@
-//! From the body of a request to records on the log (docs/api/drains.md#bodies).
+//! Processes a body into records on the log (docs/api/drains.md#bodies).
 //!
 //! ```text
 //!  body ──► a thread: inflate, split, judge ── records ──► append ──► the answer, when all are durable
@@ -24,14 +24,14 @@ use service_kit::slots::Slot;
 use std::io::{self, Read};
 use tokio::sync::mpsc;
 
-/// Records that wait for the log.
+/// Maximum number of records that wait for the log.
 const WAITING_RECORDS: usize = 2;
-/// Lines of one record.
+/// Maximum lines per record.
 const RECORD_LINES: usize = 500;
-/// Largest record of a delivery of Firehose, in Base64 and JSON.
+/// Maximum size of a Firehose record, in Base64 and JSON.
 const MAX_FIREHOSE_RECORD_BYTES: usize = 2 * 1024 * 1024;
 
-/// What a body is processed with.
+/// Settings for processing a body.
 pub(super) struct Intake {
     pub(super) judge: Judge,
     pub(super) settings: DrainSettings,
@@ -42,12 +42,12 @@ pub(super) struct Intake {
 
 pub(super) struct Taken {
     pub(super) body_counts: BodyCounts,
-    /// The id of a delivery of Firehose, as its body says it.
+    /// The id of a Firehose delivery, from its body.
     pub(super) delivery: Option<String>,
 }
 
 impl Intake {
-    /// Processes a body; returns once every record is durable. Room and slot are taken until the thread has ended.
+    /// Processes a body. Returns once every record is durable. Memory and slot are occupied until the thread ends.
     pub(super) async fn take(self, body: Vec<u8>, taken: (BodyRoom, Slot<Tenant>)) -> Result<Taken, ApiError> {
         let (records, made) = mpsc::channel(WAITING_RECORDS);
         let log = self.log.clone();
@@ -56,7 +56,7 @@ impl Intake {
             self.work(body, &records)
         });
         let (appended, worked) = tokio::join!(append_all(&log, made), thread);
-        // Why the log refused a record says more than that the thread was cut short.
+        // The log's error is more specific than the error of the interrupted thread.
         appended?;
         worked.map_err(ApiError::internal)?.map_err(|error| unreadable(&error))
     }
@@ -70,7 +70,7 @@ impl Intake {
     }
 }
 
-/// Takes the lines of a body one after the other, and hands over records of what is kept.
+/// Reads the lines of a body, and passes on records of those that are kept.
 pub(super) fn work_off(
     body: impl Read + 'static,
     encoding: Encoding,
@@ -97,7 +97,6 @@ pub(super) fn work_off(
     Ok(Taken { body_counts: lines.body_counts, delivery })
 }
 
-/// The lines of a body as they are cut.
 struct Lines<'a, K> {
     judge: &'a Judge,
     settings: &'a DrainSettings,
@@ -115,7 +114,7 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
         if self.batch.len() >= RECORD_LINES { self.send() } else { Ok(()) }
     }
 
-    /// The lines in a record of Firehose.
+    /// Reads the lines of a Firehose record.
     fn take_record(&mut self, record: Option<&[u8]>, reader: &mut BodyReader<'_>) -> io::Result<()> {
         match record.ok_or("too_long").and_then(record_lines) {
             Ok(bytes) => lines(&mut bytes.as_slice(), self.settings.drain_line_bytes, 0, |item| {
@@ -125,7 +124,7 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
         }
     }
 
-    /// Makes a record of the lines so far.
+    /// Sends the collected lines as a record.
     fn send(&mut self) -> io::Result<()> {
         if self.batch.len() == 0 {
             return Ok(());
@@ -136,7 +135,7 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
     }
 }
 
-/// Appends records until there are no more.
+/// Appends records until the channel closes.
 async fn append_all(log: &Log, mut made: mpsc::Receiver<Message>) -> Result<(), ApiError> {
     while let Some(message) = made.recv().await {
         log.append(&message).await?;

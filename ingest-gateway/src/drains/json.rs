@@ -1,7 +1,7 @@
-//! The members of a JSON line that are fields, by their paths.
+//! Reads fields from a JSON line by their paths.
 //!
-//! Must not keep a member that isn't a field, and must not fail for the type of one: loggers write numbers as texts and texts as
-//! numbers.
+//! Members that aren't fields are not kept. The type of a field never causes an error, because loggers write numbers as texts and texts
+//! as numbers.
 
 use super::format_table::FormatId;
 use super::line::{Field, Fields, Reason, says_nothing};
@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use std::borrow::Cow;
 use std::fmt;
 
-/// An object of a line. Only objects that have fields in them are read.
+/// An object of a line. Only objects that contain fields are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Root,
@@ -31,14 +31,14 @@ pub(super) enum Node {
     EcsUserAgent,
 }
 
-/// What a member of an object means.
+/// Meaning of a member.
 #[derive(Clone, Copy)]
 pub(super) struct Member {
-    /// The field that it is if it isn't an object, with its rank.
+    /// Field and rank, if the value isn't an object.
     field: Option<(Field, u8)>,
-    /// Where it leads if it is an object.
+    /// Node, if the value is an object.
     node: Option<Node>,
-    /// The format that has such a member.
+    /// The format that has this member.
     format: Option<FormatId>,
 }
 
@@ -66,7 +66,7 @@ impl Member {
     }
 }
 
-/// What a member is, by the object that it is in and its name.
+/// Returns the meaning of a member from its object and name.
 pub(super) type Names = fn(Node, &str) -> Member;
 
 /// Reads the fields of a JSON object. A member that is a field and occurs twice makes the line bad: in a format without escapes, a
@@ -79,7 +79,7 @@ pub(super) fn fields(line: &str, names: Names) -> Result<Fields<'_>, Reason> {
     if fields.has_repeated_member { Err("repeated_member") } else { Ok(fields) }
 }
 
-/// How many members of an object are fields in most formats.
+/// Typical number of fields in an object.
 const USUAL_MEMBERS: usize = 16;
 
 struct Object<'f, 'a> {
@@ -130,7 +130,7 @@ struct Value<'f, 'a> {
 impl<'a> Value<'_, 'a> {
     fn put(self, text: Cow<'a, str>) {
         if let Some((field, rank)) = self.member.field {
-            // Only servers write `01/Nov/2026:10:00:00 +0000`: a shipper's time, of when it read the line, is another one.
+            // Only servers write `01/Nov/2026:10:00:00 +0000`. The shipper's time is when it read the line.
             let rank = if field == Field::Time && text.contains('/') { 0 } else { rank };
             self.fields.put_ranked(field, rank, text);
         }
@@ -220,12 +220,12 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
     }
 }
 
-/// A text with escapes. No text of a line has a NUL, which nothing stores.
+/// Copies a text, without NUL, which the databases can't store.
 fn owned<'a>(text: &str) -> Cow<'a, str> {
     Cow::Owned(if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.to_owned() })
 }
 
-/// A name, or an element of an array, as text; of anything but a scalar nothing.
+/// A name or array element as text; empty for objects and arrays.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for Text<'de> {

@@ -1,11 +1,11 @@
-//! Akamai `DataStream` 2: JSON lines, or values between spaces in the order below. Values are escaped with percent signs.
+//! Akamai `DataStream` 2: JSON lines, or the values below separated by spaces. Values are percent-encoded.
 
 use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields, Reason};
 use super::{FormatId, NoRequest, telemetry_id_in, unescaped};
 use std::borrow::Cow;
 
-/// Values between spaces, in this order; none: not used.
+/// Space-separated values, in order; `None` for unused ones.
 const ORDER: [Option<Field>; 18] = [
     None, // version
     Some(Field::RequestId),
@@ -26,12 +26,12 @@ const ORDER: [Option<Field>; 18] = [
     Some(Field::MediaType),
     Some(Field::Headers),
 ];
-/// Values that may be escaped. A path and a query stay as they are: in a URL an escape means something.
+/// Values that may be escaped. Paths and queries are not decoded, because escapes are part of a URL.
 const ESCAPED: [Field; 3] = [Field::UserAgent, Field::MediaType, Field::Headers];
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = if line.starts_with('{') { of_json(line)? } else { between_spaces(line)? };
-    // A space is a plus unless spaces are escaped too.
+    // A plus is a space, unless spaces are escaped too.
     fields.rewrite(Field::UserAgent, |text| (text.contains('+') && !text.contains("%20")).then(|| text.replace('+', " ")));
     ESCAPED.into_iter().for_each(|field| fields.rewrite(field, unescaped));
     fields.rewrite(Field::Path, |path| (!path.starts_with('/')).then(|| format!("/{path}")));
@@ -41,7 +41,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-/// DataStream leaves members out whose value is empty: the visitor sent no user agent, or it isn't logged.
+/// DataStream omits empty members, so a missing user agent is empty or not logged.
 fn of_json(line: &str) -> Result<Fields<'_>, Reason> {
     let mut fields = fields(line, NAMES)?;
     fields.put(Field::UserAgent, Cow::Borrowed(""));

@@ -10,13 +10,13 @@ const ACCESS_LOG: &str = "FrontDoorAccessLog";
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = fields(line, NAMES)?;
-    // Logs of health probes and of the firewall have the same form.
+    // Health probe and firewall logs have the same form.
     if fields.get(Field::Kind).is_some_and(|category| !category.eq_ignore_ascii_case(ACCESS_LOG)) {
         return Err(NoRequest::Other);
     }
     // Front Door writes the URL itself.
     put_url_host(Field::Host, &mut fields);
-    // The client's address can be from `X-Forwarded-For`, so it proves nothing without the connection's.
+    // The client's address can be from `X-Forwarded-For`, so it can't verify an agent without the connection's.
     if fields.get(Field::Connection).is_none() {
         fields.take(Field::Address);
     }
@@ -55,7 +55,7 @@ fn property(name: &str) -> Option<Field> {
         "httpStatusCode" => Field::Status,
         "responseBytes" => Field::Bytes,
         "cacheStatus" => Field::Cache,
-        // `false` in the line of the origin shield, beside the one of the edge.
+        // `false` for the origin shield's line, which repeats the edge's.
         "isReceivedFromClient" => Field::IsEdge,
         _ => return None,
     })
@@ -67,7 +67,7 @@ mod tests {
     use super::super::outcomes;
     use super::*;
 
-    /// What becomes of each line: the page, or why there is none.
+    /// Returns the page of each line, or the reason why it has none.
     fn read(log: &str) -> Vec<String> {
         let outcome = |outcome| match outcome {
             Outcome::Kept(event) => event.content_url.unwrap().replace("https://www.example.com", ""),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn unwraps_no_records_but_those_of_the_outermost_object() {
+    fn unwraps_only_records_of_the_outermost_object() {
         let a = line("/a");
         let text = serde_json::to_string(&format!(r#""}}}}{{"records":[{a}]}}"#)).unwrap();
         let of_visitor = a.replace(r#"gptbot)""#, &format!("gptbot){}", &text[1..]));

@@ -1,12 +1,12 @@
-//! HTTP requests of Cloudflare Logpush: JSON lines.
+//! Cloudflare Logpush HTTP requests, as JSON lines.
 
 use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields};
 use super::{FormatId, NoRequest};
 
-/// A request that no other one was made for.
+/// Parent of a request that a visitor made.
 const NO_PARENT: &str = "00";
-/// A request that came from outside.
+/// Source of requests from visitors.
 const EYEBALL: &str = "eyeball";
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
@@ -14,7 +14,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     fields.format = Some(FormatId::Cloudflare);
     fields.rewrite(Field::Parent, |parent| (parent == NO_PARENT).then(String::new));
     fields.rewrite(Field::Source, |source| source.eq_ignore_ascii_case(EYEBALL).then(String::new));
-    // A Worker asked, not a visitor.
+    // A Worker made the request, not a visitor.
     fields.rewrite(Field::IsEdge, |is_subrequest| Some((is_subrequest != "true").to_string()));
     Ok(fields)
 }

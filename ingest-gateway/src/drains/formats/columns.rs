@@ -1,25 +1,24 @@
-//! Logs that name their columns in a `#Fields` line: W3C extended logs of IIS, and standard logs of `CloudFront`.
+//! Logs with a `#Fields` line: W3C extended logs of IIS, and standard logs of `CloudFront`.
 
 use super::super::line::{Field, Fields, Reason};
 use super::{FormatId, firehose};
 use std::borrow::Cow;
 
-/// What the lines at the beginning of a body say about the others.
+/// State from the directives at the beginning of a body.
 #[derive(Default)]
 pub(in super::super) enum Heading {
     #[default]
     Unread,
-    /// The body doesn't begin with directives, so that no line of it is one.
+    /// The body doesn't begin with directives, so no line is one.
     Absent,
     /// The columns of the latest `#Fields` line.
     Directives(Option<Columns>),
 }
 
-/// The columns of the rows that follow.
 pub(in super::super) struct Columns(Vec<Option<(Field, u8)>>);
 
 impl Heading {
-    /// Whether a line is a directive; what it says counts for the lines after it. Visitors can't write one: the body begins with a
+    /// Reads a directive. Returns false if the line isn't one. Visitors can't write directives: the body begins with a
     /// directive, and rows with a date. A text log that begins with the host, which visitors choose, has a quote in every line.
     pub(in super::super) fn takes(&mut self, line: &[u8]) -> bool {
         let is_directive = line.first() == Some(&b'#') && memchr::memchr(b'"', line).is_none();
@@ -37,7 +36,7 @@ impl Heading {
 }
 
 impl Columns {
-    /// The fields of a row. One that has other columns than the directive says is bad rather than shifted.
+    /// Returns the fields of a row. Rejects rows with another number of columns.
     pub(super) fn read<'a>(&self, row: &'a str) -> Result<Fields<'a>, Reason> {
         // The first column is the server's; visitors can write either separator into later ones.
         let (separator, format) = match row.find(['\t', ' ']) {
@@ -66,7 +65,7 @@ impl Columns {
     }
 }
 
-/// IIS writes a plus for a space. The second of two is the plus before a link to the bot's page.
+/// Replaces pluses, which IIS writes for spaces. The second of two is the plus before a link to the bot's page.
 fn without_pluses(text: &str) -> String {
     let mut is_after_plus = false;
     let read = |character| {

@@ -1,11 +1,11 @@
-//! The common log format and those that begin like it: combined, also with the host before it or the correlation header, the host
-//! and the id of the request after it; nginx's `main`; Traefik's; ingress-nginx's.
+//! The common log format and formats that begin like it: combined, also with the host before it or the correlation header, the host
+//! and the request id after it; nginx's `main`; Traefik's; ingress-nginx's.
 //!
 //! ```text
 //! [host[:port]] address identity user [time] "method target protocol" status bytes "referer" "user agent" [more]
 //! ```
 //!
-//! Must not let what visitors write move a cut: before the time they choose the user (HTTP Basic), in which most servers
+//! Text from visitors must not move a field: before the time, they choose the user (HTTP Basic), in which most servers
 //! escape only quotes. Traefik and Express escape nothing, so a line with two requests is bad.
 
 use super::super::line::{Field, Fields, Reason, address_in};
@@ -16,10 +16,10 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 
-/// What may stand in quotes after the user agent.
+/// Fields that can follow the user agent in quotes.
 const MORE: [Field; 3] = [Field::TelemetryId, Field::Host, Field::RequestId];
 
-/// Reads the parts of a line before its time, the time, and the parts after it.
+/// Parses a line from the parts before its time, the time, and the parts after it.
 pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result<Fields<'a>, Reason> {
     let mut fields = Fields::of(FormatId::Combined);
     put_before(before, &mut fields);
@@ -48,26 +48,26 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
         rest = after;
     }
     let (address, rest) = address_seen(rest);
-    // `X-Forwarded-For` in this place can contain more than addresses. Then its end, which a proxy wrote, is not among them.
+    // `X-Forwarded-For` here can contain more than addresses, so its last address, which a proxy appended, may be missing.
     let ends_as_usual = rest.split(' ').count() <= 2 && !rest.contains(',');
     if let Some(address) = address.filter(|_| ends_as_usual) {
         fields.put(Field::Address, Cow::Borrowed(address));
     }
-    // Lighttpd writes the requested host where others write an identity, which has no dot.
+    // Lighttpd writes the requested host in the place of the identity, which has no dot.
     let (identity, user) = word(rest);
     if !is_host && ends_as_usual && !user.is_empty() && is_host_name(identity) {
         fields.put(Field::Host, Cow::Borrowed(without_usual_port(identity)));
     }
 }
 
-/// The address that the last of the owner's proxies saw, and what follows the addresses. In a list it is the rightmost. One that
+/// Returns the address that the owner's last proxy saw, and the text after the addresses. In a list it is the rightmost. One that
 /// isn't public after others is that of a proxy or of a container's network; before it in a list, there is what the visitor sent. Of
-/// two public addresses beside each other, either can be from a header that the visitor sent, so they prove nothing.
+/// two public addresses next to each other, either can be from a header that the visitor sent, so neither verifies an agent.
 fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
     let (mut seen, mut is_disputed, mut is_first) = (None, false, true);
     loop {
         let (list, after) = addresses(rest);
-        // An identity and a user follow the addresses.
+        // Followed by an identity and a user.
         let goes_on = is_first || is_address(list) && after.contains(' ');
         if !goes_on {
             return (seen.filter(|_| !is_disputed).map(|(text, _)| text), rest);
@@ -82,7 +82,7 @@ fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The address or list of addresses at the beginning, whatever its first part is, and what follows it.
+/// Returns the address or list of addresses at the beginning, whatever its first part is, and the text after it.
 fn addresses(text: &str) -> (&str, &str) {
     let (mut last, mut after) = word(text);
     while last.ends_with(',') && is_address(word(after).0) {
@@ -92,7 +92,7 @@ fn addresses(text: &str) -> (&str, &str) {
     (text[..length].trim_end(), after)
 }
 
-/// The first word, or the text in quotes at the beginning, and what follows it.
+/// Returns the first word or quoted text, and the text after it.
 fn word(text: &str) -> (&str, &str) {
     if let Some(quoted) = text.strip_prefix('"')
         && let Some(end) = end_of_quoted(quoted)
@@ -103,13 +103,13 @@ fn word(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
 }
 
-/// Whether a text is a name that somebody can own, with or without a port.
+/// Returns whether a text is a public hostname, with or without a port.
 fn is_host_name(text: &str) -> bool {
     let (name, port) = text.rsplit_once(':').unwrap_or((text, ""));
     (port == "*" || port.bytes().all(|byte| byte.is_ascii_digit())) && name.contains('.') && Site::from_domain(name).is_ok()
 }
 
-/// Whether a part is an address, a list of them, or what servers write instead.
+/// Returns whether a part is an address, a list of addresses, or a placeholder for one.
 fn is_address(part: &str) -> bool {
     let part = part.strip_suffix(',').unwrap_or(part);
     matches!(part, "unix:" | "localhost")
@@ -127,13 +127,13 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// A port says which site it is, unless it is one that a scheme has anyway, or none at all.
+/// Removes an invalid port or the default port of a scheme. Other ports identify a site.
 fn without_usual_port(host: &str) -> &str {
     let is_usual = |port: &str| matches!(port, "80" | "443") || port.parse::<u16>().is_err();
     host.rsplit_once(':').filter(|(_, port)| is_usual(port)).map_or(host, |(name, _)| name)
 }
 
-/// The request line, and what follows it: a status. Traefik doesn't escape quotes.
+/// Returns the request line, and the text after it, which begins with a status. Traefik doesn't escape quotes.
 fn request(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('"')?;
     let mut from = 0;
@@ -149,13 +149,13 @@ fn request(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// The last of some texts in quotes: a format can have the host before the request line. No method has a quote in it.
+/// Returns the last of several quoted texts, because a format can have the host before the request line. Methods contain no quotes.
 fn last_text(texts: &str) -> &str {
     let is_several = texts.split(' ').next().is_some_and(|method| method.contains('"'));
     texts.rsplit_once("\" \"").filter(|_| is_several).map_or(texts, |(_, last)| last)
 }
 
-/// `"referer" "user agent"` and what a format has after it. Without them it is the common log format.
+/// Sets `"referer" "user agent"` and the fields after them. The common log format has neither.
 fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
     if let Some(user_agent) = of_traefik(text) {
         fields.format = Some(FormatId::TraefikClf);
@@ -183,9 +183,9 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The texts in quotes that our formats have after the user agent; other texts are ignored. Servers also log headers there, which
+/// Sets the quoted fields that our formats have after the user agent; other texts are ignored. Servers also log headers there, which
 /// visitors choose, so the second is a host only if an id follows that is like nginx's `$request_id`. A time, an address, a cache
-/// status or `-` isn't one, and isn't read. A log with two other headers and then such an id can't be told from ours
+/// status or `-` isn't one, and isn't read. A log with two other headers and such an id can't be distinguished from ours
 /// (docs/drains/nginx.md).
 fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     let (mut values, mut rest) = ([None; MORE.len()], more);
@@ -204,12 +204,12 @@ fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     }
 }
 
-/// Whether a text is an id that a server makes: a UUID, or 32 hexadecimal digits. 16 digits can be a time in microseconds.
+/// Returns whether a text is an id from a server: a UUID, or 32 hexadecimal digits. 16 digits can be a time in microseconds.
 fn is_request_id(text: &str) -> bool {
     Uuid::try_parse(text).is_ok()
 }
 
-/// The user agent before `N "router" "server" Nms`. Traefik doesn't escape quotes, so its own columns are counted from the end.
+/// Returns the user agent before `N "router" "server" Nms`. Traefik doesn't escape quotes, so its own columns are counted from the end.
 fn of_traefik(text: &str) -> Option<&str> {
     let (rest, duration) = text.rsplit_once(' ')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -228,7 +228,7 @@ fn of_traefik(text: &str) -> Option<&str> {
     agent.strip_suffix('"')
 }
 
-/// A text without its last part, in quotes or `-`.
+/// Removes the last part, which is quoted or `-`.
 fn without_last(text: &str) -> Option<&str> {
     match text.strip_suffix('"') {
         Some(rest) => rest.rsplit_once(" \"").map(|(rest, _)| rest),
@@ -236,7 +236,7 @@ fn without_last(text: &str) -> Option<&str> {
     }
 }
 
-/// The id of `length time [upstream name] [alternative] upstream … id`.
+/// Returns the id of `length time [upstream name] [alternative] upstream … id`.
 fn of_ingress_nginx(more: &str) -> Option<&str> {
     let mut words = more.split(' ');
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -244,7 +244,7 @@ fn of_ingress_nginx(more: &str) -> Option<&str> {
     is_its.then(|| words.next_back()).flatten()
 }
 
-/// The text in the quotes at the beginning, and what follows them and a space.
+/// Returns the quoted text at the beginning, and the text after the quotes and a space.
 pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('"')?;
     let (value, rest) = text.split_at_checked(end_of_quoted(text)?)?;
@@ -252,7 +252,7 @@ pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
     Some((value, rest.strip_prefix(' ').unwrap_or(rest)))
 }
 
-/// Where the quote is that ends a text. One in the text is written `\"` or `\x22`.
+/// Returns the index of the closing quote. Quotes within the text are written `\"` or `\x22`.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let (bytes, mut at) = (text.as_bytes(), 0);
     while *bytes.get(at)? != b'"' {
@@ -261,7 +261,7 @@ fn end_of_quoted(text: &str) -> Option<usize> {
     Some(at)
 }
 
-/// A text that was logged with escapes.
+/// Decodes the escapes of a text.
 pub(super) fn unescaped_text(logged: &str) -> Cow<'_, str> {
     if logged.contains('\\') {
         Cow::Owned(String::from_utf8_lossy(&unescaped(logged)).replace('\0', "\u{fffd}"))
@@ -270,7 +270,7 @@ pub(super) fn unescaped_text(logged: &str) -> Cow<'_, str> {
     }
 }
 
-/// A request line that was logged with escapes. Bytes need not be UTF-8 there, and each of them is part of the page.
+/// Decodes the escapes of a request line. Its bytes may not be UTF-8, and all of them are part of the page.
 pub(super) fn unescaped_target(logged: &str) -> Cow<'_, str> {
     if logged.contains('\\') {
         Cow::Owned(percent_encoding::percent_encode(&unescaped(logged), percent_encoding::CONTROLS).to_string())
@@ -279,8 +279,8 @@ pub(super) fn unescaped_target(logged: &str) -> Cow<'_, str> {
     }
 }
 
-/// The bytes that stand for themselves or, behind a backslash, for another one: nginx writes quotes, backslashes, controls and
-/// what is no ASCII as `\xHH`; Apache writes `\"` and `\\` besides.
+/// Decodes escapes to bytes: nginx writes quotes, backslashes, control characters and
+/// non-ASCII bytes as `\xHH`; Apache also writes `\"` and `\\`.
 fn unescaped(logged: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(logged.len());
     let mut rest = logged.as_bytes();
@@ -306,7 +306,7 @@ fn byte_of(digits: [u8; 2]) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// The field of a line that has a request and a user agent.
+    /// Returns a field of a line with a request and a user agent.
     fn read(host: &str, request: &str, user_agent: &str, field: Field) -> String {
         let at = "[01/Nov/2026:10:00:00 +0000]";
         let line = format!(
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_escapes_in_its_log_is_undone() {
+    fn decodes_the_escapes_of_servers() {
         for (request, path) in [
             (r"GET /caf\xC3\xA9?q=\xe2\x82\xac HTTP/1.1", "/caf%C3%A9?q=%E2%82%AC"),
             (r"GET /\xE9\x7F\x09 HTTP/1.1", "/%E9%7F%09"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_before_the_line_stays_unless_a_scheme_has_it_anyway() {
+    fn keeps_only_unusual_ports_before_the_line() {
         for (before, host) in [
             ("a.test:8443 ", "a.test:8443"),
             ("a.test:443 ", "a.test"),

@@ -1,4 +1,4 @@
-//! Finds what is wrong with a JSON line that names a field twice.
+//! Finds contradicting members of a JSON line.
 
 use super::{Heading, NoRequest, parse};
 use schemas::identity::DrainProvider;
@@ -6,10 +6,10 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The name of a member, and the member as it is written.
+/// The name of a member, and its source text.
 type Member = (String, String);
 
-/// Returns the names of two members that make the line bad by themselves; one name twice if it is repeated.
+/// Returns the names of two members that make the line bad; the same name twice if it is repeated.
 pub(in super::super) fn contradicting_members(provider: DrainProvider, line: &[u8]) -> Option<[String; 2]> {
     let members = serde_json::Deserializer::from_slice(line).deserialize_map(Members).ok()?;
     let is_contradiction = |one: &str, other: &str| {

@@ -1,5 +1,5 @@
-//! `CloudFront` through Amazon Data Firehose: records in Base64, each with lines of tab-separated values in the order of real-time
-//! logs, or JSON.
+//! `CloudFront` through Amazon Data Firehose: Base64 records, each with JSON or with lines of tab-separated values in the order of
+//! real-time logs.
 
 use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields, Reason};
@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The fields of a real-time log that are used, each with its place; all fields are to be chosen, in their order.
+/// Indexes of the fields used from a real-time log, which must contain all fields in order.
 const PLACES: [(usize, Field); 15] = [
     (1, Field::Time),
     (2, Field::Address),
@@ -29,9 +29,9 @@ const PLACES: [(usize, Field); 15] = [
 ];
 const HEADERS: usize = 38;
 const ASN: usize = 45;
-/// A place, and whether a text can be its value.
+/// An index, and whether a text can be its value.
 type Anchor = (usize, fn(&str) -> bool);
-/// Places whose values are like those of no place beside them. If a field before one of them isn't logged, its value is another's.
+/// Indexes whose values can't be confused with their neighbors'. A mismatch means that an earlier field isn't logged.
 const ANCHORS: [Anchor; 9] = [
     (4, is_status),
     (6, is_method),
@@ -43,12 +43,12 @@ const ANCHORS: [Anchor; 9] = [
     (25, is_result_type),
     (34, is_country),
 ];
-/// Number of values up to the result type after the query, which no line may lack.
+/// Number of values up to the result type after the query, which every line needs.
 const MIN_VALUES: usize = 21;
-/// More than any edition of real-time logs has.
+/// More values than any version of real-time logs has.
 const MAX_VALUES: usize = 100;
 
-/// Ending of the hosts of CloudFront's distributions.
+/// Host suffix of CloudFront distributions.
 const DISTRIBUTION_DOMAIN: &str = ".cloudfront.net";
 
 #[derive(Deserialize)]
@@ -57,7 +57,7 @@ struct Record<'a> {
     data: Cow<'a, str>,
 }
 
-/// The bytes in a record.
+/// Decodes a record.
 pub(in super::super) fn record_lines(record: &[u8]) -> Result<Vec<u8>, Reason> {
     let record: Record<'_> = serde_json::from_slice(record).map_err(|_| "not_a_record")?;
     BASE64_STANDARD.decode(record.data.as_bytes()).map_err(|_| "not_base64")
@@ -74,12 +74,12 @@ fn of_json(line: &str) -> Result<Fields<'_>, Reason> {
     Ok(fields)
 }
 
-/// Undoes the escapes of a line, and decides which of its hosts was requested.
+/// Decodes the escapes of a line, and sets its requested host.
 pub(super) fn finished(mut fields: Fields<'_>) -> Fields<'_> {
     [Field::UserAgent, Field::Headers, Field::MediaType].into_iter().for_each(|field| fields.rewrite(field, unescaped));
     let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
     id.into_iter().for_each(|id| fields.put(Field::TelemetryId, Cow::Owned(id)));
-    // Where the path comes with its query, the query stands twice.
+    // If the path contains the query, the query is logged twice.
     if fields.text(Field::Path).contains('?') {
         fields.rewrite(Field::Query, |_| Some(String::new()));
     }
@@ -89,7 +89,7 @@ pub(super) fn finished(mut fields: Fields<'_>) -> Fields<'_> {
     fields
 }
 
-/// One of two host columns is the distribution's own name. Real-time logs have the requested host in `cs-host` and the
+/// Sets the requested host. One of two host columns is the distribution's name. Real-time logs have the requested host in `cs-host` and the
 /// distribution's in `x-host-header`; standard logs have the distribution's in `cs(Host)` and the requested host in
 /// `x-host-header` (AWS, "Understand real-time log configurations" and "Standard logging reference"). A name that isn't the
 /// distribution's wins.
@@ -126,7 +126,7 @@ fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
     Ok(fields)
 }
 
-/// Three digits, or `-` or `0` if the request wasn't answered.
+/// Three digits, or `-` or `0` for a request without a response.
 fn is_status(text: &str) -> bool {
     matches!(text, "-" | "0") || (text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -139,7 +139,7 @@ fn is_protocol(text: &str) -> bool {
     ["http", "https", "ws", "wss", "grpcs"].iter().any(|protocol| text.eq_ignore_ascii_case(protocol))
 }
 
-/// `Hit`, `Miss`, `LambdaExecutionError` and so on. No address, version of TLS or number is one.
+/// For example `Hit`, `Miss` or `LambdaExecutionError`. Addresses, TLS versions and numbers don't match.
 fn is_result_type(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
@@ -153,7 +153,7 @@ const NAMES: Names = |node, name| match node {
     _ => Member::NONE,
 };
 
-/// The field and rank of a column that CloudFront or a W3C log names.
+/// Returns the field and rank of a column of CloudFront or W3C logs.
 pub(super) fn column(name: &str) -> Option<(Field, u8)> {
     let field = match name {
         "timestamp" | "timestamp(ms)" => Field::Time,

@@ -1,4 +1,4 @@
-//! JSON lines whose members their sender or server names: Fastly's format string, nginx, Caddy, Traefik, Google's load balancer,
+//! JSON lines with names that the sender chooses: Fastly's format string, nginx, Caddy, Traefik, Google's load balancer,
 //! the Elastic Common Schema, Fluent Bit, Logstash and Vector.
 
 mod escapes;
@@ -11,16 +11,16 @@ use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, text}
 use escapes::with_json_escapes;
 use std::borrow::Cow;
 
-/// A format whose lines Caddy marks so; its other loggers write about something else.
+/// Logger of Caddy's access log; its other loggers write other entries.
 const CADDY_ACCESS: &str = "http.log.access";
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     read(line, FormatId::Json)
 }
 
-/// Fastly's default and documented formats, and the ones that its customers write.
+/// Parses Fastly's default and documented formats, and those that its customers write.
 pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
-    // The classic line format puts a syslog header before the JSON.
+    // The classic line format has a syslog header before the JSON.
     let json = if line.starts_with('<') { line.find('{').map_or(line, |at| &line[at..]) } else { line };
     read(json, FormatId::Fastly)
 }
@@ -44,7 +44,7 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     }
     match fields.format {
         Some(FormatId::GoogleLoadBalancer) => {
-            // Protocol buffers leave out what is empty: the visitor sent no user agent. Other loggers have no `insertId`.
+            // Protocol buffers omit empty members, so a missing user agent is empty. Other loggers have no `insertId`.
             if fields.get(Field::RequestId).is_some() {
                 fields.put(Field::UserAgent, Cow::Borrowed(""));
             }
@@ -64,7 +64,7 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-/// Reads a line that a shipper sent as its server wrote it.
+/// Parses a line that a shipper sent as its server wrote it.
 fn read_message(line: &str) -> Result<Fields<'static>, NoRequest> {
     let line = line.trim_ascii();
     // A line of text can begin with a header.
@@ -79,7 +79,7 @@ fn read_message(line: &str) -> Result<Fields<'static>, NoRequest> {
     Ok(fields)
 }
 
-/// Undoes the escapes of a server, whose lines of text such shippers cut by patterns. The patterns of Logstash leave quotes around.
+/// Decodes the escapes of a server, whose lines of text such shippers cut by patterns. Logstash's patterns keep the quotes.
 fn undo_escapes(fields: &mut Fields<'_>) {
     fields.rewrite(Field::Path, |path| path.contains('\\').then(|| combined::unescaped_target(path).into_owned()));
     fields.rewrite(Field::UserAgent, |agent| {
@@ -88,7 +88,7 @@ fn undo_escapes(fields: &mut Fields<'_>) {
     });
 }
 
-/// Reads the fields of a line. nginx without `escape=json` writes its own escapes into JSON.
+/// Returns the fields of a line. nginx without `escape=json` writes its own escapes into JSON.
 fn members(line: &str) -> Result<Fields<'_>, Reason> {
     match fields(line, NAMES) {
         Err("not_json") => {
@@ -99,8 +99,8 @@ fn members(line: &str) -> Result<Fields<'_>, Reason> {
     }
 }
 
-/// Removes formats that don't say who wrote the line: nginx's names can be in all of them, and the `date` of Fluent Bit in a format
-/// for Fastly.
+/// Removes formats that don't identify the writer of the line: nginx's names can be in all of them, and the `date` of Fluent Bit in a
+/// format for Fastly.
 fn recognize(fields: &mut Fields<'_>, otherwise: FormatId) {
     let is_fastly = otherwise == FormatId::Fastly || fields.get(Field::Connection).is_some();
     let is_open = fields.format == Some(FormatId::Json) || (is_fastly && fields.format == Some(FormatId::FluentBit));
@@ -120,7 +120,7 @@ fn put_media_type(fields: &mut Fields<'_>, otherwise: FormatId) {
     }
 }
 
-/// Whether a visitor can have added members to a line of Fastly's: a field has another value under another name, too. The default
+/// Returns whether a visitor may have added members to a Fastly line: a field has another value under another name. The default
 /// format doesn't escape every text, and formats of customers need not. The default format has no objects either.
 fn has_added_members(fields: &Fields<'_>) -> bool {
     let own = [Field::Time, Field::Host, Field::Path, Field::Method, Field::UserAgent, Field::Status];
@@ -146,12 +146,12 @@ fn has_no_request(fields: &Fields<'_>) -> bool {
     [Field::Method, Field::Path, Field::UserAgent].into_iter().all(|field| fields.is_absent(field))
 }
 
-/// Whether a shipper sent a line as its server wrote it; `path` can be the log file.
+/// Returns whether a shipper sent a line as its server wrote it; `path` can be the log file.
 fn is_unparsed(fields: &Fields<'_>) -> bool {
     fields.is_absent(Field::Method) && fields.is_absent(Field::UserAgent)
 }
 
-/// Whether a logger wrote the line that doesn't log requests.
+/// Returns whether the line is from a logger that doesn't log requests.
 fn is_about_something_else(fields: &Fields<'_>) -> bool {
     match (fields.format, fields.get(Field::Kind)) {
         (Some(FormatId::Caddy), Some(logger)) => !logger.starts_with(CADDY_ACCESS),
@@ -161,7 +161,7 @@ fn is_about_something_else(fields: &Fields<'_>) -> bool {
     }
 }
 
-/// A name that is a header's, which visitors and servers write in any case.
+/// Matches a header name, which visitors and servers write in any case.
 fn header(name: &str) -> Member {
     match name {
         _ if name.eq_ignore_ascii_case("user-agent") => Member::is(Field::UserAgent),
@@ -175,7 +175,7 @@ fn response_header(name: &str) -> Member {
     if name.eq_ignore_ascii_case("content-type") { Member::is(Field::MediaType) } else { Member::NONE }
 }
 
-/// Names of nginx's variables that other loggers hardly use.
+/// Variable names of nginx that other loggers rarely use.
 fn is_of_nginx(name: &str) -> bool {
     match name {
         "body_bytes_sent"
@@ -208,7 +208,7 @@ fn is_of_nginx(name: &str) -> bool {
     }
 }
 
-/// A header of the response after `resp_`, such as `resp_content_type` or `resp_http_Content-Type`.
+/// Matches a response header with the prefix `resp_`, such as `resp_content_type` or `resp_http_Content-Type`.
 fn of_response(name: &str) -> Option<Member> {
     let name = ["resp_", "response_"].iter().find_map(|start| name.strip_prefix(start))?;
     let name = ["header_", "http_"].iter().find_map(|start| name.strip_prefix(start)).unwrap_or(name);
@@ -261,8 +261,8 @@ const NAMES: Names = |node, name| match node {
     Node::EcsBody | Node::EcsUserAgent | Node::Inner => Member::NONE,
 };
 
-/// The usual names of each field, and those of formats that no other format uses otherwise. Of several times the one of the
-/// request counts, not when a shipper read the line. Of several hosts the requested one counts: `host` can be the shipper's, and
+/// The usual names of each field, and those of formats that no other format uses otherwise. The request's time takes precedence over
+/// the shipper's. The requested host takes precedence over other hosts: `host` can be the shipper's, and
 /// `server_name` is a name that the server is configured with.
 fn root(name: &str) -> Member {
     match name {
@@ -302,7 +302,7 @@ fn root(name: &str) -> Member {
         "fastly_is_edge" => Member::is(Field::IsEdge),
         // Fastly's default format has the name of its server here, and as `client_ip` a header that visitors can set.
         "fastly_server" => Member::is(Field::Connection),
-        // Caddy's.
+        // Caddy.
         "resp_headers" => Member::into(Node::ResponseHeaders),
         "logger" => Member::is(Field::Kind),
         "message" | "log" => Member::is(Field::Message),
@@ -314,7 +314,7 @@ fn root(name: &str) -> Member {
 }
 
 impl Member {
-    /// The Elastic Common Schema with dots in its names.
+    /// Names of the Elastic Common Schema, with dots.
     fn or_ecs(self, name: &str) -> Self {
         let member = match name {
             "http.request.method" => Self::is(Field::Method),

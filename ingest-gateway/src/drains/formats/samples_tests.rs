@@ -1,4 +1,4 @@
-//! The sample of each format, read as a drain reads it, and the page of the documentation that shows them.
+//! Tests of the sample of each format, and of the documentation page with them.
 
 use super::super::dry_run::{DrainDryRun, DryLine};
 use super::super::format_table::{FORMATS, FormatId, LogFormat};
@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/drains/formats.md");
 
-/// What the lines of a log become.
+/// Returns the results of a log's lines.
 pub(in super::super) fn outcomes(format: &LogFormat, host: Option<&str>, log: &str) -> Vec<DryLine> {
     let (host, now) = (host.map(str::to_owned), DateTime::from_timestamp(1_793_527_300, 0).unwrap());
     let dry_run = DrainDryRun { provider: format.provider, host, hosts: Vec::new(), bots: BotTable::bundled(), now };
@@ -72,9 +72,9 @@ fn page() -> String {
     page
 }
 
-/// Renews the page if `WRITE_DOCS` is set.
+/// Updates the page if `WRITE_DOCS` is set.
 #[test]
-fn documentation_shows_the_formats_that_are_read() {
+fn documentation_lists_every_format() {
     let page = page();
     if std::env::var_os("WRITE_DOCS").is_some() {
         std::fs::write(DOCUMENT, &page).unwrap();
@@ -83,9 +83,9 @@ fn documentation_shows_the_formats_that_are_read() {
     assert!(written == page, "renew it: WRITE_DOCS=1 cargo test -p ingest-gateway --lib documentation_shows_the_formats");
 }
 
-/// HAProxy doesn't name what it captures, so only `Host` and `User-Agent` are read, and a log without them isn't one of people.
+/// HAProxy doesn't name its captures, so only documented ones are read. Without a user agent, a line isn't attributed to a person.
 #[test]
-fn captures_of_haproxy_are_no_user_agents_unless_documented() {
+fn undocumented_haproxy_captures_are_not_user_agents() {
     let sample = FormatId::Haproxy.row();
     let captures = "{www.example.com|Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)}";
     for other in ["{www.example.com}", "{www.example.com||}", "{www.example.com|https://example.com/}", "{} {}"] {
@@ -104,7 +104,7 @@ const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptb
 
 /// CDNs escape user agents, and log shippers escape them again.
 #[test]
-fn user_agents_escaped_up_to_three_times_are_read() {
+fn reads_user_agents_escaped_up_to_three_times() {
     let written = [
         BOT.replace(' ', "%20"),
         "Mozilla%2F5.0+%28compatible%3B+GPTBot%2F1.2%3B+%2Bhttps%3A%2F%2Fopenai.com%2Fgptbot%29".to_owned(),
@@ -134,7 +134,7 @@ fn user_agents_escaped_up_to_three_times_are_read() {
     }
 }
 
-/// Servers log the request line as it was sent. A space in its target is no end of it.
+/// Servers log the request line as it was sent, and a target may contain spaces.
 #[test]
 fn spaces_in_targets_are_part_of_the_page() {
     let text =
@@ -152,7 +152,7 @@ fn spaces_in_targets_are_part_of_the_page() {
 
 /// Standard and real-time logs of CloudFront have the requested host and the distribution's in opposite columns.
 #[test]
-fn the_name_of_a_distribution_is_not_the_requested_host() {
+fn distribution_name_is_not_the_requested_host() {
     const DISTRIBUTION: &str = "d111111abcdef8.cloudfront.net";
     for id in [FormatId::CloudFrontRealTime, FormatId::CloudFrontStandard] {
         let swapped = id.row().sample.replace(DISTRIBUTION, "?").replace("www.example.com", DISTRIBUTION);

@@ -1,13 +1,13 @@
-//! Access logs in lines of text, each format recognized by what only the server writes.
+//! Text access logs. Each format is recognized by text that only the server writes.
 
 use super::super::line::{Field, Fields};
 use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, unescaped};
 use std::borrow::Cow;
 
-/// What the lines of a load balancer of AWS begin with.
+/// Types at the beginning of AWS load balancer lines.
 const ALB_TYPES: [&str; 6] = ["http", "https", "h2", "grpcs", "ws", "wss"];
 
-/// The time of the common log format, with the quote that no user name before it has: servers escape quotes.
+/// The time of the common log format, followed by a quote, which user names can't contain because servers escape quotes.
 const COMMON_LOG_TIME: &str = "dd/aaa/dddd:dd:dd:dd sdddd] \"";
 const HAPROXY_TIME: &str = "dd/aaa/dddd:dd:dd:dd.ddd] ";
 
@@ -17,7 +17,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         let read = if is_alb { application_load_balancer(line) } else { bunny(line) };
         match (read, has_request(line)) {
             (Some(fields), false) => return Ok(fields),
-            // A combined line can begin with a text of a visitor's that looks like the columns of another format.
+            // Text from a visitor at the beginning of a combined line can look like columns of another format.
             (Some(_), true) | (None, false) => return Err("wrong_columns".into()),
             (None, true) => {}
         }
@@ -28,8 +28,8 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         }
         let mut fields = combined::parse(before, time, rest)?;
         if fields.format == Some(FormatId::TraefikClf) {
-            // Its lines begin with the client, and a host there is from a forwarded header. User names aren't escaped, not even
-            // line ends, so a visitor can write whole lines, and no address in them proves anything.
+            // Lines begin with the client, and a host there is from a forwarded header. User names and their line breaks aren't escaped,
+            // so a visitor can write whole lines, and no address in them verifies an agent.
             fields.take(Field::Host);
             fields.take(Field::Address);
         }
@@ -39,7 +39,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     parts.and_then(|(before, time, rest)| haproxy(before, time, rest)).ok_or_else(|| "not_combined".into())
 }
 
-/// Whether a text contains a time with a request behind it. After the time of a line it is forged: nginx, Apache and Lighttpd escape
+/// Returns whether a text contains a time and a request. After the time of a line they are forged: nginx, Apache and Lighttpd escape
 /// quotes, so a quote ends what a visitor wrote, and a space or nothing follows. Traefik, Express (morgan) and others don't: a user
 /// name or a forwarded header can contain the beginning of a line, and the server's own follows later.
 fn has_request(mut text: &str) -> bool {
@@ -102,7 +102,7 @@ fn application_load_balancer(line: &str) -> Option<Fields<'_>> {
     Some(fields)
 }
 
-/// Whether a line begins with the columns that Bunny writes first: cache status, status, time in milliseconds.
+/// Returns whether a line begins with Bunny's first columns: cache status, status, time in milliseconds.
 fn is_bunny(line: &str) -> bool {
     let mut columns = line.split('|');
     let is_cache_status = |text: &str| text == "-" || text.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -137,7 +137,7 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
         fields.put(field, Cow::Borrowed(columns[at]));
     }
     put_url_host(Field::Host, &mut fields);
-    // An address is anonymized by default, and proves nothing then.
+    // Addresses are anonymized by default and then can't verify an agent.
     if !columns[5].ends_with(".0") && !columns[5].ends_with("::") {
         fields.put(Field::Address, Cow::Borrowed(columns[5]));
     }
@@ -190,7 +190,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     Some(fields)
 }
 
-/// The captured headers of the request at the end, after which those of the response can follow.
+/// Returns the captured request headers at the end, which captured response headers can follow.
 fn request_captures(words: &str) -> Option<&str> {
     let (mut words, mut captures) = (words, None);
     for _ in 0..2 {
@@ -201,7 +201,7 @@ fn request_captures(words: &str) -> Option<&str> {
     captures
 }
 
-/// A text in which HAProxy's escapes, `#HH`, are percent escapes.
+/// Replaces HAProxy's `#HH` escapes with percent escapes.
 fn hash_escapes(text: &str) -> String {
     let mut parts = text.split('#');
     let mut escaped = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Drains of Vercel: what isn't about a request has no `proxy`.
+//! Vercel drains. Entries without `proxy` are not about requests.
 
 use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields};
@@ -6,7 +6,7 @@ use super::{FormatId, NoRequest};
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = fields(line, NAMES)?;
-    // The sign of a `proxy`: other entries say nothing of a request.
+    // No `proxy` was found, so the entry is not about a request.
     if fields.format.is_none() {
         return Err(NoRequest::Other);
     }

@@ -3,7 +3,7 @@
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use std::fmt::Write;
 
-/// Returns a line with the bytes of its `\xHH` escapes as JSON has them, if it has any. A byte that isn't UTF-8 becomes its percent
+/// Returns a line with its `\xHH` escapes converted to JSON, or `None` without any. A byte that isn't UTF-8 becomes its percent
 /// escape.
 pub(super) fn with_json_escapes(line: &str) -> Option<String> {
     let mut text = String::with_capacity(line.len());
@@ -17,7 +17,7 @@ pub(super) fn with_json_escapes(line: &str) -> Option<String> {
             rest = &rest[4..];
         }
         if bytes.is_empty() {
-            // Another escape: its second character begins none.
+            // Another escape. Skip its second character, which may be a backslash.
             let end = rest.char_indices().nth(2).map_or(rest.len(), |(end, _)| end);
             text.push_str(&rest[..end]);
             rest = &rest[end..];
@@ -30,7 +30,7 @@ pub(super) fn with_json_escapes(line: &str) -> Option<String> {
     has_escapes.then_some(text)
 }
 
-/// The byte of `\xHH` at the beginning of a text.
+/// Returns the byte of `\xHH` at the beginning of a text.
 fn escaped_byte(text: &str) -> Option<u8> {
     let [b'\\', b'x', high, low, ..] = text.as_bytes() else { return None };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_escapes_become_json() {
+    fn converts_escaped_bytes_to_json() {
         for (line, expected) in [
             (r#"{"a":"\x22b\x22"}"#, r#"{"a":"\u0022b\u0022"}"#),
             (r#"{"a":"\xC3\xa9"}"#, r#"{"a":"é"}"#),

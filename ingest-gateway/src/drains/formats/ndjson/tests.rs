@@ -1,4 +1,4 @@
-//! JSON lines as servers and people who configure them write them, and what visitors can write into them.
+//! Tests of JSON lines from servers and configured formats, with input from visitors.
 
 use super::super::super::dry_run::DryLine;
 use super::super::outcomes;
@@ -15,7 +15,7 @@ fn outcome(format: FormatId, log: &str) -> Outcome {
     line.outcome
 }
 
-/// The event of a line that is kept.
+/// Returns the event of a line that is kept.
 fn kept(format: FormatId, log: &str) -> LogEvent {
     match outcome(format, log) {
         Outcome::Kept(event) => *event,
@@ -27,7 +27,7 @@ fn url(format: FormatId, log: &str) -> String {
     kept(format, log).content_url.unwrap()
 }
 
-/// A line of nginx with its own names, these members before them.
+/// Returns an nginx line with its own names, after these members.
 fn nginx(members: &Value) -> String {
     let mut line = json!({"time_iso8601": "2026-11-01T10:00:00+00:00", "request_uri": "/article", "request_method": "GET",
         "http_user_agent": BOT, "status": "200", "body_bytes_sent": "10"});
@@ -38,7 +38,7 @@ fn nginx(members: &Value) -> String {
     line.to_string()
 }
 
-/// A line of Fastly with these members at its beginning, and with them at its end.
+/// Returns Fastly lines with these members at the beginning and at the end.
 fn fastly(members: &str) -> [String; 2] {
     let sample = FormatId::Fastly.row().sample.trim_end();
     [sample.replacen('{', &format!("{{{members},"), 1), sample.replace('}', &format!(",{members}}}"))]
@@ -101,7 +101,7 @@ fn media_types_of_requests_hide_no_page() {
 }
 
 #[test]
-fn media_types_of_responses_are_read() {
+fn reads_media_types_of_responses() {
     for name in [
         "media_type",
         "sent_http_content_type",
@@ -117,7 +117,7 @@ fn media_types_of_responses_are_read() {
     }
 }
 
-/// A visitor asks again with `If-None-Match`. The media type is that of the page, if the server repeats it.
+/// A visitor requests the page again with `If-None-Match`. Servers may repeat the media type of the page.
 #[test]
 fn revalidations_of_pages_are_not_assets() {
     let log = |status, media_type| {
@@ -166,9 +166,9 @@ fn spellings_of_one_host_do_not_contradict() {
     }
 }
 
-/// Fluent Bit adds `date` to what it sends, and formats of customers have it too.
+/// Fluent Bit adds `date` to its lines, but customers' formats can also contain it.
 #[test]
-fn dates_do_not_make_lines_of_fastly_fluent_bits() {
+fn dates_do_not_turn_fastly_lines_into_fluent_bit() {
     let day_and_time = fastly("\"x\":1").map(|log| {
         log.replace(r#""timestamp":"2026-11-01T10:00:00+0000""#, r#""date":"2026-11-01","time":"10:00:00","fastly_server":"a""#)
     });
@@ -193,7 +193,7 @@ fn dates_do_not_make_lines_of_fastly_fluent_bits() {
 
 /// nginx escapes quotes, backslashes and bytes that aren't ASCII as `\xHH` unless its format has `escape=json`.
 #[test]
-fn escapes_of_nginx_in_json_hide_no_fetch() {
+fn nginx_escapes_in_json_hide_no_fetch() {
     let log = nginx(&json!({"request_uri": "/caf~C3~A9?a=~22b~E9", "http_user_agent": format!("{BOT} ~22x~22 ~5Cx ~C3")}));
     let log = log.replace('~', r"\x");
     let event = kept(FormatId::Json, &log);
@@ -210,9 +210,9 @@ fn escapes_of_nginx_in_json_hide_no_fetch() {
     }
 }
 
-/// What `COMBINEDAPACHELOG` finds from Logstash 8 on, and a line that Filebeat read.
+/// Members that `COMBINEDAPACHELOG` sets from Logstash 8 on, and a line that Filebeat read.
 #[test]
-fn patterns_of_logstash_are_read() {
+fn reads_logstash_patterns() {
     let line = json!({"@timestamp": "2026-11-01T10:00:07.452Z", "@version": "1", "timestamp": "01/Nov/2026:10:00:00 +0000",
         "event": {"original": "x"}, "host": {"name": "web-1"}, "log": {"file": {"path": "/var/log/apache2/access.log"}},
         "source": {"address": "132.196.86.7"}, "http": {"request": {"method": "GET"}, "version": "1.1", "response":
@@ -232,7 +232,7 @@ fn patterns_of_logstash_are_read() {
 }
 
 #[test]
-fn members_that_contradict_each_other_are_named() {
+fn names_contradicting_members() {
     for (members, expected) in [
         (r#""http_host":"victim.test""#, ["host", "http_host"]),
         (r#""time_start":"2026-10-01T10:00:00Z""#, ["time_start", "timestamp"]),
