@@ -1,6 +1,6 @@
-//! One request as a log line describes it.
+//! Fields of one request in a log line.
 //!
-//! Must not outlive the line: it borrows, and what it holds of a person goes with it.
+//! Fields borrow from the line, so a person's data is dropped with it.
 
 use super::format_table::FormatId;
 use crate::request::limits::EARLIEST_AT_MS;
@@ -9,10 +9,10 @@ use schemas::site::Site;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-/// Why a line is bad or isn't counted: a word for the counters.
+/// Why a line is bad or not counted, as a label of metrics.
 pub(crate) type Reason = &'static str;
 
-/// What a line can contain. Each format has other names for the same.
+/// What a line can contain. Formats use different names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Time,
@@ -65,33 +65,33 @@ pub(crate) enum Field {
     Message,
 }
 
-/// Longest request whose beginning and end one line can have.
+/// Longest difference between the start and end times of one request.
 const MAX_REQUEST_MS: u64 = 3_600_000;
 
-/// Longest user agent that is kept; the rest is cut off.
+/// Longest user agent that is kept; longer ones are truncated.
 pub(super) const MAX_USER_AGENT_BYTES: usize = 512;
 
-/// How many fields there are.
+/// Number of fields.
 const FIELDS: usize = Field::Message as usize + 1;
 
-/// The fields of one line, each as it is written. A field that the line has no place for is absent; an empty one is there, and
-/// says that there was no value.
+/// The fields of one line, as written. A field is absent if the format doesn't contain it, and empty if it
+/// has no value.
 #[derive(Debug, Default)]
 pub(crate) struct Fields<'a> {
     values: [Option<Cow<'a, str>>; FIELDS],
     ranks: [u8; FIELDS],
-    /// The format that was recognized.
+    /// Recognized format.
     pub(crate) format: Option<FormatId>,
-    /// The formats whose names the line has, one bit each.
+    /// Formats whose names occur in the line, as a bit set.
     signs: u32,
-    /// Whether a member of a JSON line that is a field occurs twice.
+    /// Whether a JSON line repeats a member that is a field.
     pub(super) has_repeated_member: bool,
-    /// The fields with several different values, one bit each.
+    /// Fields with several different values, as a bit set.
     disputed: u64,
 }
 
 impl<'a> Fields<'a> {
-    /// None, of a format.
+    /// Creates empty fields of a format.
     pub(crate) fn of(format: FormatId) -> Self {
         Self { format: Some(format), ..Self::default() }
     }
@@ -132,12 +132,12 @@ impl<'a> Fields<'a> {
         self.values[field as usize].as_deref().filter(|value| !says_nothing(value))
     }
 
-    /// Whether the line has different values for a field.
+    /// Returns whether the line has different values for a field.
     pub(crate) fn is_disputed(&self, field: Field) -> bool {
         self.disputed & (1 << (field as usize)) != 0
     }
 
-    /// Whether the line has no place for a field.
+    /// Returns whether the line does not contain a field.
     pub(crate) fn is_absent(&self, field: Field) -> bool {
         self.values[field as usize].is_none()
     }
@@ -146,18 +146,18 @@ impl<'a> Fields<'a> {
         self.values[field as usize].take()
     }
 
-    /// Notes a format; of several the first of the table counts.
+    /// Records a format; if there are several, the first in the table counts.
     pub(crate) fn sign(&mut self, format: FormatId) {
         self.signs |= 1 << (format as u32);
         self.format = Some(self.format.map_or(format, |known| known.min(format)));
     }
 
-    /// Whether the line has names of a format, even if it is recognized as another one.
+    /// Returns whether the line has names of a format, even if it is recognized as another one.
     pub(crate) fn has_sign(&self, format: FormatId) -> bool {
         self.signs & (1 << (format as u32)) != 0
     }
 
-    /// The same fields without what they borrow.
+    /// Returns owned copies of the fields.
     pub(crate) fn into_owned(self) -> Fields<'static> {
         let values = self.values.map(|value| value.map(|value| Cow::Owned(value.into_owned())));
         Fields {
@@ -170,29 +170,29 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field or nothing.
+    /// Returns a field; empty if absent.
     pub(crate) fn text(&self, field: Field) -> &str {
         self.get(field).unwrap_or_default()
     }
 
-    /// A number; 0 where it is none.
+    /// Returns a field as a number; 0 if invalid.
     pub(crate) fn number<N: std::str::FromStr + Default>(&self, field: Field) -> N {
         self.get(field).and_then(|value| value.parse().ok()).unwrap_or_default()
     }
 
-    /// Changes a field that is there.
+    /// Changes a field that has a value.
     pub(crate) fn rewrite(&mut self, field: Field, change: impl FnOnce(&str) -> Option<String>) {
         if let Some(changed) = self.get(field).and_then(change) {
             self.values[field as usize] = Some(Cow::Owned(changed));
         }
     }
 
-    /// What can be the requested host, the most likely first.
+    /// Returns the possible requested hosts, most likely first.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         [Field::Host, Field::OtherHost, Field::DistributionHost].into_iter().filter_map(|field| self.get(field))
     }
 
-    /// When it was, in milliseconds UTC.
+    /// Returns the time of the request, in milliseconds UTC.
     pub(crate) fn at_ms(&self) -> Result<i64, Reason> {
         let (time, date) = (self.get(Field::Time), self.get(Field::Date));
         if time.or(date).is_none() {
@@ -202,7 +202,7 @@ impl<'a> Fields<'a> {
         time.and_then(time_in).or_else(of_day).or_else(|| time_in(date?)).ok_or("bad_time")
     }
 
-    /// The status; 0 if the request wasn't answered: logs have -1, 0, 000 or - then.
+    /// Returns the status; 0 for requests without a response, which logs write as -1, 0, 000 or -.
     pub(crate) fn status(&self) -> Result<u16, Reason> {
         if self.is_absent(Field::Status) {
             return Err("no_status");
@@ -214,8 +214,8 @@ impl<'a> Fields<'a> {
         status.parse().ok().filter(|status| (100..600).contains(status)).ok_or("bad_status")
     }
 
-    /// The address of the connection, to verify the agent at this moment, and for nothing else. One that a header can have changed
-    /// proves nothing. If a line has several, any of them can be from a header.
+    /// Returns the address of the connection, only to verify the agent. Returns `None` for an address that can be from a
+    /// header. If a line has several addresses, any of them can be from a header.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         if self.is_disputed(Field::Address) {
             return None;
@@ -229,24 +229,24 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Cuts a text at a character's boundary.
+/// Truncates a text at a character boundary.
 pub(super) fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// An address, with or without a port.
+/// Parses an address with or without a port.
 pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
-/// Returns a host whose name somebody can own, without what is no port.
+/// Returns a public hostname, without an invalid port.
 pub(super) fn ownable(host: &str) -> Option<&str> {
     let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
     site_in(host)?;
     Some(if port.parse::<u16>().is_ok() { host } else { name })
 }
 
-/// Whether a value can be that of a field.
+/// Returns whether a field can have this value.
 fn is_possible(field: Field, value: &str) -> bool {
     match field {
         Field::Time => time_in(value).is_some(),
@@ -255,18 +255,18 @@ fn is_possible(field: Field, value: &str) -> bool {
     }
 }
 
-/// A time in milliseconds since 1970. What reads as one before 2000 is a duration.
+/// Parses a time to milliseconds since 1970. Values before 2000 are durations.
 fn time_in(text: &str) -> Option<i64> {
     instant::read(text, Spelling::Log).filter(|at_ms| *at_ms >= EARLIEST_AT_MS)
 }
 
-/// The site of a host with or without a port.
+/// Parses the site of a host with or without a port.
 fn site_in(host: &str) -> Option<Site> {
     Site::from_domain(host.rsplit_once(':').map_or(host, |(name, _)| name)).ok()
 }
 
-/// Whether two values of a field contradict each other. Logs have the port of an address or a host in one of them, the query of a
-/// path, or the end of a request beside its beginning.
+/// Returns whether two values of a field contradict each other. One of them may lack the port of an address or host, the query of a
+/// path, or the end of a request's time range.
 fn is_other(field: Field, one: &str, other: &str) -> bool {
     if one == other {
         return false;
@@ -283,13 +283,13 @@ fn is_other(field: Field, one: &str, other: &str) -> bool {
     }
 }
 
-/// The path of a URL or of a target, without the slash before it.
+/// Returns the path of a URL or target, without the leading slash.
 fn path_in(target: &str) -> &str {
     let target = target.split_once("://").map_or(target, |(_, rest)| rest.find(['/', '?', '#']).map_or("", |at| &rest[at..]));
     target.split(['?', '#']).next().unwrap_or_default().trim_start_matches('/')
 }
 
-/// What formats write for a value that isn't there.
+/// Returns whether a value is a placeholder for a missing one.
 pub(crate) fn says_nothing(value: &str) -> bool {
     matches!(value, "" | "-" | "(null)")
 }

@@ -1,4 +1,4 @@
-//! What tells a log line from others: the id of its event, and the mark by which coverage knows its body again.
+//! The id of a line's event, and the mark that identifies its body for coverage.
 
 use super::line::{Field, Fields, MAX_USER_AGENT_BYTES, cut};
 use schemas::event_key::telemetry_id_of_line;
@@ -7,14 +7,14 @@ use schemas::ids::OrgId;
 use sha1::{Digest, Sha1};
 use uuid::{Builder, Uuid};
 
-/// The id of a line: a `UUIDv5` of the organization, the provider, and time, host and path with the provider's id of the request,
-/// which is unique per server at best; without one, with everything else that the line says of the request. Lines of text can have
-/// something else in the place of an id, and servers that write JSON can log the id of a visitor's header, so these ids don't replace
-/// the rest. `host` is the name of the requested host. A visitor can copy
-/// all that an agent sends, but not its address: a verified request is another one.
+/// Returns the id of a line: a `UUIDv5` of the organization, the provider, time, host and path, and the provider's id of the request,
+/// which is unique per server at best. Without one, all other stored fields of the request are used. Text logs can contain another
+/// value in the place of an id, and JSON logs can contain the id from a visitor's header, so these ids don't replace
+/// the rest. `host` is the requested host's name. A visitor can copy
+/// everything that an agent sends except its address, so a verified request has another id.
 ///
-/// Must not contain a text that can be a visitor's address and isn't stored: logs have other fields in the places of ids and hosts,
-/// and whoever knows the rest of the line could find the address by trying them all.
+/// The id must not contain a text that can be a visitor's address and isn't stored: logs have other fields in the places of ids and
+/// hosts, and a reader who knows the rest of the line could find the address by trying all of them.
 pub(super) fn line_id(
     org: OrgId,
     provider: DrainProvider,
@@ -35,12 +35,12 @@ pub(super) fn line_id(
         id => ("line", rest.into_iter().chain([id.unwrap_or_default(), verified]).collect()),
     };
     let parts = [provider.as_str(), kind].into_iter().chain(request).chain(rest);
-    // With its length before it, no part can pass for another one.
+    // Prefix each part with its length, so that different parts can't produce the same text.
     let name: String = parts.map(|part| format!("{}:{part}", part.len())).collect();
     named_id(org.0, &name)
 }
 
-/// Tells a batch of lines from another one: the bot is in it, and neither address nor user agent.
+/// Identifies a line in its body's digest. Contains the bot, but neither address nor user agent.
 pub(super) fn mark(fields: &Fields<'_>, host: &str, at_ms: i64, bot: &str) -> [u8; 16] {
     let said = [Field::RequestId, Field::Path, Field::Query, Field::Method, Field::Status, Field::Bytes];
     let mut digest = Sha1::new();
@@ -53,7 +53,6 @@ pub(super) fn mark(fields: &Fields<'_>, host: &str, at_ms: i64, bot: &str) -> [u
     *bytes.first_chunk().expect("16 of 20 bytes")
 }
 
-/// `UUIDv5`.
 pub(super) fn named_id(namespace: Uuid, name: &str) -> Uuid {
     let mut digest = Sha1::new();
     digest.update(namespace.as_bytes());
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_name_is_the_one_of_rfc_9562() {
+    fn named_id_matches_rfc_9562() {
         let dns = Uuid::from_u128(0x6ba7_b810_9dad_11d1_80b4_00c0_4fd4_30c8);
         assert_eq!(named_id(dns, "www.example.com").to_string(), "2ed6657d-e927-568b-95e1-2665a8aea6a2");
     }

@@ -1,4 +1,4 @@
-//! What becomes of a line: an event, a number, or nothing (docs/api/drains.md#what-is-kept).
+//! Decides what a line becomes: an event, a count, or nothing (docs/api/drains.md#what-is-kept).
 
 use super::format_table::FormatId;
 use super::formats::{Heading, NoRequest, parse};
@@ -25,12 +25,12 @@ use service_kit::directory::OwnedSite;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Endings of paths that serve a page's looks and not its content. Visitors can put one behind any path.
+/// Path endings of files that a page loads and that aren't content. Visitors can append one to any path.
 const ASSETS: &[&str] = &[
     "css", "js", "mjs", "map", "wasm", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
     "otf", "eot", "mp3", "mp4", "m4a", "m4s", "mov", "ogg", "wav", "webm", "ts", "m3u8",
 ];
-/// Beginnings of their media types.
+/// Prefixes of their media types.
 const ASSET_TYPES: &[&str] = &[
     "image/",
     "font/",
@@ -51,7 +51,7 @@ const ASSET_TYPES: &[&str] = &[
     "application/mp4",
     "application/ogg",
 ];
-/// Media types that servers send for files of any kind, or for files whose kind they don't know.
+/// Media types that servers send for files of any or unknown type.
 const VAGUE_TYPES: &[&str] = &[
     "application/octet-stream",
     "binary/octet-stream",
@@ -62,35 +62,34 @@ const VAGUE_TYPES: &[&str] = &[
     "text/xml",
 ];
 
-/// Reason of a line whose host the sender has not verified, or that the drain is not for.
+/// Reason of a line whose host is not verified or not one of the drain's.
 pub(super) const OTHER_HOST: Reason = "other_host";
 
-/// What a line turned out to be.
 #[derive(Debug)]
 pub enum Outcome {
-    /// A retrieval of content by a bot.
+    /// A fetch of content by a bot.
     Kept(Box<LogEvent>),
-    /// A request of a person, or of a program that is nobody's agent.
+    /// A request of a person, or of an unknown program.
     Person,
-    /// A bot's request for something that is not counted.
+    /// A bot's request that is not counted.
     Dropped(&'static str),
     /// A bot's request that returned no content.
     Refused(Box<FailedFetch>),
-    /// It says nothing that can be read.
+    /// An unreadable line.
     Bad(&'static str),
-    /// Sent to try the destination.
+    /// A test of the destination.
     Trial,
 }
 
-/// A line with what the counters need besides.
+/// A line's outcome, with what the counters need.
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) outcome: Outcome,
-    /// When it was, where it says so.
+    /// Time of the request, if the line has one.
     pub(super) at_ms: Option<i64>,
-    /// What tells it from other lines, without address and user agent.
+    /// Identifies the line, without address and user agent.
     pub(super) mark: [u8; 16],
-    /// The format that it was recognized as.
+    /// Recognized format.
     pub(super) format: Option<FormatId>,
 }
 
@@ -99,13 +98,13 @@ pub(super) struct Judge {
     pub(super) provider: DrainProvider,
     pub(super) caller: Caller,
     pub(super) role: SourceRole,
-    /// The drain that the key belongs to, if it is one's.
+    /// The drain of the key, if it has one.
     pub(super) drain: Option<DrainId>,
-    /// The hosts whose lines are kept; none: every host's.
+    /// Hosts whose lines are kept; `None` for every host.
     pub(super) owned: Option<Vec<OwnedSite>>,
-    /// The hosts that the drain is for, with those beneath them; none: no such limit.
+    /// Hosts of the drain, which include their subdomains; empty for no limit.
     pub(super) hosts: Vec<Site>,
-    /// The host of a line.
+    /// Finds the host of a line.
     pub(super) host: Hosts,
     pub(super) bots: Arc<BotTable>,
     pub(super) limits: Limits,
@@ -113,7 +112,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// What becomes of a line.
+    /// Returns the outcome of a line.
     pub(super) fn judge(&self, line: &[u8], heading: &Heading) -> Judged {
         let line = readable(line);
         let fields = match parse(self.provider, &line, heading) {
@@ -144,17 +143,17 @@ impl Judge {
 
     fn outcome(&self, fields: &Fields<'_>, at_ms: i64, bot: Option<Classified>) -> Outcome {
         if bot.is_none() && self.bots.cdn(fields.text(Field::UserAgent)).is_some() {
-            // The CDN hides the visitor's user agent: the line may be a person's or a bot's.
+            // The CDN replaced the visitor's user agent, so the line may be from a person or a bot.
             return Outcome::Dropped("cdn");
         }
         let Some(bot) = bot else {
-            // A log without user agents isn't one that only people read.
+            // A log without user agents can't show that only people read.
             return if fields.is_absent(Field::UserAgent) { Outcome::Bad("no_user_agent") } else { self.of_person(fields) };
         };
         self.of_bot(fields, at_ms, &bot).unwrap_or_else(|outcome| outcome)
     }
 
-    /// Of a person's line: only the host is read.
+    /// Returns the outcome of a person's line, of which only the host is read.
     fn of_person(&self, fields: &Fields<'_>) -> Outcome {
         let Some(owned) = &self.owned else { return Outcome::Person };
         let is_foreign = self.host.of(fields).is_some_and(|host| !owned.iter().any(|own| own.covers(&host.site)));
@@ -193,7 +192,7 @@ impl Judge {
         self.event(fields, at_ms, &url, bot).map(|event| Outcome::Kept(Box::new(event))).map_err(Outcome::Bad)
     }
 
-    /// The URL that was asked for.
+    /// Returns the requested URL.
     fn url(&self, fields: &Fields<'_>) -> Result<String, Reason> {
         let path = fields.get(Field::Path).ok_or("no_path")?;
         if is_absolute(path) {
@@ -207,7 +206,7 @@ impl Judge {
         Ok(format!("{scheme}://{host}{slash}{path}{}", query.unwrap_or_default()))
     }
 
-    /// Returns the requested host with its port. Only a name that somebody can own is a host: addresses of visitors or servers
+    /// Returns the requested host with its port. Only public hostnames are hosts: addresses of visitors or servers
     /// can be logged where a host is expected, and visitors choose their `Host` headers.
     fn host_of<'f>(&'f self, fields: &'f Fields<'_>) -> Result<&'f str, Reason> {
         let mut reason = "no_host";
@@ -248,7 +247,7 @@ impl Judge {
         line_id(self.caller.org_id, self.provider, fields, host, at_ms, is_verified).to_string()
     }
 
-    /// The event, by the rules of every other one.
+    /// Creates the event, with the same validation as all other events.
     fn event(&self, fields: &Fields<'_>, at_ms: i64, url: &str, bot: &Classified) -> Result<LogEvent, Reason> {
         let text = self.report(fields, at_ms, url, bot).to_string();
         require_clean_text(&text).map_err(|_| "bad_text")?;
@@ -259,7 +258,7 @@ impl Judge {
         faults.into_result().map_err(|_| "not_an_event")?;
         let origin = Origin { org: self.caller.org_id, agent_id: None, idempotency_key: None, bots: &self.bots };
         let mut event = normalise(valid, &Binding::Free, &origin, 0).event;
-        // The table was asked with the address already.
+        // The bot table has already checked the address.
         event.crawler.get_or_insert_default().put(bot, self.bots.version());
         Ok(event)
     }
@@ -303,7 +302,7 @@ fn sender<'a>(fields: &'a Fields<'_>) -> Sender<'a> {
     }
 }
 
-/// A line that can't be read.
+/// Returns the outcome of an unreadable line.
 pub(super) fn bad(reason: Reason) -> Judged {
     judged(Outcome::Bad(reason), None, [0; 16])
 }
@@ -312,7 +311,7 @@ fn judged(outcome: Outcome, at_ms: Option<i64>, mark: [u8; 16]) -> Judged {
     Judged { outcome, at_ms, mark, format: None }
 }
 
-/// The text of a line. A byte that isn't UTF-8 is read as its percent escape, so that it can't make a line unreadable.
+/// Returns the text of a line. Bytes that aren't UTF-8 become percent escapes, so that they can't make a line unreadable.
 fn readable(line: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(line) {
         return Cow::Borrowed(text);
@@ -325,8 +324,8 @@ fn readable(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether a response serves a page's looks. The media type decides, because the server chooses it and the visitor the path. Without
-/// one, if it says nothing, or if it is that of an error page and not of the requested page, the ending of the path decides.
+/// Returns whether a response isn't content. The media type decides, because the server chooses it and the visitor the path. Without
+/// one, if it is vague, or if it is that of an error page and not of the requested page, the ending of the path decides.
 fn is_asset(url: &str, media_type: &str, is_of_page: bool) -> bool {
     let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind)) {
@@ -342,15 +341,15 @@ fn is_asset(url: &str, media_type: &str, is_of_page: bool) -> bool {
     ASSETS.contains(&ending.as_str())
 }
 
-/// Cuts a URL that is too long: a visitor must not be able to drop a line.
+/// Truncates a URL that is too long, so that a visitor can't cause a line to be dropped.
 fn fitting(url: String) -> String {
-    // Escaping at most triples it.
+    // Escaping at most triples the length.
     const SURELY_FITS: usize = MAX_URL_BYTES / 3;
     let is_too_long = url.len() > SURELY_FITS && ContentUrl::parse(&url) == Err(ContentUrlError::TooLong);
     if is_too_long { cut(&url, SURELY_FITS).to_owned() } else { url }
 }
 
-/// The path of a URL as it is stored: without query and fragment.
+/// Returns the path of a URL without query and fragment, as it is stored.
 fn path_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let path = rest.find('/').map_or("/", |at| &rest[at..]);
@@ -362,8 +361,8 @@ fn is_absolute(target: &str) -> bool {
     begins_with("http://") || begins_with("https://")
 }
 
-/// The outline of a line for who looks for what is wrong with it: letters and digits are hidden, so that nobody's name or address is
-/// in it.
+/// Returns the outline of a line for troubleshooting. Letters and digits are masked, so that it contains no names or
+/// addresses.
 pub(super) fn outline(line: &[u8]) -> String {
     const SHOWN: usize = 120;
     let hide = |byte: &u8| match byte {
@@ -382,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_types_decide_what_is_an_asset_before_path_endings() {
+    fn media_types_take_precedence_over_path_endings() {
         for asset in ["https://a.test/x.CSS?v=1", "https://a.test/a/b.min.js", "https://a.test/i.webp#x"] {
             for vague in ["", "Application/Octet-Stream", " ; charset=utf-8", "html", "null", "undefined"] {
                 assert!(is_asset(asset, vague, true), "{asset} {vague}");
@@ -404,9 +403,9 @@ mod tests {
         }
     }
 
-    /// Servers that don't know an ending send these for it.
+    /// Servers that don't know an ending send these types.
     #[test]
-    fn endings_decide_where_media_types_are_vague() {
+    fn path_endings_decide_for_vague_media_types() {
         for media_type in ["text/plain", "Application/JSON; charset=utf-8", "application/octet-stream", "text/xml", "html", ""] {
             for asset in ["https://a.test/x.mjs", "https://a.test/x.avif", "https://a.test/x.js.map", "https://a.test/x.svg"] {
                 assert!(is_asset(asset, media_type, true), "{asset} {media_type}");
@@ -418,9 +417,9 @@ mod tests {
         }
     }
 
-    /// Without a media type, pages with an asset's ending are lost, so users must know which formats have none.
+    /// Without media types, pages with an asset's ending are not counted, so the documentation must list these formats.
     #[test]
-    fn documentation_names_formats_without_media_types() {
+    fn documentation_lists_formats_without_media_types() {
         let page = include_str!("../../../docs/drains/README.md");
         let line = page.lines().find(|line| line.contains("by the media type of the response")).unwrap();
         let named = |id: &FormatId| match id {
@@ -446,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_neither_query_nor_fragment() {
+    fn path_has_neither_query_nor_fragment() {
         for (url, path) in [
             ("https://a.test/", "/"),
             ("https://a.test/a/b?x=/c#d", "/a/b"),
@@ -459,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_url_is_one_whatever_the_case_of_its_scheme() {
+    fn url_schemes_are_case_insensitive() {
         for url in ["http://a.test/", "https://a.test/", "HTTPS://a.test/", "Http://a.test/"] {
             assert!(is_absolute(url), "{url}");
         }
@@ -469,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_says_nothing_of_who_it_was() {
+    fn outline_masks_letters_and_digits() {
         let line = "203.0.113.9 - Ann [x] \"GET /é\" Mozilla/5.0";
         assert_eq!(outline(line.as_bytes()), "000.0.000.0 - aaa [a] \"aaa /??\" aaaaaaa/0.0");
         assert_eq!(outline(&[b'x'; 500]).len(), 120);

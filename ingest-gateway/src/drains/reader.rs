@@ -1,4 +1,4 @@
-//! The lines of one body, in their order: directives count for the lines after them, and JSON needs no line ends.
+//! Reads the lines of one body in order: directives apply to later lines, and JSON objects need no line breaks.
 
 use super::formats::{Heading, records_in};
 use super::line_outcome::{Judge, Judged, Outcome, bad};
@@ -6,17 +6,16 @@ use super::split::{Item, MAX_LINE_BYTES, Nesting};
 use schemas::identity::{DrainBody, DrainProvider};
 use std::io;
 
-/// Most lines of one JSON object.
+/// Maximum number of lines in one JSON object.
 const MAX_OBJECT_LINES: usize = 4_096;
 
-/// What is done with each line.
+/// Callback for each line.
 type Take<'t> = &'t mut dyn FnMut(Item<'_>, Judged) -> io::Result<()>;
 
-/// Reads the lines of one body.
 pub(super) struct BodyReader<'a> {
     judge: &'a Judge,
     heading: Heading,
-    /// Lines that may be the beginning of one JSON object, each with its number.
+    /// Lines that may begin one JSON object, each with its number.
     pending: Vec<(u64, Vec<u8>)>,
     pending_bytes: usize,
     nesting: Nesting,
@@ -27,7 +26,7 @@ impl<'a> BodyReader<'a> {
         Self { judge, heading: Heading::default(), pending: Vec::new(), pending_bytes: 0, nesting: Nesting::default() }
     }
 
-    /// Takes the next line, and hands over what it completes.
+    /// Reads the next line, and passes on completed ones.
     pub(super) fn line(&mut self, item: Item<'_>, take: Take<'_>) -> io::Result<()> {
         let judge = self.judge;
         match judge.provider.facts().batches_records {
@@ -61,18 +60,18 @@ impl<'a> BodyReader<'a> {
         take(item, judged)
     }
 
-    /// Whether visitors can end the objects and arrays of a log: Fastly's default format doesn't escape every text. Then nothing
-    /// follows an object on its line, and an object over several lines ends before the next one begins.
+    /// Returns whether visitors can end the objects and arrays of a log, because Fastly's default format doesn't escape every text. Then
+    /// nothing follows an object on its line, and a multi-line object ends before the next one begins.
     fn is_unescaped(&self) -> bool {
         self.judge.provider == DrainProvider::Fastly
     }
 
-    /// Hands over what is left of the body.
+    /// Processes the rest of the body.
     pub(super) fn end(&mut self, take: Take<'_>) -> io::Result<()> {
         self.give_up(take)
     }
 
-    /// A line that isn't one JSON object has several, or is the beginning of one.
+    /// Splits a line that has several JSON objects or begins one.
     fn values_of(&mut self, number: u64, line: &[u8], whole: Judged, take: Take<'_>) -> io::Result<()> {
         let Some(end) = self.nesting.end_of_value(line) else {
             if std::mem::take(&mut self.nesting).is_within_text() {
@@ -116,7 +115,7 @@ impl<'a> BodyReader<'a> {
         self.pending.push((number, line.to_vec()));
     }
 
-    /// The next line of an object over several lines.
+    /// Reads the next line of a multi-line object.
     fn go_on(&mut self, number: u64, line: &[u8], take: Take<'_>) -> io::Result<()> {
         let end = self.nesting.end_of_value(line);
         let is_broken = end.is_none() && self.nesting.is_within_text();
@@ -152,7 +151,7 @@ impl<'a> BodyReader<'a> {
         if rest.is_empty() { Ok(()) } else { self.read(Item { number, bytes: Some(rest) }, take) }
     }
 
-    /// What looked like one object wasn't: each line stands for itself.
+    /// Processes the pending lines one by one, because they are not one object.
     fn give_up(&mut self, take: Take<'_>) -> io::Result<()> {
         self.nesting = Nesting::default();
         for (number, line) in std::mem::take(&mut self.pending) {
@@ -163,7 +162,7 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-/// Hands over each line of a batch, or the line itself.
+/// Passes on each line of a batch, or the line itself.
 fn take_records(judge: &Judge, item: Item<'_>, judged: Judged, take: Take<'_>) -> io::Result<()> {
     let is_batch = matches!(judged.outcome, Outcome::Bad(_));
     let Some(records) = item.bytes.filter(|_| is_batch).and_then(records_in) else { return take(item, judged) };
@@ -174,7 +173,7 @@ fn take_records(judge: &Judge, item: Item<'_>, judged: Judged, take: Take<'_>) -
     Ok(())
 }
 
-/// Skips the punctuation of an array before or after one of its objects.
+/// Removes the punctuation of an array around one of its objects.
 fn without_array(line: &[u8]) -> &[u8] {
     let punctuation = line.iter().take_while(|byte| byte.is_ascii_whitespace() || matches!(byte, b'[' | b',' | b']')).count();
     &line[punctuation..]
@@ -198,7 +197,7 @@ mod tests {
             "user_agent": "GPTBot/1.2", "note": "}{\"[", "list": [{"a": 1}]})
     }
 
-    /// The number of each line with its path, or why it is bad.
+    /// Returns each line's number with its path or the reason why it is bad.
     fn read(log: &str) -> Vec<(u64, String)> {
         let now = DateTime::from_timestamp(1_793_527_300, 0).unwrap();
         let dry_run =
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn json_objects_need_no_line_ends() {
+    fn json_objects_need_no_line_breaks() {
         let [a, b, c] = ["/a", "/b", "/c"].map(|path| line(path).to_string());
         let pretty = |path| serde_json::to_string_pretty(&line(path)).unwrap();
         let height = pretty("/a").lines().count() as u64;
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_without_line_ends_can_be_longer_than_a_line() {
+    fn objects_without_line_breaks_can_exceed_a_line() {
         let log: String = (0..16_000).map(|n| line(&format!("/{n}")).to_string()).collect();
         assert!(log.len() > 2 * MAX_LINE_BYTES);
         let expected: Vec<(u64, String)> = (0..16_000).map(|n| (1, format!("/{n}"))).collect();
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_object_hides_none_after_it() {
+    fn broken_objects_do_not_hide_later_ones() {
         let good = line("/a").to_string();
         for broken in [
             "{",

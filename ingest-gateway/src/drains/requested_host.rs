@@ -1,15 +1,15 @@
-//! The host that a line's request names.
+//! Finds the requested host of a line.
 
 use super::line::{Field, Fields};
 use schemas::site::Site;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A host whose name somebody can own.
+/// A public hostname.
 #[derive(Debug)]
 pub(super) struct RequestedHost {
     pub(super) site: Site,
-    /// The host without `www.`, with its port if there is one.
+    /// The host without `www.`, with its port if it has one.
     pub(super) name: String,
 }
 
@@ -22,36 +22,36 @@ impl RequestedHost {
     }
 }
 
-/// The hosts that lines can be of. Most lines of a log have the host of the line before, so the last one is kept parsed.
+/// Possible hosts of lines. Consecutive lines usually have the same host, so the last one is cached.
 #[derive(Default)]
 pub(super) struct Hosts {
-    /// The host of every line, if the sender names it.
+    /// Host of every line, if the sender sets it.
     of_all: Option<String>,
-    /// The host of lines that name none, if all are of one host and of those beneath it.
+    /// Host of lines without one, if the drain has exactly one.
     only: Option<String>,
     last: RefCell<(String, Option<Arc<RequestedHost>>)>,
 }
 
 impl Hosts {
-    /// The host that the sender names counts before the drain's.
+    /// The sender's host takes precedence over the drain's.
     pub(super) fn new(of_all: Option<String>, of_drain: &[Site]) -> Self {
         let only = if let [host] = of_drain { Some(host.domain()) } else { None };
         Self { of_all, only, last: RefCell::default() }
     }
 
-    /// What can be the host of a line, the most certain first. The sender knows its host; what a line has in the place of one can
+    /// Returns the possible hosts of a line, most certain first. The sender knows its host, while a host in a line can
     /// be from a header.
     pub(super) fn named<'f>(&'f self, fields: &'f Fields<'_>) -> impl Iterator<Item = &'f str> {
         let of_line = fields.hosts().chain(self.only.as_deref()).chain(fields.get(Field::TargetHost));
         self.of_all.as_deref().into_iter().chain(of_line)
     }
 
-    /// The host of a line.
+    /// Returns the host of a line.
     pub(super) fn of(&self, fields: &Fields<'_>) -> Option<Arc<RequestedHost>> {
         self.first(self.named(fields))
     }
 
-    /// Returns the first of these texts that is a host.
+    /// Returns the first text that is a host.
     pub(super) fn first<'a>(&self, mut texts: impl Iterator<Item = &'a str>) -> Option<Arc<RequestedHost>> {
         texts.find_map(|text| self.parse(text))
     }

@@ -1,4 +1,4 @@
-//! The signature of a body: Vercel signs what it sends with the secret of the drain (docs/api/drains.md#credentials).
+//! Verifies body signatures: Vercel signs bodies with the drain's secret (docs/api/drains.md#credentials).
 
 use axum::http::{HeaderMap, HeaderName};
 use data_encoding::HEXLOWER_PERMISSIVE;
@@ -7,14 +7,14 @@ use schemas::problem::Code;
 use service_kit::http::ApiError;
 use sha1::Sha1;
 
-/// HMAC-SHA1 of the body as it is sent, in hexadecimal digits.
+/// HMAC-SHA1 of the raw body, in hexadecimal digits.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-vercel-signature");
-/// Bytes of it.
+/// Length of the signature in bytes.
 const BYTES: usize = 20;
-/// Largest body that is signed, as it is checked at once. Batches of Vercel are smaller.
+/// Maximum size of a signed body, which is verified at once. Vercel's batches are smaller.
 pub(super) const MAX_SIGNED_BYTES: usize = 16 * 1024 * 1024;
 
-/// 403 unless the body is signed with `secret`.
+/// Returns 403 unless the body is signed with `secret`.
 pub(super) fn check(body: &[u8], headers: &HeaderMap, secret: &str) -> Result<(), ApiError> {
     let signature = presented(headers).ok_or_else(refused)?;
     let mac = Hmac::<Sha1>::new_from_slice(secret.as_bytes()).map_err(ApiError::internal)?;
@@ -25,7 +25,7 @@ fn refused() -> ApiError {
     ApiError::new(Code::Forbidden, "x-vercel-signature is missing or doesn't match the body. Check the secret of the drain.")
 }
 
-/// The one signature of a request.
+/// Returns the signature of a request. Rejects several.
 fn presented(headers: &HeaderMap) -> Option<[u8; BYTES]> {
     let mut values = headers.get_all(SIGNATURE).iter();
     let (value, other) = (values.next()?.as_bytes(), values.next());
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_its_own_signature_and_no_other() {
+    fn signature_is_valid_for_one_body_only() {
         const RIGHT: &str = "de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9";
         assert_eq!(checked(&[RIGHT]), Ok(()));
         assert_eq!(checked(&["DE7C9B85B8B78AA6BC8A7A36F70A90701C9DB4D9"]), Ok(()), "digits in any case");

@@ -1,4 +1,4 @@
-//! A body cut into lines, or into the elements of its JSON array, as it is read.
+//! Splits a body into lines, or into the elements of its JSON array, while it is read.
 
 mod long_texts;
 
@@ -7,30 +7,29 @@ use memchr::{memchr_iter, memchr2};
 use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, BufReader, Read};
 
-/// What is read at once.
+/// Size of a read.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Longest line, without the ends of its long texts, and longest JSON object over several lines. Visitors choose their headers, and
+/// Maximum length of a line whose long texts are truncated, and of a multi-line JSON object. Visitors choose their headers, and
 /// servers accept up to a mebibyte of them.
 pub(super) const MAX_LINE_BYTES: usize = 1024 * 1024;
-/// Longest id of a request that is looked for in a body.
+/// Maximum length of a request id that is searched in a body.
 const MAX_ID_BYTES: usize = 256;
 
-/// What some editors put before a text.
+/// Some editors write it at the beginning of a file.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// A line, or an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item<'a> {
-    /// Which one it is, from 1; blank lines are counted, and handed over they are not.
+    /// Line number including blank lines, which are skipped, or position in the array; starts at 1.
     pub(super) number: u64,
-    /// None where it is too long even without the ends of its long texts.
+    /// `None` if it is too long even with truncated texts.
     pub(super) bytes: Option<&'a [u8]>,
 }
 
-/// How a body is put together.
+/// Structure of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// One line after the other.
+    /// Lines.
     Lines,
     /// The elements of one array.
     Array,
@@ -38,7 +37,7 @@ enum Layout {
     Records,
 }
 
-/// Cuts one body.
+/// Splits one body.
 pub(super) struct Splitter<R> {
     reader: BufReader<R>,
     max_bytes: usize,
@@ -49,12 +48,12 @@ impl<R: Read> Splitter<R> {
         Self { reader: BufReader::with_capacity(CHUNK_BYTES, reader), max_bytes }
     }
 
-    /// Hands over each line of a body, or each element of one that is an array. A combined log is no JSON: a line of it may begin with
-    /// `[` because a visitor asked for a host that does, `[::1]`, and is none the less a line.
+    /// Passes on each line of a body, or each element of an array. A line of a combined log may begin with
+    /// `[`, because a visitor chooses the host, such as `[::1]`, so combined logs are never JSON.
     pub(super) fn items(mut self, provider: DrainProvider, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
         match provider.facts().body {
             DrainBody::Text => lines(&mut self.reader, self.max_bytes, 0, take),
-            // A visitor can end an array of Fastly's, so each of its lines is read by itself.
+            // A visitor can end an array of Fastly's, so its lines are read one by one.
             DrainBody::Json if provider == DrainProvider::Fastly => lines(&mut self.reader, self.max_bytes, 0, take),
             DrainBody::Json | DrainBody::FirehoseRecords => self.lines_or_elements(take),
         }
@@ -67,12 +66,12 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Hands over each record of a delivery of Firehose, and answers its `requestId`.
+    /// Passes on each record of a Firehose delivery, and returns its `requestId`.
     pub(super) fn records(self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<Option<String>> {
         self.elements(Layout::Records, take)
     }
 
-    /// How the body is put together, and how many blank lines are passed to see it.
+    /// Returns the structure of the body, and the number of blank lines before it.
     fn layout(&mut self) -> io::Result<(Layout, u64)> {
         let mut passed = 0;
         loop {
@@ -113,8 +112,8 @@ impl<R: Read> Splitter<R> {
     }
 }
 
-/// Hands over each line. The first one comes after so many others. JSON objects without line ends are cut when they are longer than a
-/// line may be, and so are long texts.
+/// Passes on each line; `passed` lines precede the first. Consecutive JSON objects without line breaks are split when they exceed the
+/// maximum length, and long texts are truncated.
 pub(super) fn lines(
     reader: &mut impl BufRead,
     max_bytes: usize,
@@ -154,7 +153,7 @@ pub(super) fn lines(
     }
 }
 
-/// Cuts the long texts of a line that isn't read to its end. Returns whether there is room for enough of what follows: shortening it
+/// Truncates the long texts of an incomplete line. Returns whether there is enough room for what follows: shortening it
 /// byte by byte would cost too much.
 fn shorten(reader: &mut impl BufRead, line: &mut Vec<u8>, max_bytes: usize) -> io::Result<bool> {
     let (mut short, rest) = without_long_texts(line, max_text(max_bytes));
@@ -175,7 +174,7 @@ fn has_room(before: usize, after: usize, max_bytes: usize) -> bool {
     before > after && (before - after) * 4 >= max_bytes
 }
 
-/// Hands over the JSON objects at the beginning of a line that isn't read to its end; how many bytes they have.
+/// Passes on the JSON objects at the beginning of an incomplete line. Returns their length in bytes.
 fn values_in(line: &[u8], number: u64, take: &mut impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<usize> {
     let mut from = 0;
     while line.get(from) == Some(&b'{') {
@@ -189,7 +188,7 @@ fn values_in(line: &[u8], number: u64, take: &mut impl FnMut(Item<'_>) -> io::Re
     Ok(from)
 }
 
-/// How deep a JSON text nests, as it is read.
+/// Nesting depth of a JSON text while it is read.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,
@@ -198,7 +197,7 @@ pub(super) struct Nesting {
 }
 
 impl Nesting {
-    /// Reads on; where the outermost value ends, if it does.
+    /// Returns the end of the outermost value, if the text contains it.
     pub(super) fn end_of_value(&mut self, text: &[u8]) -> Option<usize> {
         for (at, byte) in text.iter().enumerate() {
             match byte {
@@ -219,27 +218,27 @@ impl Nesting {
         None
     }
 
-    /// Whether a text has begun that has not ended. No text of JSON goes on in the next line.
+    /// Returns whether a string is incomplete. JSON strings contain no line breaks.
     pub(super) fn is_within_text(&self) -> bool {
         self.in_string
     }
 }
 
-/// Goes through a JSON text; what the elements are is for others to say.
+/// Scans a JSON text for the ends of its elements, without validating them.
 struct Scanner {
     layout: Layout,
     max_bytes: usize,
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// Within the array whose elements are wanted.
+    /// Whether the scanner is in the array whose elements are wanted.
     in_array: bool,
     has_ended: bool,
     element: Vec<u8>,
     is_too_long: bool,
-    /// The rest of the text that is read, if its beginning was enough.
+    /// Rest of a truncated string.
     cut: Option<Rest>,
-    /// Strings of the outermost object, to find one of its members.
+    /// String of the outermost object, to find one of its members.
     text: Vec<u8>,
     is_wanted: bool,
     id: Option<String>,
@@ -264,12 +263,12 @@ impl Scanner {
         }
     }
 
-    /// How deep the elements lie.
+    /// Returns the nesting depth of the elements.
     fn level(&self) -> usize {
         if self.layout == Layout::Records { 2 } else { 1 }
     }
 
-    /// Takes one byte, or all of a string up to its end or an escape; how many, and whether an element has ended before them.
+    /// Reads one byte, or a string up to its end or an escape. Returns the length, and whether an element ended before it.
     fn advance(&mut self, rest: &[u8]) -> io::Result<(usize, bool)> {
         let is_plain = self.in_string && !self.is_escaped;
         let plain = if is_plain { memchr2(b'"', b'\\', rest).unwrap_or(rest.len()) } else { 0 };
@@ -282,7 +281,7 @@ impl Scanner {
         }
     }
 
-    /// Takes one byte; whether an element has ended before it.
+    /// Reads one byte. Returns whether an element ended before it.
     fn step(&mut self, byte: u8) -> io::Result<bool> {
         if self.in_string {
             self.step_in_string(byte);
@@ -354,7 +353,7 @@ impl Scanner {
         }
     }
 
-    /// What a string has between its quotes and its escapes.
+    /// Stores the part of a string between quotes and escapes.
     fn keep_plain(&mut self, plain: &[u8]) {
         if self.in_array {
             self.keep_all(plain);
@@ -402,7 +401,7 @@ impl Scanner {
         }
     }
 
-    /// Cuts the long texts of an element; the text of a record is the record. Returns whether there is enough room then.
+    /// Truncates the long texts of an element; the text of a record is the record. Returns whether there is enough room afterwards.
     fn shorten(&mut self) -> bool {
         if self.layout == Layout::Records {
             return false;
@@ -436,7 +435,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The items of a body with their numbers.
+    /// Returns the items of a body with their numbers.
     fn numbered(body: impl Read, max_bytes: usize) -> io::Result<Vec<(u64, Option<String>)>> {
         let mut found = Vec::new();
         let keep = |item: Item<'_>| {
@@ -456,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_elements_are_the_same() {
+    fn lines_and_elements_are_equivalent() {
         for body in [
             "{\"a\":1}\n{\"b\":[2]}",
             "{\"a\":1}\r\n\n  \n{\"b\":[2]}\n",
@@ -473,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_number_that_an_editor_shows_and_an_element_that_of_its_place() {
+    fn lines_have_editor_numbers_and_elements_their_position() {
         let numbers = |body: &str| {
             let whole = numbered(body.as_bytes(), 10).unwrap().into_iter().map(|(number, _)| number).collect::<Vec<_>>();
             let dripped =
@@ -488,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_passed_over_and_the_next_is_read() {
+    fn skips_lines_that_are_too_long() {
         let long = "x".repeat(11);
         assert_eq!(split(&format!("{long}\nshort\n"), 10).unwrap(), [None, Some("short".to_owned())]);
         assert_eq!(split(&format!("{}\nshort", "y".repeat(10)), 10).unwrap(), some(&["yyyyyyyyyy", "short"]));
@@ -497,13 +496,13 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_ends_early_or_goes_on_is_no_body() {
+    fn rejects_incomplete_arrays_and_trailing_data() {
         for body in ["[", "[{\"a\":1}", "[{\"a\":1},", "[\"a", "[] x", "[1][2]", "[]]"] {
             assert!(split(body, 100).is_err(), "{body:?}");
         }
     }
 
-    /// One byte at a time.
+    /// Returns one byte per read.
     struct Dripping<'a>(&'a [u8]);
 
     impl Read for Dripping<'_> {
@@ -513,7 +512,7 @@ mod tests {
         }
     }
 
-    /// The elements, and how it ended.
+    /// Returns the elements and the result.
     fn elements(body: impl Read, layout: Layout, max_bytes: usize) -> (Vec<Option<Vec<u8>>>, String) {
         let mut found = Vec::new();
         let ended = Splitter::new(body, max_bytes).elements(layout, |item| {
@@ -529,7 +528,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_body_is_cut_in_the_same_way_however_its_bytes_come(
+        fn chunking_does_not_change_the_items(
             parts in prop::collection::vec(
                 prop::sample::select(vec![
                     "{", "}", "[", "]", ",", ":", "\"", "\\", "\\\"", "\\\\", " ", "a", "requestId", "records", "data", "\"requestId\":\"i\"",
@@ -561,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn the_records_of_a_delivery_are_found_whatever_stands_around_them() {
+    fn finds_records_among_any_other_members() {
         let body = r#"{"requestId":"id-1","x":[[1],{"records":[0]}],"timestamp":1,"records":[{"data":"YQ=="},{"data":"Yg=="}]}"#;
         let records = |body: &str| {
             let mut found = Vec::new();

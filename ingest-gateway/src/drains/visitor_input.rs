@@ -1,4 +1,4 @@
-//! C14: whatever visitors write into their requests, each accepted line stays one report, and none joins another's event.
+//! C14: whatever visitors write into their requests, each accepted line stays one report and never joins another event.
 
 mod added_text;
 mod long_texts;
@@ -23,22 +23,22 @@ use uuid::Uuid;
 const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 const AKAMAI_BOT: &str = "Mozilla%2F5.0+%28compatible%3B+GPTBot%2F1.2%3B+%2Bhttps%3A%2F%2Fopenai.com%2Fgptbot%29";
 const FETCH: &str = "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f";
-/// nginx makes the id of a request itself.
+/// nginx generates the request id.
 const NGINX_ID: &str = "529a007902362a5f51385a5fa7049884";
 const ORG: OrgId = OrgId(Uuid::from_u128(1));
 
-/// One request, with what its visitor chooses.
+/// A request with values that its visitor chooses.
 #[derive(Clone)]
 struct Request<'a> {
     second: i64,
     host: &'a str,
     path: &'a str,
-    /// Headers that some format logs: correlation id, request id, referer, signature agent.
+    /// Headers that some formats log: correlation id, request id, referer, signature agent.
     headers: [&'a str; 4],
 }
 
 impl Request<'_> {
-    /// The line that the provider logs.
+    /// Returns the provider's log line.
     fn line(&self, provider: DrainProvider) -> String {
         let Self { second, host, path, headers: [telemetry_id, request_id, referer, signature] } = self;
         let at = DateTime::from_timestamp(1_793_527_200 + second, 0).unwrap();
@@ -77,20 +77,20 @@ impl Request<'_> {
     }
 }
 
-/// How a format writes what visitors choose.
+/// Escapes of a format.
 #[derive(Clone, Copy)]
 enum Escapes {
-    /// JSON's.
+    /// JSON.
     Json,
-    /// `\\xHH`, as nginx.
+    /// `\\xHH`, as in nginx.
     Server,
-    /// None: what ends a line can't be in a header.
+    /// No escapes. Headers contain no line breaks.
     Raw,
-    /// `#HH`, as HAProxy.
+    /// `#HH`, as in HAProxy.
     Hash,
-    /// Percent signs.
+    /// Percent encoding.
     Percent,
-    /// A plus for a space, as IIS.
+    /// A plus for a space, as in IIS.
     Plus,
 }
 
@@ -124,7 +124,7 @@ impl Escapes {
     }
 }
 
-/// What a visitor chooses in a request besides its page.
+/// The part of a request that a visitor chooses, besides the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// The end of the user agent, and the referer.
@@ -142,7 +142,7 @@ enum Part {
 impl Part {
     const ALL: [Self; 6] = [Self::Agent, Self::User, Self::Forwarded, Self::Appended, Self::Host, Self::MediaType];
 
-    /// The line with this part replaced by an escaped text; the same line if the format doesn't have it.
+    /// Replaces this part with an escaped text; returns the same line if the format doesn't log it.
     fn put(self, line: &str, format: FormatId, text: &str) -> String {
         let text = if text.is_empty() { "-" } else { text };
         let member = |name: &str| line.replacen('{', &format!("{{\"{name}\":\"{text}\","), 1);
@@ -175,7 +175,7 @@ impl Part {
             (Self::Host, FormatId::Combined) => format!("{text} {line}"),
             // Their servers write the host in a URL.
             (Self::Host, _) if line.contains("://www.example.com") => line.to_owned(),
-            // They name another host, too.
+            // They also log another host.
             (Self::Host, FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard | FormatId::Vercel) => line.to_owned(),
             (Self::Host, _) => line.replace("www.example.com", text),
             (Self::MediaType, FormatId::Json) => {
@@ -185,13 +185,13 @@ impl Part {
         }
     }
 
-    /// Whether a format can log this value here at all.
+    /// Returns whether a format can log this value here.
     fn fits(self, format: FormatId, value: &str) -> bool {
         let is_text = matches!(format, FormatId::Combined | FormatId::Vector | FormatId::IngressNginx | FormatId::TraefikClf);
         let begins = |samples: &[FormatId]| samples.iter().any(|id| value == last_line(*id));
         match self {
             Self::User | Self::Agent | Self::Appended | Self::MediaType => true,
-            // A log that begins with a visitor's text: a line that looks like another format's is bad.
+            // If a log begins with a visitor's text, lines that look like another format's are bad.
             Self::Forwarded => !is_text || !begins(&[FormatId::AwsAlb, FormatId::Bunny]),
             Self::Host => !value.contains(char::is_whitespace),
         }
@@ -202,14 +202,14 @@ fn last_line(format: FormatId) -> &'static str {
     format.row().sample.lines().last().unwrap()
 }
 
-/// A text as a format writes it. Shippers have the texts of a server within their JSON.
+/// Escapes a text for a format. Shippers send a server's text within their JSON.
 fn escape(format: FormatId, text: &str) -> String {
     let is_shipper = matches!(format, FormatId::Vector | FormatId::FluentBit | FormatId::Logstash);
     let text = if is_shipper { Escapes::Server.escape(text) } else { text.to_owned() };
     Escapes::of(format).escape(&text)
 }
 
-/// The line of the table's sample for another time and page, with what the visitor chose.
+/// Returns the sample's line for another time and page, with the value that the visitor chose.
 fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &str) -> String {
     let samples = [BOT.to_owned(), BOT.replace(' ', "%20"), BOT.replace(' ', "+"), AKAMAI_BOT.to_owned()];
     let mut line = format.sample.replace("10:00:00", &format!("10:00:0{second}"));
@@ -223,18 +223,18 @@ fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &st
     part.put(&line, format.id, &escape(format.id, value))
 }
 
-/// Values of headers stay in their place in every format of the table.
+/// Header values stay in their place in every format of the table.
 #[test]
 fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
     for format in FORMATS.iter().filter(|format| format.id != FormatId::Common) {
         let mut lines_of_others: Vec<String> = FORMATS.iter().map(|other| last_line(other.id).to_owned()).collect();
         if format.id == FormatId::Bunny {
-            // Its documentation doesn't say how a `|` is written. Such a line is bad rather than misread.
+            // The documentation doesn't define how a `|` is written. Such lines are bad rather than misread.
             lines_of_others.retain(|line| !line.contains('|'));
         }
         lines_of_others.push("192.0.2.1 - a [01/Nov/2026:10:00:00 +0000] \"GET /z HTTP/1.1\" 200 1 \"-\" \"curl/8\"".to_owned());
         if matches!(format.id, FormatId::TraefikClf | FormatId::Bunny) {
-            // They escape nothing. Lines with two requests are bad, see `lines_with_two_requests_are_bad`.
+            // These formats escape nothing. Lines with two requests are bad, see `lines_with_two_requests_are_bad`.
             lines_of_others.retain(|line| !line.contains("+0000] \""));
         }
         let values: Vec<String> = hostile_values().into_iter().chain(lines_of_others).collect();
@@ -246,7 +246,7 @@ fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
     }
 }
 
-/// Two pages at two times, whose visitor chose the same value.
+/// Requests two pages at two times with the same value.
 fn four_lines_are_four(format: &LogFormat, part: Part, value: &str) {
     let names_host = format.sample.contains("www.example.com") && part != Part::Host && format.id != FormatId::TraefikClf;
     let host = if names_host { None } else { Some("www.example.com") };
@@ -292,14 +292,14 @@ fn c14_user_names_cannot_move_host_or_address() {
             let Outcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
             let url = format!("https://{expected}/a");
             assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{log}");
-            // A user with spaces can't be told from a header in the place of the address.
+            // A user with spaces can't be distinguished from a header in the place of the address.
             let verified = (!user.contains(' ')).then_some(true);
             assert_eq!(event.crawler.as_deref().unwrap().verified, verified, "{log}");
         }
     }
 }
 
-/// A log that begins with the requested host begins with what a visitor chose; it can't turn the lines after it into rows.
+/// A log that begins with the requested host begins with a visitor's text, which must not turn later lines into rows.
 #[test]
 fn c14_hosts_are_no_directives() {
     let rest = format!("192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
@@ -309,7 +309,7 @@ fn c14_hosts_are_no_directives() {
     }
 }
 
-/// Neither addresses nor anything else that isn't a name is a host, wherever a log has them.
+/// Only hostnames are hosts, even if a log has an address in the host's place.
 #[test]
 fn addresses_are_never_hosts() {
     let text = |before: &str| format!("{before} [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
@@ -365,7 +365,7 @@ fn bytes_that_are_not_utf8_hide_no_fetch() {
     assert_eq!(ids.len(), 2);
 }
 
-/// The events that are kept of these requests; every line must be.
+/// Returns the events of these requests; every line must be kept.
 fn kept(provider: DrainProvider, requests: &[Request<'_>]) -> Vec<LogEvent> {
     let log: Vec<String> = requests.iter().map(|request| request.line(provider)).collect();
     let now = DateTime::from_timestamp(1_793_527_300, 0).unwrap();
@@ -381,7 +381,7 @@ fn kept(provider: DrainProvider, requests: &[Request<'_>]) -> Vec<LogEvent> {
     events
 }
 
-/// Whether the lines of a provider have the correlation header.
+/// Returns whether a provider's lines contain the correlation header.
 fn logs_telemetry_id(provider: DrainProvider) -> bool {
     let (id, _) = FETCH.split_once('-').unwrap();
     Request { second: 0, host: "a.test", path: "/", headers: [FETCH, "", "", ""] }.line(provider).contains(id)
@@ -391,7 +391,7 @@ fn identities(events: &[LogEvent]) -> HashSet<EventKey> {
     events.iter().map(|event| ReportKeys::new(ORG, None, event).identity).collect()
 }
 
-/// What a visitor may write into a header.
+/// Returns header values that a visitor may send.
 fn hostile_values() -> Vec<String> {
     let another_lines = "198.51.100.7, 203.0.113.9".to_owned();
     let named =

@@ -1,4 +1,4 @@
-//! Who sends a log: an API key, in the header that the provider can send (docs/api/drains.md#credentials).
+//! Authenticates log senders by API key, in the header that the provider supports (docs/api/drains.md#credentials).
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -9,16 +9,16 @@ use service_kit::auth::{API_KEY_HEADER, Caller};
 use service_kit::directory::HasDirectory;
 use service_kit::http::ApiError;
 
-/// The access key of Firehose's destinations.
+/// The access key header of Firehose.
 const FIREHOSE_KEY: HeaderName = HeaderName::from_static("x-amz-firehose-access-key");
 const API_KEY: HeaderName = HeaderName::from_static(API_KEY_HEADER);
 
-/// The holder of the key of a request; what it may feed is for [`super::fed`] to say.
+/// Returns the caller of a request. [`super::fed`] checks which drain its key belongs to.
 pub(super) async fn caller(parts: &Parts, state: &impl HasDirectory) -> Result<Caller, ApiError> {
     Caller::of_key(parts, state, presented(&parts.headers)).await
 }
 
-/// Nothing was presented, or something that was never minted, or a key.
+/// Returns `None` without a key, and `Some(None)` for an invalid one.
 fn presented(headers: &HeaderMap) -> Option<Option<PlainApiKey>> {
     let all = [API_KEY, FIREHOSE_KEY, header::AUTHORIZATION];
     let mut values = all.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
@@ -31,7 +31,7 @@ fn presented(headers: &HeaderMap) -> Option<Option<PlainApiKey>> {
     Some(text.and_then(|text| PlainApiKey::parse(&text)))
 }
 
-/// The token of `Bearer`, or the password of `Basic`.
+/// Returns the token of `Bearer`, or the password of `Basic`.
 fn authorized(value: &str) -> Option<String> {
     let (scheme, rest) = value.split_once(' ')?;
     match scheme.to_ascii_lowercase().as_str() {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_from_one_header_and_one_only() {
+    fn rejects_keys_in_two_headers() {
         let key = PlainApiKey::mint(OrgType::Platform);
         let (plain, bearer) = (key.reveal(), format!("Bearer {}", key.reveal()));
         let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("drain:{plain}")));

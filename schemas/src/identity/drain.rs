@@ -1,4 +1,4 @@
-//! Log streams of CDNs and servers as their organisation sees them (docs/api/identity.md#drains).
+//! Log drains (docs/api/identity.md#drains).
 
 use super::{KeyMaker, UnknownName};
 use crate::ids::{DrainId, OrgId};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub const MAX_DRAINS: i64 = 100;
 pub const MAX_DRAIN_HOSTS: usize = 100;
 
-/// Whose lines a drain accepts, and in which form: the last part of the path that they are sent to.
+/// The provider of a drain, which determines its formats; the last segment of the path that logs are sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrainProvider {
@@ -28,40 +28,40 @@ pub enum DrainProvider {
     Combined,
 }
 
-/// What bodies of a provider consist of.
+/// Structure of a provider's bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainBody {
-    /// JSON objects, one per line or one after the other, or one array of them.
+    /// JSON objects, one per line or concatenated, or one array of them.
     Json,
     Text,
-    /// A delivery of Firehose: a JSON object with records in Base64, each with lines.
+    /// A Firehose delivery: a JSON object with Base64 records, each with lines.
     FirehoseRecords,
 }
 
-/// What a provider expects as a response.
+/// Response that a provider expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainResponse {
     Counts,
-    /// The counts, and a header of the request repeated.
+    /// The counts, and this header of the request.
     CountsAndHeader(&'static str),
     Firehose,
 }
 
-/// What differs between providers: the row of each in one table. Everything that names a provider reads it.
+/// Properties of a provider.
 #[derive(Debug)]
 pub struct DrainProviderFacts {
     pub provider: DrainProvider,
-    /// Name on the wire; part of the identities of log lines, so it never changes.
+    /// Name in the API; part of the ids of log lines, so it never changes.
     pub name: &'static str,
     pub label: &'static str,
     pub body: DrainBody,
     pub response: DrainResponse,
-    /// Where its lines are written, unless a drain says otherwise.
+    /// Default role of its drains.
     pub role: DrainRole,
     pub signs: bool,
-    /// Whether it asks which of its services may send.
+    /// Whether the provider requests the list of services that may send.
     pub asks_for_service: bool,
-    /// Whether an object can be a batch: its member `records` has the lines, as Azure Event Hubs delivers them.
+    /// Whether an object can be a batch, with the lines in its member `records`, as Azure Event Hubs sends them.
     pub batches_records: bool,
 }
 
@@ -150,7 +150,7 @@ impl DrainProvider {
         self.facts().name
     }
 
-    /// Returns where its lines are written, unless a drain says otherwise: text logs are a server's own.
+    /// Returns the default role of its drains; text logs are written by the owner's server.
     pub fn usual_role(self) -> DrainRole {
         self.facts().role
     }
@@ -165,7 +165,7 @@ impl FromStr for DrainProvider {
 }
 
 named_enum! {
-    /// Where the lines of a drain were written.
+    /// Where the lines of a drain are written.
     pub enum DrainRole {
         /// By a CDN, or a proxy before the server.
         Edge = "edge",
@@ -181,26 +181,26 @@ pub struct Drain {
     pub name: String,
     pub provider: DrainProvider,
     pub path: String,
-    /// Canonical hosts whose lines are taken; none means every host that the organisation may report for.
+    /// Canonical hosts whose lines are accepted; empty for every host that the organization may report for.
     pub hosts: Vec<String>,
     pub role: DrainRole,
-    /// The share of lines that the provider sends, as the owner declares it.
+    /// Share of lines that the provider sends, as declared by the owner.
     pub sampling: f64,
-    /// Whether a secret of the provider is kept, with which it signs.
+    /// Whether the drain has a secret with which the provider signs.
     pub has_secret: bool,
-    /// The service that Fastly asks for before it sends.
+    /// Fastly service of the drain.
     pub fastly_service_id: Option<String>,
     pub created_by: KeyMaker,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
 }
 
-/// The answer that creates a drain or replaces its key: the only places where the key is shown.
+/// Response when a drain is created or its key is replaced. Only these responses contain the key.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CreatedDrain {
     #[serde(flatten)]
     pub drain: Drain,
-    /// What feeds it, and opens nothing else.
+    /// API key that can only send to this drain.
     pub key: String,
 }
 
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Returns the enums of a document that have a provider in them.
+    /// Returns the enums of a document that contain providers.
     fn enums(document: &serde_json::Value) -> Vec<&serde_json::Value> {
         let children: Vec<_> = match document {
             serde_json::Value::Array(elements) => elements.iter().collect(),

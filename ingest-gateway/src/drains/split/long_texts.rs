@@ -1,20 +1,20 @@
-//! Cuts long texts in quotes out of lines that are too long: visitors choose them, and must not make a line disappear.
+//! Truncates long quoted texts in lines that are too long. Visitors choose these texts, and must not make a line disappear.
 
 use data_encoding::HEXLOWER;
 use memchr::{memchr, memchr2, memchr3};
 use sha1::{Digest, Sha1};
 
-/// Longest text that stays whole. No field that is stored is as long.
+/// Maximum length of a text that is not truncated. No stored field is longer.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
-/// Bytes of a digest in hexadecimal digits.
+/// Length of a digest in hexadecimal digits.
 const DIGEST_BYTES: usize = 40;
 
-/// Longest text in a line of so many bytes.
+/// Returns the maximum length of a text for this line limit.
 pub(super) fn max_text(max_bytes: usize) -> usize {
     MAX_TEXT_BYTES.min(max_bytes / 4)
 }
 
-/// The rest of a text that was cut: its digest takes its place, so that different lines stay different.
+/// The rest of a truncated text. Its digest replaces it, so that different lines stay different.
 #[derive(Default)]
 pub(super) struct Rest {
     digest: Sha1,
@@ -48,7 +48,7 @@ impl Rest {
         (passed, has_ended)
     }
 
-    /// What stands in the place of the rest.
+    /// Returns the replacement for the rest.
     pub(super) fn text(self) -> String {
         HEXLOWER.encode(&self.digest.finalize())
     }
@@ -78,13 +78,13 @@ pub(super) fn without_long_texts(line: &[u8], max_text: usize) -> (Vec<u8>, Opti
     (short, None)
 }
 
-/// Where a text ends, and where it can be cut.
+/// End of a text, and where it can be truncated.
 struct Extent {
-    /// Its closing quote.
+    /// Index of the closing quote.
     end: Option<usize>,
-    /// The latest place that is neither within a character nor within an escape.
+    /// Latest index that is neither within a character nor within an escape.
     cut: usize,
-    /// Whether the text has been read up to a backslash.
+    /// Whether the last character read is a backslash.
     is_escaped: bool,
 }
 
@@ -111,7 +111,7 @@ impl Extent {
     }
 }
 
-/// The length of an escape by what follows its backslash. The two halves of a surrogate pair are one.
+/// Returns the length of an escape from the text after its backslash. Surrogate pairs count as one.
 fn escape_bytes(after: &[u8]) -> usize {
     match after {
         [b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', ..] => 12,

@@ -1,4 +1,4 @@
-//! Texts of visitors that look like the end of a server's text: they add no line, hide none, and move no field.
+//! Tests of visitors' text that looks like the end of a server's text. It must not add or hide lines, or move fields.
 
 use super::{BOT, outcomes};
 use crate::drains::format_table::FormatId;
@@ -7,7 +7,7 @@ use schemas::log::LogEvent;
 
 const HOST: Option<&str> = Some("www.example.com");
 
-/// Events and the number of bad lines.
+/// Returns the events and the number of bad lines.
 fn read(format: FormatId, log: &str) -> (Vec<LogEvent>, usize) {
     let (mut events, mut bad) = (Vec::new(), 0);
     for line in outcomes(format.row(), HOST, log) {
@@ -35,7 +35,7 @@ fn url(format: FormatId, log: &str) -> String {
     event(format, log).content_url.unwrap()
 }
 
-/// A line in Fastly's default format, whose `client_ip` is a header that visitors can set and that isn't escaped.
+/// Returns a line in Fastly's default format, whose `client_ip` is an unescaped header.
 fn fastly(client_ip: &str, path: &str) -> String {
     let line = FormatId::Fastly.row().sample.trim().replace("132.196.86.7", client_ip);
     line.replace("/article?page=2", path)
@@ -67,7 +67,7 @@ fn brackets_of_visitors_in_fastlys_lines_hide_no_other_line() {
                 }
             }
         }
-        // Fastly's default format has a line per member.
+        // Fastly's default format has one line per member.
         let body = lines.map(|line| line.replace(",\"", ",\n  \"")).join("\n");
         assert!(read(FormatId::Fastly, &body).0.len() >= 4, "{body}");
     }
@@ -104,7 +104,7 @@ fn escapes_and_cut_lines_of_haproxy_are_read() {
     let sample = FormatId::Haproxy.row().sample.trim();
     let request = |target: &str| sample.replace("/article?page=2", target);
     assert_eq!(url(FormatId::Haproxy, &request("/a#22b?q=#22c#22")), "https://www.example.com/a%22b?q=%22c%22");
-    // Syslog cuts lines after 1,024 bytes.
+    // Syslog truncates lines after 1,024 bytes.
     assert_eq!(url(FormatId::Haproxy, sample.strip_suffix(" HTTP/1.1\"").unwrap()), "https://www.example.com/article?page=2");
 }
 

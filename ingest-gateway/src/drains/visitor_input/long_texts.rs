@@ -1,4 +1,4 @@
-//! Headers as long as servers accept them: Go's up to a mebibyte, of which JSON makes six.
+//! Tests with the longest headers that servers accept: Go allows a mebibyte, which JSON escapes expand sixfold.
 
 use super::{BOT, last_line, outcomes};
 use crate::drains::format_table::FormatId;
@@ -6,7 +6,7 @@ use crate::drains::line_outcome::Outcome;
 use crate::drains::split::MAX_LINE_BYTES;
 use std::collections::HashSet;
 
-/// The ids and pages of a log whose lines are all kept.
+/// Returns the ids and pages of a log whose lines are all kept.
 fn kept(format: FormatId, log: &str) -> Vec<(Option<String>, String)> {
     let event = |outcome| match outcome {
         Outcome::Kept(event) => (event.id, event.content_url.unwrap()),
@@ -51,7 +51,7 @@ fn long_texts_of_visitors_hide_no_fetch() {
     }
 }
 
-/// Pages that differ behind what is kept of their paths.
+/// Pages that differ only in the truncated part of their paths.
 #[test]
 fn long_texts_stay_different() {
     let long = "x".repeat(MAX_LINE_BYTES);
@@ -66,7 +66,7 @@ fn long_texts_stay_different() {
     }
 }
 
-/// Lines without such a text are bad, and those after them are read.
+/// Lines that can't be shortened are bad, and later lines are still read.
 #[test]
 fn lines_that_are_long_without_long_texts_are_bad() {
     let good = last_line(FormatId::Json);

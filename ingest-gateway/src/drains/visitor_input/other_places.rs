@@ -1,4 +1,4 @@
-//! Fields in the place of others: what a visitor chose there is neither read as the server's nor part of an id.
+//! Tests of fields in unexpected places: values from visitors are neither read as the server's nor part of an id.
 
 use super::{BOT, NGINX_ID, outcomes};
 use crate::drains::dry_run::DryLine;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
 const PAGE: &str = "https://www.example.com/article?page=2";
-/// Two visitors, neither of them at an address of the bot.
+/// Two visitors that are not at the bot's address.
 const VISITORS: [&str; 2] = ["203.0.113.5", "198.51.100.9"];
 
 fn outcome(format: FormatId, host: Option<&str>, log: &str) -> Outcome {
@@ -33,12 +33,12 @@ fn combined(more: &str) -> String {
     format!("203.0.113.7 - - {AT} \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"{more}")
 }
 
-/// The id of an event is stored. Whoever knows the rest of the line could try all addresses.
+/// Event ids are stored. A reader who knows the rest of the line could try all addresses.
 #[test]
 fn ids_contain_no_address_of_a_visitor() {
     let of = |format: FormatId, from: &str, to: String| {
         let log = format.row().sample.replacen(from, &to, 1);
-        // With an id of the request, the rest isn't part of the event's.
+        // With a request id, the rest isn't part of the event id.
         let ids = [",\"request_id\":\"r-1\"", "\"reqId\":\"1239f220\",", ",\"RayID\":\"8c5d1f2e3af10001\""];
         let log = ids.iter().fold(log, |log, id| log.replace(id, ""));
         assert_ne!(log, format.row().sample, "{from}");
@@ -78,7 +78,7 @@ fn ids_contain_no_address_of_a_visitor() {
     assert_ne!(one, other, "the server's id of the request is part of it");
 }
 
-/// Express (morgan) writes the user of HTTP Basic as it is, Gorilla for Go the method too.
+/// Express (morgan) writes the user of HTTP Basic unescaped, and Gorilla for Go also the method.
 #[test]
 fn lines_with_two_requests_are_bad() {
     let forged = format!("{AT} \"GET /forged HTTP/1.1\" 200 9 \"-\" \"GPTBot/1.2\"");
@@ -150,7 +150,7 @@ fn host_of_a_url_counts_only_alone() {
     }
 }
 
-/// Whatever a line has in the place of a host can be a header that its visitor chose.
+/// A host in a line can be a header that its visitor chose.
 #[test]
 fn host_that_the_sender_names_always_wins() {
     let befores = ["evil.test 203.0.113.7 - -", "evil.test:443 203.0.113.7 10.0.0.1 - -", "evil.test:443 \"203.0.113.7\" - -"];
@@ -175,7 +175,7 @@ fn only_a_uuid_after_it_makes_a_text_the_host() {
     }
 }
 
-/// Real-time logs have no names, so a field that wasn't chosen moves those after it.
+/// Real-time logs have no names, so a field that isn't logged shifts later ones.
 #[test]
 fn real_time_lines_without_a_field_are_bad() {
     let headers = "host:www.example.com%0Ax-forwarded-for:203.0.113.5%0A";
@@ -202,7 +202,7 @@ fn real_time_lines_without_a_field_are_bad() {
     }
 }
 
-/// HAProxy escapes a `|` in what it captures.
+/// HAProxy escapes `|` in captures.
 #[test]
 fn only_two_captures_of_haproxy_are_read() {
     let sample = FormatId::Haproxy.row().sample;

@@ -1,15 +1,15 @@
-//! Random texts of visitors in every place of every format: they hide no fetch, and forge neither page nor address.
+//! Tests of random text from visitors in every place of every format. It must not hide fetches, or forge pages or addresses.
 
 use super::{Part, escape, of_sample, outcomes};
 use crate::drains::format_table::{FORMATS, FormatId};
 use crate::drains::line_outcome::Outcome;
 use proptest::prelude::*;
 
-/// An address of the bot, and the visitor's.
+/// The bot's address, and the visitor's.
 const OF_BOT: &str = "132.196.86.7";
 const OF_VISITOR: &str = "203.0.113.5";
 
-/// What means something in some format.
+/// Texts with a meaning in some format.
 const TOKENS: &[&str] = &[
     " ",
     " ",
@@ -105,7 +105,7 @@ proptest! {
         if is_unfit || format.id == FormatId::Common {
             return Ok(());
         }
-        // The sample is changed where it has the bot's address, so that of the visitor takes its place afterwards.
+        // The sample's bot address is replaced, so that the visitor's address takes its place afterwards.
         let [value, path] = [value, path].map(|text| text.replace(OF_BOT, "BOT-ADDRESS"));
         let page = format!("article{}", escape(format.id, &path));
         let log = of_sample(format, 0, &page, part, &value).replace(OF_BOT, OF_VISITOR).replace("BOT-ADDRESS", OF_BOT);
