@@ -1,4 +1,4 @@
-//! `POST /drains/{provider}`: what each provider sends, through the running gateway.
+//! Tests of `POST /drains/{provider}` with the logs of each provider.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -18,7 +18,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-/// Every fixture with its provider; the same six requests, as each logs them.
+/// Fixtures by provider. Each contains the same six requests.
 pub(crate) const FIXTURES: [(&str, &str, &[u8]); 10] = [
     ("cloudflare", "", include_bytes!("../drains/cloudflare.ndjson")),
     ("fastly", "", include_bytes!("../drains/fastly.ndjson")),
@@ -35,7 +35,7 @@ pub(crate) const FIXTURES: [(&str, &str, &[u8]); 10] = [
 pub(crate) const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
 pub(crate) const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 
-/// A body as its provider sends it.
+/// Returns a body in the provider's form.
 pub(crate) fn body(provider: &str, lines: &[u8]) -> Vec<u8> {
     if provider == "firehose" { delivery("delivery-1", &[lines]) } else { lines.to_vec() }
 }

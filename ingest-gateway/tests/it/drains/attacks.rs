@@ -1,4 +1,4 @@
-//! A1 for drains: whatever is sent to any provider's path is answered in time, with no fault of ours.
+//! A1 for drains: invalid bodies get a response in time, and never cause an internal error.
 
 use super::{FIXTURES, body, delivery};
 use crate::encodings::compress;
@@ -58,9 +58,9 @@ async fn a1_nothing_that_is_sent_to_a_drain_is_a_fault_of_ours() {
         for (what, encoding, body) in nasty() {
             let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).body(body);
             let request = encoding.into_iter().fold(request, |request, encoding| request.header("content-encoding", encoding));
-            // a connection ends when a body is refused unread: the next request is to go by another
+            // A connection ends if a body is rejected unread, so the next request needs another one.
             let told = answer(request.header("connection", "close")).await;
-            // 503 on a machine too busy to work a body off in its time
+            // A busy machine may return 503.
             assert!(matches!(told.status, 200 | 400 | 413 | 422 | 503), "{provider}, {what}: {} {}", told.status, told.body);
             assert_eq!(told.body["kept"].as_u64().unwrap_or_default(), 0, "{provider}, {what}");
         }
@@ -68,7 +68,7 @@ async fn a1_nothing_that_is_sent_to_a_drain_is_a_fault_of_ours() {
     assert_eq!(gateway.record_count(), 0);
 }
 
-/// Lines that are as bad as a line can be, none with an end of line in it.
+/// Invalid lines, none with a line break.
 fn hostile_lines() -> Vec<(&'static str, Vec<u8>)> {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).filter(|byte| *byte != b'\n').collect::<Vec<u8>>();
     let members = (0..5_000).map(|n| format!("\"m{n}\":{{\"a\":1}},")).collect::<String>();
@@ -94,7 +94,7 @@ fn hostile_lines() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A line of which something is kept, as the provider has it.
+/// Returns a provider's line with a fetch that is kept.
 fn good_line(provider: &str) -> &'static [u8] {
     // The fixture of NDJSON is an array; Fastly's lines have the same names.
     let wanted = if provider == "ndjson" { "fastly" } else { provider };
@@ -102,7 +102,7 @@ fn good_line(provider: &str) -> &'static [u8] {
     lines.split(|byte| *byte == b'\n').next().unwrap()
 }
 
-/// Each hostile line between two good ones, plain and compressed: both are kept.
+/// Sends each hostile line between two good ones, plain and compressed. Both good ones must be kept.
 async fn send_hostile_lines(provider: &'static str) {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
@@ -163,7 +163,7 @@ async fn a1_no_record_of_firehose_spoils_those_beside_it() {
     assert_eq!(reasons, ["not_a_record", "not_base64", "too_long"]);
 }
 
-/// A stranger chooses the host that it asks for, and a log that begins with the host begins with it.
+/// Visitors choose the requested host, and some logs begin with it.
 #[tokio::test]
 async fn a1_a_combined_log_whose_first_host_is_an_address_in_brackets_is_taken_in() {
     let gateway = Gateway::start().await;

@@ -1,4 +1,4 @@
-//! How lines name their senders: by user agent, by `Signature-Agent`, and by address.
+//! Tests of how lines identify bots: by user agent, `Signature-Agent`, and address.
 
 use super::BOT;
 use crate::harness::Gateway;
@@ -16,7 +16,7 @@ fn line(path: &str, user_agent: &str, (name, value): (&str, &str)) -> String {
 }
 
 #[tokio::test]
-async fn a_signature_agent_names_a_claimed_agent() {
+async fn signature_agent_names_a_claimed_agent() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let openai = "\"https://chatgpt.com\"";
@@ -39,7 +39,7 @@ async fn a_signature_agent_names_a_claimed_agent() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_public_proves_nothing() {
+async fn non_public_addresses_verify_nothing() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let unknown = ["172.18.0.1", "10.0.0.5", "127.0.0.1", "::1", "100.64.0.9", "fd00::1", "unix:", "-"];
@@ -57,7 +57,7 @@ async fn an_address_that_is_not_public_proves_nothing() {
 }
 
 #[tokio::test]
-async fn a_line_with_the_user_agent_of_a_cdn_is_skipped() {
+async fn skips_lines_with_a_cdn_user_agent() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let lines = [line("/1", "Amazon CloudFront", ("id", "1")), line("/2", BOT, ("id", "2"))];

@@ -1,4 +1,4 @@
-//! What bodies leave behind by the hour.
+//! Tests of hourly coverage.
 
 use super::{BOT, FIXTURES, PERSON, body, line};
 use crate::harness::Gateway;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use service_kit::testing::eventually;
 use sqlx::PgPool;
 
-/// Every row, as JSON, by hour.
+/// Returns every row as JSON, by hour.
 async fn rows(pool: &PgPool, table: &str) -> Vec<Value> {
     let statement = format!("SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1");
     let texts: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_all(pool).await.unwrap();
@@ -14,7 +14,7 @@ async fn rows(pool: &PgPool, table: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_body_is_covered_once_however_often_it_comes() {
+async fn repeated_bodies_are_covered_once() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().owner_of("www.example.com").await;
     let (_, _, lines) = FIXTURES[0];
@@ -22,7 +22,7 @@ async fn a_body_is_covered_once_however_often_it_comes() {
         assert_eq!(gateway.drain("cloudflare", &org.key, lines).await.status, 200);
     }
     let rows_of = |table: &'static str| rows(&gateway.stores.pool, table);
-    // The line that could not be read says no time: it counts now.
+    // The unreadable line has no time, so it counts in the current hour.
     let (hours, bad) = (rows_of("drain_hours").await, rows_of("drain_bad_lines").await);
     let of_log: Vec<&Value> = hours.iter().filter(|row| row["hour"] == "2026-11-01T10:00:00+00:00").collect();
     assert_eq!(of_log.len(), 1, "{hours:?}");
@@ -42,7 +42,7 @@ async fn a_body_is_covered_once_however_often_it_comes() {
 }
 
 #[tokio::test]
-async fn a_body_sent_again_with_its_host_counts_as_another() {
+async fn body_resent_with_its_host_counts_as_another() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().owner_of("a.test").await.key;
     let log = [BOT, PERSON].map(|user_agent| {
@@ -72,7 +72,7 @@ async fn a_body_of_others_takes_no_place_of_a_body_that_looks_like_it() {
 }
 
 #[tokio::test]
-async fn hours_sum_bodies_and_the_latest_ten_bad_lines_remain() {
+async fn hours_sum_bodies_and_keep_ten_bad_lines() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().owner_of("a.test").await.key;
     let at = |hour: &str, ray: &str| line("a.test", "/", PERSON, "", ray).replace("2026-11-01T10", hour);
@@ -91,7 +91,7 @@ async fn hours_sum_bodies_and_the_latest_ten_bad_lines_remain() {
 }
 
 #[tokio::test]
-async fn coverage_waits_for_a_database_that_is_away_and_events_do_not() {
+async fn coverage_waits_for_the_database_and_events_do_not() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().owner_of("www.example.com").await;
     let pool = &gateway.stores.pool;

@@ -1,4 +1,4 @@
-//! How providers try a destination, sign in, and read an answer.
+//! Tests of destination checks, authentication and responses by provider.
 
 use super::{BOT, body, delivery, line};
 use crate::encodings::compress;
@@ -11,7 +11,7 @@ use schemas::secrets::PlainApiKey;
 use serde_json::json;
 
 #[tokio::test]
-async fn cloudflares_trial_is_taken_and_leaves_nothing() {
+async fn cloudflare_test_is_accepted_and_stores_nothing() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let gzip = compress("gzip", b"{\"content\":\"tests\"}\n");
@@ -22,7 +22,7 @@ async fn cloudflares_trial_is_taken_and_leaves_nothing() {
     assert_eq!((gateway.record_count(), covered), (0, 0));
 }
 
-/// A digest of its id would say that a service sends its logs here.
+/// A digest of the service's id would reveal that it sends logs here.
 #[tokio::test]
 async fn d7_fastlys_challenge_names_no_service() {
     let gateway = Gateway::start().await;
@@ -38,7 +38,7 @@ async fn d7_fastlys_challenge_names_no_service() {
 }
 
 #[tokio::test]
-async fn vercel_reads_its_own_word_in_every_answer() {
+async fn vercel_verification_header_is_in_every_response() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     for (key, status) in [(Some(key.as_str()), 200), (None, 401)] {
@@ -48,7 +48,7 @@ async fn vercel_reads_its_own_word_in_every_answer() {
 }
 
 #[tokio::test]
-async fn firehose_is_answered_in_its_own_form_on_every_status() {
+async fn firehose_gets_its_own_format_on_every_status() {
     let small = DrainSettings { drain_wire_bytes: 2_000, ..DrainSettings::default() };
     let closed = DrainSettings { drains_at_once: 0, ..DrainSettings::default() };
     let (gateway, without_turns) = (Gateway::start_draining(small).await, Gateway::start_draining(closed).await);
@@ -77,7 +77,7 @@ async fn firehose_is_answered_in_its_own_form_on_every_status() {
 }
 
 #[tokio::test]
-async fn a_key_comes_in_the_header_that_a_provider_can_send() {
+async fn keys_are_accepted_in_provider_headers() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("any:{key}")));
@@ -96,7 +96,7 @@ async fn a_key_comes_in_the_header_that_a_provider_can_send() {
     assert!(matches!(answer(in_query.body("")).await.status, 400 | 401));
 }
 
-/// What Akamai writes when a stream is saved is documented nowhere, nor is what others try a destination with.
+/// Akamai doesn't document its test of a destination, nor do other providers.
 #[tokio::test]
 async fn whatever_tries_a_destination_is_answered_and_leaves_no_event() {
     let gateway = Gateway::start().await;
@@ -106,7 +106,7 @@ async fn whatever_tries_a_destination_is_answered_and_leaves_no_event() {
             for (encoding, body) in [("identity", trial.as_bytes().to_vec()), ("gzip", compress("gzip", trial.as_bytes()))] {
                 let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
                 let told = answer(request.body(body)).await;
-                // Vercel also sends lines that aren't about requests. A text that no format has is an unreadable line.
+                // Vercel also sends lines that aren't about requests. Text in an unknown format is an unreadable line.
                 let is_known = provider == "vercel" && trial != "test" || provider != "combined" && !trial.contains("test");
                 let status = if trial.trim().is_empty() || is_known { 200 } else { 422 };
                 assert_eq!(told.status, status, "{provider}, {trial:?}, {encoding}: {}", told.body);

@@ -1,4 +1,4 @@
-//! The key of a drain feeds that drain, within what its owner said of it, and nothing else.
+//! Tests of drain keys: a key works only for its drain, within the drain's settings.
 
 use super::{BOT, line};
 use crate::harness::Gateway;

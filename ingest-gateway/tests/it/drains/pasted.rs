@@ -1,6 +1,6 @@
-//! D6: what `infra/edge` has customers paste asks their provider for the very fields that are read here.
+//! D6: the files of `infra/edge` configure providers to log the fields that are read here.
 //!
-//! Must take the fields from the files as they are: a line is made of what the file asks for, and of nothing else.
+//! Test lines contain only the fields that the files request.
 
 use super::{FIXTURES, body};
 use crate::harness::Gateway;
@@ -14,13 +14,13 @@ const LOGPUSH: &str = include_str!("../../../../infra/edge/cloudflare/logpush-jo
 const CUSTOM_FIELDS: &str = include_str!("../../../../infra/edge/cloudflare/custom-fields.json");
 const FASTLY: &str = include_str!("../../../../infra/edge/fastly/log-format.txt");
 
-/// The first line of a fixture of JSON lines, which is of a bot's page.
+/// Returns the first line of a JSON fixture, which is a bot's fetch of a page.
 fn fixture(provider: &str, variant: &str) -> Map<String, Value> {
     let (.., lines) = FIXTURES.into_iter().find(|(known, of, _)| (*known, *of) == (provider, variant)).unwrap();
     serde_json::from_slice(lines.split(|byte| *byte == b'\n').next().unwrap()).unwrap()
 }
 
-/// The texts in quotes of a list of Terraform that begins so.
+/// Returns the quoted texts of a Terraform list that begins with `begin`.
 fn list_after<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let list = text.split_once(begin).unwrap_or_else(|| panic!("{begin} is not there")).1.split_once(']').unwrap().0;
     list.split('"').skip(1).step_by(2).collect()
@@ -31,13 +31,13 @@ fn only(mut line: Map<String, Value>, names: &[&str]) -> Vec<u8> {
     Value::Object(line).to_string().into_bytes()
 }
 
-/// A line of CloudFront's standard log (v2), with the fields of the file and no other.
+/// Returns a line of CloudFront's standard log (v2) with the fields in the file only.
 fn cloudfront() -> Vec<u8> {
     let logged = fixture("firehose", "json");
     let value = |field: &str| match field {
         "timestamp(ms)" => logged["timestamp"].clone(),
         "cs(User-Agent)" => logged["cs-user-agent"].clone(),
-        // The requested host, which real-time logs have in another field.
+        // Real-time logs have the requested host in another field.
         "x-host-header" => logged["cs-host"].clone(),
         field => logged[field].clone(),
     };
@@ -61,7 +61,7 @@ fn cloudflare() -> Vec<u8> {
     only(line, &names)
 }
 
-/// What Fastly would log by the format: each `%{…}V` is the value of its expression.
+/// Returns Fastly's log line: the format with each `%{…}V` replaced by its value.
 fn fastly() -> Vec<u8> {
     const VALUES: [(&str, &str); 14] = [
         ("time.start", "2026-11-01T10:00:00+00:00"),
@@ -103,7 +103,7 @@ async fn d6_what_is_pasted_asks_for_the_fields_that_are_read() {
         }
         let event = gateway.records(1).await.remove(0).events.remove(0);
         assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{provider}");
-        // CloudFront has no field for one header alone, and all headers include cookies and credentials.
+        // CloudFront can't log a single header, and all headers include cookies and credentials.
         let telemetry_id = (provider != "firehose").then_some("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f");
         assert_eq!(event.content_telemetry_id.as_deref(), telemetry_id, "{provider}");
         let at_ms = if provider == "fastly" { 1_793_527_200_000 } else { 1_793_527_200_123 };

@@ -1,4 +1,4 @@
-//! D1: a recorded shape of each provider.
+//! D1: recorded logs of each provider.
 
 use super::{BOT, FIXTURES, PERSON, body, line};
 use crate::encodings::compress;
@@ -68,7 +68,7 @@ async fn d1_each_provider_says_the_same_in_its_own_words() {
     }
 }
 
-/// Nothing of a request that returned no content is kept but what is counted.
+/// Only counts of failed fetches are stored.
 #[tokio::test]
 async fn failed_fetches_have_neither_address_nor_user_agent_nor_query() {
     let gateway = Gateway::start().await;
@@ -100,7 +100,7 @@ async fn failed_fetches_have_neither_address_nor_user_agent_nor_query() {
 }
 
 #[tokio::test]
-async fn every_encoding_is_undone_and_another_is_refused() {
+async fn decodes_every_encoding_and_rejects_others() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let lines = [line("a.test", "/", BOT, "", "r-1"), line("a.test", "/", PERSON, "", "r-2")].join("\n");
@@ -141,7 +141,7 @@ async fn every_encoding_is_undone_and_another_is_refused() {
 }
 
 #[tokio::test]
-async fn an_owner_keeps_lines_of_its_own_hosts_and_of_no_other() {
+async fn owner_keeps_only_lines_of_its_hosts() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("example.com").await;
     let lines: Vec<String> =
@@ -156,7 +156,7 @@ async fn an_owner_keeps_lines_of_its_own_hosts_and_of_no_other() {
 }
 
 #[tokio::test]
-async fn a_line_without_a_host_has_the_one_that_is_told() {
+async fn line_without_host_gets_the_given_one() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let log = format!("203.0.113.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a?b=1 HTTP/1.1\" 200 10 \"-\" \"{BOT}\"\n");
@@ -198,7 +198,7 @@ async fn what_the_cdn_asks_itself_is_no_retrieval_and_its_verdict_names_other_bo
     assert_eq!(bots, ["GPTBot", "other"]);
 }
 
-/// Standard logging (v2) in JSON, with the fields that it has where nothing else is chosen.
+/// Standard logging (v2) in JSON, with its default fields.
 #[tokio::test]
 async fn d1_cloudfronts_standard_log_through_firehose_is_read() {
     let gateway = Gateway::start().await;
@@ -219,7 +219,7 @@ async fn d1_cloudfronts_standard_log_through_firehose_is_read() {
 }
 
 #[tokio::test]
-async fn what_an_agent_says_that_it_is_stays_its_claim() {
+async fn agent_name_in_a_line_is_only_a_claim() {
     const CLAIM: &str = r#""https://agent.test""#;
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
@@ -236,9 +236,9 @@ async fn what_an_agent_says_that_it_is_stays_its_claim() {
     }
 }
 
-/// A sender or a backup notices a body of which no line is readable.
+/// Senders and backups must notice a body without a readable line.
 #[tokio::test]
-async fn a_body_without_a_readable_line_is_rejected() {
+async fn rejects_body_without_a_readable_line() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let refused = gateway.drain("cloudflare", &key, "not json\n{\"RayID\":1}\n").await;
@@ -277,7 +277,7 @@ async fn unanswered_requests_are_failed_fetches_without_a_status() {
     assert_eq!(statuses, [0, 0, 0, 0, 0, 404]);
 }
 
-/// A log that lacks a field isn't one of people, or of requests that don't count.
+/// Lines without a required field are neither a person's nor skipped.
 #[tokio::test]
 async fn absent_fields_are_bad_lines_and_empty_ones_are_values() {
     let gateway = Gateway::start().await;

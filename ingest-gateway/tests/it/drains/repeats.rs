@@ -1,4 +1,4 @@
-//! D3: delivered twice, reordered, cut at any byte and sent again, by jobs that overlap: the same events.
+//! D3: repeated, reordered and interrupted deliveries from overlapping jobs result in the same events.
 
 use super::{BOT, PERSON, line};
 use crate::harness::Gateway;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::TcpStream;
 
-/// Lines of bots and people, some correlated, some without an id of the request, some that returned no content.
+/// Returns lines of bots and people, some with a correlation id, some without a request id, some that returned no content.
 fn lines(random: &mut StdRng) -> Vec<String> {
     (0..random.random_range(20..200))
         .map(|n| {
@@ -31,7 +31,7 @@ fn lines(random: &mut StdRng) -> Vec<String> {
         .collect()
 }
 
-/// What the log counts: of each key its event or failed fetch.
+/// Returns the event or failed fetch of each key on the log.
 async fn counted(gateway: &Gateway) -> BTreeMap<u128, String> {
     let mut counted = BTreeMap::new();
     for record in gateway.all_records().await {
@@ -46,7 +46,7 @@ async fn counted(gateway: &Gateway) -> BTreeMap<u128, String> {
     counted
 }
 
-/// Sends only so much of a body, and goes.
+/// Sends the first `end` bytes of a body and disconnects.
 fn cut_off(gateway: &Gateway, key: &str, body: &[u8], end: usize) {
     let address = gateway.server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -55,7 +55,7 @@ fn cut_off(gateway: &Gateway, key: &str, body: &[u8], end: usize) {
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // Whoever is refused early does not read the rest.
+    // After an early rejection, the gateway doesn't read the rest.
     drop(stream.write_all(&body[..end]));
 }
 
@@ -67,7 +67,7 @@ async fn d3_however_a_log_is_delivered_its_events_are_the_same() {
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let mut lines = lines(&mut random);
     let whole = lines.join("\n");
-    // Cut first, while nothing of it is known.
+    // Interrupt deliveries first, while nothing is stored.
     for _ in 0..10 {
         cut_off(&gateway, &key, whole.as_bytes(), random.random_range(0..whole.len()));
     }

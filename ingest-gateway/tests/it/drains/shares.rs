@@ -1,4 +1,4 @@
-//! Slots for drain bodies and memory for all bodies: senders that pause hold no slot, and no tenant has all of the memory.
+//! Slots for drain bodies and memory for all bodies: paused senders occupy no slot, and no tenant can use all memory.
 
 use super::{BOT, line};
 use crate::harness::{Gateway, head, retrieval, with};
@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 const SLOTS: usize = 8;
 const KIB: usize = 1024;
 
-/// A request that is sent as far as its body, of which a byte follows at most; and the first status that comes back: 100 when the
+/// Sends a request up to its body and at most one byte of it. Returns the first status: 100 when the
 /// gateway waits for the body.
 async fn begun(gateway: &Gateway, key: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(gateway.server.url.strip_prefix("http://").unwrap()).await.unwrap();
@@ -46,7 +46,7 @@ async fn f70_drain_bodies_that_never_come_hold_no_slot() {
     }
 }
 
-/// Sends so many bytes of a longer body.
+/// Sends this many bytes of a longer body.
 async fn half_sent(gateway: &Gateway, key: &str, bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(gateway.server.url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(head("/events", key, 2 * bytes).as_bytes()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a drain with a secret takes: bodies that are signed by it.
+//! Tests of drains with a signing secret.
 
 use crate::encodings::compress;
 use crate::harness::{Gateway, answer};
@@ -21,7 +21,7 @@ fn signed(body: &[u8], secret: &str) -> String {
     })
 }
 
-/// A drain of Vercel whose secret is sealed by the key of these settings.
+/// Creates a Vercel drain whose secret is encrypted with the key of these settings.
 async fn drain(gateway: &Gateway, secrets: &SecretsSettings) -> (DrainId, String) {
     let org = gateway.seed().org("network", OrgType::Platform).await.id;
     let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Vercel).await;
@@ -39,7 +39,7 @@ async fn sent(gateway: &Gateway, key: &str, body: &[u8], signature: Option<&str>
 }
 
 #[tokio::test]
-async fn a_drain_with_a_secret_takes_what_is_signed_by_it_and_nothing_else() {
+async fn drain_with_a_secret_accepts_only_signed_bodies() {
     let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
     let gateway = Gateway::start_opening(secrets.clone()).await;
     let (_, key) = drain(&gateway, &secrets).await;
@@ -59,7 +59,7 @@ async fn a_drain_with_a_secret_takes_what_is_signed_by_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_signed_body_has_a_limit_of_its_own_and_a_drain_without_a_secret_needs_no_signature() {
+async fn signed_bodies_have_their_own_limit() {
     const LIMIT: usize = 16 * 1024 * 1024;
     let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
     let gateway = Gateway::start_opening(secrets.clone()).await;
@@ -77,7 +77,7 @@ async fn a_signed_body_has_a_limit_of_its_own_and_a_drain_without_a_secret_needs
 }
 
 #[tokio::test]
-async fn what_cannot_be_checked_is_not_taken() {
+async fn rejects_bodies_that_cannot_be_verified() {
     let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
     for other in [SecretsSettings::default(), SecretsSettings { secrets_key: Some(SecretsKey::mint()) }] {
         let gateway = Gateway::start_opening(other).await;
