@@ -49,8 +49,8 @@ pub(super) fn from_npm(
     Ok(draft.join(format!("{scope}-{package}-{version}.tgz")))
 }
 
-/// Downloads a Debian package and returns it. Uses separate package lists, so it needs neither root nor a previous `apt-get
-/// update`. apt verifies the package against the signed lists and installs nothing.
+/// Downloads a Debian package and returns it. Uses separate package lists, so it needs neither root nor a previous
+/// `apt-get update`. apt verifies the package against the signed lists and installs nothing.
 pub(super) fn from_apt(draft: &Path, package: &str, version: &str, task: &Task, interrupt: &Interrupt) -> Result<PathBuf> {
     let (state, cache, target) = (draft.join("apt"), draft.join("apt-cache"), draft.join("debian"));
     for folder in [state.join("lists/partial"), cache.join("archives/partial"), target.clone()] {

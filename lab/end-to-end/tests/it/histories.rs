@@ -30,8 +30,8 @@ async fn s1_reads_of_random_histories_equal_the_model() {
 /// Reads never enable ClickHouse's query condition cache. A proxy enables it for them, and the reads still equal the model.
 ///
 /// The engine of `cargo local` has no memory for this cache, so it caches nothing here. To test a server that has, set
-/// `query_condition_cache_size` above 0 on it and run `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p
-/// end-to-end s1_reads_without`.
+/// `query_condition_cache_size` above 0 on it and run
+/// `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p end-to-end s1_reads_without`.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_reads_without_condition_cache_equal_the_model() {
     let town = TestApp::build_asking_to_remember().await;

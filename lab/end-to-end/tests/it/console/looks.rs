@@ -1,7 +1,7 @@
 //! Compares pages with stored screenshots: without data, with ten events and with a month of data, in three variants.
 //!
-//! The screenshots don't depend on the machine: fonts, time zone and language are fixed. `WRITE_GOLDEN=1 cargo test -p end-to-end
-//! looks -- --ignored` writes `console/tests/golden`; review the result before you commit it.
+//! The screenshots don't depend on the machine: fonts, time zone and language are fixed.
+//! `WRITE_GOLDEN=1 cargo test -p end-to-end looks -- --ignored` writes `console/tests/golden`; review the result before you commit it.
 
 use super::browser::Browser;
 use crate::demo::{Demo, retrieval};

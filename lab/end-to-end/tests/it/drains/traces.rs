@@ -1,4 +1,4 @@
-//! D4: the service stores no data of people and no IP addresses, whoever sends them and in whatever form.
+//! D4: the service stores no data of people and no IP addresses, from any sender and in any format.
 //!
 //! `PLANTED` sets how many are planted. The test must find the data of bots in the same places, which proves that it searches the
 //! right ones.
