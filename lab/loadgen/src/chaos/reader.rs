@@ -25,6 +25,9 @@ const PAGE: u64 = 200;
 const WHOLE: u64 = 1_000;
 
 /// Surfaces that read all events, as named in the report.
+/// Reads of a session's document.
+const DOCUMENT: &str = "document";
+
 pub(super) const SURFACES: [&str; 11] = [
     "summary",
     "delegated summary",
@@ -36,7 +39,7 @@ pub(super) const SURFACES: [&str; 11] = [
     "own summary",
     "own series",
     "own events",
-    "document",
+    DOCUMENT,
 ];
 
 #[derive(Clone, Copy)]
@@ -277,7 +280,7 @@ impl Reader {
     /// Returns the events of a session's document, or `None` if there is no such session.
     pub(super) async fn document(&mut self, session: u32) -> Option<Vec<u32>> {
         let path = format!("/sessions/{}/document", self.front.shape.session_id(self.tenant, session));
-        let document: Document = self.read("document", &path, &self.agent()).await?;
+        let document: Document = self.read(DOCUMENT, &path, &self.agent()).await?;
         Some(self.front.judge_document(self.tenant, session, &document.ids()))
     }
 
@@ -310,6 +313,11 @@ impl Reader {
     fn answer(&mut self, surface: &'static str, answered: Exchange) -> Option<HttpResponse> {
         let answer = match answered {
             Exchange::Answered(answer) if answer.status == 200 => Some(answer),
+            // The worker stores sessions that events name, and may lag behind.
+            Exchange::Answered(answer) if answer.status == 404 && surface == DOCUMENT => {
+                self.watched.count(surface, true);
+                return self.unanswered("404: no such session".to_owned());
+            }
             Exchange::Answered(answer) => {
                 self.unanswered(format!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body)))
             }

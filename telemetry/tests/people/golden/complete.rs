@@ -5,7 +5,8 @@ use clap::{Command, CommandFactory};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Commands that run until stopped, and their health checks.
-const PROCESSES: [&str; 8] = [
+const PROCESSES: [&str; 9] = [
+    "all",
     "console health",
     "identity-api health",
     "ingest-gateway health",

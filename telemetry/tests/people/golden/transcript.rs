@@ -65,7 +65,7 @@ impl Transcript {
     pub(super) fn add(&mut self, words: &[&str], then: &str, said: &Said, stdout: &str) {
         let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let mut block = format!("{PROMPT}{}{then}\n{EXIT}{}\n", typed.join(" "), said.code);
-        for (mark, text) in [(STDOUT, stdout), (STDERR, &said.stderr)] {
+        for (mark, text) in [(STDOUT, stdout.to_owned()), (STDERR, without_progress(&said.stderr))] {
             if !text.is_empty() {
                 let end = if text.ends_with('\n') { "" } else { "\n" };
                 let _ = write!(block, "{mark}\n{text}{end}");
@@ -104,6 +104,13 @@ pub(super) async fn was_used(owner: &Terminal, name: &str) {
         key["last_used_at"].is_string().then_some(())
     })
     .await;
+}
+
+/// Returns the text without lines of progress, which only slow commands print.
+fn without_progress(text: &str) -> String {
+    let is_progress =
+        |line: &&str| line.trim_end().ends_with(" records") && line.starts_with(|first: char| first.is_ascii_digit());
+    text.split_inclusive('\n').filter(|line| !is_progress(line)).collect()
 }
 
 /// Returns the text with at most two spaces in a row, except at the start of a line.
