@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Don't store proptest counterexamples found under a fault.
 ENVIRONMENT = {**os.environ, "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1"}
 LIST = pathlib.Path(__file__).with_name("mutations.toml")
