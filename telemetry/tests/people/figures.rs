@@ -66,7 +66,7 @@ async fn sends_imports_and_reads_events_in_every_format() {
         "{sections}"
     );
     for (command, has) in
-        [("crawlers", "PerplexityBot"), ("coverage", "yes"), ("funnel", "2026-11-01"), ("corroboration", "2026-11-01")]
+        [("crawlers", "PerplexityBot"), ("coverage", "no"), ("funnel", "2026-11-01"), ("corroboration", "2026-11-01")]
     {
         let said = read(&[command]);
         assert!(said.stdout.contains(has), "{command}: {said:?}");

@@ -77,7 +77,7 @@ impl Modules {
                 let folder = file.parent().expect("the file has no folder").to_owned();
                 self.add_file(&file, &folder, child_path);
             } else {
-                // A module's file is next to its folder; `mod.rs` is not used.
+                // A module's file is next to its folder; mod.rs is not used.
                 self.add_file(&folder.join(format!("{name}.rs")), &folder.join(&name), child_path);
             }
         }
