@@ -132,7 +132,8 @@ fn has_added_members(fields: &Fields<'_>) -> bool {
 /// `path` is the log file.
 fn put_request(fields: &mut Fields<'_>) {
     let Some(request) = fields.take(Field::RequestLine) else { return };
-    if fields.format == Some(FormatId::Logstash) {
+    // nginx's logs can have Logstash's names too, but with the whole request line.
+    if fields.format == Some(FormatId::Logstash) && !request.contains(' ') {
         fields.take(Field::Path);
         return fields.put(Field::Path, request);
     }

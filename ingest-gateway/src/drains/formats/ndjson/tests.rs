@@ -210,6 +210,19 @@ fn nginx_escapes_in_json_hide_no_fetch() {
     }
 }
 
+#[test]
+fn request_lines_beside_clientip_are_no_targets() {
+    let line = json!({"timestamp": "2026-11-01T10:00:00+00:00", "clientip": "132.196.86.7", "http_host": "www.example.com",
+        "request": "GET /article?page=2 HTTP/1.1", "status": "200", "agent": BOT});
+    let mut with_method = line.clone();
+    with_method["request_method"] = "GET".into();
+    let mut with_path = line.clone();
+    with_path["url"] = "/article".into();
+    for log in [line, with_method, with_path] {
+        assert_eq!(url(FormatId::Json, &log.to_string()), "https://www.example.com/article?page=2", "{log}");
+    }
+}
+
 /// Members that `COMBINEDAPACHELOG` sets from Logstash 8 on, and a line that Filebeat read.
 #[test]
 fn reads_logstash_patterns() {
