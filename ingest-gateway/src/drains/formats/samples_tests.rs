@@ -80,7 +80,7 @@ fn documentation_lists_every_format() {
         std::fs::write(DOCUMENT, &page).unwrap();
     }
     let written = std::fs::read_to_string(DOCUMENT).unwrap();
-    assert!(written == page, "renew it: WRITE_DOCS=1 cargo test -p ingest-gateway --lib documentation_shows_the_formats");
+    assert!(written == page, "renew it: WRITE_DOCS=1 cargo test -p ingest-gateway --lib documentation_lists_every_format");
 }
 
 /// HAProxy doesn't name its captures, so only documented ones are read. Without a user agent, a line isn't attributed to a person.
