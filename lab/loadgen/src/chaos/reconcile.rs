@@ -26,7 +26,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 /// Time limit for the spills to drain and the last records to be stored, once all acknowledged events are readable.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -57,7 +57,7 @@ impl Service {
         match self {
             Self::Gateway => kafka.into_iter().chain(postgres).collect(),
             Self::Worker => {
-                let takeover = ("TELEMETRY_TAKEOVER_AFTER_MS", "2000".to_owned());
+                let takeover = ("TELEMETRY_TAKEOVER_AFTER_MS", "5000".to_owned());
                 let shard = ("TELEMETRY_SHARD", stores.shard.to_string());
                 kafka.into_iter().chain(clickhouse).chain(postgres).chain([takeover, shard]).collect()
             }
