@@ -139,9 +139,24 @@ async fn rest(cells: &mut cells::Cells) -> Vec<Cell> {
     rest
 }
 
+/// Maximum number of comparisons until enough splits had more values than are listed.
+const MOST_COMPARISONS: usize = 5;
+
 #[tokio::test]
 async fn series_equal_the_model() {
     let mut bounded = BTreeSet::new();
+    // Few random histories have more values than are listed in many splits.
+    for _ in 0..MOST_COMPARISONS {
+        compare_series(&mut bounded).await;
+        if bounded.len() > 4 {
+            return;
+        }
+    }
+    panic!("too few splits had more values than are listed: {bounded:?}");
+}
+
+/// Compares series of random histories with the model, and adds the splits that had more values than are listed.
+async fn compare_series(bounded: &mut BTreeSet<String>) {
     compare(8, async |round: &Round<'_>, random| {
         let Round { world, read, outcome, trace, .. } = round;
         let by = if random.random() { By::Hour } else { By::Day };
@@ -159,5 +174,4 @@ async fn series_equal_the_model() {
         }
     })
     .await;
-    assert!(!bounded.is_empty(), "no split had more values than are listed");
 }
