@@ -43,45 +43,45 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Serves the web console
+/// Serve the web console
 #[derive(Parser, Clone, Debug)]
 #[command(name = "console", version)]
 pub struct Cli {
-    /// What to do; serves when absent
+    /// Command; runs the service by default
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Where it listens and logs
+    /// Listener and log
     #[command(flatten)]
     pub process: ProcessSettings,
-    /// Everything else
+    /// Settings of the service
     #[command(flatten)]
     pub settings: Settings,
-    /// Who asks
+    /// Client addresses
     #[command(flatten)]
     pub clients: ClientSettings,
 }
 
-/// What the binary can do besides serving.
+/// Commands besides running the service.
 #[derive(Subcommand, Clone, Copy, Debug)]
 pub enum Command {
-    /// Ask the running process on this machine whether it is up
+    /// Check whether the running process on this machine is healthy
     Health,
 }
 
-/// What the console needs besides a listener.
+/// Settings of the console, without its listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// Address of the API as the console reaches it: every surface beneath one address, by plain HTTP
+    /// Base URL of the API for the console (plain HTTP)
     #[arg(long, env = "TELEMETRY_API_URL", value_name = "URL", value_parser = api_address)]
     pub api_url: Url,
-    /// Address under which people reach this surface; with http, cookies go without Secure [default: http:// and the
-    /// address it listens on, when only this machine reaches that]
+    /// Public URL of this service; with http, cookies are not Secure [default: http:// and the address it listens on, when only this
+    /// machine reaches that]
     #[arg(long, env = "TELEMETRY_PUBLIC_URL", value_name = "URL", value_parser = web_address)]
     pub public_url: Option<Url>,
 }
 
 impl Settings {
-    /// The same, reachable where it listens when nothing else was said and nobody else can reach it.
+    /// Uses the listener's address as the public URL if none is set and only this machine can reach it.
     #[must_use]
     pub fn at(mut self, listen: SocketAddr) -> Self {
         if self.public_url.is_none() && listen.ip().is_loopback() {
@@ -90,7 +90,7 @@ impl Settings {
         self
     }
 
-    /// Refuses an address under which the cookie of a session would travel in the open.
+    /// Rejects a public URL that would send the session cookie without encryption.
     fn harden(&self) -> anyhow::Result<()> {
         if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
             anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production wants TLS, or cookies go without Secure; write https://");

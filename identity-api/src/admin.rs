@@ -29,7 +29,7 @@ use url::Url;
 pub struct Admin {
     #[command(flatten)]
     output: OutputOptions,
-    /// E-mail address of the operator in whose name it is done; in nobody's when absent
+    /// Email address of the operator, for the audit trail
     #[arg(long = "as", global = true, value_name = "EMAIL", value_parser = email)]
     operator: Option<EmailAddress>,
     #[command(subcommand)]
@@ -38,25 +38,25 @@ pub struct Admin {
 
 #[derive(Subcommand, Clone, Debug)]
 enum AdminCommand {
-    /// People who review access requests
+    /// Manage operators, who review access requests
     #[command(subcommand)]
     Operator(operators::AdminCommand),
-    /// Organisations
+    /// Manage organizations
     #[command(subcommand)]
     Organization(organizations::AdminCommand),
-    /// API keys
+    /// Manage API keys
     #[command(subcommand)]
     Key(keys::AdminCommand),
-    /// Domains of organisations
+    /// Manage domains
     #[command(subcommand)]
     Domain(domains::AdminCommand),
-    /// Requests for platform and agent organisations
+    /// Review requests for platform and agent organizations
     #[command(subcommand)]
     AccessRequest(access_requests::AdminCommand),
-    /// Organisations that may provision others
+    /// Manage organizations that can provision others
     #[command(subcommand)]
     Partner(partners::AdminCommand),
-    /// Accounts of analysts in ClickHouse
+    /// Manage analyst accounts in ClickHouse
     #[command(subcommand)]
     Analyst(analysts::AdminCommand),
 }

@@ -31,19 +31,19 @@ use std::time::Duration;
 /// How many domains there may be, and how they are verified.
 #[derive(Args, Clone, Debug)]
 pub struct DomainSettings {
-    /// Domains of one organisation
+    /// Maximum domains per organization
     #[arg(long, env = "TELEMETRY_DOMAINS_PER_ORGANIZATION", default_value_t = 1_000, value_name = "NUMBER")]
     pub domains_per_organization: u32,
-    /// Attempts of one organisation to verify domains, in a minute; 0 for no limit
+    /// Domain verification attempts per minute and organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_VERIFICATIONS_PER_MINUTE", default_value_t = 10, value_name = "NUMBER")]
     pub verifications_per_minute: u32,
-    /// Port where domains publish their proof; another one than 443 only for development, with WEBHOOK_ALLOW
+    /// Port of domain verification files; other ports than 443 require WEBHOOK_ALLOW (development only)
     #[arg(long, env = "TELEMETRY_VERIFICATION_PORT", default_value_t = 443, value_name = "PORT")]
     pub verification_port: u16,
-    /// Days after which the proof of a domain is looked at again
+    /// Days between two checks of a domain's verification token
     #[arg(long, env = "TELEMETRY_DOMAIN_PROOF_DAYS", default_value_t = 30, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]
     pub domain_proof_days: u16,
-    /// Days for which that proof may be missing before the domain is its organisation's no more
+    /// Days a verification token can be missing before the domain is released
     #[arg(long, env = "TELEMETRY_DOMAIN_LAPSE_DAYS", default_value_t = 7, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]
     pub domain_lapse_days: u16,
     /// Pause between two rounds that look at the proofs which are due; tests have a shorter one

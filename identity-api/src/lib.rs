@@ -50,17 +50,17 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Keeps organisations, keys, domains, delegations and webhook endpoints
+/// Manage organizations, keys, domains, delegations and webhooks
 #[derive(Parser, Clone, Debug)]
 #[command(name = "identity-api", version)]
 pub struct Cli {
-    /// What to do; serves when absent
+    /// Command; runs the service by default
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Where it listens and logs
+    /// Listener and log
     #[command(flatten)]
     pub process: ProcessSettings,
-    /// Everything else
+    /// Settings of the service
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -68,35 +68,35 @@ pub struct Cli {
 /// Commands of the binary; without one it serves.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
-    /// Ask the running process on this machine whether it is up
+    /// Check whether the running process on this machine is healthy
     Health,
-    /// Bring the tables of PostgreSQL up to this build, and leave
+    /// Create and update the PostgreSQL tables
     Migrate,
-    /// Look after operators, organisations, keys, domains, access requests, partners and accounts of analysts
+    /// Administer organizations, keys, domains, operators and analyst accounts
     Admin(admin::Admin),
 }
 
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// The store
+    /// PostgreSQL
     #[command(flatten)]
     pub postgres: PostgresSettings,
-    /// What encrypts secrets at rest; only serving needs it
+    /// Encryption of secrets at rest; only the service needs it
     #[command(flatten)]
     pub secrets: SecretsSettings,
-    /// Where webhooks may go
+    /// Permitted webhook targets
     #[command(flatten)]
     pub webhooks: WebhookSettings,
-    /// Where mail goes
+    /// Email delivery
     #[command(flatten)]
     pub mail: MailSettings,
-    /// How people sign in
+    /// Sign-in
     #[command(flatten)]
     pub sign_in: SignInSettings,
     /// Domains
     #[command(flatten)]
     pub domains: DomainSettings,
-    /// The log of webhook deliveries
+    /// Webhook delivery log
     #[command(flatten)]
     pub delivery_log: DeliveryLogSettings,
 }

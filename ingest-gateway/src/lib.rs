@@ -75,11 +75,11 @@ use tokens::ClickTokens;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Takes telemetry over HTTP and puts it on the log
+/// Accept events, sessions and logs over HTTP
 #[derive(Parser, Clone, Debug)]
 #[command(name = "ingest-gateway", version)]
 pub struct Cli {
-    /// What to do; serves when absent
+    /// Command; runs the service by default
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub struct Cli {
 
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
-    /// Ask the running process on this machine whether it is up
+    /// Check whether the running process on this machine is healthy
     Health,
 }
 

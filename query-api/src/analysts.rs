@@ -40,10 +40,10 @@ const RECORD_ROUND: &str =
 
 #[derive(Args, Clone, Debug)]
 pub struct AnalystSettings {
-    /// File in users.d of ClickHouse for the analyst accounts
+    /// File in ClickHouse's users.d directory for analyst accounts
     #[arg(long = "users-file", env = "TELEMETRY_ANALYST_USERS", value_name = "FILE")]
     pub users_file: PathBuf,
-    /// Seconds between two rounds
+    /// Interval between synchronizations, in seconds
     #[arg(long = "every", env = "TELEMETRY_ANALYST_EVERY", default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=60))]
     pub every_seconds: u64,
 }

@@ -66,17 +66,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Answers reads of telemetry over HTTP
+/// Return figures and events over HTTP
 #[derive(Parser, Clone, Debug)]
 #[command(name = "query-api", version)]
 pub struct Cli {
-    /// What to do; serves when absent
+    /// Command; runs the service by default
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Where it listens and logs
+    /// Listener and log
     #[command(flatten)]
     pub process: ProcessSettings,
-    /// Everything else
+    /// Settings of the service
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -84,34 +84,34 @@ pub struct Cli {
 /// Subcommands of the binary.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
-    /// Ask the running process on this machine whether it is up
+    /// Check whether the running process on this machine is healthy
     Health,
-    /// Keep the accounts of analysts in ClickHouse in step with what they may see
+    /// Synchronize analyst accounts in ClickHouse with their permissions
     Analysts(analysts::AnalystSettings),
 }
 
 /// Settings of the reads.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// Telemetry
+    /// ClickHouse
     #[command(flatten)]
     pub clickhouse: ClickHouseSettings,
-    /// Keys, domains and delegations
+    /// PostgreSQL
     #[command(flatten)]
     pub postgres: PostgresSettings,
-    /// How often anybody may resolve domains
+    /// Rate of domain lookups
     #[command(flatten)]
     pub resolving: ResolveSettings,
-    /// Who asks, and how often strangers may
+    /// Client addresses and rates for unauthenticated clients
     #[command(flatten)]
     pub clients: ClientSettings,
-    /// Look-ups of click tokens
+    /// Click token lookups
     #[command(flatten)]
     pub clicks: ClickSettings,
-    /// Reads at a time
+    /// Limits of concurrent reads
     #[command(flatten)]
     pub reads: ReadSettings,
-    /// By which table bots are named
+    /// Bot table
     #[command(flatten)]
     pub bots: BotSettings,
 }

@@ -28,25 +28,25 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ReadSettings {
-    /// Reads of one key, or of one person, under way at a time; more are told to wait; 0: no limit
+    /// Maximum concurrent reads per key or person; 0: unlimited
     #[arg(long, env = "TELEMETRY_READS_PER_KEY", default_value_t = Self::default().reads_per_key)]
     pub reads_per_key: usize,
-    /// Reads of one organisation under way at a time, whatever keys it has; more are told to wait; 0: no limit
+    /// Maximum concurrent reads per organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_READS_PER_ORGANIZATION", default_value_t = Self::default().reads_per_organization)]
     pub reads_per_organization: usize,
-    /// Reads of everybody under way at a time in this process; more are told to wait; 0: no limit
+    /// Maximum concurrent reads in this process; 0: unlimited
     #[arg(long, env = "TELEMETRY_READS_AT_ONCE", default_value_t = Self::default().reads_at_once)]
     pub reads_at_once: usize,
-    /// Seconds that a caller may take to read a streamed answer; then it is broken off
+    /// Maximum duration of a streamed response, in seconds
     #[arg(long, env = "TELEMETRY_READ_SECONDS", default_value_t = Self::default().read_seconds, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub read_seconds: u32,
-    /// Seconds that ClickHouse may take for the first row of a list, or for a whole summary; then it is 503; a request ends after 25
+    /// Seconds to wait for the first row from ClickHouse; then returns 503
     #[arg(long, env = "TELEMETRY_READ_START_SECONDS", default_value_t = Self::default().read_start_seconds, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=24))]
     pub read_start_seconds: u32,
-    /// Bytes that ClickHouse holds of one page; a larger one is 413. The largest page of the largest events has 150,000,000
+    /// Maximum bytes of a page in ClickHouse; a larger page returns 413
     #[arg(long, env = "TELEMETRY_READ_BYTES", default_value_t = Self::default().read_bytes, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub read_bytes: u64,
-    /// Bytes of memory that one read may have in ClickHouse; it sorts and groups on disk from a quarter of that on
+    /// Maximum memory of a read in ClickHouse, in bytes; above a quarter, it sorts and groups on disk
     #[arg(long, env = "TELEMETRY_READ_MEMORY", default_value_t = Self::default().read_memory, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(67_108_864..=2_147_483_648))]
     pub read_memory: u64,
 }

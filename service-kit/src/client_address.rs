@@ -17,8 +17,8 @@ const DEFAULT_REFUSED_RATE: u32 = 600;
 /// How clients are identified, and their limits before authentication.
 #[derive(Args, Clone, Debug)]
 pub struct ClientSettings {
-    /// Addresses or networks of reverse proxies whose X-Forwarded-For is believed, as in `10.0.0.0/8,192.0.2.7/32`; `none` says
-    /// that clients connect directly [default: nothing is said, and nobody believed; production refuses that]
+    /// Reverse proxies whose X-Forwarded-For is trusted, such as `10.0.0.0/8,192.0.2.7/32`; `none`: clients connect directly [default: no
+    /// proxy is trusted; production requires a value]
     #[arg(
         long,
         env = "TELEMETRY_TRUSTED_PROXIES",
@@ -27,11 +27,10 @@ pub struct ClientSettings {
         hide_default_value = true
     )]
     pub trusted_proxies: TrustedProxies,
-    /// Connections of one client address at a time, of 10,000 in all; trusted proxies have no such limit; 0: no limit
+    /// Maximum connections per client address, except trusted proxies; 0: unlimited
     #[arg(long, env = "TELEMETRY_CONNECTIONS_PER_ADDRESS", default_value_t = DEFAULT_CONNECTIONS_PER_ADDRESS)]
     pub connections_per_address: usize,
-    /// Credentials a minute from one client address that this process has to look up for the first time or refuses, all at
-    /// once if it likes; more are 429; 0: no limit
+    /// Unknown or rejected credentials per minute from one client address; 0: unlimited
     #[arg(long, env = "TELEMETRY_REFUSED_RATE", default_value_t = DEFAULT_REFUSED_RATE)]
     pub refused_rate: u32,
 }

@@ -21,7 +21,7 @@ const TRY_AGAIN: u8 = 5;
 /// Options for the output of a command.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct OutputOptions {
-    /// Form of the output
+    /// Output format
     #[arg(short, long, global = true, value_enum, default_value_t = Form::Table)]
     output: Form,
 }

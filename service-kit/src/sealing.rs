@@ -16,7 +16,7 @@ const XCHACHA20_POLY1305: u8 = 1;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct SecretsSettings {
-    /// Key that encrypts secrets of webhooks and drains at rest: 32 random bytes in base64, as `openssl rand -base64 32` prints them
+    /// Key that encrypts webhook and drain secrets at rest: 32 bytes in base64 (`openssl rand -base64 32`)
     #[arg(long, env = "TELEMETRY_SECRETS_KEY", value_name = "BASE64", hide_env_values = true)]
     pub secrets_key: Option<SecretsKey>,
 }

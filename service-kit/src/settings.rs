@@ -27,10 +27,10 @@ const NAMES: &str = include_str!("settings/names.txt");
 /// Settings for the listeners and the log.
 #[derive(Args, Clone, Debug)]
 pub struct ProcessSettings {
-    /// Address of the HTTP surface
+    /// Address of the HTTP listener
     #[arg(long, env = "TELEMETRY_LISTEN", default_value = "127.0.0.1:8080", value_name = "HOST:PORT")]
     pub listen: SocketAddr,
-    /// Address of the Prometheus listener; not to be exposed to the public
+    /// Address of the Prometheus metrics; don't expose it to the public
     #[arg(long, env = "TELEMETRY_METRICS_LISTEN", default_value = "127.0.0.1:9464", value_name = "HOST:PORT")]
     pub metrics_listen: SocketAddr,
     /// Log filter, as in `info` or `warn,ingest_gateway=debug`
@@ -39,7 +39,7 @@ pub struct ProcessSettings {
     /// Log format
     #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "json", value_enum)]
     pub log_format: LogFormat,
-    /// What it may be run on: production refuses stores and settings that are only good for development
+    /// Environment; production rejects settings that are only for development
     #[arg(long, env = "TELEMETRY_PROFILE", default_value = "development", value_enum)]
     pub profile: Profile,
 }
@@ -83,7 +83,7 @@ pub struct KafkaSettings {
     /// Topic of accepted requests
     #[arg(long, env = "TELEMETRY_TOPIC", default_value = schemas::log::TELEMETRY_TOPIC)]
     pub topic: String,
-    /// Topic of records that could not be decoded
+    /// Topic of dead letters
     #[arg(long, env = "TELEMETRY_REJECTED_TOPIC", default_value = schemas::log::REJECTED_TOPIC)]
     pub rejected_topic: String,
     /// TLS and SASL
@@ -109,13 +109,13 @@ impl KafkaSettings {
 /// ClickHouse settings.
 #[derive(Args, Clone, Debug)]
 pub struct ClickHouseSettings {
-    /// HTTP or HTTPS address of ClickHouse, with user and password where it has them
+    /// URL of ClickHouse, with user name and password if required
     #[arg(long, env = "CLICKHOUSE_URL", value_name = "URL", hide_env_values = true)]
     pub clickhouse_url: String,
-    /// Database that holds the tables
+    /// ClickHouse database
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_DATABASE", default_value = "telemetry", value_parser = database_name)]
     pub clickhouse_database: String,
-    /// PEM file of a certificate authority to trust for ClickHouse besides the system's
+    /// PEM file of an additional certificate authority for ClickHouse
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_CA", value_name = "FILE")]
     pub clickhouse_ca: Option<PathBuf>,
 }
@@ -131,7 +131,7 @@ impl ClickHouseSettings {
 /// PostgreSQL settings.
 #[derive(Args, Clone, Debug)]
 pub struct PostgresSettings {
-    /// Address of PostgreSQL; with TLS as in ?sslmode=verify-full&sslrootcert=/etc/ssl/own.pem
+    /// URL of PostgreSQL; for TLS append ?sslmode=verify-full&sslrootcert=/etc/ssl/own.pem
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: String,
 }
@@ -139,15 +139,15 @@ pub struct PostgresSettings {
 /// Webhook targets permitted in addition to public HTTPS servers.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WebhookSettings {
-    /// Receivers of webhooks that may be local, for development only; *:PORT is a further port of public ones [default: none;
-    /// `telemetry all` allows localhost:8787]
+    /// Non-public webhook targets (development only); *:PORT permits another port for public ones [default: none; `telemetry all` allows
+    /// localhost:8787]
     #[arg(long, env = "WEBHOOK_ALLOW", default_value = "", value_name = "HOST:PORT[,HOST:PORT…]", hide_default_value = true)]
     pub webhook_allow: AllowedReceivers,
-    /// PEM file of the certificate of an authority, not of a server, to trust besides the system's: what signed the certificates
-    /// of receivers of one's own [default: none; `telemetry all` creates one for localhost:8787]
+    /// PEM file of an additional certificate authority for webhook receivers [default: none; `telemetry all` creates one for
+    /// localhost:8787]
     #[arg(long, env = "WEBHOOK_EXTRA_CA", value_name = "FILE")]
     pub webhook_extra_ca: Option<PathBuf>,
-    /// DNS server to ask where names point, instead of the system's
+    /// DNS server to use instead of the system's
     #[arg(long, env = "TELEMETRY_DNS_SERVER", value_name = "HOST:PORT")]
     pub dns_server: Option<SocketAddr>,
 }

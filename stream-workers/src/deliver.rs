@@ -71,13 +71,13 @@ pub struct DeliverSettings {
 /// Limits of concurrent deliveries.
 #[derive(Args, Clone, Debug)]
 pub struct Pace {
-    /// Webhook attempts under way at a time; no organization has more than are left for all others
+    /// Maximum concurrent webhook attempts; one organization can use at most as many as remain free
     #[arg(long, env = "TELEMETRY_DELIVERIES_AT_ONCE", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub deliveries_at_once: u32,
-    /// The same to one endpoint; one that hangs gets one at a time
+    /// Maximum concurrent attempts per endpoint; one for an endpoint that timed out
     #[arg(long, env = "TELEMETRY_DELIVERIES_PER_ENDPOINT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub deliveries_per_endpoint: u32,
-    /// Seconds after which an attempt whose end nobody wrote counts as lost and is repeated; an attempt takes up to 10
+    /// Seconds after which an attempt without a result is repeated; an attempt takes up to 10
     #[arg(long, env = "TELEMETRY_DELIVERY_LEASE", default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(11..=3_600))]
     pub delivery_lease: u32,
 }

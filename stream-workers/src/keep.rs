@@ -8,10 +8,10 @@ use std::time::Duration;
 /// Settings of retention. `prepare` applies the one of dead letters to their topic; the active writer applies the one of events.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Keep {
-    /// Days that dead letters stay in their topic, and so can be put back [default: leaves the topic as it is; `prepare` creates it without a limit]
+    /// Days to keep dead letters [default: unchanged; `prepare` creates the topic without a limit]
     #[arg(long, env = "TELEMETRY_REJECTED_KEEP", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub rejected_keep: Option<u32>,
-    /// Days after its last report was accepted that a month of events is deleted; 0: never [default: 0]
+    /// Days to keep a month of events after its last report was accepted; 0: forever [default: 0]
     #[arg(long, env = "TELEMETRY_EVENTS_KEEP", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=36_500))]
     pub events_keep: Option<u32>,
 }

@@ -51,17 +51,17 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Merges the log into ClickHouse: one row per event
+/// Remove duplicates, write to ClickHouse and deliver webhooks
 #[derive(Parser, Clone, Debug)]
 #[command(name = "stream-workers", version, subcommand_negates_reqs = true)]
 pub struct Cli {
-    /// What to do; runs the worker if absent
+    /// Command; runs the worker by default
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Where it listens and logs
+    /// Listener and log
     #[command(flatten)]
     pub process: ProcessSettings,
-    /// Everything else; delivering and asking for health do without
+    /// Settings of the worker; `deliver` and `health` don't need them
     #[command(flatten)]
     pub settings: Needed<Settings>,
 }
@@ -69,21 +69,21 @@ pub struct Cli {
 /// Commands of `telemetry stream-workers`.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
-    /// Run the worker until it is stopped (the default)
+    /// Run the worker (default)
     Run,
-    /// Deliver webhooks from the outbox of PostgreSQL; asks neither the log nor ClickHouse
+    /// Deliver webhooks; needs only PostgreSQL
     Deliver(deliver::DeliverSettings),
-    /// Ask the running process on this machine whether it is up
+    /// Check whether the running process on this machine is healthy
     Health,
-    /// Create the topics and tables that are missing, and leave
+    /// Create missing topics and tables
     Prepare(PrepareOptions),
-    /// Store a part of the log again; the active writer does it beside its other work
+    /// Store part of the log again, next to live traffic
     Replay(ReplayOptions),
     /// Fill an empty database from the log
     Rebuild(RebuildOptions),
-    /// Show how far the log is stored, and what has become of its records
+    /// Show how much of the log is stored, and the outcome of its records
     Settled(OutputOptions),
-    /// Records that could not be read: what they are, and putting them back
+    /// List, show and retry dead letters
     #[command(subcommand)]
     Rejected(RejectedCommand),
 }
@@ -91,7 +91,7 @@ pub enum Command {
 /// Options of `prepare`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PrepareOptions {
-    /// Cluster of ClickHouse whose servers are the shards: creates a second database, with the suffix _all, that reads all of them
+    /// ClickHouse cluster of the shards; creates a database with the suffix _all that reads every shard
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_CLUSTER", value_name = "NAME", value_parser = cluster_name)]
     cluster: Option<String>,
 }
@@ -114,19 +114,19 @@ fn cluster_name(name: &str) -> Result<String, String> {
 /// Settings of a worker, without its listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// The log
+    /// Kafka
     #[command(flatten)]
     pub kafka: KafkaSettings,
-    /// The store
+    /// ClickHouse
     #[command(flatten)]
     pub clickhouse: ClickHouseSettings,
-    /// Click tokens
+    /// PostgreSQL, for click tokens and sessions
     #[command(flatten)]
     pub postgres: PostgresSettings,
-    /// How it works
+    /// Tuning
     #[command(flatten)]
     pub tuning: Tuning,
-    /// How long things are kept
+    /// Retention
     #[command(flatten)]
     pub keep: Keep,
 }
@@ -146,16 +146,16 @@ impl Settings {
 /// Settings that tune a worker.
 #[derive(Args, Clone, Debug)]
 pub struct Tuning {
-    /// Consumer group to which stored offsets are committed, for tools that show lag
+    /// Consumer group for committed offsets, so that tools can show the lag
     #[arg(long = "group", env = "TELEMETRY_GROUP", default_value = "stream-workers")]
     pub group: String,
-    /// Oldest a block of rows may get before it is inserted, in milliseconds
+    /// Maximum age of a block before it is inserted, in milliseconds
     #[arg(long, env = "TELEMETRY_BLOCK_AGE_MS", default_value_t = 500)]
     pub block_age_ms: u64,
-    /// Silence of the active writer after which a standby takes over, in milliseconds
+    /// Milliseconds without a heartbeat after which a standby worker takes over
     #[arg(long, env = "TELEMETRY_TAKEOVER_AFTER_MS", default_value_t = 8_000)]
     pub takeover_after_ms: u64,
-    /// Which shard it writes, such as 2/3 for the second of three; CLICKHOUSE_URL is the server of this shard
+    /// Shard of this worker, such as 2/3 for the second of three; CLICKHOUSE_URL is its server
     #[arg(long, env = "TELEMETRY_SHARD", value_name = "NUMBER/COUNT", default_value_t)]
     pub shard: Shard,
 }

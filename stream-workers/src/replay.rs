@@ -28,22 +28,22 @@ const WAITS_AFTER: Duration = Duration::from_secs(20);
 /// Options of `replay`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReplayOptions {
-    /// Where to begin: a time of the log, or offsets, such as 2026-11-01T00:00:00Z or 0:1200,3:77 [default: beginning of the log]
+    /// Start: a time or offsets, such as 2026-11-01T00:00:00Z or 0:1200,3:77 [default: beginning of the log]
     #[arg(long, value_name = "TIME|PARTITION:OFFSET,…")]
     from: Option<Bound>,
-    /// Where to end, exclusive; like --from [default: end of the log]
+    /// End (exclusive): a time or offsets [default: end of the log]
     #[arg(long, value_name = "TIME|PARTITION:OFFSET,…")]
     to: Option<Bound>,
-    /// Only what this organization reported; can be repeated
+    /// Replay only reports of this organization; can be repeated
     #[arg(long = "org", value_name = "ID")]
     orgs: Vec<OrgId>,
-    /// Most events per second [default: no limit; blocks of the log always come first]
+    /// Maximum events per second [default: unlimited; live blocks always come first]
     #[arg(long, value_name = "EVENTS")]
     rate: Option<NonZeroU32>,
-    /// Only read, decode and look up, and store nothing
+    /// Read and decode without storing anything
     #[arg(long)]
     dry_run: bool,
-    /// Fail if the store lacked anything
+    /// Fail if the replay changes anything
     #[arg(long, conflicts_with = "dry_run")]
     expect_unchanged: bool,
     #[command(flatten)]

@@ -16,22 +16,22 @@ use service_kit::http::ApiError;
 pub(super) enum AdminCommand {
     /// List requests, oldest first
     List {
-        /// Only those that stand there
+        /// Filter by status
         #[arg(long, value_name = "STATUS", value_parser = status())]
         status: Option<AccessStatus>,
     },
-    /// Create the organisation and make the requester its owner
+    /// Approve a request: create the organization with the requester as owner
     Approve(ReviewArguments),
-    /// Refuse a request
+    /// Reject a request
     Reject(ReviewArguments),
 }
 
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct ReviewArguments {
-    /// Its id
+    /// ID of the request
     #[arg(value_name = "ID")]
     id: AccessRequestId,
-    /// For the requester
+    /// Note for the requester
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }

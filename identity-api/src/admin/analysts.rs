@@ -12,7 +12,7 @@ use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
-    /// Create an account in ClickHouse that reads what the organization may see, and print its password once
+    /// Create an account in ClickHouse for an organization's data, and print its password
     Create {
         /// Organization of the account
         #[arg(long, value_name = "ID")]
@@ -29,13 +29,13 @@ pub(super) enum AdminCommand {
     },
     /// List accounts
     List {
-        /// Only of this organization
+        /// ID of the organization
         #[arg(long, value_name = "ID")]
         organization: Option<OrgId>,
     },
     /// Revoke an account
     Revoke {
-        /// Id of the account
+        /// ID of the account
         #[arg(value_name = "ID")]
         id: AnalystAccountId,
     },

@@ -11,30 +11,30 @@ use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
-    /// Register a domain, unverified
+    /// Add a domain, unverified
     Add {
-        /// Whose it will be
+        /// ID of the organization
         #[arg(long, value_name = "ID")]
         organization: OrgId,
-        /// Host name, as in example.com
+        /// Hostname, such as example.com
         #[arg(value_name = "DOMAIN", value_parser = site)]
         domain: Site,
     },
-    /// Record a registered domain as verified, on your word
+    /// Mark a domain as verified without a check
     Verify {
-        /// Its id
+        /// ID of the domain
         #[arg(value_name = "ID")]
         id: DomainId,
     },
-    /// Take a domain from its organisation, verified or not
+    /// Release a domain
     Release {
-        /// Its id
+        /// ID of the domain
         #[arg(value_name = "ID")]
         id: DomainId,
     },
-    /// List the registered domains of an organisation
+    /// List an organization's domains
     List {
-        /// Whose they are
+        /// ID of the organization
         #[arg(long, value_name = "ID")]
         organization: OrgId,
     },

@@ -14,27 +14,27 @@ use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
-    /// Mint a key, and print it this once
+    /// Create a key and print it; it is shown only once
     Mint {
-        /// Whose it is
+        /// ID of the organization
         #[arg(long, value_name = "ID")]
         organization: OrgId,
-        /// What it is called
+        /// Name of the key
         #[arg(long, default_value = "API key")]
         name: String,
-        /// What it may do; can be repeated [default: identity:read, telemetry:read and telemetry:write]
+        /// Scope of the key; can be repeated [default: identity:read, telemetry:read and telemetry:write]
         #[arg(long = "scope", value_name = "SCOPE", value_parser = scope())]
         scopes: Vec<Scope>,
     },
-    /// List the keys of an organisation
+    /// List an organization's keys
     List {
-        /// Whose they are
+        /// ID of the organization
         #[arg(long, value_name = "ID")]
         organization: OrgId,
     },
     /// Revoke a key
     Revoke {
-        /// Its id
+        /// ID of the key
         #[arg(value_name = "ID")]
         id: ApiKeyId,
     },

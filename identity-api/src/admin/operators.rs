@@ -9,22 +9,22 @@ use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
-    /// Make somebody an operator, who need not have signed in yet
+    /// Add an operator
     Add {
-        /// Address with which they sign in
+        /// Email address for sign-in
         #[arg(value_name = "EMAIL", value_parser = email)]
         email: EmailAddress,
     },
-    /// Make an operator an ordinary person again, and revoke the keys they minted
+    /// Remove an operator and revoke the keys they created
     Remove {
-        /// Leave the keys that they minted for organisations
+        /// Keep the API keys that the operator created
         #[arg(long)]
         keep_keys: bool,
-        /// Address with which they sign in
+        /// Email address for sign-in
         #[arg(value_name = "EMAIL", value_parser = email)]
         email: EmailAddress,
     },
-    /// List the operators
+    /// List operators
     List,
 }
 

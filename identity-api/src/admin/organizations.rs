@@ -18,30 +18,30 @@ use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
-    /// Create an organisation of any type
+    /// Create an organization of any type
     Create {
-        /// Its name
+        /// Name of the organization
         #[arg(long)]
         name: String,
-        /// What it is
+        /// Type of the organization
         #[arg(long = "type", value_name = "TYPE", value_parser = org_type())]
         org_type: OrgType,
-        /// A domain to register, unverified
+        /// Domain to add, unverified
         #[arg(long, value_name = "DOMAIN", value_parser = site)]
         domain: Option<Site>,
-        /// Who owns it, and need not have signed in yet
+        /// Email address of the owner
         #[arg(long, value_name = "EMAIL", value_parser = email)]
         owner: Option<EmailAddress>,
     },
-    /// List organisations, oldest first
+    /// List organizations, oldest first
     List {
-        /// Only those of a type
+        /// Filter by type
         #[arg(long = "type", value_name = "TYPE", value_parser = org_type())]
         org_type: Option<OrgType>,
     },
-    /// Show an organisation with its members
+    /// Show an organization and its members
     Show {
-        /// Its id
+        /// ID of the organization
         #[arg(value_name = "ID")]
         id: OrgId,
     },

@@ -10,15 +10,15 @@ use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
-    /// Let an organisation provision others; its key also needs the scope partner:provision
+    /// Allow an organization to provision others; its key also needs partner:provision
     Trust {
-        /// Its id
+        /// ID of the organization
         #[arg(value_name = "ID")]
         id: OrgId,
     },
-    /// Stop that; what it provisioned stays
+    /// Disallow it; organizations it provisioned are kept
     Untrust {
-        /// Its id
+        /// ID of the organization
         #[arg(value_name = "ID")]
         id: OrgId,
     },

@@ -27,13 +27,13 @@ const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
 /// Where mail goes; only serving needs it.
 #[derive(Args, Clone, Debug, Default)]
 pub struct MailSettings {
-    /// Mail server, as in `smtps://user:password@mail.example.com` or, with STARTTLS, `smtp://host:587?tls=required`
+    /// Mail server, such as `smtps://user:password@mail.example.com` or `smtp://host:587?tls=required` (STARTTLS)
     #[arg(long, env = "TELEMETRY_SMTP_URL", value_name = "URL", hide_env_values = true)]
     pub smtp_url: Option<Hidden>,
-    /// Sender of every mail, as in `Telemetry <telemetry@example.com>`; needed with a mail server
+    /// Sender of emails, such as `Telemetry <telemetry@example.com>`; required with a mail server
     #[arg(long, env = "TELEMETRY_MAIL_FROM", value_name = "ADDRESS")]
     pub mail_from: Option<String>,
-    /// Folder that gets one `.eml` file a mail when no mail server is set, the newest last by name
+    /// Folder for emails as `.eml` files, if no mail server is set
     #[arg(long, env = "TELEMETRY_MAIL_DIR", value_name = "DIR")]
     pub mail_dir: Option<PathBuf>,
 }

@@ -13,10 +13,10 @@ const DEFAULT_PENDING: u32 = 10_000;
 /// Limits of pending deliveries and of the log.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct DeliveryLogSettings {
-    /// Days after its end that a webhook delivery stays in its endpoint's log and can be sent once more
+    /// Days to keep completed webhook deliveries in the log, where they can be redelivered
     #[arg(long, env = "TELEMETRY_DELIVERY_LOG_KEEP", default_value_t = DEFAULT_DAYS, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub delivery_log_keep: u32,
-    /// Deliveries that may wait for one endpoint; what comes above is logged as dropped, and can be sent once there is room
+    /// Maximum pending deliveries per endpoint; further ones are logged as dropped and can be redelivered
     #[arg(long, env = "TELEMETRY_WEBHOOK_PENDING", default_value_t = DEFAULT_PENDING, value_name = "DELIVERIES", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub webhook_pending: u32,
 }

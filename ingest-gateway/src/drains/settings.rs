@@ -6,13 +6,13 @@ use clap::Args;
 /// Logs of CDNs.
 #[derive(Args, Clone, Debug)]
 pub struct DrainSettings {
-    /// Largest body of a drain on the wire, in bytes
+    /// Maximum compressed size of a drain body, in bytes
     #[arg(long, env = "TELEMETRY_DRAIN_WIRE_BYTES", default_value_t = 64 * 1024 * 1024)]
     pub drain_wire_bytes: u64,
-    /// Largest body of a drain once inflated, in bytes
+    /// Maximum decompressed size of a drain body, in bytes
     #[arg(long, env = "TELEMETRY_DRAIN_BODY_BYTES", default_value_t = 1024 * 1024 * 1024)]
     pub drain_body_bytes: u64,
-    /// Most lines in one body of a drain
+    /// Maximum lines in a drain body
     #[arg(long, env = "TELEMETRY_DRAIN_LINES", default_value_t = 1_000_000)]
     pub drain_lines: u64,
     /// Longest line of a drain, in bytes. Texts over 16 KiB in a longer one are cut; if it is still longer, it is a bad line

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 #[derive(Args, Clone, Debug)]
 pub struct Durability {
-    /// Folder for accepted records while the log does not acknowledge them; one process at a time, on a disk that keeps what it was told to [default: spill]
+    /// Folder for accepted records while Kafka is unavailable; for one process, on a disk that honors fsync [default: spill]
     #[arg(long, env = "TELEMETRY_SPILL_DIR", value_name = "DIR")]
     pub spill_dir: Option<PathBuf>,
-    /// Most disk space of that folder, in bytes; 0 keeps nothing there, and writes are refused while the log is away
+    /// Maximum size of the spill, in bytes; 0: no spill, so writes fail while Kafka is unavailable
     #[arg(long, env = "TELEMETRY_SPILL_MAX_BYTES", default_value_t = 4 * 1024 * 1024 * 1024)]
     pub spill_max_bytes: u64,
-    /// Most bytes on their way to the log without its acknowledgement; more goes to the spill
+    /// Maximum unacknowledged bytes sent to Kafka; further records go to the spill
     #[arg(long, env = "TELEMETRY_MAX_UNACKED_BYTES", default_value_t = 64 * 1024 * 1024)]
     pub max_unacked_bytes: usize,
-    /// Most requests in progress; more are refused at once, before their body is read; one organization has half of them at most
+    /// Maximum concurrent requests; one organization can use at most half of them
     #[arg(long, env = "TELEMETRY_MAX_IN_PROGRESS", default_value_t = 4_096)]
     pub max_in_progress: usize,
 }

@@ -10,37 +10,37 @@ pub(crate) const EARLIEST_AT_MS: i64 = 946_684_800_000;
 
 #[derive(Args, Clone, Debug)]
 pub struct Limits {
-    /// Most events in one request
+    /// Maximum events per request
     #[arg(long, env = "TELEMETRY_MAX_EVENTS", default_value_t = 1_000)]
     pub max_events: usize,
-    /// Largest body on the wire, in bytes
+    /// Maximum compressed body size, in bytes
     #[arg(long, env = "TELEMETRY_MAX_WIRE_BYTES", default_value_t = 1024 * 1024)]
     pub max_wire_bytes: usize,
-    /// Largest body once inflated, in bytes
+    /// Maximum decompressed body size, in bytes
     #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024)]
     pub max_body_bytes: usize,
     /// Bytes of request bodies at a time; no organization or founder has more than are left for others
     #[arg(long, env = "TELEMETRY_BODY_MEMORY_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
     pub body_memory_bytes: usize,
-    /// Requests per second of one key; an organization's keys together have twice as many; 0: no limit
+    /// Requests per second for each key, twice as many for each organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_KEY_RATE", default_value_t = 50_000)]
     pub key_rate: u32,
-    /// Bytes an hour that an organization without a verified domain may write; platforms and agents have no such limit; 0: no limit
+    /// Bytes per hour that a content owner without a verified domain can write; 0: unlimited
     #[arg(long, env = "TELEMETRY_UNVERIFIED_BYTES", default_value_t = 4 * 1024 * 1024, value_name = "BYTES")]
     pub unverified_bytes: u64,
-    /// Bytes an hour that a content owner may add to PostgreSQL by sessions and by coverage of its drains; 0: no limit
+    /// Session and coverage data per hour that a content owner can store in PostgreSQL; 0: unlimited
     #[arg(long, env = "TELEMETRY_OWNER_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
     pub owner_bytes: u64,
-    /// Bytes an hour that a platform or agent may add to PostgreSQL by coverage of its drains; 0: no limit
+    /// Coverage data per hour that a platform or agent can store in PostgreSQL; 0: unlimited
     #[arg(long, env = "TELEMETRY_COVERAGE_BYTES", default_value_t = 8 * 1024 * 1024, value_name = "BYTES")]
     pub coverage_bytes: u64,
-    /// Largest `data` of one event, in bytes
+    /// Maximum size of an event's `data`, in bytes
     #[arg(long, env = "TELEMETRY_MAX_DATA_BYTES", default_value_t = 64 * 1024)]
     pub max_data_bytes: usize,
-    /// How far a timestamp may lie ahead of this machine's clock, in seconds
+    /// Maximum difference of a timestamp ahead of this machine's clock, in seconds
     #[arg(long, env = "TELEMETRY_MAX_AHEAD_SECONDS", default_value_t = 3_600)]
     pub max_ahead_seconds: u64,
-    /// Hold every key to the public 1.0 rules whole, not only those that ask for it
+    /// Apply the strict Content Telemetry 1.0 rules to all keys
     #[arg(long, env = "TELEMETRY_STRICT", default_value_t = false, action = clap::ArgAction::Set)]
     pub strict: bool,
 }

@@ -16,8 +16,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct TokenExpiry {
-    /// Days after which a click token is deleted; counted from its making, so at least the 90 of its validity and those that the
-    /// log is kept [default: 120 and those that the log is kept, for ever with a log that is kept for ever]
+    /// Days to keep click tokens after creation; at least 90, plus the retention of the log [default: 120 plus the retention of
+    /// the log]
     #[arg(long, env = "TELEMETRY_CLICK_TOKEN_KEEP", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(90..=36_500))]
     pub click_token_keep: Option<u32>,
 }
@@ -31,8 +31,8 @@ impl TokenExpiry {
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct SessionExpiry {
-    /// Days after it was first heard of that a session is deleted, once no click token of it is left, and not before its records
-    /// have left a log that drops them; its events stay, and one that names it later makes it anew [default: for ever]
+    /// Days to keep an agent session after it was created; sessions with click tokens, or with records in the log, are kept longer
+    /// [default: forever]
     #[arg(long, env = "TELEMETRY_SESSION_KEEP", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(30..=36_500))]
     pub session_keep: Option<u32>,
 }

@@ -19,7 +19,7 @@ use tokio::task::spawn_blocking;
 
 #[derive(Args, Clone, Debug)]
 pub struct ClickSettings {
-    /// Look-ups of click tokens per second by one key; an organization's keys together have twice as many; 0: no limit
+    /// Click token lookups per second for each key, twice as many for each organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_CLICK_LOOKUP_RATE", default_value_t = Self::default().click_lookup_rate)]
     pub click_lookup_rate: u32,
 }

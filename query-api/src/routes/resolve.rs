@@ -19,7 +19,7 @@ use url::Url;
 
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ResolveSettings {
-    /// Domains that one address may resolve a second for ever; twice as many at once; 0: no limit
+    /// Domain lookups per second from one client address; bursts of twice as many; 0: unlimited
     #[arg(long, env = "TELEMETRY_RESOLVE_RATE", default_value_t = DEFAULT_RATE)]
     pub resolve_rate: u32,
 }

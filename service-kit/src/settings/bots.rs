@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Settings for identifying bots.
 #[derive(Args, Clone, Debug, Default)]
 pub struct BotSettings {
-    /// File of bots, their operators and addresses, instead of the bundled one; of the same form
+    /// Bot table to use instead of the bundled one
     #[arg(long, env = "TELEMETRY_BOTS_FILE", value_name = "FILE")]
     pub bots_file: Option<PathBuf>,
 }

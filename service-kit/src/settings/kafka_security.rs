@@ -37,25 +37,25 @@ pub enum Mechanism {
 /// Security settings of the Kafka clients.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KafkaSecurity {
-    /// How the brokers are spoken to
+    /// Security protocol of the brokers
     #[arg(long, env = "TELEMETRY_KAFKA_SECURITY", default_value = "plaintext", value_enum)]
     pub kafka_security: Protocol,
-    /// PEM file of the authorities that vouch for the brokers, instead of the system's
+    /// PEM file of the brokers' certificate authorities, instead of the system's
     #[arg(long, env = "TELEMETRY_KAFKA_CA", value_name = "FILE")]
     pub kafka_ca: Option<PathBuf>,
-    /// PEM file of the certificate that this client shows to the brokers, its chain after it
+    /// PEM file of the client certificate, followed by its chain
     #[arg(long, env = "TELEMETRY_KAFKA_CERTIFICATE", value_name = "FILE", requires = "kafka_certificate_key")]
     pub kafka_certificate: Option<PathBuf>,
-    /// PEM file of the private key of that certificate
+    /// PEM file of the client certificate's private key
     #[arg(long, env = "TELEMETRY_KAFKA_CERTIFICATE_KEY", value_name = "FILE", requires = "kafka_certificate")]
     pub kafka_certificate_key: Option<PathBuf>,
-    /// How to sign in with the brokers, where SASL is set
+    /// SASL mechanism
     #[arg(long, env = "TELEMETRY_KAFKA_SASL_MECHANISM", default_value = "scram-sha-512", value_enum)]
     pub kafka_sasl_mechanism: Mechanism,
-    /// User to sign in as
+    /// SASL user name
     #[arg(long, env = "TELEMETRY_KAFKA_USER", value_name = "NAME", requires = "kafka_password")]
     pub kafka_user: Option<String>,
-    /// Password of that user
+    /// SASL password
     #[arg(long, env = "TELEMETRY_KAFKA_PASSWORD", value_name = "PASSWORD", hide_env_values = true, requires = "kafka_user")]
     pub kafka_password: Option<Hidden>,
 }

@@ -14,20 +14,20 @@ use std::io::Write;
 /// Commands for dead letters.
 #[derive(Subcommand, Clone, Debug)]
 pub enum RejectedCommand {
-    /// List them, oldest place on the log first
+    /// List dead letters, oldest first
     List(OutputOptions),
-    /// One of them: why it was set aside, and what it holds
+    /// Show a dead letter: its reason and content
     Show {
-        /// TOPIC/PARTITION/OFFSET of the record, as `list` shows it
+        /// TOPIC/PARTITION/OFFSET of the record, as shown by `list`
         origin: String,
-        /// Print the original bytes and nothing else
+        /// Print only the original bytes
         #[arg(long, conflicts_with = "output")]
         raw: bool,
-        /// Its form
+        /// Output format
         #[command(flatten)]
         output: OutputOptions,
     },
-    /// Put records back on the log that can be read now; one that was put back before is left alone
+    /// Put dead letters that can be read now back on the log, each at most once
     Retry(Retry),
 }
 
@@ -35,9 +35,9 @@ pub enum RejectedCommand {
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 pub(super) struct DeadLetterSelection {
-    /// TOPIC/PARTITION/OFFSET of each, as `list` shows it
+    /// TOPIC/PARTITION/OFFSET of each record, as shown by `list`
     origins: Vec<String>,
-    /// All that were not put back yet
+    /// Retry all records that have not been retried
     #[arg(long)]
     all: bool,
 }

@@ -23,7 +23,7 @@ const LOOKS_PER_LINE: u32 = 10;
 /// Options of `rebuild`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RebuildOptions {
-    /// Rebuild from what is left when the beginning of the log is gone
+    /// Rebuild although the beginning of the log was deleted
     #[arg(long)]
     accept_gap: bool,
     #[command(flatten)]

@@ -29,51 +29,51 @@ const DEFAULT_IDENTITY_BYTES: u64 = 4 * 1024 * 1024;
 /// How people sign in; only serving needs it.
 #[derive(Args, Clone, Debug)]
 pub struct SignInSettings {
-    /// Address under which people reach this surface; with http, cookies go without Secure [default: http:// and the
-    /// address it listens on, when only this machine reaches that]
+    /// Public URL of this service; with http, cookies are not Secure [default: http:// and the address it listens on, when only this
+    /// machine reaches that]
     #[arg(long, env = "TELEMETRY_PUBLIC_URL", value_name = "URL", value_parser = web_address)]
     pub public_url: Option<Url>,
-    /// More origins whose pages may act by the session cookie
+    /// Additional origins whose pages may send the session cookie
     #[arg(long, env = "TELEMETRY_ALLOWED_ORIGINS", value_delimiter = ',', value_name = "URL[,URL…]", value_parser = web_address)]
     pub allowed_origins: Vec<Url>,
-    /// Page that sign-in mails link to, with ?token=; beneath it, at /invite, that of invites, and at /arrived where browsers come
-    /// back from OpenID Connect providers and other mails lead [default: this surface's own, and no link in other mails]
+    /// URL of the sign-in page, to which emails link; /invite and /arrived below it must exist [default: the service's own page; other
+    /// emails contain no link]
     #[arg(long, env = "TELEMETRY_SIGN_IN_URL", value_name = "URL", value_parser = web_address)]
     pub sign_in_url: Option<Url>,
-    /// Hours after which a session ends, however much it is used
+    /// Maximum duration of a sign-in session, in hours
     #[arg(long, env = "TELEMETRY_SESSION_HOURS", default_value_t = DEFAULT_SESSION_HOURS, value_parser = hours())]
     pub session_hours: u32,
-    /// Hours after which a session ends when nobody uses it
+    /// Hours after which an unused sign-in session ends
     #[arg(long, env = "TELEMETRY_SESSION_IDLE_HOURS", default_value_t = DEFAULT_IDLE_HOURS, value_parser = hours())]
     pub session_idle_hours: u32,
-    /// Days after its end that a session, or a link that was mailed, is deleted
+    /// Days to keep ended sign-in sessions and expired sign-in links
     #[arg(long, env = "TELEMETRY_SIGN_IN_KEEP", default_value_t = DEFAULT_SIGN_IN_KEEP, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub sign_in_keep: u32,
-    /// Sign-in requests a minute of one client address; 0: no limit
+    /// Sign-in requests per minute from one client address; 0: unlimited
     #[arg(long, env = "TELEMETRY_SIGN_IN_RATE", default_value_t = DEFAULT_SIGN_IN_RATE)]
     pub sign_in_rate: u32,
-    /// Sign-in mails that one account gets in a quarter of an hour; more are silently not sent
+    /// Sign-in emails per account in 15 minutes; further ones are silently not sent
     #[arg(long, env = "TELEMETRY_SIGN_IN_MAILS", default_value_t = DEFAULT_MAILS)]
     pub sign_in_mails: u32,
-    /// Invites an hour of one person, or of one key of a partner; 0: no limit
+    /// Invites per hour for each person, or for each partner key; 0: unlimited
     #[arg(long, env = "TELEMETRY_INVITES", default_value_t = DEFAULT_INVITES)]
     pub invites: u32,
-    /// Invites an hour of one organization or inviter to one address; 0: no limit
+    /// Invites per hour from one organization or inviter to one address; 0: unlimited
     #[arg(long, env = "TELEMETRY_INVITES_TO_ADDRESS", default_value_t = DEFAULT_INVITES_TO_ADDRESS)]
     pub invites_to_address: u32,
-    /// Delegations an hour from one organization to another, and requests for one; 0: no limit
+    /// Delegations per hour, and requests for them, between two organizations; 0: unlimited
     #[arg(long, env = "TELEMETRY_DELEGATIONS_PER_PAIR", default_value_t = DEFAULT_DELEGATIONS_PER_PAIR)]
     pub delegations_per_pair: u32,
-    /// Identity requests per second of one key or person; an organization has twice as many; 0: no limit
+    /// Identity requests per second for each key or person, twice as many for each organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_IDENTITY_RATE", default_value_t = DEFAULT_IDENTITY_RATE)]
     pub identity_rate: u32,
-    /// Bytes an hour that changes of one organization or person may add; a change costs 2,048 and its body; 0: no limit
+    /// Data per hour that one organization or person can store by changes, 2,048 bytes and the body each; 0: unlimited
     #[arg(long, env = "TELEMETRY_IDENTITY_BYTES", default_value_t = DEFAULT_IDENTITY_BYTES, value_name = "BYTES")]
     pub identity_bytes: u64,
-    /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes", "trust_email"}], the last three optional
+    /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes", "trust_email"}]; the last three are optional
     #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
     pub oidc_providers: Option<Hidden>,
-    /// OpenID Connect providers that need not be public HTTPS servers on port 443; on this machine they may do without TLS
+    /// OpenID Connect providers that may be non-public; on this machine also without TLS
     #[arg(
         long,
         env = "TELEMETRY_OIDC_ALLOW",

@@ -127,22 +127,19 @@ fn document() -> String {
 
 const HEAD: &str = "# Settings
 
-Generated from the code: `WRITE_DOCS=1 cargo test -p end-to-end settings_table` writes this file, and a test fails when it is stale.
+Generated from the code: `WRITE_DOCS=1 cargo test -p end-to-end settings_table` updates this file, and a test fails if it is outdated.
 
-Each service is a subcommand of the program `telemetry`. Each setting is a variable of the environment and an option of the command line, which wins. One file of settings does for every process: what another one reads is left
-alone. A variable that begins with `TELEMETRY_` or `WEBHOOK_` and stands nowhere below is refused, and so is a value that the binary cannot use: each time in one line that
-names the setting, the value and the fix.
-Which of them production needs, and what `TELEMETRY_PROFILE=production` refuses, stands in `operating.md`. A unit stands in the column of the value or in
-the meaning; where it says *number* alone it is a count.
+Each service is a subcommand of `telemetry`. Each setting is an environment variable and a command-line option; the option has precedence.
+All processes can share one file of settings: each ignores the settings of the others. An unknown variable that starts with `TELEMETRY_` or `WEBHOOK_`
+and an invalid value are rejected at startup; the error names the setting, the value and the fix.
+[Operating](operating.md) lists the settings that production requires or rejects.
 
 | setting | option | default | value | meaning | read by |
 |---|---|---|---|---|---|
 ";
 
 const MIDDLE: &str = "
-## What else can be typed
-
-Modes that do one thing and leave have options of their own. `--help` explains each of them.
+## Options of commands
 
 | mode | option | default | value | meaning |
 |---|---|---|---|---|
