@@ -86,16 +86,20 @@ fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
 }
 
 /// Returns the fetch as the owner's first report by precedence describes it: the first that names a bot, or else the first with
-/// a status, or else the first with a fetch. Without one, uses other observers' reports in the same order
-/// (docs/api/counting.md#5-one-report-represents-the-event).
+/// a status, or else the first with a fetch. Without one, uses other observers' reports in the same order, but they can't turn an
+/// event of the owner into a failed fetch or a revalidation (docs/api/counting.md#5-one-report-represents-the-event).
 fn fetch_of(row: &EventRow<Facts>) -> Fetch {
     let described = row.reports.iter().filter_map(|entry| Some((entry, entry.facts.fetch.as_ref()?)));
     let rank = |fetch: &Fetch| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.status == 0);
     let order = |(entry, fetch): &(&Entry<Facts>, &Fetch)| {
         (!entry.facts.is_owners, rank(fetch), entry.observer.precedence(), entry.accepted)
     };
-    let first = described.min_by_key(order);
-    first.map(|(_, fetch)| fetch.clone()).unwrap_or_default()
+    let Some((first, fetch)) = described.min_by_key(order) else { return Fetch::default() };
+    let is_owners_event = row.reports.iter().any(|entry| entry.facts.is_owners);
+    if is_owners_event && !first.facts.is_owners && !(200..300).contains(&fetch.status) {
+        return Fetch { status: 0, bytes: 0, ..fetch.clone() };
+    }
+    fetch.clone()
 }
 
 fn fetch(fetch: &Fetch, body: &mut Encoder) {

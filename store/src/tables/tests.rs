@@ -198,6 +198,10 @@ fn merged(reports: &[Entry<Facts>]) -> EventRow<Facts> {
     joined.unwrap()
 }
 
+fn names_bot(entry: &Entry<Facts>) -> bool {
+    entry.facts.fetch.as_ref().is_some_and(|fetch| !fetch.bot.is_empty())
+}
+
 proptest! {
     #[test]
     fn other_tenants_never_change_an_owners_fetch(reports in entries().prop_shuffle()) {
@@ -207,6 +211,10 @@ proptest! {
             for name in ["bot", "operator", "purpose", "verified", "status", "bytes"] {
                 prop_assert_eq!(column(&event, name), column(&row(own.clone()), name), "{}", name);
             }
+        } else if !own.is_empty() {
+            let status = column(&event, "status");
+            prop_assert!([[0, 0], [200, 0]].contains(&[status[0], status[1]]), "an owner's report without a status is a fetch");
+            prop_assert!(column(&event, "bot") == b"\x06GPTBot" || reports.iter().all(|entry| !names_bot(entry)));
         }
         let mut ordered = reports;
         ordered.sort_by_key(|entry| entry.accepted);

@@ -123,7 +123,7 @@ impl<'a> Event<'a> {
 
     /// Returns the facts of the fetch from the owner's first report that names a bot, else from the first with a status, else
     /// from the first with any facts. Uses other organizations' reports, in the same order, only if no report of the owner has
-    /// facts.
+    /// facts, and then without a failed status if the owner reports the event.
     pub(super) fn fetch(&self) -> Fetch {
         let describing = |report: &&TestReport| report.facts.fetch.is_some();
         let reports: Vec<&TestReport> = self.by_precedence().into_iter().filter(describing).collect();
@@ -131,7 +131,10 @@ impl<'a> Event<'a> {
         let reports = || reports.iter().filter(|report| report.facts.is_owners == is_told_by_owner);
         let fetches = || reports().filter_map(|report| report.facts.fetch.as_ref());
         let named = fetches().find(|fetch| !fetch.bot.is_empty());
-        named.or(fetches().find(|fetch| fetch.status != 0)).or(fetches().next()).cloned().unwrap_or_default()
+        let told = named.or(fetches().find(|fetch| fetch.status != 0)).or(fetches().next()).cloned().unwrap_or_default();
+        let is_owners_event = self.reports.iter().any(|report| report.facts.is_owners);
+        let is_others_failure = is_owners_event && !is_told_by_owner && told.status / 100 != 2;
+        if is_others_failure { Fetch { status: 0, bytes: 0, ..told } } else { told }
     }
 
     pub(super) fn outcome(&self) -> Option<Outcome> {

@@ -149,13 +149,18 @@ fn event(key: u128, reports: &[Report]) -> Value {
     let shown = (0..reports.len()).min_by_key(|n| reports[*n].precedence()).unwrap();
     let described = reports.iter().filter(|report| report.fetch().is_some());
     let rank = |fetch: &Crawler| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.response_status == 0);
-    let fetch = described.min_by_key(|report| (!report.is_owners, rank(report.fetch().unwrap()), report.precedence()));
+    let described = described.min_by_key(|report| (!report.is_owners, rank(report.fetch().unwrap()), report.precedence()));
+    let mut fetch = described.and_then(Report::fetch).cloned().unwrap_or_default();
+    let is_owners_event = reports.iter().any(|report| report.is_owners);
+    if described.is_some_and(|report| is_owners_event && !report.is_owners) && fetch.response_status / 100 != 2 {
+        (fetch.response_status, fetch.response_bytes) = (0, 0);
+    }
     let others = reports.iter().enumerate().filter(|(n, report)| *n != shown && (report.role == 1 || report.session() != 0));
     let others: Vec<&Report> = others.map(|(_, report)| report).collect();
     joined([
         of_event(key, reports),
         of_representative(shown, &reports[shown]),
-        of_fetch(fetch.and_then(Report::fetch).unwrap_or(&Crawler::default())),
+        of_fetch(&fetch),
         json!({
             "other_agents.role": column(others.iter().copied(), |report| json!(report.role)),
             "other_agents.platform": column(others.iter().copied(), |report| json!(report.platform())),

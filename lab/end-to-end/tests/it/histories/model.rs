@@ -27,8 +27,11 @@ impl<'a> Retrieval<'a> {
     }
 
     /// Returns a fetch's outcome, from the status that an owner reports, or else from the first status in the order of [`rank`].
+    /// What an owner reports without a status is a fetch.
     pub(super) fn outcome(&self) -> &'static str {
-        let told_by = self.reports.iter().filter(|row| row.status != 0).min_by_key(|row| (!row.is_owners, rank(row)));
+        let is_owners = self.reports.iter().any(|row| row.is_owners);
+        let telling = self.reports.iter().filter(|row| row.status != 0 && row.is_owners == is_owners);
+        let told_by = telling.min_by_key(|row| rank(row));
         match told_by.map_or(0, |row| row.status) {
             _ if self.representative().event_type != "content_retrieved" => "",
             0 | 200 => "fetch",
