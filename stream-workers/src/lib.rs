@@ -15,7 +15,7 @@
 //! `progress` contains the offset at which the next block starts. If a writer dies before that insert, its successor completes
 //! the rows. Nothing is counted twice, because a stored report changes nothing (invariants 3 and 10).
 
-mod settled;
+mod processed;
 mod replay;
 mod writer;
 mod dead_letters;
@@ -30,10 +30,10 @@ pub use consume::partition_stats;
 pub use dead_letters::RejectedCommand;
 pub use keep::Keep;
 pub use metrics::MEASURES;
+pub use processed::standing;
 pub use record::dry_run;
 pub use replay::rebuild::{RebuildOptions, rebuild};
 pub use replay::{ReplayOptions, replay};
-pub use settled::standing;
 pub use writer::EventLoader;
 
 use anyhow::Context as _;
@@ -82,7 +82,7 @@ pub enum Command {
     /// Fill an empty database from the log
     Rebuild(RebuildOptions),
     /// Show how much of the log is stored, and the outcome of its records
-    Settled(OutputOptions),
+    Processed(OutputOptions),
     /// List, show and retry dead letters
     #[command(subcommand)]
     Rejected(RejectedCommand),
@@ -194,8 +194,8 @@ pub fn start(cli: Cli) -> Process {
             Command::Prepare(options) => process::once(async { options.prepare(&settings()?).await }).await,
             Command::Replay(options) => run_command(&process, async { replay(&settings()?, &options).await }).await,
             Command::Rebuild(options) => run_command(&process, async { rebuild(&settings()?, &options).await }).await,
-            Command::Settled(output) => {
-                run_command(&process, async { settled::settled(&settings()?, output.form()).await }).await
+            Command::Processed(output) => {
+                run_command(&process, async { processed::processed(&settings()?, output.form()).await }).await
             }
             Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
             _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,

@@ -6,37 +6,33 @@ use service_kit::measures;
 use service_kit::measures::{By, Measure};
 use std::time::Duration;
 
-const AS: By = By {
-    label: "became",
-    says: "what became of them: `stored` (repeats included) or `rejected`",
-    values: &["stored", "rejected"],
-};
+const AS: By = By { label: "outcome", says: "`stored` (including repeats) or `rejected`", values: &["stored", "rejected"] };
 
 // docs/metrics.md and the test `reconcile` relate these to the gateway's figures.
 measures! {
-    RECORDS = Measure::counter("worker_records_total", "records", "Records of the log that are stored or rejected");
-    STORED = Measure::counter("worker_events_stored_total", "events", "Events that are stored, repeats included");
+    RECORDS = Measure::counter("worker_records_total", "records", "Records of the log that were stored or rejected");
+    STORED = Measure::counter("worker_events_stored_total", "events", "Events stored, including repeats");
     REJECTED = Measure::counter("worker_records_rejected_total", "records", "Records that became dead letters");
-    EVENTS_REJECTED = Measure::counter("worker_events_rejected_total", "events", "Events of records that became dead letters, as far as they could be counted");
+    EVENTS_REJECTED = Measure::counter("worker_events_rejected_total", "events", "Events of records that became dead letters, if they could be counted");
     RESOLVED = Measure::counter("worker_events_resolved_total", "events", "Events of records with a click token or an agent to look up");
-    RESOLVE_RETRIES = Measure::counter("worker_resolve_retries_total", "lookups", "Lookups of click tokens and agents, and writes of sessions, that were repeated because PostgreSQL was unavailable");
+    RESOLVE_RETRIES = Measure::counter("worker_resolve_retries_total", "lookups", "PostgreSQL lookups and session writes that were retried because PostgreSQL was unavailable");
     LAG = Measure::gauge("worker_lag_seconds", "seconds", "Age of the oldest record that the active writer has read and not stored");
-    SETTLED_RECORDS = Measure::gauge("worker_settled_records", "records", "Records up to the stored offsets of all partitions, since counting began, whichever writer has stored them");
-    SETTLED_EVENTS = Measure::gauge("worker_settled_events", "events", "Events of those records, by what became of them").by(&[AS]);
-    MISSING = Measure::gauge("worker_missing_records", "records", "Offsets among those that the log had dropped before they were read");
-    MISSED = Measure::counter("worker_records_missed_total", "records", "Offsets that the log had dropped before this process read them");
-    ACTIVE = Measure::gauge("worker_active", "boolean", "1 while this process is the active writer, 0 while it stands by");
-    EPOCH = Measure::gauge("worker_epoch", "epoch", "Epoch that this process has claimed last");
+    PROCESSED_RECORDS = Measure::gauge("worker_processed_records", "records", "Records up to the stored offsets of all partitions, by all writers");
+    PROCESSED_EVENTS = Measure::gauge("worker_processed_events", "events", "Events of those records, by outcome").by(&[AS]);
+    MISSING = Measure::gauge("worker_missing_records", "records", "Offsets that the log had deleted before any writer read them");
+    MISSED = Measure::counter("worker_records_missed_total", "records", "Offsets that the log had deleted before this process read them");
+    ACTIVE = Measure::gauge("worker_active", "boolean", "1 while this process is the active writer, 0 while it is a standby");
+    EPOCH = Measure::gauge("worker_epoch", "epoch", "Last epoch claimed by this process");
     INDEX_KEYS = Measure::gauge("worker_index_keys", "keys", "Keys in the index of the active writer");
-    INDEX_BYTES = Measure::gauge("worker_index_bytes", "bytes", "Memory of that index");
+    INDEX_BYTES = Measure::gauge("worker_index_bytes", "bytes", "Memory of the key index");
     REPEATED = Measure::counter("worker_statements_repeated_total", "statements", "Inserts that were repeated because their outcome was unknown");
-    FETCHED = Measure::counter("worker_rows_fetched_total", "rows", "Current rows of events that were fetched because they were not in memory");
-    DUPLICATES = Measure::gauge("worker_duplicate_keys", "keys", "Events with two live rows, counted daily; must be 0");
-    PARTS = Measure::gauge("worker_parts_of_month", "parts", "Active parts of the table events in the month that has the most, counted every minute");
-    DRAIN = Measure::duration("worker_drain_seconds", "Time until no statement of earlier writers ran after a takeover");
-    TAKEOVER = Measure::duration("worker_takeover_seconds", "Time from the claim of an epoch to the first block, without reading the log");
-    BLOCK = Measure::duration("worker_block_duration_seconds", "Time to store one block, retries included");
-    AGE = Measure::duration("worker_event_age_seconds", "Time from acceptance at the gateway until the event can be read, of every stored event");
+    FETCHED = Measure::counter("worker_rows_fetched_total", "rows", "Current rows of events fetched from ClickHouse because they weren't cached");
+    DUPLICATES = Measure::gauge("worker_duplicate_keys", "keys", "Events with two live rows, checked daily; must be 0");
+    PARTS = Measure::gauge("worker_parts_of_month", "parts", "Active parts of the largest month of the table `events`, checked every minute");
+    DRAIN = Measure::duration("worker_drain_seconds", "Time until the statements of earlier writers ended after a takeover");
+    TAKEOVER = Measure::duration("worker_takeover_seconds", "Time from claiming an epoch to the first block, without reading the log");
+    BLOCK = Measure::duration("worker_block_duration_seconds", "Time to store a block, including retries");
+    AGE = Measure::duration("worker_event_age_seconds", "Time from the acceptance of an event until it can be read");
 }
 
 pub(crate) fn stored(counts: Counts, took: Duration) {
@@ -55,10 +51,10 @@ pub(crate) fn readable(received_at_us: impl Iterator<Item = i64>, now_us: i64) {
 }
 
 /// Sets the gauges of the stored progress: counts of all partitions, and missing offsets.
-pub(crate) fn settled(counts: Counts, missing: u64) {
-    gauge!(SETTLED_RECORDS.name).set(counts.records as f64);
+pub(crate) fn processed(counts: Counts, missing: u64) {
+    gauge!(PROCESSED_RECORDS.name).set(counts.records as f64);
     for (became, events) in AS.values.iter().zip([counts.stored, counts.rejected]) {
-        gauge!(SETTLED_EVENTS.name, AS.label => *became).set(events as f64);
+        gauge!(PROCESSED_EVENTS.name, AS.label => *became).set(events as f64);
     }
     gauge!(MISSING.name).set(missing as f64);
 }

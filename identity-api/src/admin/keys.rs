@@ -15,7 +15,7 @@ use service_kit::http::ApiError;
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
     /// Create a key and print it; it is shown only once
-    Mint {
+    Create {
         /// ID of the organization
         #[arg(long, value_name = "ID")]
         organization: OrgId,
@@ -48,7 +48,7 @@ impl AdminCommand {
     pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
         let mut transaction = office.begin().await?;
         match self {
-            Self::Mint { organization, name, mut scopes } => {
+            Self::Create { organization, name, mut scopes } => {
                 let name = text_rules::label("name", Some(name)).map_err(bodies::refuse)?;
                 let org_type = organization::type_of(&office.pool, organization).await?;
                 let org_type = org_type.ok_or_else(organization::no_organization)?;

@@ -65,7 +65,7 @@ fn system() -> (String, Option<String>) {
 const ERRANDS: [(&str, &[&str]); 7] = [
     ("operator", &["add", "remove", "list"]),
     ("organization", &["create", "list", "show"]),
-    ("key", &["mint", "list", "revoke"]),
+    ("key", &["create", "list", "revoke"]),
     ("domain", &["add", "verify", "release", "list"]),
     ("access-request", &["list", "approve", "reject"]),
     ("partner", &["trust", "untrust"]),
@@ -95,7 +95,7 @@ async fn subcommands_have_help_and_one_line_errors() {
         "organization create --name A --type owner",
         "organization create --name A --type agent --domain localhost",
         "organization show x",
-        "key mint --organization x",
+        "key create --organization x",
         "domain verify x",
         "access-request list --status open",
         "access-request approve x",
@@ -164,13 +164,13 @@ async fn creates_lists_and_revokes_keys() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let minted =
-        json_of(&app, &format!("key mint --organization {org} --name CDN --scope telemetry:write --scope identity:read")).await;
+        json_of(&app, &format!("key create --organization {org} --name CDN --scope telemetry:write --scope identity:read")).await;
     let key = text(&minted, "key").to_owned();
     assert_eq!(minted["scopes"], json!(["identity:read", "telemetry:write"]));
     assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 200, "the key works");
-    let default = json_of(&app, &format!("key mint --organization {org}")).await;
+    let default = json_of(&app, &format!("key create --organization {org}")).await;
     assert_eq!(default["scopes"], json!(["identity:read", "telemetry:read", "telemetry:write"]));
-    let table = run(&app, &format!("key mint --organization {org}")).await;
+    let table = run(&app, &format!("key create --organization {org}")).await;
     assert!(table.stdout.contains("svc_pub_") && !table.stderr.contains("svc_pub_"), "{table:?}");
 
     let listed = json_of(&app, &format!("key list --organization {org}")).await;
@@ -182,8 +182,8 @@ async fn creates_lists_and_revokes_keys() {
     let again = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
     assert_eq!(again["revoked_at"], revoked["revoked_at"], "repeating it changes nothing");
     assert!(refusal(&app, &format!("key revoke {NOBODY}"), 4).await.contains("API key not found"));
-    assert!(refusal(&app, &format!("key mint --organization {NOBODY}"), 4).await.contains("Organization not found"));
-    refusal(&app, &format!("key mint --organization {org} --scope identity:admin"), 2).await;
+    assert!(refusal(&app, &format!("key create --organization {NOBODY}"), 4).await.contains("Organization not found"));
+    refusal(&app, &format!("key create --organization {org} --scope identity:admin"), 2).await;
     let audited = app.audited(org).await;
     assert_eq!(audited, ["api_key.created", "api_key.created", "api_key.created", "api_key.revoked"]);
     assert_eq!(app.get(Shows::Key(&owner), KEYS).await.status, 200, "other keys stay valid");

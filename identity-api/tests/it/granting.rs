@@ -296,7 +296,7 @@ async fn removing_an_operator_removes_what_their_keys_made() {
     let ((org, owner), (platform, _)) = (app.org("one").await, app.platform("two").await);
     json_of(&app, "operator add op@x.test").await;
     let scopes = "--scope identity:write --scope telemetry:read";
-    let minted = json_of(&app, &format!("key mint --organization {org} {scopes} --as op@x.test")).await;
+    let minted = json_of(&app, &format!("key create --organization {org} {scopes} --as op@x.test")).await;
     let key = minted["key"].as_str().unwrap();
     assert_eq!(grant(&app, Shows::Key(key), platform).await.status, 201);
     assert_eq!(set_up(&app, Shows::Key(key)).await.status, 201);
@@ -314,7 +314,7 @@ async fn removal_revokes_keys_created_as_operator() {
     let (other, _) = app.org("other").await;
     json_of(&app, "operator add bob@a.test").await;
     let key_of = async |org: &str| {
-        let minted = json_of(&app, &format!("key mint --organization {org} --as bob@a.test")).await;
+        let minted = json_of(&app, &format!("key create --organization {org} --as bob@a.test")).await;
         minted["key"].as_str().unwrap().to_owned()
     };
     let (here, elsewhere) = (key_of(&org).await, key_of(&other.to_string()).await);

@@ -50,9 +50,9 @@ async fn keys_show_their_creator() {
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, key) = mint(&app, bob.shows(), MINTING).await;
     let by_key = app.create(Shows::Key(&key), &json!({"name": "second", "scopes": ["telemetry:read"]})).await;
-    let at_the_machine = json_of(&app, &format!("key mint --organization {org}")).await;
+    let at_the_machine = json_of(&app, &format!("key create --organization {org}")).await;
     let operator = app.operator("op@x.test").await;
-    let in_a_name = json_of(&app, &format!("key mint --organization {org} --as op@x.test")).await;
+    let in_a_name = json_of(&app, &format!("key create --organization {org} --as op@x.test")).await;
     let listed = app.list(ada.shows()).await.body;
     let makers: Vec<&Value> = listed.as_array().unwrap().iter().map(|key| &key["created_by"]).collect();
     let first = listed[0]["id"].clone();
@@ -184,7 +184,7 @@ async fn only_trusted_partners_get_the_provision_scope() {
     let (org, key) = app.platform("partner").await;
     let owner = app.session("owner@p.test", &[org]).await;
     let body = json!({"scopes": ["partner:provision", "identity:read"]});
-    let at_the_machine = format!("key mint --organization {org} --scope partner:provision");
+    let at_the_machine = format!("key create --organization {org} --scope partner:provision");
     for shows in [Shows::Key(&key), Shows::Session(&owner)] {
         assert_eq!(app.create(shows, &body).await.refusal(), (403, "forbidden"));
     }
@@ -226,7 +226,7 @@ async fn removing_an_operator_revokes_their_keys() {
         json_of(&app, "operator add op@x.test").await;
         let mut keys = Vec::new();
         for org in [org, other] {
-            let minted = json_of(&app, &format!("key mint --organization {org} --scope identity:write --as op@x.test")).await;
+            let minted = json_of(&app, &format!("key create --organization {org} --scope identity:write --as op@x.test")).await;
             let key = minted["key"].as_str().unwrap().to_owned();
             keys.push(mint(&app, Shows::Key(&key), &["identity:write"]).await.1);
             keys.push(key);
@@ -236,7 +236,7 @@ async fn removing_an_operator_revokes_their_keys() {
             assert_eq!(works(&app, key).await, is_left, "{option}");
         }
     }
-    let at_the_machine = json_of(&app, &format!("key mint --organization {org}")).await;
+    let at_the_machine = json_of(&app, &format!("key create --organization {org}")).await;
     assert!(works(&app, at_the_machine["key"].as_str().unwrap()).await);
     // By key alone, then by session where none was requested.
     assert_eq!(answer(app.request(Method::GET, KEYS, Shows::Nothing)).await.status, 401);

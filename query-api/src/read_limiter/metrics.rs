@@ -5,7 +5,7 @@ use service_kit::measures;
 use service_kit::measures::Measure;
 
 measures! {
-    UNDER_WAY = Measure::gauge("query_reads_under_way", "reads", "reads in progress; a streamed list until its last item is sent");
+    UNDER_WAY = Measure::gauge("query_reads_in_progress", "reads", "Reads in progress, including streamed responses until their last item");
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are hundreds at most")]

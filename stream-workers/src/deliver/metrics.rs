@@ -7,8 +7,7 @@ use service_kit::measures;
 use service_kit::measures::{By, Measure};
 use std::time::Duration;
 
-const OUTCOME: By =
-    By { label: "outcome", says: "how an attempt ended, in the word that the delivery log shows", values: &outcomes() };
+const OUTCOME: By = By { label: "outcome", says: "outcome, as in the delivery log", values: &outcomes() };
 
 const fn outcomes() -> [&'static str; AttemptOutcome::ALL.len()] {
     let (mut names, mut next) = ([""; AttemptOutcome::ALL.len()], 0);
@@ -20,19 +19,19 @@ const fn outcomes() -> [&'static str; AttemptOutcome::ALL.len()] {
 }
 
 measures! {
-    ATTEMPTS = Measure::counter("webhook_attempts_total", "attempts", "attempts that have ended, by outcome").by(&[OUTCOME]);
-    DELIVERED = Measure::counter("webhook_deliveries_delivered_total", "deliveries", "deliveries that a receiver answered with 2xx");
-    DEAD = Measure::counter("webhook_deliveries_dead_total", "deliveries", "deliveries that failed eight times");
-    DROPPED = Measure::counter("webhook_deliveries_dropped_total", "deliveries", "deliveries that were pending when their endpoint was disabled");
-    LOST = Measure::counter("webhook_leases_lost_total", "attempts", "attempts that ended after their lease had run out or was taken back; they are repeated");
-    UNSIGNED = Measure::counter("webhook_unsigned_total", "attempts", "attempts put off because TELEMETRY_SECRETS_KEY does not open the secret");
-    CLAIMS_FAILED = Measure::counter("webhook_claims_failed_total", "claims", "looks for what is due that failed: PostgreSQL refused to lease it, or did not answer within four seconds");
-    CLAIMS_FAILING = Measure::gauge("webhook_claims_failing", "boolean", "1 when the last look for what is due failed, else 0");
-    DURATION = Measure::duration("webhook_attempt_duration_seconds", "one attempt, from the look-up of the name to the answer");
-    PENDING = Measure::gauge("webhook_deliveries_pending", "deliveries", "deliveries to be tried, or tried again");
-    OVERDUE = Measure::gauge("webhook_deliveries_overdue_seconds", "seconds", "for how long the oldest due delivery has been due, of endpoints to which nothing is under way: one that hangs makes its own deliveries wait");
-    NO_ROOM = Measure::gauge("webhook_deliveries_without_room", "deliveries", "deliveries that were dropped within the last hour because too many waited for their endpoint, and were not ordered again");
-    NO_ROOM_OF = Measure::gauge("webhook_organizations_without_room", "organizations", "organizations whose deliveries those are");
+    ATTEMPTS = Measure::counter("webhook_attempts_total", "attempts", "Completed delivery attempts").by(&[OUTCOME]);
+    DELIVERED = Measure::counter("webhook_deliveries_delivered_total", "deliveries", "Deliveries that a receiver accepted with 2xx");
+    DEAD = Measure::counter("webhook_deliveries_dead_total", "deliveries", "Deliveries that failed eight times");
+    DROPPED = Measure::counter("webhook_deliveries_dropped_total", "deliveries", "Deliveries that were pending when their endpoint was disabled");
+    LOST = Measure::counter("webhook_leases_lost_total", "attempts", "Attempts whose lease expired or was revoked before they ended; they are repeated");
+    UNSIGNED = Measure::counter("webhook_unsigned_total", "attempts", "Attempts postponed because TELEMETRY_SECRETS_KEY can't decrypt the secret");
+    CLAIMS_FAILED = Measure::counter("webhook_claims_failed_total", "claims", "Failed queries for due deliveries");
+    CLAIMS_FAILING = Measure::gauge("webhook_claims_failing", "boolean", "1 if the last query for due deliveries failed, else 0");
+    DURATION = Measure::duration("webhook_attempt_duration_seconds", "Duration of an attempt, from the DNS lookup to the response");
+    PENDING = Measure::gauge("webhook_deliveries_pending", "deliveries", "Pending deliveries");
+    OVERDUE = Measure::gauge("webhook_deliveries_overdue_seconds", "seconds", "Age of the oldest overdue delivery, of endpoints without a running attempt");
+    NO_ROOM = Measure::gauge("webhook_deliveries_without_room", "deliveries", "Deliveries dropped in the last hour because their endpoint's queue was full, and not redelivered since");
+    NO_ROOM_OF = Measure::gauge("webhook_organizations_without_room", "organizations", "Organizations with such dropped deliveries");
 }
 
 pub(super) fn ended(outcome: AttemptOutcome, took: Duration) {

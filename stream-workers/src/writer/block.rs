@@ -147,7 +147,7 @@ fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Ins
     let received = batch.reports.iter().map(|new| new.report.accepted.at_us);
     metrics::readable(received, Clock::System.now().timestamp_micros());
     let ((_, missing_before), (counts, missing)) = (total(former.partitions.values()), total(progress.partitions.values()));
-    metrics::settled(counts, missing);
+    metrics::processed(counts, missing);
     let missed = missing.saturating_sub(missing_before);
     if missed > 0 {
         metrics::missed(missed);

@@ -39,7 +39,7 @@ async fn killed_workers_lose_and_double_nothing() {
     app.caught_up().await;
     let written = written.load(Ordering::Relaxed);
     assert_eq!(app.visible().await, ids(0..written.into()), "seed {seed}");
-    assert_eq!(app.settled().await.events(), written, "seed {seed}: events that were inserted twice are counted once");
+    assert_eq!(app.processed().await.events(), written, "seed {seed}: events that were inserted twice are counted once");
     assert_eq!(last.terminate().await, Some(0));
 }
 
@@ -89,7 +89,7 @@ async fn workers_that_come_and_go_lose_nothing() {
     app.caught_up().await;
     let written = written.load(Ordering::Relaxed);
     assert_eq!(app.visible().await, ids(0..written.into()), "seed {seed}");
-    assert_eq!(app.settled().await.events(), written, "seed {seed}: each event is counted once");
+    assert_eq!(app.processed().await.events(), written, "seed {seed}: each event is counted once");
     assert_eq!(app.log.set_aside().await, [], "seed {seed}: no record is blamed for a process that was killed");
 }
 
@@ -166,7 +166,7 @@ async fn a_worker_continues_when_its_store_is_back() {
     let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..60 + RECORDS));
-    assert_eq!(u128::from(app.settled().await.events()), 60 + RECORDS);
+    assert_eq!(u128::from(app.processed().await.events()), 60 + RECORDS);
     eventually("the lag is zero", || async { (lag().await? == 0.0).then_some(()) }).await;
     assert_eq!(worker.terminate().await, Some(0), "{}", worker.stderr());
     drop(server);

@@ -32,7 +32,7 @@ mod replay;
 mod replays;
 mod scrape;
 mod sessions;
-mod settled;
+mod processed;
 mod shards;
 mod test_app;
 mod turns;

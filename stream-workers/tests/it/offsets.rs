@@ -26,7 +26,7 @@ async fn f28_lost_offsets_of_the_group_change_nothing() {
     app.put(&records(3, 40..41)).await;
     app.work_off().await;
     assert_eq!(app.visible().await.len(), 41);
-    assert_eq!(app.settled().await.records, 41, "no record is read twice");
+    assert_eq!(app.processed().await.records, 41, "no record is read twice");
 }
 
 /// Records are dropped while a worker reads, so there is a gap in the middle of a block.

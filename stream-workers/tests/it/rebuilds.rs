@@ -45,7 +45,7 @@ async fn a_rebuild_gives_the_same_rows() {
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.starts_with(&format!("{database} has 200 events;")), "{stdout}");
     assert_eq!(rebuilt.table().await, whole);
-    assert_eq!(rebuilt.settled().await.rejected_records, 2);
+    assert_eq!(rebuilt.processed().await.rejected_records, 2);
     assert_eq!(app.log.set_aside().await.len(), 2, "dead letters aren't sent again");
     app.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
 }

@@ -27,7 +27,7 @@ async fn replayed(app: &TestApp) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn replaying_stored_records_changes_nothing() {
     let app = worked_off(120).await;
-    let (before, settled) = (app.table().await, app.settled().await);
+    let (before, processed) = (app.table().await, app.processed().await);
     let (code, stdout, stderr) = app.command(&["replay", "--dry-run"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.starts_with("120 records with 160 events were read; nothing was stored;"), "{stdout}");
@@ -36,7 +36,7 @@ async fn replaying_stored_records_changes_nothing() {
         assert_eq!(code, Some(0), "{stderr}");
         let expected = "120 records with 160 events were read; 0 rows of events and 0 rows of reports changed;";
         assert!(stdout.starts_with(expected) || stdout.contains(r#""changed_events": 0"#), "{stdout}");
-        assert_eq!((app.table().await, app.settled().await), (before.clone(), settled));
+        assert_eq!((app.table().await, app.processed().await), (before.clone(), processed));
     }
 }
 

@@ -54,7 +54,7 @@ impl World {
     async fn counts(&self) -> Vec<Counts> {
         let mut counts = Vec::new();
         for shard in &self.shards {
-            counts.push(shard.settled().await);
+            counts.push(shard.processed().await);
         }
         counts
     }
@@ -125,7 +125,7 @@ async fn shards_store_the_rows_of_one_server() {
         worker.stop().await;
     }
     assert_eq!(world.table().await, world.one.table().await, "seed {seed}");
-    let (counts, of_one) = (world.counts().await, world.one.settled().await);
+    let (counts, of_one) = (world.counts().await, world.one.processed().await);
     let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
     assert!(counts.iter().all(|counts| counts.records == records.len() as u64 && counts.stored > 0), "{counts:?}: seed {seed}");
     assert_eq!(sum(|counts| counts.stored), of_one.stored, "seed {seed}");

@@ -168,7 +168,7 @@ impl TestApp {
     }
 
     /// Returns the counts of all records. Asserts that no offset is missing.
-    pub(crate) async fn settled(&self) -> Counts {
+    pub(crate) async fn processed(&self) -> Counts {
         let mut all = Counts::default();
         for (partition, (stats, end)) in self.standing().await {
             assert_eq!((stats.since, stats.next, stats.missing()), (0, end, 0), "partition {partition}: {stats:?}");

@@ -209,7 +209,7 @@ async fn compose_services_process_an_event() {
     let settings = [("TELEMETRY_CONFIG", profiles.as_str()), ("TELEMETRY_KEY", &key)];
     let (code, told, said) = ended(&["doctor", "--url", &front.url("")], &settings).await;
     assert!(code == Some(0) && told.lines().any(|line| line.starts_with("skipped") && line.contains("ready")), "{told} {said}");
-    let (code, settled, said) = deployment.services["stream-workers"].ended(&["stream-workers", "settled"]).await;
+    let (code, settled, said) = deployment.services["stream-workers"].ended(&["stream-workers", "processed"]).await;
     assert!(code == Some(0) && settled.contains("STORED EVENTS"), "{settled} {said}");
     let (code, _, said) = deployment.services["prepare"].ended(&["stream-workers", "rebuild"]).await;
     assert!(code == Some(1) && said.contains("rebuild into an empty database"), "a database in use must not be rebuilt: {said}");

@@ -54,8 +54,8 @@ async fn golden_identity_admin() {
 }
 
 fn keys(kept: &mut Transcript, terminal: &Terminal, platform: &str) {
-    kept.run(terminal, &admin(&["key", "mint", "--organization", platform, "--name", "first"]));
-    let key = made(kept, terminal, &["key", "mint", "--organization", platform, "--name", "second"], "id");
+    kept.run(terminal, &admin(&["key", "create", "--organization", platform, "--name", "first"]));
+    let key = made(kept, terminal, &["key", "create", "--organization", platform, "--name", "second"], "id");
     kept.both(terminal, &admin(&["key", "list", "--organization", platform]));
     kept.both(terminal, &admin(&["key", "revoke", &key]));
 }
@@ -123,7 +123,7 @@ async fn golden_log_and_store_operations() {
     let mut kept = Transcript::new("stream_workers");
     kept.hide(name, "name");
     kept.run(&terminal, &["stream-workers", "prepare"]);
-    kept.both(&terminal, &["stream-workers", "settled"]);
+    kept.both(&terminal, &["stream-workers", "processed"]);
 
     service.terminal("NETWORK_KEY").answer(&["events", "send", "-"], EVENT).ok();
     counts(&service.terminal("OWNER_KEY"), 1).await;

@@ -45,7 +45,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry stream-workers deliver", "s7_f34_a_killed_deliverers_delivery_is_repeated"),
     ("telemetry stream-workers replay", "a_replay_restores_missing_rows"),
     ("telemetry stream-workers rebuild", "a_rebuild_gives_the_same_rows"),
-    ("telemetry stream-workers settled", "every_event_is_stored_or_rejected_once"),
+    ("telemetry stream-workers processed", "every_event_is_stored_or_rejected_once"),
     ("telemetry stream-workers rejected list", "lists_and_shows_dead_letters_safely"),
     ("telemetry stream-workers rejected show", "lists_and_shows_dead_letters_safely"),
     ("telemetry stream-workers rejected retry", "a_retry_restores_a_record_once"),

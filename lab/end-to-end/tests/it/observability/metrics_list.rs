@@ -27,42 +27,40 @@ fn all() -> impl Iterator<Item = &'static Measure> {
 const PREFACE: &str = "\
 # Metrics
 
-Made from the tables in the code by `UPDATE_DOCS=1 cargo test -p end-to-end --test it docs_metrics`; a test fails when it is stale, when a
-process shows a metric that is not here, or one that is here is not shown. Each process shows its own on `TELEMETRY_METRICS_LISTEN`, never on
-the address of its service. No label takes a value from a caller. Counters stand at zero from the start; a rate of one is of what happened
-since. identity-api has those of every process and no others; `telemetry all` has all. Histograms are in seconds.
+Generated from the code by `UPDATE_DOCS=1 cargo test -p end-to-end --test it docs_metrics`; a test fails if it is outdated or incomplete. Each
+process exports its metrics on `TELEMETRY_METRICS_LISTEN`, separate from its service; `telemetry all` exports all of them. identity-api has only the
+metrics of every process. No label value comes from a client. Counters start at 0. Histograms are in seconds.
 
-## What adds up
+## Reconciling
 
-The active worker shows, whichever workers have died:
+The active worker exports sums over all workers, including those that crashed:
 
-    records on the log up to the stored offsets, since counting began = worker_settled_records + worker_missing_records
-    their events = worker_settled_events: stored + rejected
+    records on the log up to the stored offsets = worker_processed_records + worker_missing_records
+    their events = worker_processed_events: stored + rejected
 
-Offsets and counts are one row of the table `progress`, so a record that is read again after a crash counts once. *Stored* includes repeats, which change nothing; *rejected* are events of dead letters,
-as far as they could be counted; *missing* are offsets that the log had deleted before they were read. `telemetry stream-workers settled` shows the same by partition. Replays don't count.
+*Stored* includes repeats, which change no figure. *Rejected* are the events of dead letters, if they could be counted. *Missing* are offsets that the log deleted before they
+were read. Offsets and counts are one row of the table `progress`, so a record that is read again after a crash counts once. `telemetry stream-workers processed` shows the
+same figures by partition. Replays don't count.
 
-What gateways accepted, and what they logged without having answered, is on the log or in a spill (`gateway_spill_pending_events`). Each run of `cargo chaos` checks
-that all of this is exact once the load has ended: each request that was answered 2xx is on the log, none that was refused is, and every record there is settled once.
-
-Counters describe one process's life. Over all gateways and workers of one log, in events, while no process dies:
+Other counters start at 0 in each process. While no process crashes, this holds over all gateways and workers of one log, in events:
 
     gateway_events_accepted_total + gateway_events_acknowledged_late_total
         = worker_events_stored_total + worker_events_rejected_total
-        + gateway_spill_pending_events + what is on the log and not stored
+        + gateway_spill_pending_events + events on the log that are not yet stored
 
-An event that was acknowledged late is on the log twice: directly and through the spill. A killed process loses its counters, and a record that is read again after a crash is counted again on the right; reads are exact nevertheless.
-The test `reconcile` checks the equation through outages of the log and PostgreSQL. The rules record both sides over an hour
-(`telemetry:events_accepted:increase1h`, `telemetry:events_settled:increase1h`), and the alert `EventsUnaccounted` compares them with room
-for one percent, which a kill between two scrapes may cost.
+An event that was acknowledged late is on the log twice: directly and through the spill. A crashed process loses its counters, and a record that is read again after a crash
+is counted again on the right side; reads stay exact. The test `reconcile` checks the equation through outages of Kafka and PostgreSQL, and `cargo chaos` checks that every
+request with a 2xx is on the log and processed once. The recording rules `telemetry:events_accepted:increase1h` and `telemetry:events_processed:increase1h` contain both sides, and
+the alert `EventsUnaccounted` fires if they differ by more than one percent.
 
-`dependency_up` says what `/ready` says. A gateway is ready without Kafka for as long as its spill takes records, so that its `dependency_up{dependency=\"kafka\"}` is 1 then; `gateway_log_breaker_open` is what says that Kafka is away.
+`dependency_up` shows the result of `/ready`. A gateway is ready without Kafka while its spill accepts records, so `dependency_up{dependency=\"kafka\"}` is then 1;
+`gateway_log_breaker_open` shows that Kafka is unavailable.
 ";
 
 fn markdown() -> String {
     let mut text = PREFACE.to_owned();
     for (of, measures) in tables() {
-        text += &format!("\n## {of}\n\n| name | type | unit | what it says | labels |\n|---|---|---|---|---|\n");
+        text += &format!("\n## {of}\n\n| name | type | unit | meaning | labels |\n|---|---|---|---|---|\n");
         for Measure { name, kind, unit, help, labels } in measures {
             let labels: Vec<String> = labels.iter().map(|by| format!("`{}`: {}", by.label, by.says)).collect();
             text += &format!("| `{name}` | {} | {unit} | {help} | {} |\n", kind.as_str(), labels.join("; "));
@@ -76,7 +74,7 @@ fn docs_metrics_md_matches_the_code() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file(LIST), markdown()).unwrap();
     }
-    assert!(read(LIST) == markdown(), "{LIST} is stale: UPDATE_DOCS=1 cargo test -p end-to-end --test it docs_metrics");
+    assert!(read(LIST) == markdown(), "{LIST} is outdated: UPDATE_DOCS=1 cargo test -p end-to-end --test it docs_metrics");
 }
 
 #[test]
@@ -142,7 +140,8 @@ async fn processes_expose_exactly_the_listed_metrics() {
     // Metrics of a route or dependency exist once it has been used.
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &retrieval("edge", "one")).await.status, 201);
     let scrape = || async { demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap() };
-    let last_ones = ["dependency_up{", "worker_event_age_seconds_count", "worker_settled_events{", "webhook_deliveries_pending"];
+    let last_ones =
+        ["dependency_up{", "worker_event_age_seconds_count", "worker_processed_events{", "webhook_deliveries_pending"];
     eventually("every part of the process exposes metrics", || async {
         let text = scrape().await;
         last_ones.iter().all(|name| text.contains(name)).then_some(())

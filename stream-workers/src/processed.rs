@@ -1,4 +1,4 @@
-//! `telemetry stream-workers settled`: shows how far the log is stored, and what happened to its records.
+//! `telemetry stream-workers processed`: shows how far the log is stored, and what happened to its records.
 
 use crate::Settings;
 use crate::consume::partition_stats::{Counts, PartitionStats, total};
@@ -27,7 +27,7 @@ pub async fn standing(
     Ok(parts.into_iter().map(|part| (part.partition, (of(&part.partition), part.to))).collect())
 }
 
-pub(crate) async fn settled(settings: &Settings, form: Form) -> anyhow::Result<()> {
+pub(crate) async fn processed(settings: &Settings, form: Form) -> anyhow::Result<()> {
     let standing = standing(&settings.kafka, &settings.clickhouse).await?;
     match form {
         Form::Table => print_table(&TITLES, &rows(&standing)),

@@ -1,6 +1,6 @@
 //! The counts are right whatever process dies: each event up to the stored offsets is stored or rejected once.
 //!
-//! `SETTLED_ROUNDS` sets the number of workers that die; the full test has 50.
+//! `PROCESSED_ROUNDS` sets the number of workers that die; the full test has 50.
 
 use crate::scrape::says;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Watched, event, record};
@@ -38,7 +38,7 @@ async fn every_event_is_stored_or_rejected_once() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
-    let rounds = size("SETTLED_ROUNDS", 4);
+    let rounds = size("PROCESSED_ROUNDS", 4);
     for round in 0..rounds {
         app.put(&portion(u128::try_from(round).unwrap())).await;
         if let Some(point) = POINTS.get(round % 4) {
@@ -51,23 +51,23 @@ async fn every_event_is_stored_or_rejected_once() {
     }
     let Watched { process: mut last, metrics, .. } = app.watched([]).await;
     app.caught_up().await;
-    let settled = app.settled().await;
-    assert_eq!(settled, counts(rounds as u64), "seed {seed}");
+    let processed = app.processed().await;
+    assert_eq!(processed, counts(rounds as u64), "seed {seed}");
     assert_eq!(app.events().await, 3 * rounds as u64 * u64::try_from(PARTITIONS).unwrap(), "seed {seed}");
 
     // The last worker shows all of them, although others have stored most.
     let expected = [
-        format!("worker_settled_records {}", settled.records),
-        format!("worker_settled_events{{became=\"stored\"}} {}", settled.stored),
-        format!("worker_settled_events{{became=\"rejected\"}} {}", settled.rejected),
+        format!("worker_processed_records {}", processed.records),
+        format!("worker_processed_events{{outcome=\"stored\"}} {}", processed.stored),
+        format!("worker_processed_events{{outcome=\"rejected\"}} {}", processed.rejected),
         "worker_missing_records 0".to_owned(),
     ];
     says(&metrics, &expected).await;
     assert_eq!(last.terminate().await, Some(0));
 
-    let (code, stdout, stderr) = app.command(&["settled"]).await;
+    let (code, stdout, stderr) = app.command(&["processed"]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    let Counts { records, stored, rejected_records, rejected } = settled;
+    let Counts { records, stored, rejected_records, rejected } = processed;
     let all = format!("all {records} 0 {rejected_records} {stored} {rejected}");
     let last: Vec<&str> = stdout.lines().last().into_iter().flat_map(str::split_whitespace).collect();
     assert_eq!(last.join(" "), all, "{stdout}");
