@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 const HEADING: &str = "## Every command\n";
+const INTRODUCTION: &str = "`--help` shows the arguments and an example of each command.";
 const MAX_HELP_CHARS: usize = 80;
 
 fn program() -> Command {
@@ -17,28 +18,17 @@ fn program() -> Command {
     program
 }
 
+/// Adds a row for each command without subcommands.
 fn document(command: &Command, name: &str, text: &mut String) {
-    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    let has_actions = command.get_subcommands().any(|action| action.get_name() != "help");
-    if name != "telemetry" {
+    let mut actions = command.get_subcommands().filter(|action| action.get_name() != "help").peekable();
+    if actions.peek().is_none() {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let arguments: String = command.get_positionals().map(|argument| format!(" {argument}")).collect();
-        let _ = writeln!(text, "\n### telemetry {name}\n\n{about}.");
-        if !has_actions {
-            // Without the program's name, which marks commands to paste.
-            let _ = writeln!(text, "\nUsage: `{name}{arguments}`");
-            let _ = writeln!(text, "\nExample: `$ {}`", example(command).unwrap_or_default());
-        }
-        let own: Vec<&Arg> =
-            command.get_arguments().filter(|argument| !argument.is_global_set() && !argument.is_hide_set()).collect();
-        let own: Vec<&&Arg> = own.iter().filter(|argument| argument.get_id() != "help").collect();
-        if !own.is_empty() {
-            let _ = writeln!(text, "\n| Argument | Description |\n|---|---|");
-            own.iter().for_each(|argument| row(argument, text));
-        }
+        // Without the program's name, which marks commands to paste.
+        let _ = writeln!(text, "| `{name}{arguments}` | {about} |");
     }
-    for action in command.get_subcommands().filter(|action| action.get_name() != "help") {
-        let below = if name == "telemetry" { action.get_name().to_owned() } else { format!("{name} {}", action.get_name()) };
-        document(action, &below, text);
+    for action in actions {
+        document(action, format!("{name} {}", action.get_name()).trim_start(), text);
     }
 }
 
@@ -75,11 +65,12 @@ fn row(argument: &Arg, text: &mut String) {
 
 fn generated() -> String {
     let program = program();
-    let mut text = format!("{HEADING}\nGlobal options:\n\n| Option | Description |\n|---|---|\n");
+    let mut text = format!("{HEADING}\n{INTRODUCTION}\n\nGlobal options:\n\n| Option | Description |\n|---|---|\n");
     let whoami = program.find_subcommand("whoami").expect("whoami exists");
     let of_all = whoami.get_arguments().filter(|argument| argument.is_global_set() && !argument.is_hide_set());
     of_all.for_each(|argument| row(argument, &mut text));
-    document(&program, "telemetry", &mut text);
+    text.push_str("\n| Command | Description |\n|---|---|\n");
+    document(&program, "", &mut text);
     text
 }
 
