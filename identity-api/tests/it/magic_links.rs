@@ -227,31 +227,6 @@ async fn responses_do_not_depend_on_sending_the_email() {
     app.token_mailed("c@example.com", 1).await;
 }
 
-/// The folder may contain an older email, and the newest may be an invite to another person.
-#[tokio::test]
-async fn guide_reads_the_token_of_the_requested_email() {
-    let app = TestApp::open().await;
-    app.ask_to_sign_in("me@example.com").await;
-    app.token_mailed("me@example.com", 1).await;
-    let asked = tempfile::NamedTempFile::new().unwrap();
-    // File times advance with the kernel's tick, at most every 10 ms, and `-newer` needs a later one.
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    app.ask_to_sign_in("me@example.com").await;
-    let token = app.token_mailed("me@example.com", 2).await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await;
-    assert_eq!(app.invite(&ada, org.text("id"), "bob@a.test", "member").await.status, 201);
-    assert!(app.mails().pop().unwrap().contains("To: bob@a.test"));
-    let guide = include_str!("../../../docs/guide.md");
-    let lines: Vec<&str> = guide.lines().skip_while(|line| *line != "touch .local/before-email").collect();
-    let starts = |prefix: &str| lines.iter().position(|line| line.starts_with(prefix)).unwrap();
-    let read = lines[starts("for try in")..=starts("SIGN_IN_TOKEN=")].join("\n");
-    let script = format!("{read}\necho \"$SIGN_IN_TOKEN\"").replace(".local/mail", app.mail_dir.path().to_str().unwrap());
-    let script = script.replace(".local/before-email", asked.path().to_str().unwrap());
-    let ran = tokio::process::Command::new("bash").args(["-c", &script]).output().await.unwrap();
-    assert_eq!(String::from_utf8(ran.stdout).unwrap().trim_end(), token, "{script}");
-}
-
 /// Anyone can request a link for their own account and send it to another person, who would then work in that account.
 #[tokio::test]
 async fn x31_links_sign_in_only_the_requesting_browser() {

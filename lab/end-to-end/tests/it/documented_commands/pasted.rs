@@ -31,7 +31,6 @@ macro_rules! documents {
 documents! {
     readme "README.md"
     cli "docs/cli.md"
-    guide "docs/guide.md"
     publisher "docs/start/publisher.md"
     cdn "docs/start/cdn.md"
     agent "docs/start/agent.md"
@@ -39,7 +38,6 @@ documents! {
     analyst "docs/start/analyst.md"
     operator "docs/start/operator.md"
     counting "docs/start/counting.md"
-    event_keys "docs/api/event-keys.md"
 }
 
 /// Reports errors that are visible before anything runs.
