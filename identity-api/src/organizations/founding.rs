@@ -1,4 +1,4 @@
-//! Creates, lists and shows organizations (docs/api/identity.md#organisations).
+//! Creates, lists and shows organizations (docs/api/identity.md#organizations).
 
 use super::memberships::{self, Standing};
 use crate::access::columns;

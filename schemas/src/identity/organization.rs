@@ -3,7 +3,7 @@ use crate::ids::OrgId;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// An organization in responses to its members (docs/api/identity.md#organisations).
+/// An organization in responses to its members (docs/api/identity.md#organizations).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
     pub id: OrgId,
