@@ -1,25 +1,26 @@
 //! What a drain may send.
 
 use super::split::MAX_LINE_BYTES;
+use crate::request::limits::at_least;
 use clap::Args;
 
 /// Logs of CDNs.
 #[derive(Args, Clone, Debug)]
 pub struct DrainSettings {
     /// Maximum compressed size of a drain body, in bytes
-    #[arg(long, env = "TELEMETRY_DRAIN_WIRE_BYTES", default_value_t = 64 * 1024 * 1024)]
+    #[arg(long, env = "TELEMETRY_DRAIN_WIRE_BYTES", default_value_t = 64 * 1024 * 1024, value_parser = at_least::<u64>(1))]
     pub drain_wire_bytes: u64,
     /// Maximum decompressed size of a drain body, in bytes
-    #[arg(long, env = "TELEMETRY_DRAIN_BODY_BYTES", default_value_t = 1024 * 1024 * 1024)]
+    #[arg(long, env = "TELEMETRY_DRAIN_BODY_BYTES", default_value_t = 1024 * 1024 * 1024, value_parser = at_least::<u64>(1))]
     pub drain_body_bytes: u64,
     /// Maximum lines in a drain body
-    #[arg(long, env = "TELEMETRY_DRAIN_LINES", default_value_t = 1_000_000)]
+    #[arg(long, env = "TELEMETRY_DRAIN_LINES", default_value_t = 1_000_000, value_parser = at_least::<u64>(1))]
     pub drain_lines: u64,
     /// Longest line of a drain, in bytes. Texts over 16 KiB in a longer one are cut; if it is still longer, it is a bad line
-    #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = MAX_LINE_BYTES)]
+    #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = MAX_LINE_BYTES, value_parser = at_least::<usize>(1))]
     pub drain_line_bytes: usize,
     /// Maximum drain bodies processed at a time; no organization or founder has more than are left for others
-    #[arg(long, env = "TELEMETRY_DRAINS_AT_ONCE", default_value_t = 32)]
+    #[arg(long, env = "TELEMETRY_DRAINS_AT_ONCE", default_value_t = 32, value_parser = at_least::<usize>(1))]
     pub drains_at_once: usize,
 }
 

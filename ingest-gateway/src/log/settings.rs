@@ -1,5 +1,6 @@
 //! Limits for records in flight, and settings of the spill.
 
+use crate::request::limits::at_least;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -12,10 +13,10 @@ pub struct Durability {
     #[arg(long, env = "TELEMETRY_SPILL_MAX_BYTES", default_value_t = 4 * 1024 * 1024 * 1024)]
     pub spill_max_bytes: u64,
     /// Maximum unacknowledged bytes sent to Kafka; further records go to the spill
-    #[arg(long, env = "TELEMETRY_MAX_UNACKED_BYTES", default_value_t = 64 * 1024 * 1024)]
+    #[arg(long, env = "TELEMETRY_MAX_UNACKED_BYTES", default_value_t = 64 * 1024 * 1024, value_parser = at_least::<usize>(1))]
     pub max_unacked_bytes: usize,
     /// Maximum concurrent requests; one organization can use at most half of them
-    #[arg(long, env = "TELEMETRY_MAX_IN_PROGRESS", default_value_t = 4_096)]
+    #[arg(long, env = "TELEMETRY_MAX_IN_PROGRESS", default_value_t = 4_096, value_parser = at_least::<usize>(1))]
     pub max_in_progress: usize,
 }
 

@@ -1,6 +1,7 @@
 //! Limits of a request (docs/api/http.md#size-limits), each a setting with its documented default.
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use service_kit::http::BodyLimits;
 use std::time::Duration;
 
@@ -8,19 +9,27 @@ pub(crate) const MAX_DATA_LEVELS: usize = 32;
 /// Earliest timestamp, in milliseconds UTC: 2000-01-01.
 pub(crate) const EARLIEST_AT_MS: i64 = 946_684_800_000;
 
+/// Half of it, the most that a tenant can have, fits a body of the default size.
+const MIN_BODY_MEMORY: u64 = 2 * 1024 * 1024;
+
+/// Rejects values below `least` at startup.
+pub(crate) fn at_least<T: TryFrom<u64>>(least: u64) -> RangedU64ValueParser<T> {
+    RangedU64ValueParser::new().range(least..)
+}
+
 #[derive(Args, Clone, Debug)]
 pub struct Limits {
     /// Maximum events per request
-    #[arg(long, env = "TELEMETRY_MAX_EVENTS", default_value_t = 1_000)]
+    #[arg(long, env = "TELEMETRY_MAX_EVENTS", default_value_t = 1_000, value_parser = at_least::<usize>(1))]
     pub max_events: usize,
     /// Maximum compressed body size, in bytes
-    #[arg(long, env = "TELEMETRY_MAX_WIRE_BYTES", default_value_t = 1024 * 1024)]
+    #[arg(long, env = "TELEMETRY_MAX_WIRE_BYTES", default_value_t = 1024 * 1024, value_parser = at_least::<usize>(1))]
     pub max_wire_bytes: usize,
     /// Maximum decompressed body size, in bytes
-    #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024)]
+    #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024, value_parser = at_least::<usize>(1))]
     pub max_body_bytes: usize,
-    /// Bytes of request bodies at a time; no organization or founder has more than are left for others
-    #[arg(long, env = "TELEMETRY_BODY_MEMORY_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
+    /// Bytes of request bodies at a time, at least 2 MiB; no organization or founder has more than are left for others
+    #[arg(long, env = "TELEMETRY_BODY_MEMORY_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES", value_parser = at_least::<usize>(MIN_BODY_MEMORY))]
     pub body_memory_bytes: usize,
     /// Requests per second for each key, twice as many for each organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_KEY_RATE", default_value_t = 50_000)]
@@ -35,7 +44,7 @@ pub struct Limits {
     #[arg(long, env = "TELEMETRY_COVERAGE_BYTES", default_value_t = 8 * 1024 * 1024, value_name = "BYTES")]
     pub coverage_bytes: u64,
     /// Maximum size of an event's `data`, in bytes
-    #[arg(long, env = "TELEMETRY_MAX_DATA_BYTES", default_value_t = 64 * 1024)]
+    #[arg(long, env = "TELEMETRY_MAX_DATA_BYTES", default_value_t = 64 * 1024, value_parser = at_least::<usize>(1))]
     pub max_data_bytes: usize,
     /// Maximum difference of a timestamp ahead of this machine's clock, in seconds
     #[arg(long, env = "TELEMETRY_MAX_AHEAD_SECONDS", default_value_t = 3_600)]
@@ -70,5 +79,48 @@ impl Limits {
 
     pub(crate) fn max_ahead(&self) -> Duration {
         Duration::from_secs(self.max_ahead_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Settings;
+    use clap::error::ErrorKind;
+    use clap::{Args as _, Command};
+
+    /// Zero makes sense for these without a word in their help.
+    const SENSIBLE: [&str; 1] = ["max-ahead-seconds"];
+
+    #[test]
+    fn rejects_zero_unless_help_explains_it() {
+        let command = Settings::augment_args(Command::new("gateway"));
+        let mut numbers = 0;
+        for argument in command.get_arguments() {
+            let name = argument.get_long().unwrap_or_default();
+            let default = argument.get_default_values().first().and_then(|value| value.to_str()?.parse::<u64>().ok());
+            if default.is_none() || SENSIBLE.contains(&name) {
+                continue;
+            }
+            let is_explained = argument.get_help().is_some_and(|help| help.to_string().contains("0: "));
+            let parsed = command.clone().try_get_matches_from(["gateway", &format!("--{name}=0")]);
+            let is_rejected = parsed.is_err_and(|error| {
+                let text = error.to_string();
+                error.kind() == ErrorKind::ValueValidation && text.contains(name) && text.contains("is not in")
+            });
+            assert_ne!(is_rejected, is_explained, "--{name}");
+            numbers += 1;
+        }
+        assert!(numbers > 15, "{numbers}");
+    }
+
+    #[test]
+    fn rejects_memory_too_small_for_a_body() {
+        let parse = |bytes: u64| {
+            let command = Settings::augment_args(Command::new("gateway")).mut_args(|argument| argument.required(false));
+            command.try_get_matches_from(["gateway", &format!("--body-memory-bytes={bytes}")]).map_err(|error| error.to_string())
+        };
+        let refused = parse(super::MIN_BODY_MEMORY - 1).unwrap_err();
+        assert!(refused.contains("'--body-memory-bytes <BYTES>': 2097151 is not in 2097152.."), "{refused}");
+        assert!(parse(super::MIN_BODY_MEMORY).is_ok());
     }
 }
