@@ -25,6 +25,7 @@ mod requested_host;
 mod settings;
 mod signature;
 mod split;
+mod turns;
 #[cfg(test)]
 mod visitor_input;
 mod who;
@@ -118,7 +119,7 @@ pub(crate) async fn post_drain(
 }
 
 async fn take(
-    state: &State,
+    state: &Arc<State>,
     provider: DrainProvider,
     told: DrainParameters,
     request: Request<Body>,
@@ -131,11 +132,10 @@ async fn take(
     let fed = fed::of(state, &caller, provider).await?;
     state.rates.admit(caller.key_id, caller.org_id)?;
     let encoding = Encoding::of(&parts.headers)?;
-    let settings = state.drains.settings.clone();
     let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let drain = fed.as_ref().map(|fed| fed.id);
     let secret = fed.as_ref().map(|fed| fed.secret(state.drains.sealer.as_ref())).transpose()?.flatten();
-    let (tenant, max_bytes) = (caller.tenant(), usize::try_from(settings.drain_wire_bytes).unwrap_or(usize::MAX));
+    let (tenant, max_bytes) = (caller.tenant(), usize::try_from(state.drains.settings.drain_wire_bytes).unwrap_or(usize::MAX));
     let max_bytes = secret.as_ref().map_or(max_bytes, |_| max_bytes.min(MAX_SIGNED_BYTES));
     let mut room = state.body_memory.reserve(tenant).map_err(no_slot)?;
     let body = read_wire(body, max_bytes, |bytes| room.grow_to(bytes).map_err(no_slot)).await?;
@@ -143,7 +143,7 @@ async fn take(
     let judge = judge(state, provider, told, (caller, fed)).await?;
     let (org, received_at, stored) = (judge.caller.org_id, judge.now, Stored::of(judge.owned.as_deref()));
     let slot = state.drains.slots.wait(tenant, PATIENCE).await.map_err(no_slot)?;
-    let intake = Intake { judge, settings, encoding, log: state.log.clone(), request_id };
+    let intake = Intake { judge, encoding, state: Arc::clone(state), request_id };
     let Taken { body_counts, delivery } = intake.take(body, (room, slot)).await?;
     body_counts.measure(provider.as_str());
     let (counts, unreadable) = (Counts::of(&body_counts), answer::unreadable(&body_counts));

@@ -153,7 +153,7 @@ pub struct State {
     remembered: Remembered,
     idempotency: IdempotencyKeys,
     log: Log,
-    large: LargeBodies,
+    large: Arc<LargeBodies>,
     limits: Limits,
     bots: Arc<BotTable>,
     drains: Drains,

@@ -41,6 +41,7 @@ measures! {
     DRAIN_LINES = Measure::counter("gateway_drain_lines_total", "lines", "lines of drains whose bodies were taken in").by(&[PROVIDER, OUTCOME]);
     DRAIN_COVERAGE_WAITING = Measure::gauge("gateway_drain_coverage_waiting", "rows", "rows of coverage that wait for PostgreSQL");
     DRAIN_COVERAGE_LOST = Measure::counter("gateway_drain_coverage_lost_total", "bodies", "bodies of drains whose coverage found no room to wait for PostgreSQL; their events are kept");
+    TURN_WAIT = Measure::duration("gateway_turn_wait_duration_seconds", "Time waited for a turn to decompress or parse a body, or the next 256 KiB of a log");
     DRAINED = Measure::counter("gateway_drained_records_total", "records", "spilled records that the log has acknowledged");
 }
 
@@ -121,6 +122,10 @@ pub(crate) fn spill_bytes(bytes: u64) {
 pub(crate) fn spill_pending(records: u64, events: u64) {
     gauge!(PENDING_RECORDS.name).set(records as f64);
     gauge!(PENDING_EVENTS.name).set(events as f64);
+}
+
+pub(crate) fn waited_for_turn(time: Duration) {
+    histogram!(TURN_WAIT.name).record(time);
 }
 
 pub(crate) fn drained(records: u64) {

@@ -51,10 +51,16 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
 
     /// Spends `bytes` before a write; returns 429 if the budget is too low. A write larger than the whole budget requires a full one.
     pub fn spend(&self, key: K, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
+        self.spend_more(key, 0, bytes, now)
+    }
+
+    /// Like [`Self::spend`], for a write that has already spent `before`. Such a write has to be repeated from its beginning, so
+    /// `Retry-After` is the time after which the budget admits `before` and `bytes`, or is full.
+    pub fn spend_more(&self, key: K, before: u64, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
         self.change(key, now, |spent, size| {
             let bytes = bytes.min(size);
             let lacking = spent.saturating_add(bytes).saturating_sub(size);
-            if lacking > 0 { Err(lacking) } else { Ok(spent + bytes) }
+            if lacking > 0 { Err(lacking.saturating_add(before).min(spent)) } else { Ok(spent + bytes) }
         })
     }
 
@@ -117,6 +123,7 @@ fn over(wait: Duration) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::response::IntoResponse as _;
 
     fn at(seconds: i64) -> DateTime<Utc> {
         DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
@@ -148,6 +155,18 @@ mod tests {
         let refusal = budgets.spend(1, 30, at(0)).unwrap_err();
         assert_eq!(refusal.code(), Code::TooManyRequests);
         assert_eq!(budgets.time_for(30), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_write_in_parts_can_be_repeated_after_retry_after() {
+        let (budgets, small) = (Budgets::new(3_600), Budgets::new(100));
+        let wait = |refused: Result<(), ApiError>| refused.unwrap_err().into_response().headers()["retry-after"].clone();
+        budgets.spend(1, 3_000, at(0)).unwrap();
+        budgets.spend_more(1, 0, 400, at(0)).unwrap();
+        assert_eq!(wait(budgets.spend_more(1, 400, 300, at(0))), "500");
+        assert!(budgets.spend(1, 700, at(499)).is_err() && budgets.spend(1, 700, at(500)).is_ok());
+        small.spend_more(1, 0, 100, at(0)).unwrap();
+        assert_eq!(wait(small.spend_more(1, 100, 100, at(0))), "3600", "no longer than until it is full");
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl DrainDryRun {
     /// kept.
     pub fn gzip_body(self, body: impl Read + 'static) -> io::Result<(u64, u64)> {
         let encoded = |record| serde_json::to_vec(&record).map(|bytes| drop(black_box(bytes))).map_err(io::Error::other);
-        let taken = work_off(body, Encoding::Gzip, &self.judge(), &DrainSettings::default(), encoded)?;
+        let taken = work_off(body, Encoding::Gzip, &self.judge(), &DrainSettings::default(), |_| Ok(()), encoded)?;
         Ok((taken.body_counts.lines, taken.body_counts.sum(|hour| hour.kept)))
     }
 

@@ -4,7 +4,6 @@ use axum::http::HeaderMap;
 use flate2::read::MultiGzDecoder;
 use service_kit::http::{ApiError, content_encoding};
 use std::io::{self, Read};
-use tokio::sync::mpsc;
 
 /// Largest zstd window, as a power of two: 8 MiB.
 const ZSTD_WINDOW_LOG: u32 = 23;
@@ -40,21 +39,23 @@ impl Encoding {
     }
 }
 
-/// A body that can be read while its request waits for records.
-pub(super) struct Awaited<T> {
-    body: io::Cursor<Vec<u8>>,
-    records: mpsc::Sender<T>,
+/// A reader that passes on the size of each read; an error stops reading.
+pub(super) struct Metered<R, M> {
+    inner: R,
+    meter: M,
 }
 
-impl<T> Awaited<T> {
-    pub(super) fn new(body: Vec<u8>, records: mpsc::Sender<T>) -> Self {
-        Self { body: io::Cursor::new(body), records }
+impl<R, M> Metered<R, M> {
+    pub(super) fn new(inner: R, meter: M) -> Self {
+        Self { inner, meter }
     }
 }
 
-impl<T> Read for Awaited<T> {
+impl<R: Read, M: FnMut(u64) -> io::Result<()>> Read for Metered<R, M> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.records.is_closed() { Err(io::ErrorKind::BrokenPipe.into()) } else { self.body.read(buffer) }
+        let read = self.inner.read(buffer)?;
+        (self.meter)(read as u64)?;
+        Ok(read)
     }
 }
 
@@ -101,29 +102,6 @@ fn block(body: impl Read) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a block of Snappy without frames is too large"));
     }
     snap::raw::Decoder::new().decompress_vec(&compressed).map_err(io::Error::other)
-}
-
-/// A reader that fails after this many bytes.
-pub(super) struct Limited<R> {
-    inner: R,
-    left: u64,
-}
-
-impl<R> Limited<R> {
-    pub(super) fn new(inner: R, bytes: u64) -> Self {
-        Self { inner, left: bytes }
-    }
-}
-
-impl<R: Read> Read for Limited<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.left = self
-            .left
-            .checked_sub(read as u64)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, "the body is too large once inflated"))?;
-        Ok(read)
-    }
 }
 
 #[cfg(test)]

@@ -1,27 +1,33 @@
 //! Processes a body into records on the log (docs/api/drains.md#bodies).
 //!
 //! ```text
-//!  body ──► a thread: inflate, split, judge ── records ──► append ──► the answer, when all are durable
+//!  body ──► a thread, in turns: inflate, split, judge ── records ──► append ──► the answer, when all are durable
 //! ```
 
 use super::body_counts::{Batch, BodyCounts};
 use super::formats::record_lines;
-use super::inflate::{Awaited, Encoding, Limited, inflated};
+use super::inflate::{Encoding, Metered, inflated};
 use super::line_outcome::{Judge, Judged, bad};
 use super::reader::BodyReader;
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter, lines};
+use super::turns::BodyTurns;
+use crate::State;
 use crate::log::{Log, Message};
 use crate::metrics;
 use crate::record::accept::record;
 use crate::request::body_memory::BodyRoom;
 use schemas::identity::DrainBody;
+use schemas::ids::OrgId;
 use schemas::log::{LogRecord, RecordKind};
 use schemas::problem::Code;
 use service_kit::auth::Tenant;
+use service_kit::budgets::cost;
 use service_kit::http::ApiError;
 use service_kit::slots::Slot;
 use std::io::{self, Read};
+use std::rc::Rc;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Maximum number of records that wait for the log.
@@ -34,9 +40,8 @@ const MAX_FIREHOSE_RECORD_BYTES: usize = 2 * 1024 * 1024;
 /// Settings for processing a body.
 pub(super) struct Intake {
     pub(super) judge: Judge,
-    pub(super) settings: DrainSettings,
     pub(super) encoding: Encoding,
-    pub(super) log: Log,
+    pub(super) state: Arc<State>,
     pub(super) request_id: String,
 }
 
@@ -50,35 +55,81 @@ impl Intake {
     /// Processes a body. Returns once every record is durable. Memory and slot are occupied until the thread ends.
     pub(super) async fn take(self, body: Vec<u8>, taken: (BodyRoom, Slot<Tenant>)) -> Result<Taken, ApiError> {
         let (records, made) = mpsc::channel(WAITING_RECORDS);
-        let log = self.log.clone();
+        let state = Arc::clone(&self.state);
         let thread = tokio::task::spawn_blocking(move || {
-            let _taken = taken;
-            self.work(body, &records)
+            let (room, _slot) = taken;
+            self.work(body, room.tenant(), records)
         });
-        let (appended, worked) = tokio::join!(append_all(&log, made), thread);
+        let (appended, worked) = tokio::join!(append_all(&state.log, made), thread);
         // The log's error is more specific than the error of the interrupted thread.
         appended?;
-        worked.map_err(ApiError::internal)?.map_err(|error| unreadable(&error))
+        worked.map_err(ApiError::internal)?
     }
 
-    fn work(self, body: Vec<u8>, records: &mpsc::Sender<Message>) -> io::Result<Taken> {
-        let body = Awaited::new(body, records.clone());
-        work_off(body, self.encoding, &self.judge, &self.settings, |record| {
-            let message = self.log.message(&record, &self.request_id).map_err(|_| io::Error::other("too large"))?;
-            records.blocking_send(message).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
-        })
+    fn work(&self, body: Vec<u8>, tenant: Tenant, records: mpsc::Sender<Message>) -> Result<Taken, ApiError> {
+        let Self { judge, encoding, state, request_id } = self;
+        let mut budget = LogBudget::new(state, judge);
+        budget.spend(cost(1, body.len()))?;
+        let (mut prepaid, mut over_budget) = (body.len() as u64, None);
+        let turns = Rc::new(BodyTurns::begin(Arc::clone(&state.large), tenant, records).map_err(|error| unreadable(&error))?);
+        let body = Metered::new(io::Cursor::new(body), {
+            let turns = Rc::clone(&turns);
+            move |bytes| turns.spend(bytes)
+        });
+        let meter = |bytes: u64| {
+            turns.spend(bytes)?;
+            let unpaid = bytes.saturating_sub(prepaid);
+            prepaid -= bytes - unpaid;
+            budget.spend(unpaid).map_err(|refused| {
+                over_budget = Some(refused);
+                io::ErrorKind::QuotaExceeded.into()
+            })
+        };
+        let keep = |record| {
+            let message = state.log.message(&record, request_id).map_err(|_| io::Error::other("too large"))?;
+            turns.send(message)
+        };
+        let taken = work_off(body, *encoding, judge, &state.drains.settings, meter, keep);
+        taken.map_err(|error| over_budget.unwrap_or_else(|| unreadable(&error)))
     }
 }
 
-/// Reads the lines of a body, and passes on records of those that are kept.
+/// What a body of an organization without a verified domain spends, compressed or not: nothing of it is stored.
+struct LogBudget<'a> {
+    state: &'a State,
+    /// `None` without a limit.
+    org: Option<OrgId>,
+    spent: u64,
+}
+
+impl<'a> LogBudget<'a> {
+    fn new(state: &'a State, judge: &Judge) -> Self {
+        let is_unverified = judge.owned.as_ref().is_some_and(Vec::is_empty);
+        Self { state, org: is_unverified.then_some(judge.caller.org_id), spent: 0 }
+    }
+
+    fn spend(&mut self, bytes: u64) -> Result<(), ApiError> {
+        let Some(org) = self.org else { return Ok(()) };
+        self.state.self_serve.spend_log(org, self.spent, bytes, self.state.clock.now())?;
+        self.spent += bytes;
+        Ok(())
+    }
+}
+
+/// Reads the lines of a body, and passes on records of those that are kept. Calls `meter` with the size of each decompressed part.
 pub(super) fn work_off(
     body: impl Read + 'static,
     encoding: Encoding,
     judge: &Judge,
     settings: &DrainSettings,
+    mut meter: impl FnMut(u64) -> io::Result<()>,
     keep: impl FnMut(LogRecord) -> io::Result<()>,
 ) -> io::Result<Taken> {
-    let body = Limited::new(inflated(body, encoding)?, settings.drain_body_bytes);
+    let mut room = settings.drain_body_bytes;
+    let body = Metered::new(inflated(body, encoding)?, |bytes| {
+        room = room.checked_sub(bytes).ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, "too large once inflated"))?;
+        meter(bytes)
+    });
     let body_counts = BodyCounts::new(judge.now.timestamp_millis());
     let mut lines = Lines { judge, settings, body_counts, batch: Batch::default(), keep };
     let mut reader = BodyReader::new(judge);

@@ -30,7 +30,9 @@ impl WriteRequest {
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         let idempotency_key = idempotency_key(request.headers())?;
         let mut room = state.body_memory.reserve(caller.tenant()).map_err(no_room)?;
-        let bytes = state.bodies.read_admitted(request, |bytes| room.grow_to(bytes).map_err(no_room)).await?;
+        let (parts, body) = request.into_parts();
+        let (admit, turn) = (|bytes| room.grow_to(bytes).map_err(no_room), state.large.wait(caller.tenant()));
+        let bytes = state.bodies.read_admitted(&parts.headers, body, admit, turn).await?;
         let body = ReceivedBody::new(room, bytes);
         state.self_serve.spend(state, caller, 1, body.len()).await?;
         Ok(Self { body, request_id, idempotency_key })

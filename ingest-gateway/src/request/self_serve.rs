@@ -34,6 +34,11 @@ impl SelfServe {
         self.unverified.spend(caller.org_id, cost(rows, bytes), state.clock.now())
     }
 
+    /// Spends `bytes` more of a log body that has spent `before`, or returns 429. Only for organizations without a verified domain.
+    pub(crate) fn spend_log(&self, org: OrgId, before: u64, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
+        self.unverified.spend_more(org, before, bytes, now)
+    }
+
     /// Spends rows of PostgreSQL, or returns 429.
     pub(crate) fn spend_rows(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
         match caller.org_type {

@@ -1,7 +1,8 @@
 //! Limits on what an organization without a verified domain may store, and on drain coverage of unverified hosts (threat F50).
 
 use crate::drains::{BOT, PERSON, line};
-use crate::harness::{Gateway, retrieval, with};
+use crate::encodings::compress;
+use crate::harness::{Gateway, answer, retrieval, with};
 use ingest_gateway::Limits;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -112,6 +113,35 @@ async fn f50_limits_writes_without_a_verified_domain() {
     assert!(refused.headers.contains_key("retry-after"), "{}", refused.body);
     for (name, key) in [("verified", &verified.key), ("agent", &agent.key)] {
         assert_eq!(starts(&gateway, key, &large, 10).await, [201; 10], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn f79_logs_without_a_verified_domain_end_in_429() {
+    let limits = Limits { unverified_bytes: 1_000_000, ..Limits::default() };
+    let gateway = Gateway::start_with(limits).await;
+    let seed = gateway.seed();
+    let anyone = || async { seed.org("anyone", OrgType::ContentOwner).await.key };
+    let send = |key: String, provider: &'static str, body: Vec<u8>| {
+        let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", "gzip");
+        async { answer(request.body(body)).await }
+    };
+    let lines = |bytes: usize| compress("gzip", &b"GET /\n".repeat(bytes / 6));
+    let records = compress("gzip", &[br#"{"records":["#.to_vec(), br#"{"data":"R0VU"},"#.repeat(100_000)].concat());
+    for (provider, log) in [("ndjson", lines(1_600_000)), ("combined", lines(1_600_000)), ("firehose", records)] {
+        // What follows is not gzip, so reading on would return 400.
+        let refused = send(anyone().await, provider, [log, vec![b'x'; 100_000]].concat()).await;
+        assert_eq!(refused.status, 429, "{provider}: {}", refused.body);
+        let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!((3_000..=3_600).contains(&wait), "{provider}: the body needs the whole budget, not {wait} s of it");
+    }
+    let (key, mut statuses) = (anyone().await, Vec::new());
+    for _ in 0..5 {
+        statuses.push(send(key.clone(), "combined", lines(300_000)).await.status);
+    }
+    assert_eq!(statuses, [422, 422, 422, 429, 429], "lines that can't be read, until the budget is spent");
+    for key in [seed.owner_of("a.test").await.key, seed.org("network", OrgType::Platform).await.key] {
+        assert_eq!(send(key, "combined", lines(2_000_000)).await.status, 422, "no such budget");
     }
 }
 

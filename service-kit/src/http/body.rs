@@ -39,38 +39,46 @@ impl BodyReader {
 
     /// Reads and decompresses a JSON body.
     pub async fn read(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
-        self.read_admitted(request, |_| Ok(())).await
+        let (parts, body) = request.into_parts();
+        self.read_admitted(&parts.headers, body, |_| Ok(()), std::future::ready(())).await
     }
 
-    /// Like [`Self::read`]. Calls `admit` with the body's size whenever it grows; an error stops reading.
-    pub async fn read_admitted(
+    /// Like [`Self::read`]. Calls `admit` with the body's size whenever it grows; an error stops reading. Awaits `turn` before
+    /// decompressing, and drops its result afterwards.
+    pub async fn read_admitted<T>(
         &self,
-        request: Request<Body>,
+        headers: &HeaderMap,
+        body: Body,
         admit: impl FnMut(usize) -> Result<(), ApiError>,
+        turn: impl Future<Output = T>,
     ) -> Result<Vec<u8>, ApiError> {
-        require_json(request.headers())?;
-        self.read_any(request, admit).await
+        require_json(headers)?;
+        self.read_any(headers, body, admit, turn).await
     }
 
     pub async fn read_form(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
         if !is_form(request.headers()) {
             return Err(ApiError::new(Code::UnsupportedMediaType, "Send the body as application/x-www-form-urlencoded."));
         }
-        self.read_any(request, |_| Ok(())).await
+        let (parts, body) = request.into_parts();
+        self.read_any(&parts.headers, body, |_| Ok(()), std::future::ready(())).await
     }
 
-    async fn read_any(
+    async fn read_any<T>(
         &self,
-        request: Request<Body>,
+        headers: &HeaderMap,
+        body: Body,
         mut admit: impl FnMut(usize) -> Result<(), ApiError>,
+        turn: impl Future<Output = T>,
     ) -> Result<Vec<u8>, ApiError> {
-        let encoding = Encoding::of(request.headers())?;
-        let arriving = read_wire(request.into_body(), self.limits.wire_bytes, &mut admit);
+        let encoding = Encoding::of(headers)?;
+        let arriving = read_wire(body, self.limits.wire_bytes, &mut admit);
         let wire = tokio::time::timeout(BODY_DEADLINE, arriving).await.map_err(|_| too_slow())??;
         if encoding == Encoding::Identity && wire.len() <= self.limits.inflated_bytes {
             return Ok(wire);
         }
         let limit = self.limits.inflated_bytes;
+        let _turn = turn.await;
         let inflated = self.inflaters.run(move || inflate(&wire, encoding, limit)).await??;
         admit(inflated.len())?;
         Ok(inflated)

@@ -1,0 +1,145 @@
+//! The turns of a thread that processes one body.
+
+use crate::request::large::{LargeBodies, Turn};
+use service_kit::auth::Tenant;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+
+/// Bytes read or decompressed in one turn, which takes a few milliseconds.
+const TURN_BYTES: u64 = 256 * 1024;
+
+/// The current turn and where the thread's records go. Operations fail once the request has ended.
+pub(super) struct BodyTurns<T> {
+    turns: Arc<LargeBodies>,
+    tenant: Tenant,
+    records: Sender<T>,
+    turn: RefCell<Option<Turn>>,
+    left: Cell<u64>,
+}
+
+impl<T> BodyTurns<T> {
+    /// Waits for the first turn. Blocks.
+    pub(super) fn begin(turns: Arc<LargeBodies>, tenant: Tenant, records: Sender<T>) -> io::Result<Self> {
+        let turns = Self { turns, tenant, records, turn: RefCell::default(), left: Cell::default() };
+        turns.next()?;
+        Ok(turns)
+    }
+
+    /// Counts bytes of the current turn. At its end, waits for the next one.
+    pub(super) fn spend(&self, bytes: u64) -> io::Result<()> {
+        self.left.set(self.left.get().saturating_sub(bytes));
+        match self.left.get() {
+            0 => self.next(),
+            _ if self.records.is_closed() => Err(io::ErrorKind::BrokenPipe.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Passes on a record. If it has to wait for the log, other bodies get the turn.
+    pub(super) fn send(&self, record: T) -> io::Result<()> {
+        match self.records.try_send(record) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(record)) => {
+                self.turn.take();
+                self.records.blocking_send(record).map_err(|_| io::ErrorKind::BrokenPipe)?;
+                self.next()
+            }
+            Err(TrySendError::Closed(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn next(&self) -> io::Result<()> {
+        self.turn.take();
+        let turn = Handle::current().block_on(async {
+            tokio::select! {
+                biased;
+                () = self.records.closed() => None,
+                turn = self.turns.wait(self.tenant) => Some(turn),
+            }
+        });
+        self.left.set(TURN_BYTES);
+        self.turn.replace(Some(turn.ok_or(io::ErrorKind::BrokenPipe)?));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::ids::OrgId;
+    use service_kit::testing::eventually;
+    use std::sync::Mutex;
+    use std::time::Duration;
+    use tokio::sync::mpsc;
+    use tokio::task::spawn_blocking;
+
+    fn sender(number: u128) -> Tenant {
+        Tenant::Organization(OrgId(uuid::Uuid::from_u128(number)))
+    }
+
+    /// Returns turns of which one is free.
+    async fn one_turn() -> (Arc<LargeBodies>, Turn) {
+        let turns = LargeBodies::with_cores(2);
+        let taken = turns.wait(sender(0)).await;
+        (turns, taken)
+    }
+
+    #[tokio::test]
+    async fn f79_twenty_log_bodies_delay_others_by_one_turn() {
+        let (turns, _taken) = one_turn().await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let body = |number: u128, parts: usize| {
+            let (turns, order, (records, open)) = (Arc::clone(&turns), Arc::clone(&order), mpsc::channel::<()>(1));
+            spawn_blocking(move || {
+                let (turns, _open) = (BodyTurns::begin(turns, sender(number), records).unwrap(), open);
+                for _ in 0..parts {
+                    order.lock().unwrap().push(number);
+                    std::thread::sleep(Duration::from_millis(1));
+                    turns.spend(TURN_BYTES).unwrap();
+                }
+            })
+        };
+        let all = turns.wait(sender(1)).await;
+        let bodies: Vec<_> = (0..20).map(|_| body(1, 10)).collect();
+        let other = body(2, 5);
+        eventually("every body waits", || async { (turns.waiting(&[sender(1), sender(2)]) == 22).then_some(()) }).await;
+        drop(all);
+        other.await.unwrap();
+        let order = order.lock().unwrap().clone();
+        let last = order.iter().rposition(|number| *number == 2).unwrap();
+        // Every other turn; without shares, every 21st.
+        assert!(last < 40, "{order:?}");
+        futures::future::join_all(bodies).await;
+    }
+
+    #[tokio::test]
+    async fn waiting_for_the_log_takes_no_turn() {
+        let (turns, _taken) = one_turn().await;
+        let ((records, mut log), of_body) = (mpsc::channel(1), Arc::clone(&turns));
+        let body = spawn_blocking(move || {
+            let turns = BodyTurns::begin(of_body, sender(1), records).unwrap();
+            (0..3).try_for_each(|record| turns.send(record))
+        });
+        // The second record waits for the log.
+        drop(turns.wait(sender(2)).await);
+        for record in 0..3 {
+            assert_eq!(log.recv().await, Some(record));
+        }
+        body.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn ends_with_its_request() {
+        let (turns, _taken) = one_turn().await;
+        let (all, (records, request)) = (turns.wait(sender(1)).await, mpsc::channel::<()>(1));
+        let of_body = Arc::clone(&turns);
+        let body = spawn_blocking(move || BodyTurns::begin(of_body, sender(1), records).map(drop));
+        drop(request);
+        assert_eq!(body.await.unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        drop(all);
+    }
+}
