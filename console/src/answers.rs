@@ -1,11 +1,13 @@
 //! Responses of the API, with the members that pages show (`schemas/openapi`).
 
+use crate::coverage::Coverage;
 use crate::labels;
 use crate::numbers::{Count, Digits, Share, Time};
 use crate::sort::{Headings, Key};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// `GET /api/v1/identity/auth/session`
@@ -203,6 +205,28 @@ pub(crate) struct OwnEvent {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Series {
     pub(crate) items: Vec<SeriesItem>,
+    /// Missing if no server reports the domains.
+    #[serde(default)]
+    pub(crate) coverage: Option<Coverage>,
+}
+
+impl Series {
+    /// Returns the number of events with this outcome, in a series by outcome.
+    pub(crate) fn of_outcome(&self, outcome: &str) -> u64 {
+        self.items.iter().filter(|item| item.outcome == outcome).map(|item| item.total_events).sum()
+    }
+
+    /// Adds items for the events without an item, per bucket, so that the sum is that of `all`.
+    pub(crate) fn completed_to(mut self, all: &[SeriesItem]) -> Self {
+        let mut rest = BTreeMap::<DateTime<Utc>, u64>::new();
+        all.iter().for_each(|item| *rest.entry(item.start).or_default() += item.total_events);
+        for item in &self.items {
+            rest.entry(item.start).and_modify(|rest| *rest = rest.saturating_sub(item.total_events));
+        }
+        let item = |(start, total_events)| SeriesItem { start, total_events, ..SeriesItem::default() };
+        self.items.extend(rest.into_iter().filter(|(_, rest)| *rest > 0).map(item));
+        self
+    }
 }
 
 /// The split value is in one of the name fields.
@@ -212,13 +236,15 @@ pub(crate) struct SeriesItem {
     #[serde(default)]
     pub(crate) event_type: String,
     #[serde(default)]
-    pub(crate) source_role: String,
-    #[serde(default)]
     pub(crate) agent_id: String,
     #[serde(default)]
     pub(crate) operator: String,
     #[serde(default)]
+    pub(crate) bot: String,
+    #[serde(default)]
     pub(crate) purpose: String,
+    #[serde(default)]
+    pub(crate) outcome: String,
     /// 0 if no server reported a status.
     #[serde(default)]
     pub(crate) status: u16,
@@ -245,6 +271,7 @@ pub(crate) struct OneEvent {
     pub(crate) event_type: String,
     pub(crate) content_url: String,
     pub(crate) event_timestamp: Time,
+    pub(crate) event_data: Map<String, Value>,
     pub(crate) corroboration: Option<String>,
     pub(crate) events_of_this_id: u64,
     pub(crate) total_reports: u64,
@@ -271,6 +298,9 @@ pub(crate) struct UrlMetric {
     pub(crate) unique_sessions: Count,
     pub(crate) event_types: Vec<TypeCount>,
     pub(crate) last_seen: Time,
+    /// `None` if unknown.
+    #[serde(skip)]
+    pub(crate) fetches: Option<Count>,
 }
 
 /// All agents on one day.
@@ -304,20 +334,22 @@ pub(crate) struct FunnelItem {
     pub(crate) platform_id: String,
     #[serde(default)]
     pub(crate) agent_id: String,
+    /// Requests with any status.
     pub(crate) retrieved: Count,
     pub(crate) grounded: Count,
     pub(crate) cited: Count,
     pub(crate) presented: Count,
+    /// With and without a click token.
     pub(crate) engaged: Count,
+    /// Part of `retrieved`; `None` if unknown.
+    #[serde(skip)]
+    pub(crate) fetches: Option<Count>,
 }
 
 impl FunnelItem {
+    /// Returns citations per fetch; a dash without fetches.
     pub(crate) fn cited_share(&self) -> Share {
-        Share::of(self.cited, self.retrieved)
-    }
-
-    pub(crate) fn engaged_share(&self) -> Share {
-        Share::of(self.engaged, self.retrieved)
+        Share::of(self.cited, self.fetches.unwrap_or_default())
     }
 }
 

@@ -2,14 +2,15 @@
 //!
 //! Charts use classes of `console.css` instead of inline styles or scripts, which the content security policy blocks. Text is HTML, so
 //! that it keeps its size on every screen.
-//! size on any screen.
 
 use crate::answers::SeriesItem;
+use crate::coverage::Coverage;
 use crate::numbers::{Count, grouped, short_day, short_hour};
+use crate::screens::UNKNOWN;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, TimeDelta, Utc, Weekday};
 use std::collections::BTreeMap;
-use std::fmt::{Display, Formatter, Result, Write};
+use std::fmt::{Display, Formatter, Result};
 use std::iter::successors;
 
 const WIDTH: usize = 960;
@@ -96,6 +97,8 @@ pub(crate) struct Chart {
     pub(crate) bucket: Bucket,
     /// Whether the last bucket is not over yet.
     pub(crate) is_open: bool,
+    /// For each bucket, whether no hour of it has server data. A zero of such a bucket is unknown.
+    pub(crate) gaps: Vec<bool>,
 }
 
 /// One line, with a figure per bucket.
@@ -113,6 +116,7 @@ impl Line {
 
 impl Chart {
     /// Creates a chart from a series of the API. `name_of` returns the line of an item. Buckets without items are zero.
+    /// The line [`UNKNOWN`] comes last and is never summed with others.
     pub(crate) fn of(title: &str, items: &[SeriesItem], is_hourly: bool, name_of: impl Fn(&SeriesItem) -> String) -> Self {
         let mut by_start = BTreeMap::<DateTime<Utc>, BTreeMap<String, u64>>::new();
         let mut totals = BTreeMap::<String, u64>::new();
@@ -132,11 +136,12 @@ impl Chart {
         let is_long = bucket == Bucket::Day && by_start.len() > MAX_DAYS;
         let (bucket, by_start) = if is_long { added_up(&by_start) } else { (bucket, by_start) };
         let mut names: Vec<String> = totals.keys().cloned().collect();
-        names.sort_by_key(|name| (std::cmp::Reverse(totals[name]), name.clone()));
+        names.sort_by_key(|name| (name == UNKNOWN, std::cmp::Reverse(totals[name]), name.clone()));
         let figure = |name: &String| by_start.values().map(|bucket| bucket.get(name).copied().unwrap_or_default()).collect();
         let all: Vec<Line> = names.iter().map(|name| Line { name: name.clone(), figures: figure(name) }).collect();
         Self {
             title: title.to_owned(),
+            gaps: vec![false; by_start.len()],
             starts: by_start.keys().copied().collect(),
             lines: at_most(all, MAX_LINES),
             bucket,
@@ -153,12 +158,33 @@ impl Chart {
         Self { lines: names.iter().map(line).collect(), ..self }
     }
 
+    /// Marks the buckets without server data. Without `coverage`, there are none.
+    pub(crate) fn with_gaps(mut self, coverage: Option<&Coverage>) -> Self {
+        if let Some(coverage) = coverage {
+            let is_gap = |start: &DateTime<Utc>| self.bucket.end(*start).is_some_and(|end| coverage.is_unknown(*start, end));
+            self.gaps = self.starts.iter().map(is_gap).collect();
+        }
+        self
+    }
+
+    /// Returns the figure of a line in a bucket; `None` if it is unknown.
+    fn figure(&self, line: &Line, at: usize) -> Option<u64> {
+        Some(line.figures[at]).filter(|figure| *figure > 0 || !self.gaps[at])
+    }
+
+    /// Returns how many buckets have an unknown figure.
+    pub(crate) fn unknown(&self) -> usize {
+        let is_unknown = |at: &usize| self.lines.iter().any(|line| self.figure(line, *at).is_none());
+        (0..self.starts.len()).filter(is_unknown).count()
+    }
+
     /// Removes empty buckets at the end that begin after `now`: the future is not zero.
     pub(crate) fn until(mut self, now: DateTime<Utc>) -> Self {
         let holds = |at: usize| self.lines.iter().any(|line| line.figures[at] > 0);
         let last = (0..self.starts.len()).rev().find(|at| self.starts[*at] <= now || holds(*at));
         let count = last.map_or(0, |last| last + 1);
         self.starts.truncate(count);
+        self.gaps.truncate(count);
         self.is_open = self.starts.last().is_some_and(|last| self.bucket.end(*last).is_none_or(|end| now < end));
         self.lines.iter_mut().for_each(|line| line.figures.truncate(count));
         self
@@ -204,8 +230,8 @@ impl Chart {
         self.bucket.begin_of(day)
     }
 
-    /// Rows of the table: the bucket, and a figure per line.
-    pub(crate) fn rows(&self) -> Vec<(String, Vec<Count>)> {
+    /// Rows of the table: the bucket, and a figure per line; `None` if it is unknown.
+    pub(crate) fn rows(&self) -> Vec<(String, Vec<Option<Count>>)> {
         let format = match self.bucket {
             Bucket::Hour => "%Y-%m-%d %H:00",
             Bucket::Day => "%Y-%m-%d",
@@ -214,7 +240,7 @@ impl Chart {
             Bucket::Year => "%Y",
         };
         let row = |(at, start): (usize, &DateTime<Utc>)| {
-            (start.format(format).to_string(), self.lines.iter().map(|line| Count(line.figures[at])).collect())
+            (start.format(format).to_string(), self.lines.iter().map(|line| self.figure(line, at).map(Count)).collect())
         };
         self.starts.iter().enumerate().map(row).collect()
     }
@@ -225,7 +251,12 @@ impl Chart {
         if totals.is_empty() {
             return format!("{}. No data.", self.title);
         }
-        format!("{}. {}. Highest value: {}.", self.title, totals.join(", "), grouped(self.peak()))
+        let unknown = match self.unknown() {
+            0 => String::new(),
+            1 => format!(" One {} has no data.", self.bucket.name()),
+            more => format!(" {more} {}s have no data.", self.bucket.name()),
+        };
+        format!("{}. {}. Highest value: {}.{unknown}", self.title, totals.join(", "), grouped(self.peak()))
     }
 
     pub(crate) fn picture(&self) -> Picture<'_> {
@@ -248,18 +279,16 @@ impl Display for Picture<'_> {
             let y = HEIGHT * quarter / 4;
             write!(f, "<line class=\"grid\" x1=\"0\" y1=\"{y}\" x2=\"{WIDTH}\" y2=\"{y}\"/>")?;
         }
+        self.write_gaps(f)?;
         let top = chart.top();
         for (at, line) in chart.lines.iter().enumerate().rev() {
-            let points = points(&line.figures, top, WIDTH, HEIGHT);
-            if at == 0 {
-                write!(f, "<polygon class=\"area line-0\" points=\"0,{HEIGHT} {points} {WIDTH},{HEIGHT}\"/>")?;
-            }
-            write_line(f, at, &points, chart.is_open)?;
+            let figures = (0..line.figures.len()).map(|bucket| chart.figure(line, bucket)).collect::<Vec<_>>();
+            write_line(f, at, &drawn(&figures, top, (WIDTH, HEIGHT)), (HEIGHT, chart.is_open))?;
         }
         for (at, start) in chart.starts.iter().enumerate() {
             let (left, right) = bounds(at, chart.starts.len());
-            let figures: Vec<_> =
-                chart.lines.iter().map(|line| format!("{} {}", escaped(&line.name), grouped(line.figures[at]))).collect();
+            let told = |line: &Line| chart.figure(line, at).map_or_else(|| "no data".to_owned(), grouped);
+            let figures: Vec<_> = chart.lines.iter().map(|line| format!("{} {}", escaped(&line.name), told(line))).collect();
             let of = if chart.bucket.is_week() { "week of " } else { "" };
             let label = format!("{of}{}: {}", chart.mark(*start), figures.join(", "));
             write!(
@@ -272,11 +301,48 @@ impl Display for Picture<'_> {
     }
 }
 
+impl Picture<'_> {
+    /// Hatches the buckets with an unknown figure.
+    fn write_gaps(&self, f: &mut Formatter<'_>) -> Result {
+        let (chart, count) = (self.0, self.0.starts.len());
+        if chart.unknown() == 0 {
+            return Ok(());
+        }
+        f.write_str(
+            "<defs><pattern id=\"no-data\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 8L8 0\"/></pattern></defs>",
+        )?;
+        let mut at = 0;
+        let is_gap = |at: usize| chart.gaps[at] && chart.lines.iter().any(|line| line.figures[at] == 0);
+        while at < count {
+            let end = (at..count).find(|at| !is_gap(*at)).unwrap_or(count);
+            if end > at {
+                let (left, right) = (bounds(at, count).0, bounds(end - 1, count).1);
+                write!(
+                    f,
+                    "<rect class=\"gap\" fill=\"url(#no-data)\" x=\"{left}\" width=\"{}\" height=\"{HEIGHT}\"/>",
+                    right - left
+                )?;
+            }
+            at = end + 1;
+        }
+        Ok(())
+    }
+}
+
 /// A small line without axes, next to a figure that shows the same number.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparkline {
-    pub(crate) figures: Vec<u64>,
+    /// `None` where the figure is unknown.
+    pub(crate) figures: Vec<Option<u64>>,
     pub(crate) is_open: bool,
+}
+
+impl Sparkline {
+    /// Returns the line of a chart; empty if the chart has no such line.
+    pub(crate) fn of(chart: &Chart, line: usize) -> Self {
+        let figures = chart.lines.get(line).map(|line| (0..line.figures.len()).map(|at| chart.figure(line, at)).collect());
+        Self { figures: figures.unwrap_or_default(), is_open: chart.is_open }
+    }
 }
 
 impl HtmlSafe for Sparkline {}
@@ -284,31 +350,67 @@ impl HtmlSafe for Sparkline {}
 impl Display for Sparkline {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let (width, height) = (160, 40);
-        let top = self.figures.iter().copied().max().unwrap_or_default().max(1);
-        let points = points(&self.figures, top, width, height - 4);
+        let top = self.figures.iter().copied().flatten().max().unwrap_or_default().max(1);
         write!(
             f,
-            "<svg class=\"spark\" viewBox=\"0 -2 {width} {height}\" preserveAspectRatio=\"none\" aria-hidden=\"true\" focusable=\"false\">\
-             <polygon class=\"area line-0\" points=\"0,{bottom} {points} {width},{bottom}\"/>",
-            bottom = height - 2
+            "<svg class=\"spark\" viewBox=\"0 -2 {width} {height}\" preserveAspectRatio=\"none\" aria-hidden=\"true\" focusable=\"false\">"
         )?;
-        write_line(f, 0, &points, self.is_open)?;
+        write_line(f, 0, &drawn(&self.figures, top, (width, height - 4)), (height - 2, self.is_open))?;
         f.write_str("</svg>")
     }
 }
 
-/// Writes a line. The segment to an unfinished bucket is a line of its own.
-fn write_line(f: &mut Formatter<'_>, at: usize, points: &str, is_open: bool) -> Result {
-    let all: Vec<&str> = points.split(' ').collect();
-    let [rest @ .., before, last] = &all[..] else {
-        return write!(f, "<polyline class=\"line line-{at}\" points=\"{points}\"/>");
-    };
-    if !is_open {
-        return write!(f, "<polyline class=\"line line-{at}\" points=\"{points}\"/>");
+/// Writes a line, broken where figures are unknown, and the area below the first one. The segment to an unfinished bucket is a line of
+/// its own.
+fn write_line(f: &mut Formatter<'_>, at: usize, points: &[Option<Point>], (bottom, is_open): (usize, bool)) -> Result {
+    let joined = |points: &[Option<Point>]| points.iter().flatten().map(Point::to_string).collect::<Vec<_>>().join(" ");
+    let last = points.len().saturating_sub(1);
+    let known: Vec<&[Option<Point>]> = points.split(Option::is_none).filter(|part| !part.is_empty()).collect();
+    for part in known.iter().filter(|_| at == 0) {
+        if let (Some(Some(first)), Some(Some(end))) = (part.first(), part.last()) {
+            write!(f, "<polygon class=\"area line-0\" points=\"{},{bottom} {} {},{bottom}\"/>", first.x, joined(part), end.x)?;
+        }
     }
-    let over = [rest, &[*before]].concat().join(" ");
-    write!(f, "<polyline class=\"line line-{at}\" points=\"{over}\"/>")?;
-    write!(f, "<polyline class=\"line line-{at} open\" points=\"{before} {last}\"/>")
+    let mut write = |points: &[Option<Point>], class: &str| match points {
+        // A line of one point is a dot.
+        [Some(only)] => write!(f, "<polyline class=\"line line-{at}{class}\" points=\"{only} {only}\"/>"),
+        _ => write!(f, "<polyline class=\"line line-{at}{class}\" points=\"{}\"/>", joined(points)),
+    };
+    for part in &known {
+        let is_last = is_open && part.last().is_some_and(|end| end.as_ref().is_some_and(|end| end.at == last));
+        match part {
+            [over @ .., _] if is_last && !over.is_empty() => {
+                write(over, "")?;
+                write(&part[over.len() - 1..], " open")?;
+            }
+            _ => write(part, "")?,
+        }
+    }
+    Ok(())
+}
+
+/// A point of a line.
+struct Point {
+    /// Number of its bucket.
+    at: usize,
+    x: usize,
+    /// In tenths.
+    y: u128,
+}
+
+impl Display for Point {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{},{}.{}", self.x, self.y / 10, self.y % 10)
+    }
+}
+
+fn drawn(figures: &[Option<u64>], top: u64, (width, height): (usize, usize)) -> Vec<Option<Point>> {
+    let point = |(at, figure): (usize, &Option<u64>)| {
+        let x = if figures.len() < 2 { width / 2 } else { width * at / (figures.len() - 1) };
+        let tenths = u128::from((*figure)?) * (height as u128) * 10 / u128::from(top.max(1));
+        Some(Point { at, x, y: (height as u128 * 10).saturating_sub(tenths) })
+    };
+    figures.iter().enumerate().map(point).collect()
 }
 
 /// Figures by start of the bucket and by name.
@@ -342,17 +444,6 @@ fn since_monday(today: Weekday) -> TimeDelta {
     TimeDelta::days(today.num_days_from_monday().into())
 }
 
-fn points(figures: &[u64], top: u64, width: usize, height: usize) -> String {
-    let mut points = String::new();
-    for (at, figure) in figures.iter().enumerate() {
-        let x = if figures.len() < 2 { width / 2 } else { width * at / (figures.len() - 1) };
-        let tenths = u128::from(*figure) * (height as u128) * 10 / u128::from(top.max(1));
-        let y = (height as u128 * 10).saturating_sub(tenths);
-        let _ = write!(points, "{}{x},{}.{}", if at == 0 { "" } else { " " }, y / 10, y % 10);
-    }
-    points
-}
-
 /// Hover area of a bucket: around its point, half as wide for the first and last.
 fn bounds(at: usize, count: usize) -> (usize, usize) {
     if count < 2 {
@@ -379,12 +470,15 @@ fn round_up(peak: u64) -> u64 {
 }
 
 fn at_most(mut lines: Vec<Line>, most: usize) -> Vec<Line> {
+    let unknown = lines.pop_if(|last| last.name == UNKNOWN);
+    let most = most - usize::from(unknown.is_some());
     if lines.len() > most {
         let rest = lines.split_off(most - 1);
         let count = rest.first().map_or(0, |line| line.figures.len());
         let figures = (0..count).map(|at| rest.iter().map(|line| line.figures[at]).sum()).collect();
         lines.push(Line { name: format!("{} others", rest.len()), figures });
     }
+    lines.extend(unknown);
     lines
 }
 
@@ -395,6 +489,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn item(day: u32, name: &str, total_events: u64) -> SeriesItem {
         let start = format!("2026-03-{day:02}T00:00:00Z").parse().unwrap();
@@ -415,7 +510,7 @@ mod tests {
             "write it to console/tests/golden/chart.svg after looking at it"
         );
         assert_eq!(
-            Sparkline { figures: vec![0, 5, 10], is_open: false }.to_string(),
+            Sparkline { figures: vec![Some(0), Some(5), Some(10)], is_open: false }.to_string(),
             include_str!("../tests/golden/sparkline.svg").trim_end()
         );
     }
@@ -425,7 +520,7 @@ mod tests {
         let chart = by_type(&[item(1, "a", 3), item(2, "b", 1)]);
         let line = |name: &str, figures: Vec<u64>| Line { name: name.to_owned(), figures };
         assert_eq!(chart.lines, [line("a", vec![3, 0]), line("b", vec![0, 1])]);
-        assert_eq!(chart.rows()[1].1, [Count(0), Count(1)]);
+        assert_eq!(chart.rows()[1].1, [Some(Count(0)), Some(Count(1))]);
         let ordered = chart.ordered(&[("b", "Bees"), ("c", "Seas")]);
         assert_eq!(ordered.lines, [line("Bees", vec![0, 1]), line("Seas", vec![0, 0])]);
     }
@@ -507,6 +602,37 @@ mod tests {
         assert!(open.is_open && open.picture().to_string().contains(lines), "{}", open.picture());
         let alone = by_type(&[item(3, "a", 1)]).until("2026-03-03T12:00:00Z".parse().unwrap());
         assert!(alone.is_open && !alone.picture().to_string().contains(" open"));
+    }
+
+    #[test]
+    fn unknown_buckets_are_gaps_and_not_zero() {
+        let items: Vec<_> = [3, 0, 0, 5, 0, 7].iter().zip(1..).map(|(count, day)| item(day, "a", *count)).collect();
+        let span = |from: u32, to: u32, covered: bool| json!({"start": format!("2026-03-{from:02}T00:00:00Z"), "end": format!("2026-03-{to:02}T00:00:00Z"), "covered": covered});
+        // Nothing is known of the days from 2 to 4; agents reported something on the fourth.
+        let coverage: Coverage =
+            serde_json::from_value(json!({"spans": [span(1, 2, true), span(2, 5, false), span(5, 7, true)]})).unwrap();
+        let chart = by_type(&items).with_gaps(Some(&coverage));
+        assert_eq!(chart.gaps, [false, true, true, true, false, false]);
+        let shown: Vec<_> = chart.rows().into_iter().map(|(_, figures)| figures[0].map(|figure| figure.0)).collect();
+        assert_eq!(shown, [Some(3), None, None, Some(5), Some(0), Some(7)]);
+        let picture = chart.picture().to_string();
+        for part in [
+            "<rect class=\"gap\" fill=\"url(#no-data)\" x=\"96\" width=\"384\" height=\"240\"/>",
+            "<polyline class=\"line line-0\" points=\"0,150.0 0,150.0\"/><polyline class=\"line line-0\" points=\"576,90.0 768,240.0 960,30.0\"/>",
+            "<title>Mar 2: a no data</title>",
+        ] {
+            assert!(picture.contains(part), "{part}: {picture}");
+        }
+        assert!(chart.told().ends_with("Highest value: 7. 2 days have no data."), "{}", chart.told());
+        assert!(!by_type(&items).with_gaps(None).picture().to_string().contains("gap"));
+    }
+
+    #[test]
+    fn unknown_line_is_last_and_kept() {
+        let items: Vec<_> = (0..9).map(|at| item(1, &format!("agent-{at}"), 10 - at)).chain([item(1, UNKNOWN, 1)]).collect();
+        let chart = by_type(&items);
+        let names: Vec<_> = chart.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["agent-0", "agent-1", "agent-2", "6 others", UNKNOWN]);
     }
 
     #[test]

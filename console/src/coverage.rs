@@ -63,6 +63,15 @@ impl Coverage {
         Self { spans: spans.collect() }
     }
 
+    /// Returns whether no hour between two times has data. Times before the first span are not unknown, because a read has only the
+    /// latest spans.
+    pub(crate) fn is_unknown(&self, start: DateTime<Utc>, end: DateTime<Utc>) -> bool {
+        let mut touched = self.spans.iter().filter(|span| span.start.0 < end && start < span.end.0).peekable();
+        self.spans.first().is_some_and(|first| first.start.0 <= start)
+            && touched.peek().is_some()
+            && touched.all(|span| !span.covered)
+    }
+
     pub(crate) fn covered(&self) -> u64 {
         self.spans.iter().filter(|span| span.covered).map(Span::hours).sum()
     }

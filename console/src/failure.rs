@@ -51,6 +51,11 @@ impl Failure {
         }
     }
 
+    fn of_card(&self) -> CardFailure {
+        tracing::warn!("failed to load a card: {self:?}");
+        CardFailure { detail: self.sentences().1 }
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::SignedOut => StatusCode::SEE_OTHER,
@@ -84,6 +89,27 @@ impl Failure {
             ),
         };
         (title.to_owned(), detail.to_owned())
+    }
+}
+
+/// The content of a card, or its error: the other cards of the page are shown.
+pub(crate) type Card<T> = Result<T, CardFailure>;
+
+/// Why a card couldn't be loaded. The text is for people.
+#[derive(Clone, Debug)]
+pub(crate) struct CardFailure {
+    pub(crate) detail: String,
+}
+
+/// Returns the content of a card. Errors of the address or the session are errors of the page.
+pub(crate) fn card<T>(read: Result<T, Failure>) -> Result<Card<T>, Failure> {
+    match read {
+        Ok(content) => Ok(Ok(content)),
+        Err(failure @ Failure::Away(_)) => Ok(Err(failure.of_card())),
+        Err(Failure::Refused(problem)) if matches!(problem.status, 413 | 429 | 500..) => {
+            Ok(Err(Failure::Refused(problem).of_card()))
+        }
+        Err(other) => Err(other),
     }
 }
 

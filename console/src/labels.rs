@@ -2,6 +2,10 @@
 
 use schemas::identity::DrainProvider;
 use schemas::problem::Code;
+use serde_json::{Map, Value};
+
+/// Type of an event about a request, whatever its outcome.
+const FETCH: &str = "content_retrieved";
 
 /// An identifier and its label.
 type Label = (&'static str, &'static str);
@@ -159,6 +163,15 @@ pub(crate) fn event(event_type: &str) -> &str {
     EVENTS.iter().find(|(name, ..)| *name == event_type).map_or(event_type, |(_, one, _)| one)
 }
 
+/// Returns the label of an event: a request by its outcome, every other event by its type.
+pub(crate) fn event_of<'a>(event_type: &'a str, data: &Map<String, Value>) -> &'a str {
+    match data.get("response_status").and_then(Value::as_u64) {
+        Some(304) if event_type == FETCH => "Revalidation",
+        Some(status) if event_type == FETCH && !(200..300).contains(&status) => "Failed fetch",
+        _ => event(event_type),
+    }
+}
+
 /// Returns the label of all events of a type.
 pub(crate) fn events(event_type: &str) -> &str {
     EVENTS.iter().find(|(name, ..)| *name == event_type).map_or(event_type, |(.., many)| many)
@@ -212,6 +225,7 @@ mod tests {
     use super::*;
     use schemas::event::EventType;
     use schemas::identity::Scope;
+    use serde_json::json;
 
     #[test]
     fn known_identifiers_have_labels() {
@@ -225,6 +239,17 @@ mod tests {
             assert_ne!(permission(scope.as_str()), scope.as_str());
         }
         assert_eq!((problem("invalid_event"), problem("not_found")), ("Invalid event", "Not found"));
+    }
+
+    #[test]
+    fn requests_are_labeled_by_their_outcome() {
+        let label = |event_type, data: Value| event_of(event_type, data.as_object().unwrap());
+        for (status, expected) in
+            [(200, "Fetch"), (206, "Fetch"), (304, "Revalidation"), (404, "Failed fetch"), (301, "Failed fetch")]
+        {
+            assert_eq!(label(FETCH, json!({"response_status": status})), expected, "{status}");
+        }
+        assert_eq!((label(FETCH, json!({})), label("content_cited", json!({"response_status": 404}))), ("Fetch", "Citation"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ use crate::failure::Failure;
 use crate::labels;
 use crate::session::Member;
 use crate::sort::Headings;
-use crate::window::{PeriodParameters, Window};
+use crate::window::{OUTCOMES, PeriodParameters, Window};
 use askama::Template;
 use schemas::problem::Problem;
 
@@ -81,9 +81,8 @@ pub(crate) struct Narrowed {
     pub(crate) agent_id: String,
 }
 
-/// Event types to choose from.
-const TYPES: [&str; 6] =
-    ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged", "checkout_completed"];
+/// Event types to choose from, after the outcomes of requests.
+const TYPES: [&str; 5] = ["content_grounded", "content_cited", "content_presented", "content_engaged", "checkout_completed"];
 
 /// Roles that can report a fetch, in order of precedence.
 pub(crate) const ROLES: [&str; 4] = ["agent", "edge", "origin", "index"];
@@ -97,6 +96,20 @@ pub(crate) fn reporter(source_role: &str) -> &str {
         "index" => "Marketplace",
         "" => UNKNOWN,
         other => other,
+    }
+}
+
+/// Restricts a read to fetches: requests that returned content.
+pub(crate) const FETCHES: (&str, &str) = ("outcome", "fetch");
+/// The largest page of the API.
+pub(crate) const LARGEST: (&str, &str) = ("limit", "1000");
+
+/// Returns the label of a bot in a series or an event.
+pub(crate) fn bot_name(bot: &str) -> &str {
+    match bot {
+        "" => UNKNOWN,
+        schemas::bots::OTHER => "Other bots",
+        name => name,
     }
 }
 
@@ -117,9 +130,10 @@ impl Narrowed {
 
     /// Returns the types to choose from, including the current one.
     pub(crate) fn types(&self) -> Vec<(&str, &str)> {
-        let is_other = !self.event_type.is_empty() && TYPES.iter().all(|name| *name != self.event_type);
-        let other = is_other.then_some(self.event_type.as_str());
-        TYPES.into_iter().chain(other).map(|name| (name, labels::event(name))).collect()
+        let known = OUTCOMES.into_iter().chain(TYPES.into_iter().map(|name| (name, labels::event(name))));
+        let is_other = !self.event_type.is_empty() && known.clone().all(|(name, _)| name != self.event_type);
+        let other = is_other.then(|| (self.event_type.as_str(), labels::event(&self.event_type)));
+        known.chain(other).collect()
     }
 }
 
@@ -150,7 +164,7 @@ impl Filters {
     pub(crate) fn narrowing(self, asked: &PeriodParameters) -> Self {
         let mut kept = self.kept;
         kept.extend((!asked.platform_id.is_empty()).then(|| ("platform_id", asked.platform_id.clone())));
-        let narrowed = Narrowed { event_type: asked.event_type.clone(), agent_id: asked.agent_id.clone() };
+        let narrowed = Narrowed { event_type: asked.kind().to_owned(), agent_id: asked.agent_id.clone() };
         Self { kept, narrowed: Some(narrowed), ..self }
     }
 

@@ -3,7 +3,6 @@
 mod addresses;
 mod figures;
 mod forms;
-#[expect(dead_code, reason = "the tests of the whole use the rest")]
 mod reader;
 mod stub;
 mod walk;

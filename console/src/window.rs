@@ -30,8 +30,12 @@ pub(crate) struct PeriodParameters {
     pub(crate) agent_id: String,
     pub(crate) platform_id: String,
     pub(crate) path: String,
+    pub(crate) outcome: String,
     seen_by: String,
 }
+
+/// Outcomes of requests, which the list of events offers as types.
+pub(crate) const OUTCOMES: [(&str, &str); 3] = [("fetch", "Fetch"), ("failed", "Failed fetch"), ("revalidation", "Revalidation")];
 
 impl PeriodParameters {
     /// Returns the API filters of a list of pages; empty values mean all pages, by URL.
@@ -40,8 +44,16 @@ impl PeriodParameters {
     }
 
     /// Returns the API filters of a list of events; empty values mean all.
-    pub(crate) fn narrowing(&self) -> [(&'static str, &str); 3] {
-        [("event_type", &self.event_type), ("agent_id", &self.agent_id), ("platform_id", &self.platform_id)]
+    pub(crate) fn narrowing(&self) -> [(&'static str, &str); 4] {
+        let kind = self.kind();
+        let is_outcome = OUTCOMES.iter().any(|(outcome, _)| *outcome == kind);
+        let (event_type, outcome) = if is_outcome { ("", kind) } else { (kind, "") };
+        [("event_type", event_type), ("outcome", outcome), ("agent_id", &self.agent_id), ("platform_id", &self.platform_id)]
+    }
+
+    /// Returns the chosen type of events, which may be an outcome.
+    pub(crate) fn kind(&self) -> &str {
+        if self.outcome.is_empty() { &self.event_type } else { &self.outcome }
     }
 }
 

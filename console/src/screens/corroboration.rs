@@ -2,7 +2,7 @@
 //!
 //! Totals are sums of all rows that the API returns for the period.
 
-use super::{Behind, Filters, Pager, overview};
+use super::{Behind, FETCHES, Filters, Pager, overview};
 use crate::State;
 use crate::answers::{Corroborated, List};
 use crate::failure::Failure;
@@ -44,7 +44,7 @@ impl CorroborationPage {
 
     /// Returns the address of the row's fetches. Fetches that no agent claims are listed for the whole day.
     fn events_of(&self, row: &Corroborated) -> String {
-        let narrowed = [("event_type", "content_retrieved"), ("agent_id", &row.agent_id), ("platform_id", &row.platform_id)];
+        let narrowed = [FETCHES, ("agent_id", &row.agent_id), ("platform_id", &row.platform_id)];
         format!("{}/events?{}", self.home, self.filters.window.on(row.day).query_and(&narrowed))
     }
 }

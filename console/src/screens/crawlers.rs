@@ -1,8 +1,8 @@
 //! Crawlers: fetches by operator and purpose, their responses, and click-throughs. Compares server data with agents' claims.
 
-use super::{Behind, Filters};
+use super::{Behind, FETCHES, Filters, UNKNOWN};
 use crate::State;
-use crate::answers::{Series, SeriesItem};
+use crate::answers::{ALL_OTHERS, Series, SeriesItem};
 use crate::api::{Asker, Parameters};
 use crate::chart::Chart;
 use crate::coverage::Coverage;
@@ -92,10 +92,16 @@ impl Crawler {
 }
 
 impl Refused {
+    /// Returns the measure that counts the requests.
+    fn outcome(&self) -> &'static str {
+        if self.status == 304 { "Revalidations" } else { "Failed fetches" }
+    }
+
     fn key(&self, column: &str) -> Option<Key> {
         match column {
             "operator" => Some(Key::text(&self.operator)),
             "bot" => Some(Key::text(&self.bot)),
+            "outcome" => Some(Key::text(self.outcome())),
             "status" => Some(Key::number(self.status.into())),
             "requests" => Some(Key::number(self.count.0)),
             _ => None,
@@ -167,10 +173,10 @@ impl Operator {
     }
 }
 
-/// Returns the total of all operators and other agents.
-fn all(operators: &[Operator], unattributed: &Operator) -> Operator {
+/// Returns the total of these operators.
+fn all<'a>(operators: impl IntoIterator<Item = &'a Operator>) -> Operator {
     let mut all = Operator::default();
-    operators.iter().chain([unattributed]).for_each(|operator| all.add(operator));
+    operators.into_iter().for_each(|operator| all.add(operator));
     all
 }
 
@@ -206,16 +212,19 @@ fn purpose(name: &str) -> &str {
     }
 }
 
-/// Returns the chart of fetches. Ignores events that no server reported.
-fn over_time(split: &str, mut items: Vec<SeriesItem>, is_hourly: bool) -> Chart {
-    let name = |item: &SeriesItem| match split {
-        "purpose" => purpose(&item.purpose).to_owned(),
-        "status" if item.status == 0 => String::new(),
-        "status" => item.status.to_string(),
-        _ => item.operator.clone(),
+/// Returns the chart of fetches. Every split has the same sum, with a line for fetches whose value is unknown.
+fn over_time(split: &str, series: &Series, is_hourly: bool) -> Chart {
+    let name = |item: &SeriesItem| {
+        match (split, item.purpose.as_str(), item.status, item.operator.as_str()) {
+            _ if item.other => ALL_OTHERS,
+            ("purpose", "", ..) | ("status", _, 0, _) | ("operator", .., "") => UNKNOWN,
+            ("status", _, status, _) => return status.to_string(),
+            ("purpose", of_item, ..) => purpose(of_item),
+            (.., operator) => operator,
+        }
+        .to_owned()
     };
-    items.retain(|item| !name(item).is_empty());
-    Chart::of("Fetches", &items, is_hourly, name)
+    Chart::of("Fetches", &series.items, is_hourly, |item| name(item)).with_gaps(series.coverage.as_ref())
 }
 
 #[derive(Template)]
@@ -231,7 +240,10 @@ pub(crate) struct Crawlers {
     behind_chart: Behind,
     most: Option<Most>,
     operators: Vec<Operator>,
-    unattributed: Operator,
+    /// Fetches without a known bot, and claims and visits of agents without a known operator.
+    unknown: Operator,
+    /// The total of known operators, which ratios are about.
+    known: Operator,
     total: Operator,
     crawlers: Vec<Crawler>,
     refused: Vec<Refused>,
@@ -240,6 +252,13 @@ pub(crate) struct Crawlers {
     coverage: Coverage,
     behind_coverage: Behind,
     behind: Behind,
+}
+
+impl Crawlers {
+    fn has_unknown(&self) -> bool {
+        let Operator { retrievals, claimed, cited, presented, clicks, .. } = &self.unknown;
+        [retrievals, claimed, cited, presented, clicks].iter().any(|count| count.0 > 0)
+    }
 }
 
 /// Reads all pages of bots. The other members are those of the first page.
@@ -267,12 +286,15 @@ pub(crate) async fn show(
 ) -> Result<Page<Crawlers>, Failure> {
     let filters = Filters::read(&state, &member, "crawlers", &asked).await?;
     let split = SPLITS.iter().map(|(name, _)| *name).find(|name| *name == asked.split).unwrap_or("operator");
-    let over = filters.window.parameters_and(&[("by", filters.window.bucket()), ("split", split)]);
+    let over = filters.window.parameters_and(&[("by", filters.window.bucket()), ("split", split), FETCHES]);
     let api = member.api();
     let (mut answer, series) =
         tokio::try_join!(read(&api, &filters.window), api.get::<Series>("/content-owners/series", &over),)?;
     let mut operators: Vec<_> = answer.operators.into_iter().map(|operator| operator.with(&answer.items)).collect();
-    let total = all(&operators, &answer.unattributed);
+    let known = all(&operators);
+    let fetches: u64 = series.items.iter().map(|item| item.total_events).sum();
+    let unknown = Operator { retrievals: Count(fetches.saturating_sub(known.retrievals.0)), ..answer.unattributed };
+    let total = all([&known, &unknown]);
     let headings = filters.headings(&asked, &[("split", split)], "-retrievals");
     headings.sort(&mut operators, Operator::key);
     headings.sort(&mut answer.items, Crawler::key);
@@ -283,13 +305,14 @@ pub(crate) async fn show(
         home: member.organization.home(),
         splits: SPLITS,
         split,
-        chart: over_time(split, series.items, filters.window.bucket() == "hour").until(state.clock.now()),
+        chart: over_time(split, &series, filters.window.bucket() == "hour").until(state.clock.now()),
         behind_chart: Behind::of(&state, &member, "series", "/content-owners/series", &over),
         most: Most::of(&answer.items),
         operators,
         total,
         crawlers: answer.items,
-        unattributed: answer.unattributed,
+        unknown,
+        known,
         refused: answer.refused,
         coverage: answer.coverage.until(state.clock.now()),
         behind_operators: Behind::of(&state, &member, "operators", CRAWLERS, &filters.window.parameters()),

@@ -54,7 +54,7 @@ impl Report {
 
 impl OneEvent {
     fn step(&self) -> &str {
-        crate::labels::event(&self.event_type)
+        crate::labels::event_of(&self.event_type, &self.event_data)
     }
 
     /// Returns a sentence with the reporters.
@@ -64,6 +64,9 @@ impl OneEvent {
             Some("claimed_by_agent_only") => "An AI agent claims this fetch. No server of another organization has confirmed it.",
             Some("seen_by_server_only") => "A server reported this fetch. No AI agent has claimed it.",
             Some(_) => "Neither an AI agent nor a CDN or web server reported this fetch.",
+            None if self.event_type == "content_retrieved" => {
+                "This request returned no new content, so it isn\u{2019}t counted as a fetch."
+            }
             None => "Only fetches can be confirmed. Other events have a single reporter.",
         }
     }

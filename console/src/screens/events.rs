@@ -10,6 +10,7 @@ use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use axum::extract::State as Shared;
+use schemas::bots::BotTable;
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub(crate) struct Events {
     home: String,
     is_live: bool,
     is_narrowed: bool,
+    /// Whether the list is filtered by the name of a bot, which the API can't do.
+    is_of_bot: bool,
     /// Query with the period and the filters.
     query: String,
     tail: Tail,
@@ -80,7 +83,17 @@ impl Event {
     }
 
     pub(crate) fn step(&self) -> &str {
-        crate::labels::event(&self.event_type)
+        crate::labels::event_of(&self.event_type, &self.event_data)
+    }
+
+    /// Returns the name of the agent, or of the bot that the event's user agent names; empty if unknown.
+    pub(crate) fn agent(&self) -> String {
+        let text = |name: &str| self.event_data.get(name).and_then(Value::as_str).unwrap_or_default();
+        match (self.agent_id.as_str(), text("bot_name")) {
+            ("", "") => BotTable::bundled().classify_text(text("user_agent")).map(|bot| bot.bot.to_string()).unwrap_or_default(),
+            ("", bot) => bot.to_owned(),
+            (agent, _) => agent.to_owned(),
+        }
     }
 }
 
@@ -114,6 +127,7 @@ pub(crate) async fn show(
         frame: if is_live { frame.live() } else { frame },
         is_live,
         is_narrowed,
+        is_of_bot: BotTable::bundled().classify_text(&asked.agent_id).is_some(),
         query,
         tail: Tail { again, home: home.clone(), seen_by: filters.window.seen_by.clone(), events: page.items },
         home,

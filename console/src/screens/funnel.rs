@@ -2,19 +2,23 @@
 //!
 //! Every figure is taken from the API as it is.
 
-use super::{Behind, Filters, Pager, UNDECLARED, UNKNOWN};
+use super::{Behind, FETCHES, Filters, LARGEST, Pager, UNDECLARED, UNKNOWN};
 use crate::State;
 use crate::answers::{FunnelItem, List};
+use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
+use crate::numbers::Count;
 use crate::query::Query;
 use crate::session::Member;
 use crate::sort::Headings;
 use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
+use std::collections::HashMap;
 use std::sync::Arc;
 
+pub(super) const FUNNEL: &str = "/content-owners/funnel";
 const LIMIT: u64 = 50;
 const BY: [(&str, &str); 3] = [("agent", "By agent"), ("url", "By page"), ("day", "By day")];
 
@@ -33,9 +37,35 @@ pub(crate) struct Funnel {
 }
 
 impl FunnelItem {
+    fn key(&self) -> [String; 4] {
+        [&self.day, &self.content_url, &self.platform_id, &self.agent_id].map(String::clone)
+    }
+
     fn label(&self) -> &str {
         let unnamed = if self.platform_id.is_empty() { UNDECLARED } else { UNKNOWN };
         [&self.day, &self.content_url, &self.agent_id].into_iter().find(|label| !label.is_empty()).map_or(unnamed, String::as_str)
+    }
+}
+
+/// The number of fetches of each row of a funnel.
+pub(super) struct Fetches {
+    of: HashMap<[String; 4], Count>,
+    is_whole: bool,
+}
+
+impl Fetches {
+    /// Reads a funnel of fetches alone.
+    pub(super) async fn read(api: &Asker, parameters: &Parameters) -> Result<Self, Failure> {
+        let page: List<FunnelItem> = api.get(FUNNEL, parameters).await?;
+        let is_whole = page.items.len() as u64 >= page.total;
+        Ok(Self { of: page.items.into_iter().map(|item| (item.key(), item.retrieved)).collect(), is_whole })
+    }
+
+    /// Adds the fetches to rows of the same grouping. A row that a long list may omit stays unknown.
+    pub(super) fn fill(&self, rows: &mut [FunnelItem]) {
+        for row in rows {
+            row.fetches = self.of.get(&row.key()).copied().or(self.is_whole.then_some(Count(0)));
+        }
     }
 }
 
@@ -49,7 +79,11 @@ pub(crate) async fn show(
     let by = BY.iter().map(|(name, _)| *name).find(|name| *name == asked.by).unwrap_or("agent");
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
     let parameters = filters.window.parameters_and(&[("by", by), ("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
-    let page: List<FunnelItem> = member.api().get("/content-owners/funnel", &parameters).await?;
+    let api = member.api();
+    let of_fetches = filters.window.parameters_and(&[("by", by), FETCHES, LARGEST]);
+    let (mut page, fetches) =
+        tokio::try_join!(api.get::<List<FunnelItem>>(FUNNEL, &parameters), Fetches::read(&api, &of_fetches))?;
+    fetches.fill(&mut page.items);
     let address = format!("{}?{}", filters.here, filters.window.query_and(&[("by", by), ("sort", &asked.sort)]));
     let headings = filters.headings(&asked, &[("by", by)], if by == "day" { "-day" } else { "" });
     Ok(Page(Funnel {
@@ -60,7 +94,7 @@ pub(crate) async fn show(
         by,
         rows: page.items,
         pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
-        behind: Behind::of(&state, &member, "funnel", "/content-owners/funnel", &parameters),
+        behind: Behind::of(&state, &member, "funnel", FUNNEL, &parameters),
         filters,
     }))
 }

@@ -1,14 +1,17 @@
-//! The overview: a summary in words, five figures, a chart, and a table of agents.
+//! The overview: a summary in words, six figures, a chart, and a table of agents.
 //!
-//! Sums and shares are computed only from figures of one response, so they match the API.
+//! Sums and shares are computed only from figures of one response, so they match the API. A card whose read fails says so; the other cards
+//! are shown.
 
-use super::{Behind, Filters, reporter};
+use super::agents::named;
+use super::funnel::{FUNNEL, Fetches};
+use super::{Behind, FETCHES, Filters, LARGEST};
 use crate::State;
-use crate::answers::{ALL_OTHERS, CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
+use crate::answers::{CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
 use crate::api::{Asker, Parameters};
 use crate::chart::{Chart, Sparkline};
 use crate::coverage::{Coverage, Covered};
-use crate::failure::Failure;
+use crate::failure::{Card, Failure, card};
 use crate::frame::{Frame, Page};
 use crate::numbers::{Change, Count, Share, ShareChange, grouped};
 use crate::query::Query;
@@ -18,21 +21,19 @@ use crate::window::{Comparison, PeriodParameters, Window};
 use askama::Template;
 use axum::extract::State as Shared;
 use chrono::NaiveDate;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Event types of the chart, with their labels.
-const TYPES: [(&str, &str); 5] = [
-    ("content_retrieved", "Fetches"),
-    ("content_grounded", "Groundings"),
-    ("content_cited", "Citations"),
-    ("content_presented", "Presentations"),
-    ("content_engaged", "Engagements"),
-];
-const SPLITS: [(&str, &str); 3] = [("type", "By type"), ("agent", "By agent"), ("role", "By reporter")];
+/// Event types of the chart, with their labels, after fetches and before all other events.
+const TYPES: [(&str, &str); 3] =
+    [("content_grounded", "Groundings"), ("content_cited", "Citations"), ("content_presented", "Presentations")];
+const FETCHED: &str = "Fetches";
+const OTHERS: &str = "Other events";
+const SPLITS: [(&str, &str); 3] = [("type", "By type"), ("agent", "By agent"), ("bot", "By bot")];
 const AGENTS: &str = "10";
-/// Label of the chart's line without an agent, which the table splits into two rows.
-const NO_AGENT: &str = "Unknown or undeclared";
+const SUMMARY: &str = "/content-owners/summary";
+const SERIES: &str = "/content-owners/series";
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -40,31 +41,35 @@ pub(crate) struct Overview {
     frame: Frame,
     filters: Filters,
     home: String,
-    total: Count,
-    sentence: String,
+    /// Address of the page, for cards that couldn't be loaded.
+    again: String,
+    /// Whether the period is known to have no events.
+    is_empty: bool,
+    sentence: Option<String>,
     tiles: Vec<Tile>,
     note: Option<String>,
+    /// Requests that aren't fetches.
+    not_fetched: Option<String>,
     splits: [(&'static str, &'static str); 3],
     split: &'static str,
-    chart: Chart,
+    chart: Card<Chart>,
     behind: Behind,
     headings: Headings,
-    agents: Vec<FunnelItem>,
+    agents: Card<Vec<FunnelItem>>,
     behind_agents: Behind,
-    sources: Vec<SourceCount>,
+    sources: Card<Vec<SourceCount>>,
     behind_sources: Behind,
-    coverage: Coverage,
+    coverage: Card<Coverage>,
     behind_coverage: Behind,
 }
 
-/// One of the five figures. `figure` and `change` are safe HTML.
+/// One of the figures; `None` if it couldn't be loaded. `figure` and `change` are safe HTML.
 struct Tile {
     name: &'static str,
     label: &'static str,
-    figure: Figure,
-    change: Difference,
+    figure: Option<(Figure, Difference)>,
     compared: String,
-    sparkline: Sparkline,
+    sparkline: Option<Sparkline>,
 }
 
 enum Figure {
@@ -98,6 +103,70 @@ impl std::fmt::Display for Difference {
     }
 }
 
+/// The part of `GET /content-owners/crawlers` that counts visits.
+#[derive(Deserialize)]
+struct Visits {
+    operators: Vec<Visited>,
+    unattributed: Visited,
+}
+
+#[derive(Deserialize)]
+struct Visited {
+    clicks: Count,
+}
+
+impl Visits {
+    fn total(&self) -> u64 {
+        self.operators.iter().chain([&self.unattributed]).map(|visited| visited.clicks.0).sum()
+    }
+}
+
+/// The figures of one period.
+struct Period {
+    summary: Card<Summary>,
+    /// Requests by outcome.
+    outcomes: Card<Series>,
+    visits: Card<Visits>,
+    seen: Card<Vec<CorroboratedDay>>,
+}
+
+impl Period {
+    async fn read(api: &Asker, period: &Parameters, bucket: &'static str) -> Result<Self, Failure> {
+        let with = |more: &[(&'static str, &str)]| -> Parameters {
+            period.iter().cloned().chain(more.iter().map(|(name, value)| (*name, (*value).to_owned()))).collect()
+        };
+        let (by_outcome, one) = (with(&[("by", bucket), ("split", "outcome")]), with(&[("limit", "1")]));
+        let (summary, outcomes, visits, seen) = tokio::join!(
+            api.get(SUMMARY, period),
+            api.get(SERIES, &by_outcome),
+            api.get("/content-owners/crawlers", &one),
+            corroboration(api, period)
+        );
+        Ok(Self { summary: card(summary)?, outcomes: card(outcomes)?, visits: card(visits)?, seen: card(seen)? })
+    }
+
+    fn of_type(&self, event_type: &str) -> Option<u64> {
+        self.summary.as_ref().ok().map(|summary| summary.of_type(event_type))
+    }
+
+    fn of_outcome(&self, outcome: &str) -> Option<u64> {
+        self.outcomes.as_ref().ok().map(|series| series.of_outcome(outcome))
+    }
+
+    fn visits(&self) -> Option<u64> {
+        self.visits.as_ref().ok().map(Visits::total)
+    }
+
+    /// Returns the engagements. The API's number includes visits, which are a measure of their own.
+    fn engagements(&self) -> Option<u64> {
+        Some(self.of_type("content_engaged")?.saturating_sub(self.visits()?))
+    }
+
+    fn claims(&self) -> Option<Share> {
+        self.seen.as_ref().ok().map(|seen| claims(seen))
+    }
+}
+
 /// `GET /console/o/{organization}/overview`
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
@@ -105,70 +174,93 @@ pub(crate) async fn show(
     Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Overview>, Failure> {
     let filters = Filters::read(&state, &member, "overview", &asked).await?;
-    let (api, window) = (member.api(), &filters.window);
+    let (api, window, at) = (member.api(), &filters.window, state.clock.now());
     let split = SPLITS.iter().map(|(name, _)| *name).find(|name| *name == asked.split).unwrap_or("type");
     let series = |split| window.parameters_and(&[("by", window.bucket()), ("split", split)]);
-    let by_agent = [("by", "agent"), ("sort", asked.sort.as_str()), ("limit", AGENTS)];
-    let (shown, by_agent) = (series(split), window.parameters_and(&by_agent));
-    let by_type = series("type");
-    let (whole, comparison) = (window.parameters(), window.comparison(state.clock.now()));
-    let before = comparison.parameters();
-    let (now, earlier, types, drawn, funnel, seen, seen_earlier, hours) = tokio::try_join!(
-        summary(&api, &whole),
-        summary(&api, &before),
-        api.get::<Series>("/content-owners/series", &by_type),
+    let (whole, comparison) = (window.parameters(), window.comparison(at));
+    let (before, shown, by_type) = (comparison.parameters(), series(split), series("type"));
+    let by_agent = window.parameters_and(&[("by", "agent"), ("sort", asked.sort.as_str()), ("limit", AGENTS)]);
+    let (now, earlier, types, drawn, funnel, hours) = tokio::join!(
+        Period::read(&api, &whole, window.bucket()),
+        Period::read(&api, &before, window.bucket()),
+        api.get::<Series>(SERIES, &by_type),
         // The series by type is requested anyway.
-        async { if split == "type" { Ok(None) } else { api.get::<Series>("/content-owners/series", &shown).await.map(Some) } },
-        api.get::<List<FunnelItem>>("/content-owners/funnel", &by_agent),
-        corroboration(&api, &whole),
-        corroboration(&api, &before),
-        covered(&api, &whole),
-    )?;
+        async { if split == "type" { Ok(None) } else { api.get::<Series>(SERIES, &shown).await.map(Some) } },
+        agents(&api, window, &by_agent),
+        api.get::<Covered>("/content-owners/coverage", &whole),
+    );
+    let (now, earlier, types, drawn) = (now?, earlier?, card(types)?, card(drawn)?);
     let is_hourly = window.bucket() == "hour";
-    let types = by_step(types.items, is_hourly).until(state.clock.now());
-    let drawn = drawn.map(|drawn| match split {
-        "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| match item.agent_id.as_str() {
-            _ if item.other => ALL_OTHERS.to_owned(),
-            "" => NO_AGENT.to_owned(),
-            name => name.to_owned(),
-        }),
-        _ => Chart::of("Events by reporter", &drawn.items, is_hourly, |item| reporter(&item.source_role).to_owned()),
-    });
-    let chart = drawn.map_or_else(|| types.clone(), |drawn| drawn.until(state.clock.now()));
+    let by_type = both(&types, &now.outcomes).map(|(types, outcomes)| by_type_of(types, outcomes, is_hourly).until(at));
+    let chart = match (drawn, &types) {
+        (Ok(None), _) => by_type.clone(),
+        (Ok(Some(drawn)), Ok(types)) => {
+            let title = if split == "bot" { "Events by bot" } else { "Events by agent" };
+            let drawn = drawn.completed_to(&types.items);
+            let chart = Chart::of(title, &drawn.items, is_hourly, |item| named(split, item));
+            Ok(chart.with_gaps(drawn.coverage.as_ref()).until(at))
+        }
+        (Err(failed), _) => Err(failed),
+        (_, Err(failed)) => Err(failed.clone()),
+    };
+    let summary = now.summary.as_ref();
     Ok(Page(Overview {
         frame: member.frame("Overview", &window.query()),
         home: member.organization.home(),
-        total: Count(now.total_events),
+        again: format!("{}?{}", filters.here, window.query_and(&[("split", split), ("sort", &asked.sort)])),
+        is_empty: summary.is_ok_and(|summary| summary.total_events == 0) && not_fetched(&now).is_none(),
         sentence: sentence(window, &comparison, &now, &earlier),
-        tiles: tiles(&comparison.label(), (&now, &earlier), &types, (&seen, &seen_earlier)),
+        tiles: tiles(&comparison.label(), (&now, &earlier), by_type.as_ref().ok()),
         note: comparison.note(),
+        not_fetched: not_fetched(&now),
         splits: SPLITS,
         split,
         chart,
-        behind: Behind::of(&state, &member, "series", "/content-owners/series", &shown),
+        behind: Behind::of(&state, &member, "series", SERIES, &shown),
         headings: filters.headings(&asked, &[("split", split)], ""),
-        agents: funnel.items,
-        behind_agents: Behind::of(&state, &member, "funnel", "/content-owners/funnel", &by_agent),
-        sources: now.events_by_source,
-        behind_sources: Behind::of(&state, &member, "observers", "/content-owners/summary", &window.parameters()),
-        coverage: hours.coverage.until(state.clock.now()),
-        behind_coverage: Behind::of(&state, &member, "coverage", "/content-owners/coverage", &window.parameters()),
+        agents: card(funnel)?,
+        behind_agents: Behind::of(&state, &member, "funnel", FUNNEL, &by_agent),
+        sources: now.summary.map(|summary| summary.events_by_source),
+        behind_sources: Behind::of(&state, &member, "observers", SUMMARY, &whole),
+        coverage: card(hours)?.map(|hours| hours.coverage.until(at)),
+        behind_coverage: Behind::of(&state, &member, "coverage", "/content-owners/coverage", &whole),
         filters,
     }))
 }
 
-/// Returns the chart by step. Other types would exceed the maximum number of lines and be summed with steps.
-fn by_step(mut items: Vec<SeriesItem>, is_hourly: bool) -> Chart {
-    items.retain(|item| TYPES.iter().any(|(name, _)| *name == item.event_type));
-    Chart::of("Events", &items, is_hourly, |item| item.event_type.clone()).ordered(&TYPES)
+fn both<'a, A, B>(one: &'a Card<A>, other: &'a Card<B>) -> Card<(&'a A, &'a B)> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(failed), _) | (_, Err(failed)) => Err(failed.clone()),
+    }
 }
 
-async fn summary(api: &Asker, period: &Parameters) -> Result<Summary, Failure> {
-    api.get("/content-owners/summary", period).await
+/// Returns the first agents of the funnel with their fetches.
+async fn agents(api: &Asker, window: &Window, parameters: &Parameters) -> Result<Vec<FunnelItem>, Failure> {
+    let of_fetches = window.parameters_and(&[("by", "agent"), FETCHES, LARGEST]);
+    let (mut page, fetches) = tokio::try_join!(api.get::<List<FunnelItem>>(FUNNEL, parameters), Fetches::read(api, &of_fetches))?;
+    fetches.fill(&mut page.items);
+    Ok(page.items)
 }
 
-async fn covered(api: &Asker, period: &Parameters) -> Result<Covered, Failure> {
-    api.get("/content-owners/coverage", period).await
+/// Returns the chart by type. Its sum is that of all events, like the sum of every other split.
+fn by_type_of(types: &Series, outcomes: &Series, is_hourly: bool) -> Chart {
+    let named = |item: &SeriesItem| TYPES.iter().find(|(name, _)| *name == item.event_type).map(|(_, label)| *label);
+    let fetched = outcomes.items.iter().filter(|item| item.outcome == FETCHES.1);
+    let copy = |item: &SeriesItem, label: &str| SeriesItem {
+        start: item.start,
+        event_type: label.to_owned(),
+        total_events: item.total_events,
+        ..SeriesItem::default()
+    };
+    let known = types.items.iter().filter_map(|item| Some(copy(item, named(item)?)));
+    let items = known.chain(fetched.map(|item| copy(item, FETCHED))).collect();
+    let all = Series { items, coverage: None }.completed_to(&types.items).items;
+    let chart = Chart::of("Events", &all, is_hourly, |item| {
+        if item.event_type.is_empty() { OTHERS.to_owned() } else { item.event_type.clone() }
+    });
+    let lines = [FETCHED].into_iter().chain(TYPES.map(|(_, label)| label)).chain([OTHERS]).map(|label| (label, label));
+    chart.ordered(&lines.collect::<Vec<_>>()).with_gaps(types.coverage.as_ref())
 }
 
 /// Returns the days of all pages.
@@ -193,55 +285,76 @@ pub(super) fn claims(rows: &[CorroboratedDay]) -> Share {
     Share { part: both, whole: both + rows.iter().map(|row| row.claimed_by_agent_only.0).sum::<u64>() }
 }
 
-fn sentence(window: &Window, comparison: &Comparison, now: &Summary, earlier: &Summary) -> String {
+fn sentence(window: &Window, comparison: &Comparison, now: &Period, earlier: &Period) -> Option<String> {
     let times = |number: u64| if number == 1 { "once".to_owned() } else { format!("{} times", grouped(number)) };
-    let (retrieved, before) = (now.of_type("content_retrieved"), earlier.of_type("content_retrieved"));
-    let agents = match now.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
+    let counted = |number: u64, one: &str| match number {
+        1 => format!("one {one}"),
+        more => format!("{} {one}s", grouped(more)),
+    };
+    let (fetched, before) = (now.of_outcome("fetch")?, earlier.of_outcome("fetch")?);
+    let summary = now.summary.as_ref().ok()?;
+    let agents = match summary.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
         0 => String::new(),
         1 => " One agent reported its activity.".to_owned(),
         more => format!(" Activity was reported by {} agents.", grouped(more as u64)),
     };
-    let (cited, engaged) = (now.of_type("content_cited"), now.of_type("content_engaged"));
     let before = if before == 0 { "none".to_owned() } else { grouped(before) };
-    let (told, earlier, retrieved, cited) = (window.told(), comparison.days(), times(retrieved), times(cited));
-    let engagements = if engaged == 1 { "one engagement".to_owned() } else { format!("{} engagements", grouped(engaged)) };
-    format!(
-        "Your content was fetched {retrieved} {told} ({earlier}: {before}). \
-         It was cited {cited} and led to {engagements}.{agents}"
-    )
+    let (told, earlier, fetched) = (window.told(), comparison.days(), times(fetched));
+    let cited = times(summary.of_type("content_cited"));
+    let (engagements, visits) = (counted(now.engagements()?, "engagement"), counted(now.visits()?, "visit"));
+    Some(format!(
+        "Your content was fetched {fetched} {told} ({earlier}: {before}). \
+         It was cited {cited} and led to {engagements} and {visits}.{agents}"
+    ))
 }
 
-fn tiles(
-    compared: &str,
-    (now, earlier): (&Summary, &Summary),
-    types: &Chart,
-    (seen, seen_earlier): (&[CorroboratedDay], &[CorroboratedDay]),
-) -> Vec<Tile> {
-    let count = |name: &'static str, label: &'static str, event_type: &str, line: usize| Tile {
+/// Returns a sentence about requests that returned no content; `None` without any.
+fn not_fetched(now: &Period) -> Option<String> {
+    let counted = |outcome: &str, one: &str| match now.of_outcome(outcome)? {
+        0 => None,
+        1 => Some(format!("one {one}")),
+        more => Some(format!("{} {one}s", grouped(more))),
+    };
+    let failed = counted("failed", "failed fetch").map(|told| told.replace("fetchs", "fetches"));
+    let all: Vec<String> = failed.into_iter().chain(counted("revalidation", "revalidation")).collect();
+    (!all.is_empty()).then(|| format!("Not counted as fetches: {}.", all.join(" and ")))
+}
+
+/// A figure of one period.
+type Measure<'a> = &'a dyn Fn(&Period) -> Option<u64>;
+
+fn tiles(compared: &str, (now, earlier): (&Period, &Period), types: Option<&Chart>) -> Vec<Tile> {
+    let count = |name: &'static str, label: &'static str, of: Measure<'_>, line: Option<usize>| Tile {
         name,
         label,
-        figure: Figure::Count(Count(now.of_type(event_type))),
-        change: Difference::Count(Change { now: now.of_type(event_type), before: earlier.of_type(event_type) }),
+        figure: of(now)
+            .zip(of(earlier))
+            .map(|(now, before)| (Figure::Count(Count(now)), Difference::Count(Change { now, before }))),
         compared: compared.to_owned(),
-        sparkline: Sparkline { figures: types.lines[line].figures.clone(), is_open: types.is_open },
+        sparkline: types.zip(line).map(|(types, line)| Sparkline::of(types, line)),
     };
-    // The buckets of the chart, also those without claims.
+    let shares = now.claims().zip(earlier.claims());
+    vec![
+        count("retrieved", "Fetches", &|period| period.of_outcome("fetch"), Some(0)),
+        count("cited", "Citations", &|period| period.of_type("content_cited"), Some(2)),
+        count("presented", "Presentations", &|period| period.of_type("content_presented"), Some(3)),
+        count("engaged", "Engagements", &Period::engagements, None),
+        count("visited", "Visits", &Period::visits, None),
+        Tile {
+            name: "corroborated",
+            label: "Claims confirmed",
+            figure: shares.map(|(now, before)| (Figure::Share(now), Difference::Share(ShareChange { now, before }))),
+            compared: compared.to_owned(),
+            sparkline: types.zip(now.seen.as_ref().ok()).map(|(types, seen)| confirmed(types, seen)),
+        },
+    ]
+}
+
+/// Returns the line of confirmed claims, with the buckets of the chart.
+fn confirmed(types: &Chart, seen: &[CorroboratedDay]) -> Sparkline {
     let mut by_start: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
     for row in seen {
         *by_start.entry(types.begin_of(row.day)).or_default() += row.seen_by_both.0;
     }
-    vec![
-        count("retrieved", "Fetches", "content_retrieved", 0),
-        count("cited", "Citations", "content_cited", 2),
-        count("presented", "Presentations", "content_presented", 3),
-        count("clicked", "Engagements", "content_engaged", 4),
-        Tile {
-            name: "corroborated",
-            label: "Claims confirmed",
-            figure: Figure::Share(claims(seen)),
-            change: Difference::Share(ShareChange { now: claims(seen), before: claims(seen_earlier) }),
-            compared: compared.to_owned(),
-            sparkline: Sparkline { figures: by_start.into_values().collect(), is_open: types.is_open },
-        },
-    ]
+    Sparkline { figures: by_start.into_values().map(Some).collect(), is_open: types.is_open }
 }

@@ -2,9 +2,10 @@
 //!
 //! Rows keep the API's order: most events first, or by the chosen column.
 
-use super::{Behind, Filters, Pager};
+use super::{Behind, FETCHES, Filters, LARGEST, Pager};
 use crate::State;
 use crate::answers::{List, UrlMetric};
+use crate::api::Parameters;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Count;
@@ -16,6 +17,7 @@ use askama::Template;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use schemas::problem::Problem;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 const URLS: &str = "/content-owners/urls";
@@ -75,7 +77,8 @@ pub(crate) async fn show(
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
     let part = [("sort", asked.sort.as_str()), ("limit", &limit), ("offset", &offset)];
     let parameters = filters.window.parameters_and(&[&asked.of_pages()[..], &part].concat());
-    let (page, problem) = match member.api().get::<List<UrlMetric>>(URLS, &parameters).await {
+    let fetches = filters.window.parameters_and(&[&asked.of_pages()[..], &[FETCHES, LARGEST]].concat());
+    let (page, problem) = match read(&member, &parameters, &fetches).await {
         Ok(page) => (page, None),
         Err(failure) => (List { items: Vec::new(), total: 0 }, Some(failure.of_parameter("path")?)),
     };
@@ -98,6 +101,19 @@ pub(crate) async fn show(
             filters,
         }),
     ))
+}
+
+/// Returns a page of URLs with their fetches. A URL that the long list of fetches may omit has unknown fetches.
+async fn read(member: &Member, parameters: &Parameters, fetches: &Parameters) -> Result<List<UrlMetric>, Failure> {
+    let api = member.api();
+    let (mut page, fetched) =
+        tokio::try_join!(api.get::<List<UrlMetric>>(URLS, parameters), api.get::<List<UrlMetric>>(URLS, fetches))?;
+    let is_whole = fetched.items.len() as u64 >= fetched.total;
+    let of: HashMap<String, Count> = fetched.items.into_iter().map(|url| (url.content_url, url.total_events)).collect();
+    for url in &mut page.items {
+        url.fetches = of.get(&url.content_url).copied().or(is_whole.then_some(Count(0)));
+    }
+    Ok(page)
 }
 
 #[cfg(test)]

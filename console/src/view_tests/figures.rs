@@ -13,7 +13,7 @@ fn pages() -> Vec<String> {
     let own = [
         "overview?D",
         "overview?D&split=agent",
-        "overview?period=7d&split=role",
+        "overview?period=7d&split=bot",
         "events?D",
         "event/citation-1",
         "pages?D",
@@ -22,6 +22,7 @@ fn pages() -> Vec<String> {
         "funnel?D",
         "funnel?D&by=url",
         "agents?D",
+        "agents?D&split=bot",
         "crawlers?D",
         "crawlers?D&split=purpose",
         "crawlers?D&split=status",
@@ -130,4 +131,131 @@ async fn u3_pages_of_years_stay_small() {
             assert!(page.html.contains(&format!("Grouped by {parts} (UTC")), "{screen}: {days} days");
         }
     }
+}
+
+/// Returns the sums of a chart's table: of each line, with its name.
+fn sums(page: &Page, name: &str) -> Vec<(String, u64)> {
+    let table = page.tables().into_iter().find(|table| table.name == format!("{name}, as a table"));
+    let table = table.unwrap_or_else(|| panic!("no chart {name}: {}", page.html));
+    let sum = |at: usize| table.rows.iter().map(|row| row[at].parse::<u64>().unwrap_or_default()).sum();
+    table.headings.iter().enumerate().skip(1).map(|(at, (label, _))| (label.clone(), sum(at))).collect()
+}
+
+#[tokio::test]
+async fn splits_of_a_card_have_the_same_sum() {
+    let (_, mut reader) = Stub::start().await;
+    for (screen, splits, sum) in [
+        ("overview", &[("type", "Events"), ("agent", "Events by agent"), ("bot", "Events by bot")][..], 466),
+        ("agents", &[("agent", "Events by agent"), ("bot", "Events by bot")], 466),
+        ("crawlers", &[("operator", "Fetches"), ("purpose", "Fetches"), ("status", "Fetches")], 1_159),
+    ] {
+        for (split, name) in splits {
+            let page = reader.open(&format!("{OWNER}/{screen}?{DAYS}&split={split}")).await;
+            let sums = sums(&page, name);
+            assert_eq!(sums.iter().map(|(_, sum)| sum).sum::<u64>(), sum, "{screen} by {split}: {sums:?}");
+            let rest = if *split == "type" { "Other events" } else { "Unknown" };
+            assert!(sums.last().is_some_and(|(label, sum)| label == rest && *sum > 0), "{screen} by {split}: {sums:?}");
+        }
+    }
+}
+
+/// 61 of the 90 visits belong to the 1,008 fetches of known operators.
+#[tokio::test]
+async fn ratios_compare_known_operators_only() {
+    let (_, mut reader) = Stub::start().await;
+    let page = reader.open(&format!("{OWNER}/crawlers?{DAYS}")).await;
+    let totals = page.between("<tfoot>", "</tfoot>").unwrap();
+    let row = |name: &str| totals.split("<tr").find(|row| row.contains(&format!(">{name}</th>"))).unwrap().to_owned();
+    let figures = |name: &str| {
+        row(name).split("value=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(figures("Known operators")[..6], ["1008", "414", "114", "76", "61", &(1_008.0 / 61.0).to_string()]);
+    assert_eq!(figures("Unknown"), ["151", "53", "41", "37", "29"]);
+    assert_eq!(figures("All"), ["1159", "467", "155", "113", "90"]);
+}
+
+#[tokio::test]
+async fn visits_are_not_engagements_and_failures_not_fetches() {
+    let (stub, mut reader) = Stub::start().await;
+    let page = reader.open(&format!("{OWNER}/overview?{DAYS}")).await;
+    let figures = ["retrieved", "engaged", "visited"].map(|name| page.figure(name));
+    assert_eq!(figures, ["334", "29", "90"]);
+    let told = "fetched 334 times from 2026-10-30 to 2026-11-01 (previous 3 days: 200). It was cited 97 times and led to 29 engagements and 90 visits.";
+    assert!(
+        page.html.contains(told) && page.html.contains("Not counted as fetches: 37 failed fetches and 23 revalidations."),
+        "{}",
+        page.html
+    );
+    for (kind, parameter) in
+        [("fetch", "outcome"), ("failed", "outcome"), ("revalidation", "outcome"), ("content_cited", "event_type")]
+    {
+        stub.calls();
+        let page = reader.open(&format!("{OWNER}/events?{DAYS}&event_type={kind}")).await;
+        let read = stub.calls().into_iter().find(|call| call.operation == "GET /content-owners/events").unwrap();
+        assert_eq!(read.asks(parameter), Some(kind));
+        assert!(
+            page.html.contains(&format!("<option value=\"{kind}\" selected>"))
+                && page.html.contains(&format!("{parameter}={kind}")),
+            "{kind}"
+        );
+    }
+    let event = |number: u32, data: Value| {
+        json!({"event_id": format!("event-{number}"), "session_id": "", "event_type": "content_retrieved", "content_url": "https://example.com/",
+            "event_timestamp": "2026-11-01T10:00:00.000Z", "event_data": data, "platform_id": "", "agent_id": ""})
+    };
+    let items = [
+        json!({"response_status": 404, "user_agent": "Mozilla/5.0 (compatible; GPTBot/1.2)"}),
+        json!({"response_status": 304, "bot_name": "MyBot"}),
+        json!({}),
+    ];
+    let items: Vec<_> = items.into_iter().zip(0..).map(|(data, number)| event(number, data)).collect();
+    stub.says("GET /content-owners/events", 200, json!({"items": items, "total": 3, "limit": 50, "offset": 0}));
+    let rows = reader.open(&format!("{OWNER}/events?{DAYS}")).await.tables().remove(0).rows;
+    let shown: Vec<_> = rows.iter().map(|row| (row[1].trim_end_matches(": all reports"), row[2].as_str())).collect();
+    assert_eq!(shown, [("Failed fetch", "GPTBot"), ("Revalidation", "MyBot"), ("Fetch", "")]);
+    stub.says("GET /content-owners/events", 200, json!({"items": [], "total": 0, "limit": 50, "offset": 0}));
+    let page = reader.open(&format!("{OWNER}/events?{DAYS}&agent_id=GPTBot")).await;
+    assert!(page.html.contains("See the bot’s fetches</a>"), "{}", page.html);
+}
+
+#[tokio::test]
+async fn u1_hours_without_data_are_no_zeros() {
+    let (stub, mut reader) = Stub::start().await;
+    let item = |hour: u32, count: u32| json!({"start": format!("2026-11-01T{hour:02}:00:00.000Z"), "operator": "OpenAI", "total_events": count});
+    let span = |from: u32, to: u32, covered: bool| json!({"start": format!("2026-11-01T{from:02}:00:00.000Z"), "end": format!("2026-11-01T{to:02}:00:00.000Z"), "covered": covered});
+    let items = [(0, 3), (1, 0), (2, 0), (3, 5), (4, 0)].map(|(hour, count)| item(hour, count));
+    stub.says(
+        "GET /content-owners/series",
+        200,
+        json!({"items": items, "coverage": {"spans": [span(0, 1, true), span(1, 3, false), span(3, 5, true)]}}),
+    );
+    let page = reader.open(&format!("{OWNER}/crawlers?since=2026-11-01&until=2026-11-01")).await;
+    let table = page.tables().into_iter().find(|table| table.name == "Fetches, as a table").unwrap();
+    let figures: Vec<_> = table.rows.iter().map(|row| row[1].as_str()).collect();
+    assert_eq!(figures, ["3", "", "", "5", "0"]);
+    assert!(page.html.contains("<rect class=\"gap\"") && page.html.contains("Hatched: no server data"), "{}", page.html);
+}
+
+#[tokio::test]
+async fn each_card_of_the_overview_fails_alone() {
+    let all = [
+        ("GET /content-owners/summary", "Fetches</h2><p class=\"figure\" data-figure=\"retrieved\">"),
+        ("GET /content-owners/series", "data-figure=\"cited\""),
+        ("GET /content-owners/funnel", "data-figure=\"retrieved\""),
+        ("GET /content-owners/corroboration", "data-figure=\"retrieved\""),
+        ("GET /content-owners/coverage", "data-figure=\"retrieved\""),
+        ("GET /content-owners/crawlers", "data-figure=\"retrieved\""),
+    ];
+    for (operation, kept) in all {
+        let (stub, mut reader) = Stub::start().await;
+        stub.refuses(operation, 503, "It is away.");
+        let page = reader.open(&format!("{OWNER}/overview?{DAYS}&split=agent")).await;
+        assert_eq!(page.status, 200, "{operation}: {}", page.html);
+        assert!(page.html.contains(kept), "{operation}: {}", page.html);
+        let again = format!("href=\"{OWNER}/overview?{DAYS}&split=agent\">Try again").replace('&', "&#38;");
+        assert!(page.html.contains(&again), "{operation}: {}", page.html);
+    }
+    let (stub, mut reader) = Stub::start().await;
+    stub.refuses("GET /content-owners/summary", 403, "This domain is not yours.");
+    assert_eq!(reader.open(&format!("{OWNER}/overview?{DAYS}")).await.status, 403);
 }

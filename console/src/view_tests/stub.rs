@@ -147,7 +147,9 @@ async fn answer(Shared(stub): Shared<Stub>, request: Request) -> Response {
     // A period that ends within a day is the one for comparison.
     let is_before = call.asks("until").is_some_and(|until| until.contains('T'));
     let before = is_before.then(|| ANSWERS.get(&format!("{} before", call.operation))).flatten();
-    usual(before.or(ANSWERS.get(&call.operation)), described)
+    let narrowed =
+        ["outcome", "split"].iter().find_map(|name| ANSWERS.get(&format!("{} {name}={}", call.operation, call.asks(name)?)));
+    usual(before.or(narrowed).or(ANSWERS.get(&call.operation)), described)
 }
 
 /// Returns the operation of a path. If two match, the one with fewer parameters wins.
@@ -272,7 +274,8 @@ fn mismatches(schema: &'static Value, value: &Value, at: &str) -> Vec<String> {
 #[test]
 fn canned_answers_have_the_documented_members() {
     let of = |(operation, answer): (&String, &Value)| {
-        let (method, path) = operation.trim_end_matches(" before").split_once(' ').unwrap();
+        let (method, path) = operation.split_once(' ').unwrap();
+        let path = path.split(' ').next().unwrap();
         let schema = &success(described(method, path).unwrap().1).1["content"]["application/json"]["schema"];
         mismatches(schema, answer, operation)
     };

@@ -37,8 +37,8 @@ const fn shown(
     Shown { screen, table, api, list, columns, sorts }
 }
 
-const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
-const FUNNEL: &[(usize, &str)] = &[(1, STEPS[0]), (2, STEPS[1]), (3, STEPS[2]), (4, STEPS[3]), (5, STEPS[4])];
+const STEPS: [&str; 4] = ["grounded", "cited", "presented", "engaged"];
+const FUNNEL: &[(usize, &str)] = &[(2, STEPS[0]), (3, STEPS[1]), (4, STEPS[2]), (5, STEPS[3])];
 const URLS: &[(usize, &str)] = &[(0, "content_url"), (1, "total_events"), (6, "unique_sessions"), (7, "last_seen")];
 const PARTS: [&str; 5] = ["retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
 const CLAIMS: &[(usize, &str)] = &[(0, "day"), (2, PARTS[0]), (4, PARTS[1]), (5, PARTS[2]), (6, PARTS[3]), (7, PARTS[4])];
@@ -165,8 +165,19 @@ async fn assert_figures(demo: &Demo, page: &Page, asked: &str, trace: &str) {
             .find(|one| one["event_type"] == kind)
             .map_or(0, |one| one["count"].as_u64().unwrap())
     };
-    for (figure, kind) in [("retrieved", TYPES[0]), ("cited", TYPES[2]), ("presented", TYPES[3]), ("clicked", TYPES[4])] {
-        assert_eq!(page.figure(figure), counted(kind).to_string(), "{trace}: {figure}");
+    let crawlers = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/crawlers?limit=1&{asked}")).await.body;
+    let operators = crawlers["operators"].as_array().unwrap().iter().chain([&crawlers["unattributed"]]);
+    let visits: u64 = operators.map(|operator| operator["clicks"].as_u64().unwrap()).sum();
+    let fetches = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/summary?outcome=fetch&{asked}")).await.body;
+    let fetches = fetches["total_events"].as_u64().unwrap();
+    for (figure, count) in [
+        ("retrieved", fetches),
+        ("cited", counted(TYPES[2])),
+        ("presented", counted(TYPES[3])),
+        ("engaged", counted(TYPES[4]) - visits),
+        ("visited", visits),
+    ] {
+        assert_eq!(page.figure(figure), count.to_string(), "{trace}: {figure}");
     }
     let days = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/corroboration?by=day&limit=1000&{asked}")).await.body;
     let sum = |part: &str| days["items"].as_array().unwrap().iter().map(|day| day[part].as_u64().unwrap()).sum::<u64>();
@@ -174,9 +185,11 @@ async fn assert_figures(demo: &Demo, page: &Page, asked: &str, trace: &str) {
     let share = if claimed == 0 { "none".to_owned() } else { format!("{both}/{claimed}") };
     assert_eq!(page.figure("corroborated"), share, "{trace}");
     let series = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/series?by=day&split=type&{asked}")).await.body;
-    for (label, kind) in [("Fetches", TYPES[0]), ("Citations", TYPES[2]), ("Engagements", TYPES[4])] {
+    let sum = |kind: &str| {
         let of_type = series["items"].as_array().unwrap().iter().filter(|item| item["event_type"] == kind);
-        let sum: u64 = of_type.map(|item| item["total_events"].as_u64().unwrap()).sum();
+        of_type.map(|item| item["total_events"].as_u64().unwrap()).sum::<u64>()
+    };
+    for (label, sum) in [("Fetches", fetches), ("Citations", sum(TYPES[2])), ("Presentations", sum(TYPES[3]))] {
         let legend = format!("</span>{label} <strong><data value=\"{sum}\">");
         assert!(page.html.contains(&legend), "{trace}: {legend} in {}", page.html);
     }
