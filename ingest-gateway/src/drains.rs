@@ -140,9 +140,12 @@ async fn take(
     let mut room = state.body_memory.reserve(tenant).map_err(no_slot)?;
     let body = read_wire(body, max_bytes, |bytes| room.grow_to(bytes).map_err(no_slot)).await?;
     secret.map_or(Ok(()), |secret| signature::check(&body, &parts.headers, &secret))?;
+    let slot = state.drains.slots.wait(tenant, PATIENCE).await.map_err(no_slot)?;
+    // The key may have been revoked, or its drain deleted, while the body arrived.
+    let caller = who::caller(&parts, state).await?;
+    let fed = fed::of(state, &caller, provider).await?;
     let judge = judge(state, provider, told, (caller, fed)).await?;
     let (org, received_at, stored) = (judge.caller.org_id, judge.now, Stored::of(judge.owned.as_deref()));
-    let slot = state.drains.slots.wait(tenant, PATIENCE).await.map_err(no_slot)?;
     let intake = Intake { judge, encoding, state: Arc::clone(state), request_id };
     let Taken { body_counts, delivery } = intake.take(body, (room, slot)).await?;
     body_counts.measure(provider.as_str());

@@ -6,16 +6,21 @@ use super::raw::{MAX_BODY_LEVELS, RawObject, as_array, as_str, depth, require_cl
 use crate::State;
 use crate::validate::{Faults, Member};
 use axum::body::Body;
+use axum::extract::FromRequestParts as _;
 use axum::http::{HeaderMap, Request, header};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::problem::Code;
 use serde_json::value::RawValue;
-use service_kit::auth::Caller;
+use service_kit::auth::{Caller, Reporter};
 use service_kit::http::{ApiError, RequestId};
+use std::time::{Duration, Instant};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The only supported version besides `1.x`.
 const OLD_VERSION: &str = "0.1";
+
+/// Time for a body to arrive, after which its key is checked again: it may have been revoked meanwhile.
+const RECHECK_AFTER: Duration = Duration::from_millis(100);
 
 pub(crate) struct WriteRequest {
     pub(crate) body: ReceivedBody,
@@ -30,9 +35,12 @@ impl WriteRequest {
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         let idempotency_key = idempotency_key(request.headers())?;
         let mut room = state.body_memory.reserve(caller.tenant()).map_err(no_room)?;
-        let (parts, body) = request.into_parts();
+        let ((mut parts, body), began) = (request.into_parts(), Instant::now());
         let (admit, turn) = (|bytes| room.grow_to(bytes).map_err(no_room), state.large.wait(caller.tenant()));
         let bytes = state.bodies.read_admitted(&parts.headers, body, admit, turn).await?;
+        if began.elapsed() > RECHECK_AFTER {
+            Reporter::from_request_parts(&mut parts, state).await?;
+        }
         let body = ReceivedBody::new(room, bytes);
         state.self_serve.spend(state, caller, 1, body.len()).await?;
         Ok(Self { body, request_id, idempotency_key })

@@ -1,11 +1,14 @@
 //! Credentials for reporting: keys, scopes and verified hosts.
 
-use crate::harness::{Gateway, answer, retrieval};
+use crate::harness::{Gateway, answer, head, retrieval};
 use chrono::TimeDelta;
 use ingest_gateway::Limits;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 fn batch() -> Value {
     json!({"events": [retrieval("https://www.a.test/x")]})
@@ -178,6 +181,33 @@ async fn s3_drain_keys_only_work_on_drain_routes() {
     assert_eq!(gateway.record_count(), 0);
 }
 
+/// Sends half of a body, revokes the key, and sends the other half when caches have expired. Returns the status.
+async fn revoked_halfway(gateway: &Gateway, path: &str) -> String {
+    let org = gateway.seed().org("slow", OrgType::Platform).await;
+    let body = batch().to_string();
+    let (first, second) = body.split_at(body.len() / 2);
+    let mut stream = TcpStream::connect(gateway.server.url.strip_prefix("http://").expect("an address over HTTP"))
+        .await
+        .expect("the gateway is connected");
+    stream.write_all((head(path, &org.key, body.len()) + first).as_bytes()).await.expect("the gateway is connected");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    gateway.seed().revoke_keys(org.id).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stream.write_all(second.as_bytes()).await.expect("the gateway is connected");
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).await.expect("the gateway is connected");
+    String::from_utf8_lossy(&status[9..]).into_owned()
+}
+
+#[tokio::test]
+async fn s4_keys_revoked_while_a_body_arrives_are_rejected() {
+    let gateway = Gateway::start().await;
+    let paths = ["/events", "/sessions/start", "/sessions/bulk", "/drains/ndjson"];
+    let statuses = futures::future::join_all(paths.map(|path| revoked_halfway(&gateway, path))).await;
+    assert_eq!(statuses, ["401"; 4]);
+    assert_eq!(gateway.record_count(), 0);
+}
+
 #[tokio::test]
 async fn over_rate_keys_get_429_and_recover() {
     let gateway = Gateway::start_with(Limits { key_rate: 1, ..Limits::default() }).await;
@@ -198,7 +228,7 @@ async fn over_rate_keys_get_429_and_recover() {
     assert!((1..=2).contains(&wait), "{wait}");
     assert_eq!(gateway.post(&calm.key, &batch()).await.status, 201);
     assert_eq!(gateway.record_count(), accepted + 1, "a rejected request leaves no record");
-    tokio::time::sleep(std::time::Duration::from_secs(wait)).await;
+    tokio::time::sleep(Duration::from_secs(wait)).await;
     assert_eq!(gateway.post(&busy.key, &batch()).await.status, 201, "after the time in retry-after");
 }
 
