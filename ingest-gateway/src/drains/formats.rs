@@ -69,7 +69,7 @@ pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Headin
         (DrainProvider::Combined, None) => text::parse(line),
     }?;
     // Visitors choose the host of an absolute URL, whichever site responds.
-    put_url_host(Field::TargetHost, &mut fields);
+    put_url_host(Field::UnsureHost, &mut fields);
     Ok(fields)
 }
 

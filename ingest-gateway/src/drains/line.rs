@@ -23,8 +23,9 @@ pub(crate) enum Field {
     OtherHost,
     /// The host of a CDN's distribution.
     DistributionHost,
-    /// The host in a request line. It counts if neither the line nor its sender names another one.
-    TargetHost,
+    /// A host that visitors may choose: one in a line of text, recognized by its place, where other formats have a header; else that of
+    /// the request line. It counts if nothing else names the host.
+    UnsureHost,
     Scheme,
     Port,
     /// A path, with or without query, or a whole URL.
@@ -250,7 +251,7 @@ pub(super) fn ownable(host: &str) -> Option<&str> {
 fn is_possible(field: Field, value: &str) -> bool {
     match field {
         Field::Time => time_in(value).is_some(),
-        Field::Host => ownable(value).is_some(),
+        Field::Host | Field::UnsureHost => ownable(value).is_some(),
         _ => true,
     }
 }

@@ -124,7 +124,7 @@ impl Judge {
         let judged = match self.instant(&fields) {
             Ok(at_ms) => {
                 let bot = self.bots.classify(&sender(&fields));
-                let host = self.host.first(fields.hosts());
+                let host = self.host.first(fields.hosts().chain(fields.get(Field::UnsureHost)));
                 let bot_name = bot.as_ref().map_or("", |bot| bot.bot.as_ref());
                 let mark = mark(&fields, host.as_ref().map_or("", |host| &host.name), at_ms, bot_name);
                 judged(self.outcome(&fields, at_ms, bot), Some(at_ms), mark)

@@ -27,7 +27,7 @@ impl RequestedHost {
 pub(super) struct Hosts {
     /// Host of every line, if the sender sets it.
     of_all: Option<String>,
-    /// Host of lines without one, if the drain has exactly one.
+    /// Host of lines that don't name theirs, if the drain has exactly one.
     only: Option<String>,
     last: RefCell<(String, Option<Arc<RequestedHost>>)>,
 }
@@ -42,8 +42,8 @@ impl Hosts {
     /// Returns the possible hosts of a line, most certain first. The sender knows its host, while a host in a line can
     /// be from a header.
     pub(super) fn named<'f>(&'f self, fields: &'f Fields<'_>) -> impl Iterator<Item = &'f str> {
-        let of_line = fields.hosts().chain(self.only.as_deref()).chain(fields.get(Field::TargetHost));
-        self.of_all.as_deref().into_iter().chain(of_line)
+        let of_all = self.of_all.as_deref().into_iter();
+        of_all.chain(fields.hosts()).chain(self.only.as_deref()).chain(fields.get(Field::UnsureHost))
     }
 
     /// Returns the host of a line.

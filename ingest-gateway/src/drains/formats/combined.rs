@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 
 /// Fields that can follow the user agent in quotes.
-const MORE: [Field; 3] = [Field::TelemetryId, Field::Host, Field::RequestId];
+const MORE: [Field; 3] = [Field::TelemetryId, Field::UnsureHost, Field::RequestId];
 
 /// Parses a line from the parts before its time, the time, and the parts after it.
 pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result<Fields<'a>, Reason> {
@@ -41,7 +41,7 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     // A name without an address after it is the visitor's own, if the server looks names up.
     let is_host = (is_address(word(after).0) || first.contains(':')) && is_host_name(first);
     if is_host {
-        fields.put(Field::Host, Cow::Borrowed(without_usual_port(first)));
+        fields.put(Field::UnsureHost, Cow::Borrowed(without_usual_port(first)));
         rest = after;
     } else if first.parse::<SocketAddr>().is_ok_and(|own| is_private(own.ip())) && is_address(word(after).0) {
         // The server's own address.
@@ -56,7 +56,7 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     // Lighttpd writes the requested host in the place of the identity, which has no dot.
     let (identity, user) = word(rest);
     if !is_host && ends_as_usual && !user.is_empty() && is_host_name(identity) {
-        fields.put(Field::Host, Cow::Borrowed(without_usual_port(identity)));
+        fields.put(Field::UnsureHost, Cow::Borrowed(without_usual_port(identity)));
     }
 }
 
@@ -345,7 +345,7 @@ mod tests {
             ("a.test ", "a.test"),
             ("", "other.test"),
         ] {
-            assert_eq!(read(before, "GET / HTTP/1.1", "x", Field::Host), host, "{before}");
+            assert_eq!(read(before, "GET / HTTP/1.1", "x", Field::UnsureHost), host, "{before}");
         }
     }
 }

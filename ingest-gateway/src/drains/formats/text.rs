@@ -30,7 +30,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         if fields.format == Some(FormatId::TraefikClf) {
             // Lines begin with the client, and a host there is from a forwarded header. User names and their line breaks aren't escaped,
             // so a visitor can write whole lines, and no address in them verifies an agent.
-            fields.take(Field::Host);
+            fields.take(Field::UnsureHost);
             fields.take(Field::Address);
         }
         return Ok(fields);
@@ -179,7 +179,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
         unescaped(&escaped).unwrap_or(escaped)
     };
     if let (Some(host), Some(user_agent)) = (captures.next(), captures.next()) {
-        fields.put(Field::Host, Cow::Owned(text(host)));
+        fields.put(Field::UnsureHost, Cow::Owned(text(host)));
         // A capture that is a URL is another header, and an empty one before others can be.
         let is_other = user_agent.contains("://") && !user_agent.contains(' ');
         let is_one_of_several = user_agent.is_empty() && captures.next().is_some();

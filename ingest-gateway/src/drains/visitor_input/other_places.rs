@@ -1,10 +1,13 @@
 //! Tests of fields in unexpected places: values from visitors are neither read as the server's nor part of an id.
 
 use super::{BOT, NGINX_ID, outcomes};
-use crate::drains::dry_run::DryLine;
+use crate::drains::dry_run::{DrainDryRun, DryLine};
 use crate::drains::format_table::{FORMATS, FormatId};
 use crate::drains::line_outcome::Outcome;
+use chrono::DateTime;
+use schemas::bots::BotTable;
 use schemas::log::LogEvent;
+use schemas::site::Site;
 use serde_json::json;
 
 const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
@@ -160,6 +163,41 @@ fn host_that_the_sender_names_always_wins() {
     for (format, log) in lines.into_iter().chain([ours]).chain(samples.filter(|(id, _)| *id != FormatId::Common)) {
         let url = url(format, Some("www.a.test"), &log);
         assert!(url.starts_with("https://www.a.test/a"), "{log}: {url}");
+    }
+}
+
+/// Formats also log headers where ours have the host. A drain with one host doesn't need it.
+#[test]
+fn placed_hosts_do_not_replace_the_only_host_of_a_drain() {
+    let urls = |format: FormatId, hosts: &[&str], log: &str| {
+        let hosts = hosts.iter().map(|host| Site::from_domain(host).unwrap()).collect();
+        let (provider, now) = (format.row().provider, DateTime::from_timestamp(1_793_527_300, 0).unwrap());
+        let dry_run = DrainDryRun { provider, host: None, hosts, bots: BotTable::bundled(), now };
+        let mut urls = Vec::new();
+        let take = |line: DryLine| match line.outcome {
+            Outcome::Kept(event) => Ok(urls.push(event.content_url.unwrap())),
+            other => panic!("{log}: {other:?}"),
+        };
+        dry_run.lines(log.as_bytes(), take).unwrap();
+        urls
+    };
+    for host in ["evil.test", "sub.a.test"] {
+        let first = combined("").replacen("203", &format!("{host}:443 203"), 1);
+        let shipped = json!({"message": first, "host": "web-1"}).to_string();
+        let mut lines = vec![
+            (FormatId::Combined, combined("").replacen("203", &format!("{host} 203"), 1)),
+            (FormatId::Combined, combined("").replacen("- -", &format!("{host} -"), 1)),
+            (FormatId::Combined, combined(&format!(" \"-\" \"{host}\" \"{NGINX_ID}\""))),
+            (FormatId::Combined, first),
+            (FormatId::Vector, shipped),
+        ];
+        for format in [FormatId::Haproxy, FormatId::HaproxyHttps] {
+            lines.push((format, format.row().sample.replace("www.example.com", host)));
+        }
+        for (format, log) in lines {
+            assert!(urls(format, &["a.test"], &log)[0].contains("://a.test/a"), "{log}");
+            assert!(urls(format, &["a.test", host], &log)[0].contains(&format!("://{host}/a")), "{log}");
+        }
     }
 }
 
