@@ -113,7 +113,7 @@ formats! {
         "https://docs.fluentbit.io/manual/pipeline/outputs/http" "`\\xHH` in paths and user agents is unescaped."
     Logstash "logstash" "Logstash, `COMBINEDAPACHELOG`" Ndjson
         "https://www.elastic.co/docs/reference/logstash/plugins/plugins-filters-grok"
-        "The pattern's names up to Logstash 7; those of later versions are the Elastic Common Schema's. Visitors can write an address in the place of `clientip`, so agents aren't verified. Keep `message`: a line that the pattern doesn't match is read from it."
+        "The pattern's names up to Logstash 7; those of later versions are the Elastic Common Schema's. Visitors can write an address in the place of `clientip`, so agents aren't verified. Keep `httpversion`, by which the format is recognized, and `message`: a line that the pattern doesn't match is read from it, and a target with a space."
     Json "json" "JSON with the usual names" Ndjson
         "https://nginx.org/en/docs/http/ngx_http_log_module.html"
         "The [names](../api/drains.md#fields) of nginx and of most loggers."
@@ -132,7 +132,7 @@ formats! {
         "https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html" ""
     Haproxy "haproxy" "HAProxy, HTTP log format" Combined
         "https://docs.haproxy.org/3.0/configuration.html#8.2.3"
-        "Capture `Host` and `User-Agent`, in this order; further captures are ignored. Times are read as UTC. Set `len 8192` in the `log` line: HAProxy cuts lines after 1,024 bytes, and one that is cut before its request is bad."
+        "Capture `Host` and `User-Agent`, in this order; further captures are ignored. Times are read as UTC. Set `len 8192` in the `log` line: HAProxy cuts lines after 1,024 bytes, and one that is cut before its request is bad. `option httplog clf` logs no user agent, so its lines are bad."
     HaproxyHttps "haproxy_https" "HAProxy, HTTPS log format" Combined
         "https://docs.haproxy.org/3.0/configuration.html#8.2.4"
         "Like the HTTP log format. Visitors choose the name of TLS at the end, which isn't escaped."

@@ -171,6 +171,9 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
         }
     };
     let (user_agent, more) = quoted(after_referer).ok_or("not_combined")?;
+    if text.starts_with("\"\" \"\" ") && is_haproxy_clf(more) {
+        return Ok(());
+    }
     fields.put(Field::UserAgent, unescaped_text(user_agent));
     if let Some(id) = of_ingress_nginx(more) {
         fields.format = Some(FormatId::IngressNginx);
@@ -234,6 +237,13 @@ fn without_last(text: &str) -> Option<&str> {
         Some(rest) => rest.rsplit_once(" \"").map(|(rest, _)| rest),
         None => text.strip_suffix(" -"),
     }
+}
+
+/// Returns whether HAProxy's `port milliseconds "frontend"` follow the user agent, which `option httplog clf` always leaves empty.
+fn is_haproxy_clf(more: &str) -> bool {
+    let mut words = more.split(' ');
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    words.by_ref().take(2).all(is_number) && words.next().is_some_and(|frontend| frontend.starts_with('"'))
 }
 
 /// Returns the id of `length time [upstream name] [alternative] upstream … id`.

@@ -100,6 +100,19 @@ fn undocumented_haproxy_captures_are_not_user_agents() {
     );
 }
 
+/// `option httplog clf` writes no header in these places, and its captures have none that shows a person.
+#[test]
+fn haproxys_common_log_format_has_no_user_agents() {
+    let line =
+        r#"Nov  1 10:00:00 lb-1 haproxy[14389]: 132.196.86.7 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 512 """#;
+    let rest = r#" "" 33317 000 "https-in~" "site" "web-1" 0 0 0 69 109 ---- 1 1 1 1 0 0 0 "" """#;
+    let outcome = |log: &str| outcomes(FormatId::Combined.row(), Some("a.test"), log).remove(0).outcome;
+    assert!(matches!(outcome(&format!("{line}{rest}")), Outcome::Bad("no_user_agent")));
+    for more in [r#" """#, r#" "" 33317 000 -"#, r#" "" "-""#] {
+        assert!(matches!(outcome(&format!("{line}{more}")), Outcome::Person), "{more}: the visitor sent none");
+    }
+}
+
 const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 
 /// CDNs escape user agents, and log shippers escape them again.
