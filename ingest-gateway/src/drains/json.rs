@@ -22,13 +22,14 @@ pub(super) enum Node {
     ResponseHeaders,
     /// `httpRequest` of Google.
     HttpRequest,
-    /// `http`, its members and `url`, `user_agent` of the Elastic Common Schema.
+    /// `http`, its members and `url`, `user_agent`, `event` of the Elastic Common Schema.
     Http,
     EcsRequest,
     EcsResponse,
     EcsBody,
     EcsUrl,
     EcsUserAgent,
+    EcsEvent,
 }
 
 /// Meaning of a member.

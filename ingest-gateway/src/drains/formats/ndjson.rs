@@ -36,8 +36,8 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     if is_about_something_else(&fields) {
         return Err(NoRequest::Other);
     }
-    let message = fields.take(Field::Message).filter(|_| otherwise == FormatId::Json && is_unparsed(&fields));
-    match message.map(|message| read_message(&message)) {
+    let message = fields.take(Field::Message).filter(|_| otherwise == FormatId::Json);
+    match message.as_deref().filter(|_| is_unparsed(&fields)).map(read_message) {
         Some(Err(reason)) if has_no_request(&fields) => return Err(reason),
         Some(Ok(read)) => return Ok(read),
         Some(Err(_)) | None => {}
@@ -61,7 +61,24 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
         Some(_) => {}
         None => fields.format = Some(otherwise),
     }
+    if fields.format == Some(FormatId::Ecs) {
+        // Versions before 1.6 require lower case.
+        fields.rewrite(Field::Method, |method| Some(method.to_ascii_uppercase()));
+    }
+    let lacks_request = fields.get(Field::Method).is_none() || fields.get(Field::Path).is_none();
+    if let Some(message) = message.filter(|_| lacks_request) {
+        put_request_of(&message, &mut fields);
+    }
     Ok(fields)
+}
+
+/// Sets method and path from the line that a shipper cut by a pattern. The patterns of Logstash match no target with a space.
+fn put_request_of(line: &str, fields: &mut Fields<'_>) {
+    let Ok(mut read) = text::parse(line.trim_ascii()).map(Fields::into_owned) else { return };
+    for field in [Field::Method, Field::Path] {
+        fields.take(field);
+        read.take(field).into_iter().for_each(|value| fields.put(field, value));
+    }
 }
 
 /// Parses a line that a shipper sent as its server wrote it.
@@ -132,14 +149,11 @@ fn has_added_members(fields: &Fields<'_>) -> bool {
 /// `path` is the log file.
 fn put_request(fields: &mut Fields<'_>) {
     let Some(request) = fields.take(Field::RequestLine) else { return };
-    // nginx's logs can have Logstash's names too, but with the whole request line.
-    if fields.format == Some(FormatId::Logstash) && !request.contains(' ') {
-        fields.take(Field::Path);
-        return fields.put(Field::Path, request);
-    }
-    match request.contains(' ') || fields.get(Field::Path).is_none() {
-        true => put_request_line(request, fields),
-        false => fields.put(Field::Method, request),
+    let is_of_logstash = fields.has_sign(FormatId::Logstash);
+    match (request.contains(' '), request.contains('/')) {
+        (false, true) => fields.put_ranked(Field::Path, 1, request),
+        (false, false) if !is_of_logstash && fields.get(Field::Path).is_some() => fields.put(Field::Method, request),
+        _ => put_request_line(request, fields),
     }
 }
 
@@ -258,8 +272,9 @@ const NAMES: Names = |node, name| match node {
         _ => Member::NONE,
     },
     Node::EcsUserAgent if name == "original" => Member::is(Field::UserAgent),
+    Node::EcsEvent if name == "original" => Member::is(Field::Message),
     // `client.ip` and `source.ip` can be from a header.
-    Node::EcsBody | Node::EcsUserAgent | Node::Inner => Member::NONE,
+    Node::EcsEvent | Node::EcsBody | Node::EcsUserAgent | Node::Inner => Member::NONE,
 };
 
 /// The usual names of each field, and those of formats that no other format uses otherwise. The request's time takes precedence over
@@ -280,9 +295,13 @@ fn root(name: &str) -> Member {
         "uri" | "path" => Member::ranked(Field::Path, 2),
         "query" | "query_string" | "args" => Member::is(Field::Query),
         "request_method" | "method" => Member::is(Field::Method),
-        // The names of Logstash's patterns. The client can be part of a user's name, since the pattern can begin within a line.
-        "verb" => Member::is(Field::Method).of(FormatId::Logstash),
-        "clientip" | "httpversion" => Member::NONE.of(FormatId::Logstash),
+        // Names of Logstash's patterns. nginx's logs often have the first two. `clientip` can be part of a user's name, since the
+        // pattern can begin within a line.
+        "verb" => Member::is(Field::Method),
+        "clientip" => Member::NONE,
+        "httpversion" => Member::NONE.of(FormatId::Logstash),
+        // The whole request line, if its target has a space.
+        "rawrequest" => Member::is(Field::RequestLine).of(FormatId::Logstash),
         "request" => Member::is(Field::RequestLine).or_into(Node::Request),
         "user_agent" => Member::is(Field::UserAgent).or_into(Node::EcsUserAgent),
         "request_user_agent" | "http_user_agent" | "agent" => Member::is(Field::UserAgent),
@@ -306,7 +325,9 @@ fn root(name: &str) -> Member {
         // Caddy.
         "resp_headers" => Member::into(Node::ResponseHeaders),
         "logger" => Member::is(Field::Kind),
-        "message" | "log" => Member::is(Field::Message),
+        "event" => Member::into(Node::EcsEvent),
+        "event.original" => Member::is(Field::Message),
+        "message" | "log" => Member::ranked(Field::Message, 1),
         "http" => Member::into(Node::Http),
         "httpRequest" => Member::into(Node::HttpRequest).of(FormatId::GoogleLoadBalancer),
         "insertId" => Member::is(Field::RequestId).of(FormatId::GoogleLoadBalancer),

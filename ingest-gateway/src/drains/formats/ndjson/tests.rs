@@ -244,6 +244,73 @@ fn reads_logstash_patterns() {
     }
 }
 
+/// Logstash's patterns match no target with a space. Those up to Logstash 7 keep the request line, the later ones only the whole line.
+#[test]
+fn reads_targets_that_patterns_do_not_match() {
+    let whole = r#"132.196.86.7 - - [01/Nov/2026:10:00:00 +0000] "GET /an \xC3\xA9?page=2 HTTP/1.1" 200 5120 "-" "x""#;
+    let logstash = |members: Value| {
+        let mut line: Value = serde_json::from_str(FormatId::Logstash.row().sample).unwrap();
+        let line_members = line.as_object_mut().unwrap();
+        ["verb", "request", "httpversion", "message"].iter().for_each(|name| drop(line_members.remove(*name)));
+        line_members.extend(members.as_object().unwrap().clone());
+        line_members.insert("vhost".to_owned(), "www.example.com".into());
+        line
+    };
+    let ecs = |members: Value| {
+        let mut line = json!({"@timestamp": "2026-11-01T10:00:07Z", "timestamp": "01/Nov/2026:10:00:00 +0000", "http": {"version": "1.1",
+            "response": {"status_code": 200}}, "url": {"domain": "www.example.com"}, "user_agent": {"original": BOT}});
+        line.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        line
+    };
+    for line in [
+        logstash(json!({"rawrequest": r"GET /an \xC3\xA9?page=2 HTTP/1.1"})),
+        logstash(json!({"message": whole})),
+        logstash(json!({"event": {"original": whole}, "message": "x"})),
+        ecs(json!({"message": whole})),
+        ecs(json!({"event": {"original": whole}, "message": "GET /x"})),
+        ecs(json!({"event.original": whole})),
+    ] {
+        let event = kept(FormatId::Logstash, &line.to_string());
+        let url = event.content_url.unwrap();
+        assert_eq!(url.split_once("://").unwrap().1, "www.example.com/an%20%C3%A9?page=2", "{line}");
+        assert_eq!((event.at_ms, event.crawler.unwrap().verified), (AT_MS, None), "{line}");
+    }
+    for line in [logstash(json!({"rawrequest": r"\x16\x03"})), ecs(json!({"message": "GET /x HTTP/1.1"}))] {
+        assert!(matches!(outcome(FormatId::Logstash, &line.to_string()), Outcome::Bad("no_method")), "{line}");
+    }
+}
+
+/// Versions of the Elastic Common Schema before 1.6 require lower case. Everywhere else, such a method is another one.
+#[test]
+fn lower_case_methods_of_ecs_are_read() {
+    for method in ["get", "head", "GET"] {
+        let log = FormatId::Ecs.row().sample.replace("\"GET\"", &format!("\"{method}\""));
+        assert_eq!(url(FormatId::Ecs, &log), "https://www.example.com/article?page=2", "{method}");
+    }
+    for (format, from, to) in [(FormatId::Ecs, "\"GET\"", "\"post\""), (FormatId::Json, "\"GET\"", "\"get\"")] {
+        let log = format.row().sample.replace(from, to);
+        assert!(matches!(outcome(format, &log), Outcome::Dropped("method")), "{log}");
+    }
+}
+
+/// nginx's logs can have names of Logstash's patterns, and JSON has decoded their texts.
+#[test]
+fn names_of_logstash_in_other_logs_change_no_text() {
+    let agent = format!("{BOT} \\x41 \\\\");
+    let line = json!({"timestamp": "2026-11-01T10:00:00+00:00", "clientip": "132.196.86.7", "host": "www.example.com", "verb": "GET",
+        "request": "GET /article HTTP/1.1", "response": "200", "agent": agent});
+    let [read] = <[DryLine; 1]>::try_from(outcomes(FormatId::Json.row(), None, &line.to_string())).ok().unwrap();
+    assert_eq!(read.format.map(|format| format.id), Some(FormatId::Json));
+    let event = kept(FormatId::Json, &line.to_string());
+    let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
+    assert_eq!(data["user_agent"], agent);
+    // HTTP/0.9 has no version.
+    let mut old: Value = serde_json::from_str(FormatId::Logstash.row().sample).unwrap();
+    old.as_object_mut().unwrap().remove("httpversion");
+    old["vhost"] = "www.example.com".into();
+    assert_eq!(url(FormatId::Json, &old.to_string()), "https://www.example.com/article?page=2");
+}
+
 #[test]
 fn names_contradicting_members() {
     for (members, expected) in [
