@@ -6,14 +6,16 @@ use super::{FormatId, NoRequest};
 
 /// Parent of a request that a visitor made.
 const NO_PARENT: &str = "00";
-/// Source of requests from visitors.
-const EYEBALL: &str = "eyeball";
+/// Sources of requests for content: visitors, and visitors of a zone that forwards to this one. The others are Cloudflare's own
+/// requests and those of Workers. Challenges (`inBrowserChallenge`) are requests of visitors, but never reach the site: the page that
+/// a challenge protects has a line of its own.
+const SOURCES: [&str; 3] = ["eyeball", "orangeToOrange", "unknown"];
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = fields(line, NAMES)?;
     fields.format = Some(FormatId::Cloudflare);
     fields.rewrite(Field::Parent, |parent| (parent == NO_PARENT).then(String::new));
-    fields.rewrite(Field::Source, |source| source.eq_ignore_ascii_case(EYEBALL).then(String::new));
+    fields.rewrite(Field::Source, |source| SOURCES.iter().any(|known| known.eq_ignore_ascii_case(source)).then(String::new));
     // A Worker made the request, not a visitor.
     fields.rewrite(Field::IsEdge, |is_subrequest| Some((is_subrequest != "true").to_string()));
     Ok(fields)

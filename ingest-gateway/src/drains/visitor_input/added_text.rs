@@ -208,6 +208,32 @@ fn requests_of_workers_are_no_fetches() {
     }
 }
 
+/// <https://developers.cloudflare.com/logs/reference/clientrequestsource/>
+#[test]
+fn only_requests_of_cloudflares_visitors_are_fetches() {
+    let count = |source: &str| {
+        let member = format!("{{\"ClientRequestSource\":\"{source}\",");
+        counts(FormatId::Cloudflare, &FormatId::Cloudflare.row().sample.replacen('{', &member, 1)).0
+    };
+    for source in ["eyeball", "Eyeball", "orangeToOrange", "unknown", "", "-"] {
+        assert_eq!(count(source), 1, "{source}");
+    }
+    for source in [
+        "purge",
+        "alwaysOnline",
+        "healthcheck",
+        "edgeWorkerFetch",
+        "edgeWorkerCacheAPI",
+        "edgeWorkerKV",
+        "imageResizing",
+        "sslDetector",
+        "earlyHintsCache",
+        "inBrowserChallenge",
+    ] {
+        assert_eq!(count(source), 0, "{source}");
+    }
+}
+
 /// Users with spaces and others don't match the patterns of shippers, which send such lines as they are.
 #[test]
 fn lines_that_no_pattern_matches_are_read() {
