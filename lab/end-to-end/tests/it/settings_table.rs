@@ -32,7 +32,7 @@ pub(crate) fn modes(binary: &Command) -> Vec<(String, Command)> {
     found
 }
 
-/// Settings of every command for people. `docs/cli.md` describes their other options.
+/// Settings of every command for people. `--help` lists their other options.
 fn people() -> Command {
     let program = telemetry::Cli::command();
     program.find_subcommand("whoami").expect("no subcommand whoami").clone().name("commands for people")
