@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 
 /// Fields that can follow the user agent in quotes.
-const MORE: [Field; 3] = [Field::TelemetryId, Field::UnsureHost, Field::RequestId];
+const MORE: [Field; 3] = [Field::TelemetryId, Field::Host, Field::RequestId];
 
 /// Parses a line from the parts before its time, the time, and the parts after it.
 pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result<Fields<'a>, Reason> {
@@ -355,7 +355,8 @@ mod tests {
             ("a.test ", "a.test"),
             ("", "other.test"),
         ] {
-            assert_eq!(read(before, "GET / HTTP/1.1", "x", Field::UnsureHost), host, "{before}");
+            let field = if before.is_empty() { Field::Host } else { Field::UnsureHost };
+            assert_eq!(read(before, "GET / HTTP/1.1", "x", field), host, "{before}");
         }
     }
 }

@@ -166,7 +166,7 @@ fn host_that_the_sender_names_always_wins() {
     }
 }
 
-/// Formats also log headers where ours have the host. A drain with one host doesn't need it.
+/// Formats also log headers where others have the host, and a drain with one host doesn't need it. A host before the server's id is ours.
 #[test]
 fn placed_hosts_do_not_replace_the_only_host_of_a_drain() {
     let urls = |format: FormatId, hosts: &[&str], log: &str| {
@@ -187,7 +187,6 @@ fn placed_hosts_do_not_replace_the_only_host_of_a_drain() {
         let mut lines = vec![
             (FormatId::Combined, combined("").replacen("203", &format!("{host} 203"), 1)),
             (FormatId::Combined, combined("").replacen("- -", &format!("{host} -"), 1)),
-            (FormatId::Combined, combined(&format!(" \"-\" \"{host}\" \"{NGINX_ID}\""))),
             (FormatId::Combined, first),
             (FormatId::Vector, shipped),
         ];
@@ -199,6 +198,8 @@ fn placed_hosts_do_not_replace_the_only_host_of_a_drain() {
             assert!(urls(format, &["a.test", host], &log)[0].contains(&format!("://{host}/a")), "{log}");
         }
     }
+    let ours = combined(&format!(" \"-\" \"sub.a.test\" \"{NGINX_ID}\""));
+    assert_eq!(urls(FormatId::Combined, &["a.test"], &ours), ["https://sub.a.test/a"]);
 }
 
 /// Logs with two headers and then a number, such as `"$http_x_forwarded_for" "$http_accept_language" "%{usec}t"`.
