@@ -21,7 +21,7 @@ pub struct ClickToken {
 }
 
 /// How an event's URL relates to the link of the click token that bound it, if another organization issued the token
-/// (docs/api/click-tokens.md#what-a-token-tells).
+/// (docs/api/click-tokens.md#what-a-token-shows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClickLink {

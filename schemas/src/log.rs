@@ -145,7 +145,7 @@ pub struct LogEvent {
     /// How the event's URL relates to the token's link. Present together with `session_org`.
     pub link: Option<ClickLink>,
     /// Reversed host of that link, if `link` is [`ClickLink::Other`] and the host can be owned. An owner of both hosts may learn
-    /// which session the click belongs to (docs/api/click-tokens.md#what-a-token-tells).
+    /// which session the click belongs to (docs/api/click-tokens.md#what-a-token-shows).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub link_site: String,
     /// Hash of a click token that the gateway could not look up. The worker does, as of `received_at_us`. If the reporter also

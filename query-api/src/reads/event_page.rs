@@ -122,7 +122,7 @@ impl ReportContent {
     }
 
     /// Returns the report as its reporter or the issuer of its click token sees it. Only the issuer learns which session a
-    /// token belongs to, and the issuer doesn't learn the reporter's ids (docs/api/click-tokens.md#what-a-token-tells).
+    /// token belongs to, and the issuer doesn't learn the reporter's ids (docs/api/click-tokens.md#what-a-token-shows).
     fn for_party(self) -> EventRow {
         let (is_issuers, is_bound) = (self.is_issuers == 1, self.platform != self.organization);
         let is_url_hidden = is_bound && self.link_is_taken == 1;

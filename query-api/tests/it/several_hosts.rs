@@ -1,5 +1,5 @@
 //! An owner of several hosts sees the agent of a click if the token's link leads to one of its own hosts; other owners don't
-//! (docs/api/click-tokens.md#what-a-token-tells).
+//! (docs/api/click-tokens.md#what-a-token-shows).
 
 use crate::sessions_world::Clicks;
 use crate::test_app::{NEW_YEAR_MS, Observation, seen};
