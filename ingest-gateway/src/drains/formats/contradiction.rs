@@ -12,17 +12,18 @@ type Member = (String, String);
 /// Returns the names of two members that make the line bad; the same name twice if it is repeated.
 pub(in super::super) fn contradicting_members(provider: DrainProvider, line: &[u8]) -> Option<[String; 2]> {
     let members = serde_json::Deserializer::from_slice(line).deserialize_map(Members).ok()?;
-    let is_contradiction = |one: &str, other: &str| {
-        let line = if one.is_empty() { format!("{{{other}}}") } else { format!("{{{one},{other}}}") };
+    let is_bad = |members: &[&Member]| {
+        let texts: Vec<&str> = members.iter().map(|(_, text)| text.as_str()).collect();
+        let line = format!("{{{}}}", texts.join(","));
         matches!(parse(provider, &line, &Heading::default()), Err(NoRequest::Bad("repeated_member")))
     };
-    members.iter().enumerate().find_map(|(at, (name, member))| {
-        if is_contradiction("", member) {
-            return Some([name.clone(), name.clone()]);
-        }
-        let other = members[..at].iter().find(|(_, other)| is_contradiction(other, member));
-        other.map(|(other, _)| [other.clone(), name.clone()])
-    })
+    // The first member that makes the line bad: a line stays bad, whatever follows.
+    let all: Vec<&Member> = members.iter().collect();
+    let lengths: Vec<usize> = (1..=all.len()).collect();
+    let good = lengths.partition_point(|length| !is_bad(&all[..*length]));
+    let last = *all.get(good)?;
+    let other = if is_bad(&[last]) { last } else { all[..good].iter().find(|other| is_bad(&[other, last]))? };
+    Some([other.0.clone(), last.0.clone()])
 }
 
 struct Members;

@@ -330,3 +330,13 @@ fn names_contradicting_members() {
         }
     }
 }
+
+#[test]
+fn names_contradicting_members_of_large_lines_quickly() {
+    let objects: String = (0..5_000).map(|n| format!("\"x{n}\":{{\"a\":{n}}},")).collect();
+    let log = FormatId::Fastly.row().sample.replacen('{', &format!("{{{objects}\"http_host\":\"victim.test\","), 1);
+    let began = std::time::Instant::now();
+    let [line] = <[DryLine; 1]>::try_from(outcomes(FormatId::Fastly.row(), None, &log)).ok().unwrap();
+    assert_eq!(line.members, Some(["http_host", "host"].map(str::to_owned)));
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+}
