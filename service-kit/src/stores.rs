@@ -4,7 +4,6 @@ mod postgres_migrations;
 mod clickhouse_contract;
 mod clickhouse_version;
 mod distributed;
-mod replicas;
 
 pub use crate::connections::{clickhouse, clickhouse_answers, postgres, postgres_answers, postgres_with};
 pub use distributed::{create_distributed_tables, of_all_shards};
@@ -22,12 +21,13 @@ async fn check_version(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     clickhouse_version::refuse(&found).map_err(|why| anyhow::anyhow!("CLICKHOUSE_URL={}: {why}", address(settings)))
 }
 
+/// Creates missing tables, and the database if it doesn't exist.
 pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     check_version(settings).await?;
-    let is_replicated = replicas::create_database(settings).await?;
+    let create = format!("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic", settings.clickhouse_database);
+    clickhouse_server(settings)?.query(&create).execute().await.map_err(|error| absent_clickhouse(settings, &error))?;
     let client = clickhouse(settings)?;
     for statement in store::tables::DDL {
-        let statement = if is_replicated { replicas::replicated(statement) } else { (*statement).to_owned() };
         // Escape question marks, which are placeholders.
         let created = client.query(&statement.replace('?', "??")).execute().await;
         created.context("CLICKHOUSE_URL: a table cannot be created")?;

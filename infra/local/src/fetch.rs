@@ -76,6 +76,11 @@ pub(crate) fn nginx(progress: &Progress, interrupt: &Interrupt) -> Result<PathBu
     from_debian("nginx", platform::NGINX, &["usr/sbin/nginx"], progress, interrupt)
 }
 
+/// Downloads Caddy, which only tests need. Returns its folder.
+pub(crate) fn caddy(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
+    from_debian("caddy", platform::CADDY, &["usr/bin/caddy"], progress, interrupt)
+}
+
 /// Downloads programs from a Debian package.
 fn from_debian(
     name: &'static str,

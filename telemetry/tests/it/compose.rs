@@ -5,6 +5,7 @@
 mod file;
 mod front;
 mod stores;
+mod tls;
 
 use crate::secrets;
 use crate::subcommands::{PROGRAM, ended};
@@ -274,7 +275,7 @@ fn scaled_brokers_form_a_cluster_of_three() {
 fn front_uses_the_ports_of_the_services() {
     let env = BTreeMap::from_iter(secrets::asked_for().into_iter().map(|name| (name, "x".to_owned())));
     let services = file::ours(file::scaled(), &env);
-    let front = file::read("infra/front/nginx.conf");
+    let front = file::read("infra/front/addresses.conf");
     let upstreams: Vec<&str> =
         front.lines().filter_map(|line| line.trim().strip_prefix("upstream ")?.split("server ").nth(1)).collect();
     assert_eq!(upstreams.len(), 4, "{upstreams:?}");

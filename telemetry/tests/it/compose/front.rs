@@ -21,7 +21,7 @@ impl Front {
     pub(super) async fn start(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) -> Self {
         let folder = folder.join("front");
         std::fs::create_dir(&folder).expect("a folder is created");
-        std::fs::write(folder.join("nginx.conf"), settled(&folder, address, services)).expect("it is written");
+        write_configuration(&folder, address, services);
         let program = tokio::task::spawn_blocking(local::programs::nginx).await.expect("fetching does not panic");
         let program = program.unwrap_or_else(|error| panic!("{error:#}"));
         let file = folder.join("nginx.conf").display().to_string();
@@ -57,21 +57,24 @@ async fn told(request: reqwest::RequestBuilder) -> Option<(u16, String)> {
     Some((answer.status().as_u16(), format!("{}\n{}", kind.unwrap_or_default(), answer.text().await.ok()?)))
 }
 
-/// Returns `infra/front/nginx.conf` with the addresses and the directory of this test.
-fn settled(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) -> String {
-    let mut settled = read("infra/front/nginx.conf").replace(" /tmp/", &format!(" {}/", folder.display()));
-    let mut replace = |from: &str, to: &str| {
-        assert_eq!(settled.matches(from).count(), 1, "{from} must occur once in nginx.conf");
-        settled = settled.replace(from, to);
+/// Writes `infra/front/nginx.conf` and `addresses.conf` with the addresses and the directory of this test.
+fn write_configuration(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) {
+    let replaced = |text: String, from: &str, to: &str| {
+        assert_eq!(text.matches(from).count(), 1, "{from} must occur once");
+        text.replace(from, to)
     };
-    replace("listen 8080;", &format!("listen {address};"));
+    let front = read("infra/front/nginx.conf").replace(" /tmp/", &format!(" {}/", folder.display()));
+    let front = replaced(front, "listen 8080;", &format!("listen {address};"));
+    let mut addresses = read("infra/front/addresses.conf");
     for (service, port) in [("ingest-gateway", 8081), ("query-api", 8082), ("identity-api", 8083), ("console", 8086)] {
         let alias = format!("front.{service}");
         let named = services.values().filter(|service| service.aliases.contains(&alias));
         let here: Vec<String> = named.map(|service| format!("server {};", service.environment["TELEMETRY_LISTEN"])).collect();
-        replace(&format!("server {alias}:{port} resolve;"), &here.join(" "));
+        addresses = replaced(addresses, &format!("server {alias}:{port} resolve;"), &here.join(" "));
     }
-    settled
+    for (name, text) in [("nginx.conf", front), ("addresses.conf", addresses)] {
+        std::fs::write(folder.join(name), text).expect("it is written");
+    }
 }
 
 /// Returns the services of docker-compose.yml, all with this address.
