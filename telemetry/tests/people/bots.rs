@@ -67,6 +67,26 @@ fn compares_a_list_with_the_bot_table() {
     assert_eq!(names(&serde_json::from_str(&diff(own, &["-o", "json"]).stdout).unwrap(), "different"), ["Own"]);
 }
 
+/// A table with rows that a list spells differently, or whose operators are parts of other names.
+#[test]
+fn names_of_operators_and_bots_are_compared_exactly() {
+    let bot = |bot: &str, operator: &str, pattern: &str| {
+        json!({"bot": bot, "operator": operator, "purpose": "user", "documentation": "https://a.example", "source": "https://a.example",
+            "source_date": "2026-01-01", "patterns": [pattern]})
+    };
+    let table =
+        json!({"version": "1", "bots": [bot("ExaBot", "X", "ExaBot/"), bot("Ring", "xAI", "Ring"), bot("Mine", "Meta", "Mine")]});
+    let file = std::env::temp_dir().join(format!("telemetry-bots-{}.json", std::process::id()));
+    std::fs::write(&file, table.to_string()).unwrap();
+    let list = json!({"Exabot": {"operator": "X Corp."}, "Ring": {"operator": "X"}, "Mine": {"operator": "Meta, Inc."},
+        "Other": {"operator": "Meta"}});
+    let said = diff(&list.to_string(), &["--bots-file", file.to_str().unwrap(), "-o", "json"]);
+    std::fs::remove_file(&file).unwrap();
+    let found: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
+    assert_eq!((names(&found, "missing"), names(&found, "different")), (vec!["Other".into()], vec!["Ring".into()]), "{found}");
+    assert_eq!(found["same"], 2);
+}
+
 #[test]
 fn crawler_lists_are_compared_by_tag_and_day() {
     let list = json!([

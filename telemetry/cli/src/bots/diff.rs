@@ -10,7 +10,7 @@ use crate::talk::say;
 use crate::words::purpose;
 use chrono::NaiveDate;
 use clap::Args;
-use schemas::bots::{BotTable, Classified};
+use schemas::bots::{BotTable, Classified, Purpose};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -102,33 +102,40 @@ fn read(file: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{}: not UTF-8", file.display())))
 }
 
+/// Name, operator and purpose of a bot of the table.
+type TableBot<'a> = (&'a str, &'a str, Purpose);
+
+/// Words at the end of a company's name that lists leave out.
+const COMPANY_WORDS: &[&str] =
+    &["inc", "incorporated", "llc", "ltd", "limited", "corp", "corporation", "gmbh", "pbc", "foundation", "ai"];
+
 /// Returns the differences, missing bots first, and the number of equal bots. With `is_whole`, also lists bots that only the table has.
 fn compare(table: &BotTable, list: &[ListedBot], is_whole: bool) -> (Vec<Value>, usize) {
     let (mut rows, mut same, mut found) = (Vec::new(), 0, BTreeSet::new());
+    let of_table = |(bot, operator, purpose): TableBot<'_>| json!({"bot": bot, "operator": operator, "purpose": purpose});
     for listed in list {
-        let known: Vec<Classified> = listed.texts.iter().filter_map(|text| table.classify_text(text)).collect();
-        let difference = match known.first() {
+        let classified: Vec<Classified> = listed.texts.iter().filter_map(|text| table.classify_text(text)).collect();
+        // A pattern of the table can be longer than the bot's name.
+        let named = table.bots().find(|(bot, ..)| letters(bot) == letters(&listed.name));
+        let known = named.or(classified.first().map(|bot| (bot.bot.as_ref(), bot.operator.as_ref(), bot.purpose)));
+        let difference = match known {
             _ if listed.texts.is_empty() => "not_compared",
             None => "missing",
             Some(bot) if is_different(bot, listed) => "different",
-            Some(_) if known.len() < listed.texts.len() => "missing",
+            Some(_) if named.is_none() && classified.len() < listed.texts.len() => "different",
             Some(_) => {
                 same += 1;
                 ""
             }
         };
-        found.extend(known.iter().map(|bot| bot.bot.to_string()));
+        found.extend(classified.iter().map(|bot| bot.bot.to_string()).chain(named.map(|(bot, ..)| bot.to_owned())));
         if !difference.is_empty() {
-            let of_table = known
-                .first()
-                .map(|bot| json!({"bot": bot.bot.as_ref(), "operator": bot.operator.as_ref(), "purpose": bot.purpose}));
-            rows.push(json!({"difference": difference, "bot": listed.name, "table": of_table, "list": of_list(table, listed)}));
+            let list = of_list(table, listed);
+            rows.push(json!({"difference": difference, "bot": listed.name, "table": known.map(of_table), "list": list}));
         }
     }
     let only_here = table.bots().filter(|(name, ..)| is_whole && !found.contains(*name));
-    rows.extend(only_here.map(|(bot, operator, purpose)| {
-        json!({"difference": "only_in_table", "bot": bot, "table": {"bot": bot, "operator": operator, "purpose": purpose}})
-    }));
+    rows.extend(only_here.map(|bot| json!({"difference": "only_in_table", "bot": bot.0, "table": of_table(bot)})));
     let order = ["missing", "different", "not_compared", "only_in_table"];
     rows.sort_by_key(|row| order.iter().position(|difference| row["difference"] == *difference));
     (rows, same)
@@ -145,13 +152,22 @@ fn of_list(table: &BotTable, listed: &ListedBot) -> Value {
     })
 }
 
-/// Whether the list names another operator or purpose. `Example` and `Example Inc.` are one operator.
-fn is_different(bot: &Classified, listed: &ListedBot) -> bool {
-    let letters = |text: &str| text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>().to_lowercase();
-    let ours = letters(&bot.operator);
-    let is_same = |theirs: &String| {
-        let theirs = letters(theirs);
-        ours.contains(&theirs) || theirs.contains(&ours)
-    };
-    !listed.operator.as_ref().is_none_or(is_same) || listed.purpose.is_some_and(|purpose| purpose != bot.purpose)
+/// Returns whether the list names another operator or purpose.
+fn is_different((_, operator, purpose): TableBot<'_>, listed: &ListedBot) -> bool {
+    let is_other = |theirs: &String| company(theirs) != company(operator);
+    listed.operator.as_ref().is_some_and(is_other) || listed.purpose.is_some_and(|theirs| theirs != purpose)
+}
+
+/// Returns a name without case, spaces and punctuation.
+fn letters(name: &str) -> String {
+    name.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>().to_lowercase()
+}
+
+/// Returns the letters of a company's name. `Example` and `Example, Inc.` are one company.
+fn company(name: &str) -> String {
+    let mut words: Vec<String> = name.split([' ', ',']).map(letters).filter(|word| !word.is_empty()).collect();
+    while words.len() > 1 && words.last().is_some_and(|word| COMPANY_WORDS.contains(&word.as_str())) {
+        words.pop();
+    }
+    words.concat()
 }

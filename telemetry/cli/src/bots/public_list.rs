@@ -125,11 +125,14 @@ fn literal(pattern: &str) -> Option<String> {
     (!text.is_empty() && !text.contains(SYNTAX)).then(|| text.to_owned())
 }
 
-/// Returns `Example` for `[Example](https://example.com)`.
+/// Returns `Example` for `[Example](https://example.com)` and for `Example, a company in …`.
 fn operator(text: &str) -> Option<String> {
     let text = text.trim();
     let name = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(name, _)| name);
-    let is_unknown = name.is_empty() || ["unclear", "unknown"].iter().any(|word| name.to_ascii_lowercase().starts_with(word));
+    let descriptions = [" that ", " to ", " (", ", a ", ", used "];
+    let name = descriptions.iter().fold(name, |name, start| name.split_once(start).map_or(name, |(name, _)| name));
+    let is_unknown =
+        name.is_empty() || ["unclear", "unknown", "http"].iter().any(|word| name.to_ascii_lowercase().starts_with(word));
     (!is_unknown).then(|| name.to_owned())
 }
 
@@ -154,13 +157,14 @@ mod tests {
     fn robots_json_names_operators_and_purposes() {
         let list = r#"{"Zed/2.0": {"operator": "[Zed](https://zed.example)", "function": "AI Search Crawlers", "new": [1]},
             "alpha": {"operator": "Unclear at this time.", "function": "Search and training"}, "text": "no entry",
-            "beta": {"operator": "Unknown", "function": "Research for users"}}"#;
+            "beta": {"operator": "Unknown", "function": "Research for users"},
+            "gamma": {"operator": "Gamma, used for answers"}, "delta": {"operator": "https://delta.example"}}"#;
         let bots = parse(list, false).unwrap();
-        assert_eq!(names(list, false), ["alpha", "beta", "Zed/2.0"]);
-        assert_eq!((bots[0].operator.as_deref(), bots[0].purpose), (None, None));
-        assert_eq!((bots[1].operator.as_deref(), bots[1].purpose), (None, None));
-        assert_eq!((bots[2].operator.as_deref(), bots[2].purpose), (Some("Zed"), Some(Purpose::Search)));
-        assert_eq!(bots[2].texts, ["Zed/2.0"]);
+        assert_eq!(names(list, false), ["alpha", "beta", "delta", "gamma", "Zed/2.0"]);
+        let found: Vec<_> = bots.iter().map(|bot| (bot.operator.as_deref(), bot.purpose)).collect();
+        let expected = [(None, None), (None, None), (None, None), (Some("Gamma"), None), (Some("Zed"), Some(Purpose::Search))];
+        assert_eq!(found, expected);
+        assert_eq!(bots[4].texts, ["Zed/2.0"]);
     }
 
     #[test]
