@@ -73,7 +73,7 @@ impl DrainDryRun {
         Ok((taken.body_counts.lines, taken.body_counts.sum(|hour| hour.kept)))
     }
 
-    fn judge(self) -> Judge {
+    pub(super) fn judge(self) -> Judge {
         Judge {
             provider: self.provider,
             caller: nobody(),

@@ -70,28 +70,37 @@ impl Intake {
         let Self { judge, encoding, state, request_id } = self;
         let mut budget = LogBudget::new(state, judge);
         budget.spend(cost(1, body.len()))?;
-        let (mut prepaid, mut over_budget) = (body.len() as u64, None);
-        let turns = Rc::new(BodyTurns::begin(Arc::clone(&state.large), tenant, records).map_err(|error| unreadable(&error))?);
-        let body = Metered::new(io::Cursor::new(body), {
-            let turns = Rc::clone(&turns);
-            move |bytes| turns.spend(bytes)
-        });
-        let meter = |bytes: u64| {
-            turns.spend(bytes)?;
-            let unpaid = bytes.saturating_sub(prepaid);
-            prepaid -= bytes - unpaid;
-            budget.spend(unpaid).map_err(|refused| {
-                over_budget = Some(refused);
-                io::ErrorKind::QuotaExceeded.into()
-            })
-        };
-        let keep = |record| {
-            let message = state.log.message(&record, request_id).map_err(|_| io::Error::other("too large"))?;
-            turns.send(message)
-        };
-        let taken = work_off(body, *encoding, judge, &state.drains.settings, meter, keep);
-        taken.map_err(|error| over_budget.unwrap_or_else(|| unreadable(&error)))
+        let turns = BodyTurns::begin(Arc::clone(&state.large), tenant, records).map_err(|error| unreadable(&error))?;
+        let message = |record: &LogRecord| state.log.message(record, request_id).map_err(|_| io::Error::other("too large"));
+        work_in_turns(body, *encoding, (judge, &state.drains.settings), turns, |bytes| budget.spend(bytes), message)
     }
+}
+
+/// Reads the lines of a body in turns, and sends the messages of its records. Spends the decompressed bytes that exceed the body's.
+fn work_in_turns<T: 'static>(
+    body: Vec<u8>,
+    encoding: Encoding,
+    (judge, settings): (&Judge, &DrainSettings),
+    turns: BodyTurns<T>,
+    mut spend: impl FnMut(u64) -> Result<(), ApiError>,
+    message: impl Fn(&LogRecord) -> io::Result<T>,
+) -> Result<Taken, ApiError> {
+    let (mut prepaid, mut refused, turns) = (body.len() as u64, None, Rc::new(turns));
+    let wire = Metered::new(io::Cursor::new(body), {
+        let turns = Rc::clone(&turns);
+        move |bytes| turns.spend(bytes)
+    });
+    let meter = |bytes: u64| {
+        turns.spend(bytes)?;
+        let unpaid = bytes.saturating_sub(prepaid);
+        prepaid -= bytes - unpaid;
+        spend(unpaid).map_err(|error| {
+            refused = Some(error);
+            io::ErrorKind::QuotaExceeded.into()
+        })
+    };
+    let taken = work_off(wire, encoding, judge, settings, meter, |record| turns.send(message(&record)?));
+    taken.map_err(|error| refused.unwrap_or_else(|| unreadable(&error)))
 }
 
 /// What a body of an organization without a verified domain spends, compressed or not: nothing of it is stored.
@@ -201,5 +210,49 @@ fn unreadable(error: &io::Error) -> ApiError {
             ApiError::new(Code::TooLarge, "The body has too many lines or is too large when decompressed. Send smaller batches.")
         }
         _ => ApiError::new(Code::InvalidBody, "The body doesn't match its Content-Encoding or the log format of its path."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dry_run::DrainDryRun;
+    use super::*;
+    use crate::request::large::LargeBodies;
+    use schemas::bots::BotTable;
+    use schemas::identity::DrainProvider;
+    use std::io::Write as _;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn sender(number: u128) -> Tenant {
+        Tenant::Organization(OrgId(uuid::Uuid::from_u128(number)))
+    }
+
+    #[tokio::test]
+    async fn f79_a_large_log_lets_others_have_every_other_turn() {
+        let turns = LargeBodies::with_cores(2);
+        let _taken = turns.wait(sender(0)).await;
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&b"no line of a log\n".repeat(1 << 18)).unwrap();
+        let (body, of_body, (records, _made)) = (gzip.finish().unwrap(), Arc::clone(&turns), mpsc::channel::<()>(1));
+        let others = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&others);
+        let log = tokio::task::spawn_blocking(move || {
+            let (bots, now) = (BotTable::bundled(), chrono::DateTime::from_timestamp(1_793_527_200, 0).unwrap());
+            let dry_run = DrainDryRun { provider: DrainProvider::Combined, host: None, hosts: Vec::new(), bots, now };
+            let turns = BodyTurns::begin(of_body, sender(1), records).unwrap();
+            let (judge, settings, mut seen) = (dry_run.judge(), DrainSettings::default(), Vec::new());
+            let spend = |_| {
+                seen.push(counted.load(Ordering::Relaxed));
+                Ok(())
+            };
+            work_in_turns(body, Encoding::Gzip, (&judge, &settings), turns, spend, |_| Ok(())).map(|_| seen)
+        });
+        while !log.is_finished() {
+            let _turn = turns.wait(sender(2)).await;
+            others.fetch_add(1, Ordering::Relaxed);
+        }
+        let seen = log.await.unwrap().unwrap();
+        let during = seen[seen.len() - 1] - seen[0];
+        assert!(during > 5, "{during} turns of others while more than 4 MiB were read");
     }
 }
