@@ -1,15 +1,16 @@
-// Shows each <time datetime> in the reader's zone, in the notation of the pages; the exact instant in UTC goes into its title. Copies what a button names, and
-// shows such a button only where the browser lets a page copy.
-// Keeps an opened row of a live part open.
+// Shows each <time datetime> in the reader's time zone on hover; the page itself is in UTC.
+// Copies the text that a button names, and shows such a button only where the browser lets a page copy.
+// Shows the values of a chart where it is tapped.
+// Keeps an opened row of a part that refreshes open.
 (function () {
   "use strict";
   var format = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
-  function localise(root) {
+  var zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  function localize(root) {
     root.querySelectorAll("time[datetime]:not([data-local])").forEach(function (time) {
       var instant = new Date(time.getAttribute("datetime"));
       if (isNaN(instant)) return;
-      time.title = time.getAttribute("datetime");
-      time.textContent = format.format(instant);
+      time.title = format.format(instant) + " (" + zone + ")";
       time.setAttribute("data-local", "");
     });
   }
@@ -26,6 +27,11 @@
       setTimeout(function () { button.innerHTML = label; button.removeAttribute("data-copied"); }, 1500);
     });
   }
+  function tap(event) {
+    var bucket = event.target.closest(".bucket");
+    if (!bucket) return;
+    bucket.closest(".chart").querySelector(".value").textContent = bucket.querySelector("title").textContent;
+  }
   function offerCopying() {
     if (!navigator.clipboard) return;
     document.querySelectorAll("button[data-copy]").forEach(function (button) { button.hidden = false; });
@@ -34,10 +40,11 @@
   function wait(event) {
     if (event.target.querySelector("details[open]")) event.preventDefault();
   }
-  localise(document);
+  localize(document);
   offerCopying();
   document.addEventListener("click", copy);
+  document.addEventListener("click", tap);
   document.addEventListener("htmx:before:request", wait);
   document.addEventListener("htmx:before:response", wait);
-  document.addEventListener("htmx:after:swap", function () { localise(document); });
+  document.addEventListener("htmx:after:swap", function () { localize(document); offerCopying(); });
 })();

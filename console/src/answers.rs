@@ -16,6 +16,9 @@ pub(crate) struct Whoami {
     pub(crate) user: User,
     pub(crate) is_operator: bool,
     pub(crate) memberships: Vec<Membership>,
+    /// Message about the form that led to the page.
+    #[serde(skip)]
+    pub(crate) done: Option<&'static str>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

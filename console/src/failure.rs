@@ -1,14 +1,18 @@
 //! Error pages: a redirect to the sign-in page, or the API's error with the id of the request.
 
+use crate::State;
 use crate::frame::{Frame, Page, Reader};
+use crate::kept_return;
 use crate::navigation::SIGN_IN;
 use askama::Template;
-use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::extract::{Request, State as Shared};
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use schemas::problem::Problem;
 use service_kit::http::{ApiError, RequestId};
+use std::sync::Arc;
+use url::Url;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -117,6 +121,8 @@ pub(crate) fn card<T>(read: Result<T, Failure>) -> Result<Card<T>, Failure> {
 #[template(path = "failure.html")]
 struct FailurePage {
     frame: Frame,
+    /// Address of the page if loading it again may help.
+    again: Option<String>,
     title: String,
     detail: String,
     request_id: String,
@@ -130,7 +136,7 @@ struct FailureText {
 
 /// Marks a response that redirects to the sign-in page.
 #[derive(Clone)]
-struct ToSignIn;
+pub(crate) struct ToSignIn;
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
@@ -150,16 +156,32 @@ impl IntoResponse for Failure {
 }
 
 /// Renders failures as pages with the request id and, where known, the organization's navigation.
-/// If a script requested part of a page, the whole page goes to the sign-in page.
-pub(crate) async fn shown(mut request: Request, next: Next) -> Response {
+/// If a script requested part of a page, the whole page goes to the sign-in page. After sign-in, the person returns to the page.
+pub(crate) async fn shown(Shared(state): Shared<Arc<State>>, mut request: Request, next: Next) -> Response {
     let is_part = request.headers().contains_key("hx-request");
+    let address = opened(&request, is_part);
+    let is_get = request.method() == Method::GET;
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let reader = Reader::default();
     request.extensions_mut().insert(reader.clone());
     let mut response = next.run(request).await;
-    if is_part && response.extensions().get::<ToSignIn>().is_some() {
-        return (StatusCode::NO_CONTENT, [("hx-redirect", SIGN_IN)]).into_response();
+    if response.extensions().get::<ToSignIn>().is_some() {
+        let keep = kept_return::keep(state.transport(), &address);
+        let to_sign_in = (StatusCode::NO_CONTENT, [("hx-redirect", SIGN_IN)]);
+        return if is_part { (keep, to_sign_in).into_response() } else { (keep, response).into_response() };
     }
     let Some(FailureText { title, detail }) = response.extensions_mut().remove::<FailureText>() else { return response };
-    (response.status(), Page(FailurePage { frame: reader.frame(&title), title, detail, request_id })).into_response()
+    let status = response.status();
+    let may_help = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    let again = (may_help && is_get).then_some(address);
+    (status, Page(FailurePage { frame: reader.frame(&title), again, title, detail, request_id })).into_response()
+}
+
+/// Returns the path and query of the page that a person opened; of a part, those of its page, or nothing if the script doesn't name it.
+fn opened(request: &Request, is_part: bool) -> String {
+    if !is_part {
+        return request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+    }
+    let page = request.headers().get("hx-current-url").and_then(|url| Url::parse(url.to_str().ok()?).ok());
+    page.map(|page| page[url::Position::BeforePath..url::Position::AfterQuery].to_owned()).unwrap_or_default()
 }

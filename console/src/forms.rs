@@ -1,11 +1,14 @@
 //! Parses forms. Accepts only those that the console's own pages send, with the limits of other request bodies.
 
 use crate::State;
-use crate::failure::Failure;
+use crate::done;
+use crate::failure::{Failure, ToSignIn};
+use crate::frame::{Frame, Page};
 use crate::once::{self, Once};
+use askama::Template;
 use axum::body::Body;
-use axum::extract::{FromRequest, Request, State as Shared};
-use axum::http::{HeaderMap, Method, header};
+use axum::extract::{FromRequest, MatchedPath, Request, State as Shared};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use service_kit::http::{ApiError, BodyLimits, BodyReader, Transport};
@@ -58,13 +61,48 @@ impl FromRequest<Arc<State>> for Form {
     }
 }
 
-/// Rejects forms that other sites send.
-pub(crate) async fn refuse_foreign(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
-    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD);
-    if is_safe || is_own(request.headers(), &state.public_url.origin().ascii_serialization()) {
-        next.run(request).await
-    } else {
-        Failure::Foreign.into_response()
+/// Rejects forms that other sites send. Adds the success message of other forms to their redirect. If the session has ended, shows the
+/// form again, so that its text is not lost.
+pub(crate) async fn accept_own(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return next.run(request).await;
+    }
+    if !is_own(request.headers(), &state.public_url.origin().ascii_serialization()) {
+        return Failure::Foreign.into_response();
+    }
+    let path = request.uri().path().to_owned();
+    let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned()).unwrap_or_default();
+    if !path.starts_with("/console") || request.headers().contains_key(header::CONTENT_ENCODING) {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let sent = match state.forms.read_form(Request::from_parts(parts.clone(), body)).await {
+        Ok(sent) => sent,
+        Err(error) => return Failure::NotTaken(error).into_response(),
+    };
+    let response = next.run(Request::from_parts(parts, Body::from(sent.clone()))).await;
+    if response.extensions().get::<ToSignIn>().is_some() {
+        let fields = url::form_urlencoded::parse(&sent).into_owned().collect();
+        return (StatusCode::UNAUTHORIZED, Page(Unsent { frame: Frame::bare("Session ended"), action: path, fields }))
+            .into_response();
+    }
+    done::told(&route, &path, response)
+}
+
+/// A form that was sent after the session had ended.
+#[derive(Template)]
+#[template(path = "unsent.html")]
+struct Unsent {
+    frame: Frame,
+    action: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Unsent {
+    /// Returns what the person wrote.
+    fn texts(&self) -> Vec<&str> {
+        let written = self.fields.iter().filter(|(name, value)| name != once::FIELD && !value.is_empty());
+        written.map(|(_, value)| value.as_str()).collect()
     }
 }
 
@@ -85,7 +123,7 @@ fn is_own(headers: &HeaderMap, own: &str) -> bool {
 mod tests {
     use super::*;
     use axum::body::Bytes;
-    use axum::http::{HeaderValue, StatusCode};
+    use axum::http::HeaderValue;
     use futures::{StreamExt, stream};
     use std::convert::Infallible;
     use std::time::Duration;

@@ -44,7 +44,7 @@ pub(crate) struct ShareChange {
     pub(crate) before: Share,
 }
 
-/// A time: UTC to the second. A script shows it in the reader's time zone, with UTC on hover.
+/// A time: UTC to the second, like the buckets of charts, so that a page has one time zone. A script adds the reader's own on hover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Time(pub(crate) DateTime<Utc>);
@@ -210,7 +210,7 @@ impl Display for ShareChange {
 impl Display for Time {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let exact = self.0.to_rfc3339_opts(SecondsFormat::Millis, true);
-        write!(f, "<time datetime=\"{exact}\">{} UTC</time>", self.0.format("%Y-%m-%d %H:%M:%S"))
+        write!(f, "<time datetime=\"{exact}\">{} UTC</time>", self.0.format("%-d %b %Y, %H:%M:%S"))
     }
 }
 

@@ -84,8 +84,8 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/export/{file}", get(export::serve))
         .route("/console/{*rest}", get(home::nothing_here))
         .method_not_allowed_fallback(home::wants_a_form)
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), forms::refuse_foreign))
-        .route_layer(middleware::from_fn(failure::shown))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), forms::accept_own))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), failure::shown))
         .route_layer(middleware::map_response(with_policy))
         .with_state(state)
 }

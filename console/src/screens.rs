@@ -37,13 +37,15 @@ use crate::failure::Failure;
 use crate::labels;
 use crate::session::Member;
 use crate::sort::Headings;
-use crate::window::{OUTCOMES, PeriodParameters, Window};
+use crate::window::{DateProblem, OUTCOMES, PeriodParameters, Window};
 use askama::Template;
 use schemas::problem::Problem;
 
 /// Filters above a screen with a period.
 pub(crate) struct Filters {
     pub(crate) window: Window,
+    /// Why the dates in the address were not used.
+    pub(crate) date_problem: Option<DateProblem>,
     pub(crate) domains: Vec<String>,
     /// Path of the screen.
     pub(crate) here: String,
@@ -153,11 +155,11 @@ impl Filters {
         screen: &str,
         asked: &PeriodParameters,
     ) -> Result<Self, Failure> {
-        let window = Window::of(asked, state.clock.now())?;
+        let (window, date_problem) = Window::read(asked, state.clock.now())?;
         let kept = [("by", &asked.by), ("split", &asked.split), ("sort", &asked.sort)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
         let here = format!("{}/{screen}", member.organization.home());
-        Ok(Self { window, domains: Vec::new(), here, kept, seen_as: None, narrowed: None, path: None })
+        Ok(Self { window, date_problem, domains: Vec::new(), here, kept, seen_as: None, narrowed: None, path: None })
     }
 
     /// Adds the filters of a list of events.
@@ -171,6 +173,12 @@ impl Filters {
     /// Adds the path filter of a list of pages.
     pub(crate) fn on_path(self, asked: &PeriodParameters) -> Self {
         Self { path: Some(asked.path.clone()), ..self }
+    }
+
+    /// Returns whether the start date or the end date is invalid.
+    fn is_invalid(&self, is_since: bool) -> bool {
+        let of = |problem: &DateProblem| if is_since { problem.is_of_since } else { problem.is_of_until };
+        self.date_problem.as_ref().is_some_and(of)
     }
 
     /// Returns the domain of the address if it is not in the list, such as a subdomain.

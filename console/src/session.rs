@@ -3,6 +3,7 @@
 use crate::State;
 use crate::answers::{Membership, OrgKind, Whoami};
 use crate::api::Asker;
+use crate::done;
 use crate::failure::Failure;
 use crate::frame::{Frame, Reader};
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -82,7 +83,8 @@ impl FromRequestParts<Arc<State>> for SignedIn {
         if api.session.is_none() {
             return Err(Failure::SignedOut);
         }
-        let who = api.get("/api/v1/identity/auth/session", &Vec::new()).await?;
+        let mut who: Whoami = api.get("/api/v1/identity/auth/session", &Vec::new()).await?;
+        who.done = done::message(parts.uri.query().unwrap_or_default());
         if let Some(reader) = parts.extensions.get::<Reader>() {
             reader.is(&who);
         }

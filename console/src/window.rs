@@ -57,6 +57,13 @@ impl PeriodParameters {
     }
 }
 
+/// Why dates of a page were not used.
+pub(crate) struct DateProblem {
+    pub(crate) detail: String,
+    pub(crate) is_of_since: bool,
+    pub(crate) is_of_until: bool,
+}
+
 /// Whole UTC days, both inclusive, and optionally a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
@@ -86,6 +93,30 @@ impl Window {
         let (period, _, days) = CHOICES.into_iter().find(|(name, ..)| *name == wanted).ok_or_else(unknown)?;
         let until = now.date_naive();
         Ok(Self { since: until - TimeDelta::days(days - 1), until, period: Some(period), domain, seen_by })
+    }
+
+    /// Parses the parameters of a page. If a date is invalid, returns the default period and the problem, so that the page keeps its
+    /// filters.
+    pub(crate) fn read(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<(Self, Option<DateProblem>), Failure> {
+        let failure = match Self::of(asked, now) {
+            Ok(window) => return Ok((window, None)),
+            Err(failure) => failure,
+        };
+        let Failure::Unreadable(detail) = failure else { return Err(failure) };
+        if !asked.period.is_empty() {
+            return Err(Failure::Unreadable(detail));
+        }
+        let usual = PeriodParameters { since: String::new(), until: String::new(), ..asked.clone() };
+        let window = Self::of(&usual, now)?;
+        let is_reversed = day(&asked.since, "").is_ok() && day(&asked.until, "").is_ok();
+        Ok((
+            window.clone(),
+            Some(DateProblem {
+                detail: format!("{detail} Showing data {} instead.", window.told()),
+                is_of_since: is_reversed || day(&asked.since, "").is_err(),
+                is_of_until: is_reversed || day(&asked.until, "").is_err(),
+            }),
+        ))
     }
 
     /// Returns the window of one of its days.

@@ -1,22 +1,25 @@
 //! Domains: add, verify and remove.
 
-use super::{Behind, Outcome};
+use super::{Behind, Outcome, start};
+use crate::State;
 use crate::answers::Domain;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
-use crate::query::Query;
+use crate::query::{Query, path_segment};
 use crate::session::Member;
-use crate::sort::{Headings, Key, SortParameter};
+use crate::sort::{Headings, Key};
 use askama::Template;
-use axum::extract::Path;
+use axum::extract::{Path, State as Shared};
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 use std::collections::HashMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
-const DOMAINS: &str = "/api/v1/identity/domains";
+pub(super) const DOMAINS: &str = "/api/v1/identity/domains";
 
 #[derive(Template)]
 #[template(path = "domains.html")]
@@ -30,6 +33,17 @@ pub(crate) struct Domains {
     problem: Outcome,
     /// Rejected input, shown again in the form.
     typed: String,
+    /// Domain that was added for an address.
+    used: Option<String>,
+}
+
+/// Query parameters of the page.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    sort: String,
+    /// Domain that was added for an address.
+    used: String,
 }
 
 impl Domain {
@@ -72,24 +86,45 @@ impl Domain {
 }
 
 /// `GET /console/o/{organization}/domains`
-pub(crate) async fn show(member: Member, Query(SortParameter { sort }): Query<SortParameter>) -> Result<Page<Domains>, Failure> {
-    view(&member, &sort, None, String::new()).await
+pub(crate) async fn show(member: Member, Query(asked): Query<Asked>) -> Result<Page<Domains>, Failure> {
+    view(&member, &asked, None, String::new()).await
 }
 
 /// `POST /console/o/{organization}/domains`
-pub(crate) async fn register(member: Member, form: Form) -> Result<Response, Failure> {
+pub(crate) async fn register(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
     let typed = form.text("domain");
-    match member.api().change::<Value>(Method::POST, DOMAINS, &json!({"domain": typed})).await {
-        Ok(_) => Ok(back(&member)),
-        Err(failure) => Ok(view(&member, "", Some(failure.refusal()?), typed).await?.into_response()),
+    match member.api().change::<Domain>(Method::POST, DOMAINS, &json!({"domain": typed})).await {
+        Ok(_) if is_of_guide(&form) => Ok(to_guide(&member)),
+        Ok(added) if added.domain.eq_ignore_ascii_case(&typed) => Ok(back(&member, "")),
+        Ok(added) => Ok(back(&member, &format!("?used={}", path_segment(&added.domain)))),
+        Err(failure) if is_of_guide(&form) => Ok(start::view(&state, &member, Some(failure.refusal()?)).await?.into_response()),
+        Err(failure) => Ok(view(&member, &Asked::default(), Some(failure.refusal()?), typed).await?.into_response()),
     }
 }
 
+/// Returns whether the form is part of the page "Get started", which then shows the result.
+fn is_of_guide(form: &Form) -> bool {
+    form.is_ticked("guide")
+}
+
+fn to_guide(member: &Member) -> Response {
+    Redirect::to(&format!("{}/start", member.organization.home())).into_response()
+}
+
 /// `POST /console/o/{organization}/domains/{id}/verify`
-pub(crate) async fn verify(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+pub(crate) async fn verify(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+    form: Form,
+) -> Result<Response, Failure> {
     let path = format!("{DOMAINS}/{}/verify", id(&named)?);
-    let asked = member.api().send(Method::POST, &path, None).await.map(drop);
-    changed(&member, asked.map_err(not_yet)).await
+    let asked = member.api().send(Method::POST, &path, None).await.map(drop).map_err(not_yet);
+    match asked {
+        Ok(()) if is_of_guide(&form) => Ok(to_guide(&member)),
+        Err(failure) if is_of_guide(&form) => Ok(start::view(&state, &member, Some(failure.refusal()?)).await?.into_response()),
+        asked => changed(&member, asked).await,
+    }
 }
 
 /// Explains a failed verification to a person who may have just created the record.
@@ -111,28 +146,29 @@ pub(crate) async fn release(member: Member, Path(named): Path<HashMap<String, St
 
 async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
     match done {
-        Ok(()) => Ok(back(member)),
-        Err(failure) => Ok(view(member, "", Some(failure.refusal()?), String::new()).await?.into_response()),
+        Ok(()) => Ok(back(member, "")),
+        Err(failure) => Ok(view(member, &Asked::default(), Some(failure.refusal()?), String::new()).await?.into_response()),
     }
 }
 
-fn back(member: &Member) -> Response {
-    Redirect::to(&format!("{}/domains", member.organization.home())).into_response()
+fn back(member: &Member, query: &str) -> Response {
+    Redirect::to(&format!("{}/domains{query}", member.organization.home())).into_response()
 }
 
 fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-async fn view(member: &Member, sort: &str, problem: Outcome, typed: String) -> Result<Page<Domains>, Failure> {
+async fn view(member: &Member, asked: &Asked, problem: Outcome, typed: String) -> Result<Page<Domains>, Failure> {
     let mut domains: Vec<Domain> = member.api().get(DOMAINS, &Vec::new()).await?;
-    let headings = Headings::of(format!("{}/domains", member.organization.home()), sort, "");
+    let headings = Headings::of(format!("{}/domains", member.organization.home()), &asked.sort, "");
     headings.sort(&mut domains, Domain::key);
     Ok(Page(Domains {
         headings,
         frame: member.frame("Domains", ""),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
+        used: domains.iter().find(|domain| domain.domain == asked.used).map(|domain| domain.domain.clone()),
         domains,
         behind: Behind::identity(member, "domains", DOMAINS, ""),
         problem,

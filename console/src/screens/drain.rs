@@ -13,7 +13,7 @@ use crate::query::Query;
 use crate::session::Member;
 use askama::Template;
 use axum::extract::{Path, State as Shared};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
@@ -183,10 +183,6 @@ pub(crate) struct DrainPage {
     platform: &'static Platform,
     blocks: Vec<Block>,
     made: Option<Made>,
-    coverage: Coverage,
-    /// Newest first.
-    hours: Vec<Hour>,
-    behind: Behind,
     arrival: Lines,
     problem: Outcome,
 }
@@ -201,6 +197,10 @@ pub(crate) struct Lines {
     bad_lines: Vec<BadLine>,
     /// Lines with a correlation ID. `None` if there are none; only content owners can read them.
     correlated: Option<DrainLines>,
+    coverage: Coverage,
+    /// Newest first.
+    hours: Vec<Hour>,
+    behind: Behind,
 }
 
 impl askama::filters::HtmlSafe for Lines {}
@@ -239,15 +239,19 @@ pub(crate) async fn show(
     view(&state, &member, id(&named)?, platforms::named(&with), None, None).await
 }
 
-/// `GET /console/o/{organization}/drains/{id}/lines`
+/// `GET /console/o/{organization}/drains/{id}/lines`. Returns 204 until a line has arrived.
 pub(crate) async fn lines(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Path(named): Path<HashMap<String, String>>,
-) -> Result<Page<Lines>, Failure> {
+) -> Result<Response, Failure> {
     let id = id(&named)?;
-    let (health, correlated) = (health(&member, id).await?, correlated(&state, &member, id).await);
-    Ok(Page(Lines::of(&member, id, health, correlated).0))
+    let health = health(&member, id).await?;
+    if health.last_batch_at.is_none() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let correlated = correlated(&state, &member, id).await;
+    Ok(Page(Lines::of(&member, id, health, correlated)).into_response())
 }
 
 /// `POST /console/o/{organization}/drains/{id}/rotate`
@@ -295,9 +299,7 @@ pub(super) async fn view(
     };
     let health = super::beside_secret(made.is_some(), health(member, id).await)?.unwrap_or_default();
     let correlated = correlated(state, member, id).await;
-    let (arrival, mut hours) = Lines::of(member, id, health, correlated);
-    let coverage = Coverage::of_hours(hours.iter().map(|hour| (hour.hour, hour.coverage)));
-    hours.reverse();
+    let arrival = Lines::of(member, id, health, correlated);
     let platforms = platforms::of_provider(&drain.provider);
     let chosen = chosen.filter(|chosen| chosen.provider == drain.provider);
     let platform = chosen.or(platforms.first().copied()).ok_or_else(|| unknown(&drain.provider))?;
@@ -311,9 +313,6 @@ pub(super) async fn view(
         platforms,
         platform,
         made,
-        coverage,
-        hours,
-        behind: Behind::identity(member, "drain-hours", &format!("{DRAINS}/{id}/health"), &format!("drain={id}")),
         arrival,
         problem,
     }))
@@ -335,11 +334,13 @@ async fn correlated(state: &State, member: &Member, id: Uuid) -> Option<DrainLin
 }
 
 impl Lines {
-    /// Returns the part that refreshes, and the hours, which don't.
-    fn of(member: &Member, id: Uuid, health: Health, correlated: Option<DrainLines>) -> (Self, Vec<Hour>) {
+    fn of(member: &Member, id: Uuid, health: Health, correlated: Option<DrainLines>) -> Self {
         let here = format!("{}/drains/{id}", member.organization.home());
-        let Health { last_batch_at, figures, bad_lines, hours } = health;
-        (Self { here, last_batch_at, figures, bad_lines, correlated }, hours)
+        let Health { last_batch_at, figures, bad_lines, mut hours } = health;
+        let coverage = Coverage::of_hours(hours.iter().map(|hour| (hour.hour, hour.coverage)));
+        hours.reverse();
+        let behind = Behind::identity(member, "drain-hours", &format!("{DRAINS}/{id}/health"), &format!("drain={id}"));
+        Self { here, last_batch_at, figures, bad_lines, correlated, coverage, hours, behind }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
 use crate::kept_invite;
+use crate::kept_return;
 use crate::navigation::SIGN_IN;
 use crate::query::Query;
 use crate::session::Visitor;
@@ -155,7 +156,7 @@ pub(crate) async fn arrived(
     headers: HeaderMap,
 ) -> Response {
     if refused.is_empty() {
-        return Redirect::to(next(&state, &headers)).into_response();
+        return next(&state, &headers).into_response();
     }
     let problem = Problem {
         title: "Sign-in with the provider failed".to_owned(),
@@ -165,9 +166,14 @@ pub(crate) async fn arrived(
     page(&api, Step::Address, Some(problem)).await
 }
 
-/// Returns the first page after sign-in.
-fn next(state: &State, headers: &HeaderMap) -> &'static str {
-    if kept_invite::kept(state.transport(), headers).is_some() { INVITE } else { "/console" }
+/// Redirects to the first page after sign-in: a pending invite, or the page that the person wanted to open.
+fn next(state: &State, headers: &HeaderMap) -> (HeaderMap, Redirect) {
+    let transport = state.transport();
+    match (kept_invite::kept(transport, headers), kept_return::kept(transport, headers)) {
+        (Some(_), _) => (HeaderMap::new(), Redirect::to(INVITE)),
+        (None, Some(page)) => (kept_return::forget(transport), Redirect::to(&page)),
+        (None, None) => (HeaderMap::new(), Redirect::to("/console")),
+    }
 }
 
 /// `POST /sign-in`: requests an email.
@@ -191,7 +197,14 @@ pub(crate) async fn finish(
     // Always send the address, even if empty: the API then checks it, unless this browser requested the link.
     let body = json!({"token": token, "email": form.text("email")});
     match api.send(Method::POST, "/api/v1/identity/auth/magic-link/verify", Some(&body)).await {
-        Ok(opened) => Ok((cookies(opened.headers()), Redirect::to(next(&state, &headers))).into_response()),
+        Ok(opened) => {
+            let (forget, to) = next(&state, &headers);
+            let mut set = cookies(opened.headers());
+            for cookie in forget.into_iter().filter_map(|(name, value)| Some((name?, value))) {
+                set.append(cookie.0, cookie.1);
+            }
+            Ok((set, to).into_response())
+        }
         Err(Failure::Refused(problem)) if problem.status == 422 => link(&api, token, Some(another_address(*problem))).await,
         Err(failure) => Ok(page(&api, Step::Address, Some(unusable(failure, &api.request_id)?)).await),
     }

@@ -2,8 +2,9 @@
 //!
 //! Progress is read from the API alone, so the steps work in any order and on any device.
 
+use super::domains::DOMAINS;
 use super::keys::report;
-use super::members;
+use super::{Outcome, members};
 use crate::State;
 use crate::answers::{ApiKey, Domain, Event, List};
 use crate::failure::Failure;
@@ -11,6 +12,8 @@ use crate::frame::{Frame, Page};
 use crate::session::Member;
 use askama::Template;
 use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
 #[derive(Template)]
@@ -24,15 +27,18 @@ pub(crate) struct Start {
     may_create_keys: bool,
     /// Owners who can create keys, if the reader can't.
     owners: String,
-    trial: String,
     arrival: Arrival,
+    problem: Outcome,
 }
 
-/// Whether an event has arrived; a part of the page that refreshes until then.
+/// The step that waits for the first event; it refreshes until then.
 #[derive(Template)]
 #[template(path = "parts/arrival.html")]
 pub(crate) struct Arrival {
     home: String,
+    is_verified: bool,
+    /// Command that sends a test event.
+    trial: String,
     total: u64,
     first: Option<Event>,
 }
@@ -41,31 +47,44 @@ impl askama::filters::HtmlSafe for Arrival {}
 
 /// `GET /console/o/{organization}/start`
 pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> Result<Page<Start>, Failure> {
+    view(&state, &member, None).await
+}
+
+/// Returns the guide, with the error of a form.
+pub(super) async fn view(state: &State, member: &Member, problem: Outcome) -> Result<Page<Start>, Failure> {
     let api = member.api();
-    let domains: Vec<Domain> = api.get("/api/v1/identity/domains", &Vec::new()).await?;
+    let domains: Vec<Domain> = api.get(DOMAINS, &Vec::new()).await?;
     let keys: Vec<ApiKey> = api.get("/api/v1/identity/api-keys", &Vec::new()).await?;
-    let verified = domains.iter().find(|domain| domain.verified);
-    let named = verified.or(domains.first()).map_or("example.com", |domain| domain.domain.as_str());
     Ok(Page(Start {
         frame: member.frame("Get started", "").live(),
         home: member.organization.home(),
-        is_verified: verified.is_some(),
+        is_verified: domains.iter().any(|domain| domain.verified),
         has_key: keys.iter().any(|key| key.revoked_at.is_none()),
         may_create_keys: member.organization.is_owner(),
-        owners: members::owners(&member).await?,
-        trial: report(&state, "YOUR-KEY", named),
-        arrival: read(&member).await?,
+        owners: members::owners(member).await?,
+        arrival: read(state, member, &domains).await?,
         domains,
+        problem,
     }))
 }
 
-/// `GET /console/o/{organization}/start/arrival`
-pub(crate) async fn arrival(member: Member) -> Result<Page<Arrival>, Failure> {
-    read(&member).await.map(Page)
+/// `GET /console/o/{organization}/start/arrival`. Returns 204 until an event has arrived, so that nothing on the page is replaced.
+pub(crate) async fn arrival(Shared(state): Shared<Arc<State>>, member: Member) -> Result<Response, Failure> {
+    let domains: Vec<Domain> = member.api().get(DOMAINS, &Vec::new()).await?;
+    let arrival = read(&state, &member, &domains).await?;
+    Ok(if arrival.total == 0 { StatusCode::NO_CONTENT.into_response() } else { Page(arrival).into_response() })
 }
 
-async fn read(member: &Member) -> Result<Arrival, Failure> {
+async fn read(state: &State, member: &Member, domains: &[Domain]) -> Result<Arrival, Failure> {
     let one = vec![("limit", "1".to_owned())];
     let page: List<Event> = member.api().get("/content-owners/events", &one).await?;
-    Ok(Arrival { home: member.organization.home(), total: page.total, first: page.items.into_iter().next() })
+    let verified = domains.iter().find(|domain| domain.verified);
+    let named = verified.or(domains.first()).map_or("example.com", |domain| domain.domain.as_str());
+    Ok(Arrival {
+        home: member.organization.home(),
+        is_verified: verified.is_some(),
+        trial: report(state, "YOUR-KEY", named),
+        total: page.total,
+        first: page.items.into_iter().next(),
+    })
 }

@@ -18,7 +18,7 @@ async fn error_pages_have_the_readers_navigation() {
     for (path, status, said, is_about_own) in [
         ("/o/overview?period=ever", 400, "period must be one of", true),
         ("/o/overview?offset=none", 400, invalid, true),
-        ("/o/overview?since=-99999-1-1&until=%2B99999-1-1", 400, "Use the format YYYY-MM-DD", true),
+        ("/o/export/events.csv?since=-99999-1-1&until=%2B99999-1-1", 400, "Use the format YYYY-MM-DD", true),
         ("/o/events?live=1&live=2", 400, invalid, true),
         ("/o/event/citation-1?at=yesterday", 400, "Request <code>", true),
         ("/o/audit?offset=x", 400, invalid, true),
@@ -28,7 +28,7 @@ async fn error_pages_have_the_readers_navigation() {
         ("/o/export/keys.xlsx", 404, "Page not found", true),
         ("/o/export/nothing.csv", 404, "Page not found", true),
         ("/o/export/deliveries.csv", 404, "Page not found", true),
-        ("/o/crawlers", 503, "It is away.", true),
+        ("/o/crawlers", 503, "/crawlers\">Try again</a>", true),
         ("/o/funnel", 403, "Share data", true),
         ("/o/webhooks/nothing", 404, "Page not found", true),
         ("/o/nothing/here", 404, "Page not found", true),
@@ -162,4 +162,52 @@ async fn downloads_contain_every_page() {
     let keys = reader.open(&format!("{OWNER}/export/keys.csv")).await.html;
     assert!(keys.starts_with("id,name,prefix,") && keys.contains(",ci,svc_pub_4fZ,"), "{keys}");
     assert_eq!(reader.open(&format!("{OWNER}/export/keys.ndjson")).await.html.lines().count(), 2);
+}
+
+#[tokio::test]
+async fn sign_in_returns_to_the_opened_page() {
+    let (stub, reader) = Stub::start().await;
+    let finish = |token: &str| vec![("token".to_owned(), token.to_owned())];
+    for (opened, part, to) in [
+        (
+            format!("{OWNER}/pages?path=%2Fblog%2F*&sort=-last_seen"),
+            false,
+            format!("{OWNER}/pages?path=%2Fblog%2F*&sort=-last_seen"),
+        ),
+        (format!("{OWNER}/export/keys.csv"), false, "/console".to_owned()),
+        (format!("{OWNER}/start/arrival"), true, "/console".to_owned()),
+    ] {
+        let mut nobody = Reader::new(reader.base());
+        if part {
+            nobody.part(&opened).await
+        } else {
+            nobody.open(&opened).await
+        };
+        let base = reader.base().to_owned();
+        let finished = nobody.post("/sign-in/finish", &finish("a"), Some(&base)).await;
+        assert_eq!((finished.status, finished.headers["location"].to_str().unwrap()), (303, to.as_str()), "{opened}");
+        assert!(!nobody.cookies.contains_key("telemetry-return") || part, "{opened}: the address is kept");
+    }
+    assert_eq!(stub.faults(), [].into());
+}
+
+#[tokio::test]
+async fn invalid_dates_keep_the_filters() {
+    let (_, mut reader) = Stub::start().await;
+    for (dates, invalid, said) in [
+        ("since=2026-02-30&until=2026-03-01", &["since"][..], "“from” date is invalid"),
+        ("since=2026-03-01&until=soon", &["until"], "“to” date is invalid"),
+        ("since=2026-03-02&until=2026-03-01", &["since", "until"], "The start date is after the end date."),
+    ] {
+        for screen in ["overview", "pages", "crawlers"] {
+            let page = reader.open(&format!("{OWNER}/{screen}?{dates}&domain=example.com")).await;
+            assert!(page.status == 200 && page.html.contains(said), "{screen}: {}", page.html);
+            assert!(page.html.contains("Showing data in the last 30 days instead."), "{screen}: {}", page.html);
+            let inputs =
+                page.all_between("<input type=\"date\" name=\"", ">").filter(|input| input.contains("aria-invalid=\"true\""));
+            let marked: Vec<_> = inputs.filter_map(|input| input.split('"').next()).collect();
+            assert_eq!(marked, invalid, "{screen}?{dates}");
+            assert!(page.html.contains("<option selected>example.com</option>"), "{screen}: {}", page.html);
+        }
+    }
 }

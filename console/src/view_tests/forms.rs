@@ -195,3 +195,116 @@ async fn invite_is_kept_until_it_is_invalid() {
     let text = reader.open("/sign-in/invite?token=%22%27%3E%3Cb%3E").await;
     assert!(!text.html.contains("<b>"), "{}", text.html);
 }
+
+#[tokio::test]
+async fn forms_report_success() {
+    let (_, mut reader) = Stub::start().await;
+    for (screen, action, said) in [
+        (format!("{OWNER}/keys"), "/revoke", "Key revoked."),
+        (format!("{OWNER}/domains"), "/release", "Domain released."),
+        (format!("{OWNER}/domains"), "/verify", "Domain verified."),
+        (format!("{OWNER}/domains"), "/domains", "Domain added. Next, verify it."),
+        (format!("{OWNER}/drains/0195f3a0-0000-7000-8000-000000000060"), "/delete", "Log drain deleted."),
+        (format!("{OWNER}/partners"), "/approve", "Access granted."),
+        (format!("{OWNER}/partners"), "/deny", "Request denied."),
+        (format!("{OWNER}/partners"), "/revoke", "Access revoked."),
+        (format!("{AGENT}/partners"), "/partners", "Request sent."),
+        (format!("{OWNER}/webhooks/0195f3a0-0000-7000-8000-000000000050"), "/test", "Test sent."),
+        (format!("{OWNER}/webhooks/0195f3a0-0000-7000-8000-000000000050"), "/redeliver", "The delivery will be sent again"),
+        (format!("{OWNER}/members"), "/role", "Role changed."),
+        (format!("{OWNER}/members"), "/members", "Invite sent."),
+        (format!("{OWNER}/members"), "/withdraw", "Invite withdrawn."),
+        (format!("{OWNER}/settings"), "/settings", "Settings saved."),
+        ("/console/organizations".to_owned(), "/organizations", "Organization created."),
+        ("/console/requests".to_owned(), "/requests", "Request sent."),
+        ("/console/operator/requests".to_owned(), "/approve", "Request approved."),
+        ("/console/operator/requests".to_owned(), "/reject", "Request rejected."),
+    ] {
+        let page = reader.open(&screen).await;
+        let there = reader.press(&page, action, &TYPED).await;
+        let shown = there.between("<p class=\"notice good\" role=\"status\">", "</p>").unwrap_or_default();
+        assert!(shown.starts_with(said), "{screen} {action}: {shown}: {}", there.html);
+    }
+    let planted = reader.open(&format!("{OWNER}/keys?done=<b>")).await;
+    assert!(!planted.html.contains("role=\"status\""), "{}", planted.html);
+}
+
+#[tokio::test]
+async fn forms_that_take_something_away_ask_first() {
+    let (stub, mut reader) = Stub::start().await;
+    let mut asked = BTreeSet::new();
+    for (page, _) in walk(&stub, &mut reader).await {
+        for (before, rest) in page.html.match_indices("<form method=\"post\"").map(|(at, _)| page.html.split_at(at)) {
+            let action = rest.split("action=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+            let is_open = before.matches("<details").count() > before.matches("</details>").count();
+            if ["/revoke", "/remove", "/delete", "/release", "/role"].iter().any(|end| action.ends_with(end)) {
+                assert!(
+                    is_open && rest.split("</form>").next().unwrap().contains("<p class=\"small\">"),
+                    "{}: {action}",
+                    page.address
+                );
+                asked.insert(action.rsplit('/').next().unwrap_or_default().to_owned());
+            }
+        }
+    }
+    assert_eq!(asked.len(), 5, "{asked:?}");
+}
+
+#[tokio::test]
+async fn form_sent_after_the_session_keeps_its_text() {
+    const WHOAMI: &str = "GET /api/v1/identity/auth/session";
+    let (stub, mut reader) = Stub::start().await;
+    let page = reader.open("/console/requests").await;
+    stub.refuses(WHOAMI, 401, "The session ended.");
+    stub.calls();
+    let kept = reader.press(&page, "/requests", &[("org_name", HOSTILE), ("use_case", "a long text")]).await;
+    assert!(
+        kept.status == 401 && kept.html.contains("Your session has ended") && kept.html.contains("<dd>a long text</dd>"),
+        "{}",
+        kept.html
+    );
+    assert!(!kept.html.contains(HOSTILE) && stub.calls().iter().all(|call| call.operation == WHOAMI), "{}", kept.html);
+    stub.recovers(WHOAMI);
+    reader.press(&kept, "/requests", &[]).await;
+    let sent = stub.calls().into_iter().find(|call| call.operation.starts_with("POST ")).unwrap();
+    assert_eq!((&sent.body["org_name"], &sent.body["use_case"]), (&json!(HOSTILE), &json!("a long text")));
+}
+
+#[tokio::test]
+async fn guide_shows_the_results_of_its_forms() {
+    const EVENTS: &str = "GET /content-owners/events";
+    let (stub, mut reader) = Stub::start().await;
+    let domain = json!({"id": NUMBER, "organization_id": NUMBER, "domain": "example.net", "verified": false, "verification_method": null,
+        "verification_token": "svcv_0", "created_at": "2026-11-01T10:00:00.000Z", "verified_at": null});
+    stub.says("GET /api/v1/identity/domains", 200, json!([domain]));
+    stub.says(EVENTS, 200, json!({"items": [], "total": 0, "limit": 1, "offset": 0}));
+    stub.refuses("POST /api/v1/identity/domains/{id}/verify", 422, "Nothing found.");
+    let page = reader.open(&format!("{OWNER}/start")).await;
+    let refused = reader.press(&page, "/verify", &[]).await;
+    assert!(refused.html.contains("<h1>Get started</h1>") && refused.html.contains("Not verified yet"), "{}", refused.html);
+    stub.recovers("POST /api/v1/identity/domains/{id}/verify");
+    assert_eq!(reader.press(&page, "/verify", &[]).await.address, format!("{OWNER}/start?done=domain-verified"));
+    let part = format!("{OWNER}/start/arrival");
+    assert_eq!(reader.part(&part).await.status, 204, "a step that still waits must not be replaced");
+    stub.recovers(EVENTS);
+    let arrived = reader.part(&part).await;
+    assert!(arrived.html.starts_with("<li id=\"arrival\" class=\"step card done\"><div>"), "{}", arrived.html);
+    assert!(arrived.html.contains("Events are arriving.") && !arrived.html.contains("hx-get"), "{}", arrived.html);
+    let lines = reader.part(&format!("{OWNER}/drains/0195f3a0-0000-7000-8000-000000000060/lines")).await;
+    assert!(lines.html.contains("aria-label=\"Hours\"") && lines.html.contains("<h2>Coverage</h2>"), "{}", lines.html);
+}
+
+#[tokio::test]
+async fn pasted_address_is_reported_as_its_domain() {
+    let (stub, mut reader) = Stub::start().await;
+    let domain = json!({"id": NUMBER, "organization_id": NUMBER, "domain": "example.net", "verified": false, "verification_method": null,
+        "verification_token": "svcv_0", "created_at": "2026-11-01T10:00:00.000Z", "verified_at": null});
+    stub.says("POST /api/v1/identity/domains", 201, domain);
+    let page = reader.open(&format!("{OWNER}/domains")).await;
+    let told = "You entered an address. Its domain, <strong>example.net</strong>, was added.";
+    for (typed, is_told) in [("https://Example.net/about?a=1", true), ("example.net", false), ("EXAMPLE.NET", false)] {
+        let added = reader.press(&page, "/domains", &[("domain", typed)]).await;
+        assert_eq!(added.html.contains(told), is_told, "{typed}: {}", added.html);
+    }
+    assert!(!reader.open(&format!("{OWNER}/domains?used=evil.example")).await.html.contains("was added"));
+}

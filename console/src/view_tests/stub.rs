@@ -99,6 +99,11 @@ impl Stub {
         self.says(operation, status, problem(status, detail));
     }
 
+    /// Removes the overrides of an operation.
+    pub(super) fn recovers(&self, operation: &'static str) {
+        self.0.lock().unwrap().said.retain(|(said, ..)| *said != operation);
+    }
+
     pub(super) fn has_items_in_files(&self, items: u64) {
         self.0.lock().unwrap().items_of_files = items;
     }

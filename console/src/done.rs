@@ -1,0 +1,56 @@
+//! Success messages of forms: a form redirects to a page with `done` in its address, and the page shows the message.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+
+/// Query parameter with the name of a message.
+const FIELD: &str = "done=";
+
+/// Route of a form, name of its message, and the message. A route with a choice ends with what was chosen.
+const MESSAGES: [(&str, &str, &str); 23] = [
+    ("/domains", "domain-added", "Domain added. Next, verify it."),
+    ("/domains/{id}/verify", "domain-verified", "Domain verified."),
+    ("/domains/{id}/release", "domain-released", "Domain released."),
+    ("/drains/{id}/delete", "drain-deleted", "Log drain deleted."),
+    ("/keys/{id}/revoke", "key-revoked", "Key revoked."),
+    ("/partners", "access-requested", "Request sent. The domain\u{2019}s owner has 30 days to approve it."),
+    ("/partners/requests/{id}/approve", "access-granted", "Access granted."),
+    ("/partners/requests/{id}/deny", "access-denied", "Request denied."),
+    ("/partners/{id}/revoke", "access-revoked", "Access revoked."),
+    ("/webhooks/{id}/test", "test-sent", "Test sent. Its result appears below in a few seconds."),
+    ("/webhooks/{id}/disable", "endpoint-disabled", "Endpoint disabled."),
+    ("/webhooks/{id}/enable", "endpoint-enabled", "Endpoint enabled."),
+    ("/webhooks/{id}/delete", "endpoint-deleted", "Endpoint deleted."),
+    ("/webhooks/{id}/deliveries/{delivery}/redeliver", "resent", "The delivery will be sent again in a few seconds."),
+    ("/members", "invite-sent", "Invite sent."),
+    ("/members/{id}/role", "role-changed", "Role changed."),
+    ("/members/{id}/remove", "member-removed", "Member removed."),
+    ("/members/invites/{id}/withdraw", "invite-withdrawn", "Invite withdrawn."),
+    ("/settings", "settings-saved", "Settings saved."),
+    ("/console/organizations", "organization-created", "Organization created. Next, verify its domain."),
+    ("/console/requests", "request-sent", "Request sent. We\u{2019}ll email you the decision."),
+    ("/console/operator/requests/{id}/approve", "request-approved", "Request approved."),
+    ("/console/operator/requests/{id}/reject", "request-rejected", "Request rejected."),
+];
+
+/// Returns the message that a query names.
+pub(crate) fn message(query: &str) -> Option<&'static str> {
+    let name = query.split('&').find_map(|pair| pair.strip_prefix(FIELD))?;
+    MESSAGES.iter().find(|(_, known, _)| *known == name).map(|(.., message)| *message)
+}
+
+/// Adds the message of a form to the address of its redirect. `route` is the form's route, and `path` the path of the request.
+pub(crate) fn told(route: &str, path: &str, mut response: Response) -> Response {
+    let route = route.replace("/console/o/{organization}", "");
+    let chosen = path.rsplit('/').next().unwrap_or_default();
+    let route = route.replace("{answer}", chosen).replace("{verdict}", chosen);
+    let found = MESSAGES.iter().find(|(of, ..)| *of == route).filter(|_| response.status() == StatusCode::SEE_OTHER);
+    let to = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
+    if let Some((to, (_, name, _))) = to.filter(|to| to.starts_with("/console/")).zip(found) {
+        let sign = if to.contains('?') { '&' } else { '?' };
+        if let Ok(to) = HeaderValue::try_from(format!("{to}{sign}{FIELD}{name}")) {
+            response.headers_mut().insert(header::LOCATION, to);
+        }
+    }
+    response
+}
