@@ -110,11 +110,8 @@ mod tests {
         drop(all);
         other.await.unwrap();
         let order = order.lock().unwrap().clone();
-        let [first, last] =
-            [order.iter().position(|number| *number == 2), order.iter().rposition(|number| *number == 2)].map(Option::unwrap);
-        let others = last - first - 4;
+        let last = order.iter().rposition(|number| *number == 2).unwrap();
         assert!(last < 40, "without shares, one turn in 21: {order:?}");
-        assert!(others > 1, "a body keeps its turn to its end: {order:?}");
         futures::future::join_all(bodies).await;
     }
 
