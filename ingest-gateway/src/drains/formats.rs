@@ -14,6 +14,7 @@ mod text;
 mod vercel;
 
 use super::format_table::FormatId;
+use super::json::Node;
 use super::line::{Field, Fields, Reason};
 use percent_encoding::percent_decode_str;
 use schemas::identity::{DrainBody, DrainProvider};
@@ -71,6 +72,12 @@ pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Headin
     // Visitors choose the host of an absolute URL, whichever site responds.
     put_url_host(Field::UnsureHost, &mut fields);
     Ok(fields)
+}
+
+/// Returns whether a member of a JSON line can contain a field, in any format.
+pub(super) fn is_read(name: &str) -> bool {
+    let all = [ndjson::NAMES, akamai::NAMES, azure::NAMES, cloudflare::NAMES, firehose::NAMES, vercel::NAMES];
+    all.iter().any(|names| Node::ALL.iter().any(|node| names(*node, name).is_read()))
 }
 
 /// Sets method and path of `method target protocol`. Spaces can be part of the target; HTTP/0.9 has no protocol. What isn't HTTP has

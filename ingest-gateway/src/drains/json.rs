@@ -32,6 +32,24 @@ pub(super) enum Node {
     EcsEvent,
 }
 
+impl Node {
+    pub(super) const ALL: [Self; 13] = [
+        Self::Root,
+        Self::Inner,
+        Self::Request,
+        Self::RequestHeaders,
+        Self::ResponseHeaders,
+        Self::HttpRequest,
+        Self::Http,
+        Self::EcsRequest,
+        Self::EcsResponse,
+        Self::EcsBody,
+        Self::EcsUrl,
+        Self::EcsUserAgent,
+        Self::EcsEvent,
+    ];
+}
+
 /// Meaning of a member.
 #[derive(Clone, Copy)]
 pub(super) struct Member {
@@ -45,6 +63,10 @@ pub(super) struct Member {
 
 impl Member {
     pub(super) const NONE: Self = Self { field: None, node: None, format: None };
+
+    pub(super) fn is_read(self) -> bool {
+        self.field.is_some() || self.node.is_some() || self.format.is_some()
+    }
 
     pub(super) const fn is(field: Field) -> Self {
         Self::ranked(field, 0)

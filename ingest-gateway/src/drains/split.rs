@@ -2,15 +2,15 @@
 
 mod long_texts;
 
-use long_texts::{Rest, max_text, without_long_texts};
+use long_texts::{Rest, max_text, without_long_texts, without_unread_members};
 use memchr::{memchr_iter, memchr2};
 use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, BufReader, Read};
 
 /// Size of a read.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Maximum length of a line whose long texts are truncated, and of a multi-line JSON object. Visitors choose their headers, and
-/// servers accept up to a mebibyte of them.
+/// Maximum length of a line after it was shortened, and of a multi-line JSON object. Visitors choose their headers, and servers accept
+/// up to a mebibyte of them: Caddy logs each of them, which JSON escapes expand sixfold.
 pub(super) const MAX_LINE_BYTES: usize = 1024 * 1024;
 /// Maximum length of a request id that is searched in a body.
 const MAX_ID_BYTES: usize = 256;
@@ -167,11 +167,16 @@ fn shorten(reader: &mut impl BufRead, line: &mut Vec<u8>, max_bytes: usize) -> i
         }
         short.extend_from_slice(rest.text().as_bytes());
     }
-    Ok(has_room(std::mem::replace(line, short).len(), line.len(), max_bytes))
+    Ok(has_room(std::mem::replace(line, short).len(), line, max_bytes))
 }
 
-fn has_room(before: usize, after: usize, max_bytes: usize) -> bool {
-    before > after && (before - after) * 4 >= max_bytes
+/// Returns whether a shortened line leaves enough room. Leaves out unread members of a JSON object if it doesn't.
+fn has_room(before: usize, line: &mut Vec<u8>, max_bytes: usize) -> bool {
+    let is_enough = |after: usize| before > after && (before - after) * 4 >= max_bytes;
+    if !is_enough(line.len()) && line.first() == Some(&b'{') {
+        *line = without_unread_members(line);
+    }
+    is_enough(line.len())
 }
 
 /// Passes on the JSON objects at the beginning of an incomplete line. Returns their length in bytes.
@@ -408,7 +413,7 @@ impl Scanner {
         }
         let (short, cut) = without_long_texts(&self.element, max_text(self.max_bytes));
         self.cut = cut;
-        has_room(std::mem::replace(&mut self.element, short).len(), self.element.len(), self.max_bytes)
+        has_room(std::mem::replace(&mut self.element, short).len(), &mut self.element, self.max_bytes)
     }
 
     fn element(&self) -> Option<&[u8]> {

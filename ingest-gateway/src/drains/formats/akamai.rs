@@ -61,7 +61,7 @@ fn between_spaces(line: &str) -> Result<Fields<'_>, Reason> {
     if values.next().is_some() { Err("too_many_fields") } else { Ok(fields) }
 }
 
-const NAMES: Names = |node, name| match node {
+pub(super) const NAMES: Names = |node, name| match node {
     Node::Root => root(name).map_or(Member::NONE, Member::is),
     _ => Member::NONE,
 };

@@ -35,7 +35,7 @@ pub(in super::super) fn records_in(line: &[u8]) -> Option<Vec<&RawValue>> {
     serde_json::from_slice(line).ok().map(|Batch { records }| records)
 }
 
-const NAMES: Names = |node, name| match (node, name) {
+pub(super) const NAMES: Names = |node, name| match (node, name) {
     (Node::Root, "time") => Member::is(Field::Time),
     (Node::Root, "category") => Member::is(Field::Kind),
     (Node::Root, "properties") => Member::into(Node::Inner),

@@ -21,7 +21,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-const NAMES: Names = |node, name| match node {
+pub(super) const NAMES: Names = |node, name| match node {
     Node::Root if name == "RequestHeaders" => Member::into(Node::Inner),
     Node::Root => root(name).map_or(Member::NONE, Member::is),
     _ if name.eq_ignore_ascii_case("content-telemetry-id") => Member::is(Field::TelemetryId),

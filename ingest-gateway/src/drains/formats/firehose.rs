@@ -148,7 +148,7 @@ fn is_country(text: &str) -> bool {
     text == "-" || (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
 
-const NAMES: Names = |node, name| match node {
+pub(super) const NAMES: Names = |node, name| match node {
     Node::Root => column(name).map_or(Member::NONE, |(field, rank)| Member::ranked(field, rank)),
     _ => Member::NONE,
 };

@@ -230,7 +230,7 @@ fn of_response(name: &str) -> Option<Member> {
     Some(response_header(&name.replace('_', "-")))
 }
 
-const NAMES: Names = |node, name| match node {
+pub(super) const NAMES: Names = |node, name| match node {
     Node::Root if is_of_nginx(name) => root(name).of(FormatId::Json),
     Node::Root => root(name),
     Node::Request => match name {

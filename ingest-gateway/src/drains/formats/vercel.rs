@@ -14,7 +14,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-const NAMES: Names = |node, name| match (node, name) {
+pub(super) const NAMES: Names = |node, name| match (node, name) {
     (Node::Root, "proxy") => Member::into(Node::Inner).of(FormatId::Vercel),
     (Node::Root, "timestamp") => Member::ranked(Field::Time, 1),
     (Node::Root, "host") => Member::is(Field::OtherHost),

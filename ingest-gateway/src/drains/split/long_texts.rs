@@ -1,5 +1,8 @@
-//! Truncates long quoted texts in lines that are too long. Visitors choose these texts, and must not make a line disappear.
+//! Shortens lines that are too long: truncates long quoted texts, and leaves out members that no format reads. Visitors choose both,
+//! and must not make a line disappear.
 
+use super::super::formats::is_read;
+use super::Nesting;
 use data_encoding::HEXLOWER;
 use memchr::{memchr, memchr2, memchr3};
 use sha1::{Digest, Sha1};
@@ -76,6 +79,46 @@ pub(super) fn without_long_texts(line: &[u8], max_text: usize) -> (Vec<u8>, Opti
     }
     short.extend_from_slice(left);
     (short, None)
+}
+
+/// Leaves out the members of a JSON line that no format reads, such as most headers, in all of its objects.
+pub(super) fn without_unread_members(line: &[u8]) -> Vec<u8> {
+    let (mut short, mut left) = (Vec::new(), line);
+    while let Some(quote) = memchr(b'"', left) {
+        let (before, text) = left.split_at(quote);
+        short.extend_from_slice(before);
+        left = text;
+        let Some(end) = end_of_text(text) else { break };
+        let (name, rest) = text.split_at(end);
+        left = after_unread_member(name, rest).unwrap_or_else(|| {
+            short.extend_from_slice(name);
+            rest
+        });
+    }
+    short.extend_from_slice(left);
+    short
+}
+
+/// Returns what follows a member and its comma, if the text in quotes is the name of one that no format reads. Members are kept if they
+/// are incomplete, contain objects, or are the last of their object.
+fn after_unread_member<'a>(name: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
+    let value = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let name = str::from_utf8(&name[1..name.len() - 1]).ok()?;
+    if name.contains('\\') || is_read(name) {
+        return None;
+    }
+    let end = match value {
+        [b'"', ..] => end_of_text(value)?,
+        [b'[', elements @ ..] if !elements.trim_ascii_start().starts_with(b"{") => Nesting::default().end_of_value(value)?,
+        [b'{' | b'[', ..] => return None,
+        _ => memchr2(b',', b'}', value)?,
+    };
+    value[end..].trim_ascii_start().strip_prefix(b",")
+}
+
+/// Returns the length of the text in quotes at the beginning, with both quotes.
+fn end_of_text(text: &[u8]) -> Option<usize> {
+    Extent::of(&text[1..], usize::MAX).end.map(|end| end + 2)
 }
 
 /// End of a text, and where it can be truncated.

@@ -66,11 +66,30 @@ fn long_texts_stay_different() {
     }
 }
 
+/// Caddy logs every header, and Traefik if it is set to. Go accepts a mebibyte of them, each with a name of its own.
+#[test]
+fn many_headers_of_a_request_hide_no_fetch() {
+    let headers = |name: &dyn Fn(usize) -> String| (0..60_000).map(|n| name(n) + ",").collect::<String>();
+    let [of_caddy, of_traefik] =
+        [headers(&|n| format!("\"X{n}\":[\"\\ufffd\",\"a\\\"]\"]")), headers(&|n| format!("\"request_X{n}\":\"a\\\",\""))];
+    assert!(of_caddy.len().min(of_traefik.len()) > MAX_LINE_BYTES);
+    for (format, places, headers) in [
+        (FormatId::Caddy, ["\"User-Agent\":", "\"Accept\":"], of_caddy),
+        (FormatId::TraefikJson, ["\"request_User-Agent\":", "\"RequestMethod\":"], of_traefik),
+    ] {
+        let log = places.map(|place| last_line(format).replacen(place, &(headers.clone() + place), 1));
+        for log in [log.join("\n"), format!("[{}]", log.join(","))] {
+            let pages: Vec<String> = kept(format, &log).into_iter().map(|(_, page)| page).collect();
+            assert_eq!(pages, ["https://www.example.com/article?page=2"; 2], "{format:?}");
+        }
+    }
+}
+
 /// Lines that can't be shortened are bad, and later lines are still read.
 #[test]
 fn lines_that_are_long_without_long_texts_are_bad() {
     let good = last_line(FormatId::Json);
-    for long in ["x".repeat(MAX_LINE_BYTES + 1), format!("{{{}", "\"a\":\"b\",".repeat(MAX_LINE_BYTES / 8))] {
+    for long in ["x".repeat(MAX_LINE_BYTES + 1), format!("{{{}", "\"a\":{},".repeat(MAX_LINE_BYTES / 6))] {
         let lines = outcomes(FormatId::Json.row(), None, &format!("{long}\n{good}"));
         let [first, second] = lines.as_slice() else { panic!("{}", lines.len()) };
         assert!(matches!(first.outcome, Outcome::Bad("too_long")) && matches!(second.outcome, Outcome::Kept(_)));

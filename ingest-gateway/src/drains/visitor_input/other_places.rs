@@ -174,9 +174,10 @@ fn placed_hosts_do_not_replace_the_only_host_of_a_drain() {
         let (provider, now) = (format.row().provider, DateTime::from_timestamp(1_793_527_300, 0).unwrap());
         let dry_run = DrainDryRun { provider, host: None, hosts, bots: BotTable::bundled(), now };
         let mut urls = Vec::new();
-        let take = |line: DryLine| match line.outcome {
-            Outcome::Kept(event) => Ok(urls.push(event.content_url.unwrap())),
-            other => panic!("{log}: {other:?}"),
+        let take = |line: DryLine| {
+            let Outcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
+            urls.push(event.content_url.unwrap());
+            Ok(())
         };
         dry_run.lines(log.as_bytes(), take).unwrap();
         urls
