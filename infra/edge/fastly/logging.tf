@@ -1,5 +1,4 @@
 # A block of the service, `fastly_service_vcl`: HTTPS logging into a drain of the provider fastly.
-# Make the drain with "fastly_service_id", or Fastly's challenge is not answered for this service.
 variable "telemetry_url" { default = "https://telemetry.example.com" }
 variable "drain_key" { sensitive = true }
 
