@@ -41,6 +41,7 @@ mod session;
 mod settings;
 mod sign_in;
 mod talk;
+mod wait;
 mod webhook;
 mod window;
 mod words;
@@ -69,6 +70,7 @@ use session::SessionNoun;
 use settings::SettingsNoun;
 use sign_in::{Login, Nothing};
 use std::process::ExitCode;
+use wait::Wait;
 use webhook::WebhookNoun;
 
 /// A command for people.
@@ -131,6 +133,9 @@ pub enum Command {
     /// Compare the fetches that agents claim with those that servers saw
     #[command(after_help = example!("corroboration --since 7d"))]
     Corroboration(On<Sorted>),
+    /// Wait until events are readable
+    #[command(after_help = example!("wait --path /blog/launch --timeout 60"))]
+    Wait(On<Wait>),
     /// Export an agent's sessions
     Session(On<SessionNoun>),
     /// Check the connection, the credential, drains and a domain; suggest fixes
@@ -193,6 +198,7 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Coverage(On { what, options }) => reads::coverage(&on(options), &what).await,
         Command::Funnel(On { what, options }) => reads::funnel(&on(options), &what).await,
         Command::Corroboration(On { what, options }) => reads::corroboration(&on(options), &what).await,
+        Command::Wait(On { what, options }) => wait::run(&on(options), &what).await,
         Command::Session(On { what, options }) => session::run(&on(options), &what).await,
         Command::Doctor(On { what, options }) => doctor::run(&on(options), &what).await,
         Command::Completion(what) => completion::run(program, &what),

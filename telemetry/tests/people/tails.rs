@@ -1,4 +1,4 @@
-//! `events tail`: prints events as they arrive.
+//! `events tail` and `wait`: poll until events arrive.
 
 use crate::stub::{Stub, answer, ok};
 use crate::terminal::Terminal;
@@ -62,4 +62,25 @@ fn error_names_the_organization_option() {
     let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());
     let said = terminal.run(&["domain", "list"]);
     assert!(said.code == 1 && said.stderr.contains("--organization ID"), "{said:?}");
+}
+
+#[test]
+fn wait_returns_when_enough_events_are_readable() {
+    let pages =
+        |events: &[u64]| json!({"items": events.iter().map(|n| json!({"total_events": n})).collect::<Vec<_>>()}).to_string();
+    let answers = [pages(&[]), pages(&[1]), pages(&[1, 2])];
+    let stub = Stub::start(move |n, _| if n == 1 { answer(503, "{}") } else { ok(&answers[n.min(3).saturating_sub(n.min(1))]) });
+    let key = PlainApiKey::mint(OrgType::ContentOwner);
+    let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());
+    let said = terminal.run(&["wait", "--path", "/a/*", "--count", "3", "-o", "json"]).ok();
+    assert_eq!(said.json()["events"], 3);
+}
+
+#[test]
+fn wait_fails_after_the_timeout() {
+    let stub = Stub::start(|_, _| ok(r#"{"total_events": 2}"#));
+    let key = PlainApiKey::mint(OrgType::ContentOwner);
+    let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());
+    let said = terminal.run(&["wait", "--count", "3", "--timeout", "1"]);
+    assert!(said.code == 1 && said.stderr.contains("timed out after 1 s: 2 of 3 events"), "{said:?}");
 }

@@ -54,7 +54,8 @@ fn send(kept: &mut Transcript, service: &Service) {
 fn read(kept: &mut Transcript, owner: &Terminal, agent: &Terminal) {
     let day = ["--since", "2026-11-01", "--until", "2026-11-01"];
     for command in [
-        &["summary"][..],
+        &["wait", "--path", "/log/*"][..],
+        &["summary"],
         &["series", "--split", "type"],
         &["urls"],
         &["urls", "--path", "/log/*"],
