@@ -282,15 +282,15 @@ pub(super) const NAMES: Names = |node, name| match node {
 /// `server_name` is a name that the server is configured with.
 fn root(name: &str) -> Member {
     match name {
-        "time_local" | "time_iso8601" | "msec" | "time_start" => Member::is(Field::Time),
+        "time_local" | "time_iso8601" | "msec" | "time_start" | "start_time" => Member::is(Field::Time),
         "timestamp" | "@timestamp" | "time" | "ts" | "start" => Member::ranked(Field::Time, 1),
         "date" => Member::is(Field::Date).of(FormatId::FluentBit),
-        "http_host" => Member::is(Field::Host),
+        "http_host" | "authority" | ":authority" => Member::is(Field::Host),
         "vhost" => Member::ranked(Field::Host, 1),
         "host" => Member::ranked(Field::Host, 2),
         "server_name" => Member::ranked(Field::Host, 3),
         "scheme" => Member::is(Field::Scheme),
-        "request_uri" => Member::is(Field::Path),
+        "request_uri" | "x-envoy-origin-path" => Member::is(Field::Path),
         "url" => Member::ranked(Field::Path, 1).or_into(Node::EcsUrl),
         "uri" | "path" => Member::ranked(Field::Path, 2),
         "query" | "query_string" | "args" => Member::is(Field::Query),
@@ -304,7 +304,9 @@ fn root(name: &str) -> Member {
         "rawrequest" => Member::is(Field::RequestLine).of(FormatId::Logstash),
         "request" => Member::is(Field::RequestLine).or_into(Node::Request),
         "user_agent" => Member::is(Field::UserAgent).or_into(Node::EcsUserAgent),
-        "request_user_agent" | "http_user_agent" | "agent" => Member::is(Field::UserAgent),
+        "request_user_agent" | "http_user_agent" | "agent" | "userAgent" | "useragent" | "user-agent" => {
+            Member::is(Field::UserAgent)
+        }
         "response_status" | "status" | "status_code" | "code" | "response" | "response_code" => Member::is(Field::Status),
         "response_body_size" | "response_bytes" | "body_bytes_sent" | "bytes_sent" | "bytes" | "size" | "body_sent"
         | "body_size" => Member::is(Field::Bytes),

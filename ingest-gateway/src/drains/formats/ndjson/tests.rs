@@ -280,6 +280,24 @@ fn reads_targets_that_patterns_do_not_match() {
     }
 }
 
+/// The JSON formats in the documentation of Istio, Envoy Gateway, Loggly (Apache) and Vector (`parse_apache_log`).
+#[test]
+fn reads_the_names_of_documented_formats() {
+    for line in [
+        json!({"authority": "www.example.com", "start_time": "2026-11-01T10:00:00.000Z", "method": "GET", "path": "/article",
+            "response_code": 200, "user_agent": BOT, "bytes_sent": 10, "downstream_remote_address": "10.44.1.23:37652"}),
+        json!({":authority": "www.example.com", "start_time": "2026-11-01T10:00:00.000Z", "method": "GET", "response_code": 200,
+            "x-envoy-origin-path": "/article", "user-agent": BOT, "x-request-id": "a"}),
+        json!({"time": "[01/Nov/2026:10:00:00 +0000]", "remoteIP": "192.0.2.1", "host": "www.example.com", "request": "/article",
+            "query": "", "method": "GET", "status": "200", "userAgent": BOT, "referer": "-"}),
+        json!({"timestamp": "2026-11-01T10:00:00Z", "host": "192.0.2.1", "vhost": "www.example.com", "message": "GET /article HTTP/1.0",
+            "method": "GET", "path": "/article", "status": 200, "size": 10, "agent": BOT, "user": "-"}),
+    ] {
+        let event = kept(FormatId::Json, &line.to_string());
+        assert_eq!((event.content_url.as_deref(), event.at_ms), (Some("https://www.example.com/article"), AT_MS), "{line}");
+    }
+}
+
 /// Versions of the Elastic Common Schema before 1.6 require lower case. Everywhere else, such a method is another one.
 #[test]
 fn lower_case_methods_of_ecs_are_read() {
