@@ -17,15 +17,16 @@ pub struct Caller {
     pub strict: bool,
     /// The drain that the key belongs to; such a key has no scopes.
     pub drain: Option<DrainId>,
-    /// The person who created the organization without an operator's approval.
+    /// The person who created the organization without an operator's approval, while they are one of its owners.
     pub founder: Option<UserId>,
 }
 
-/// Unit of fair sharing: an organization, or all organizations created by one person.
+/// Unit of fair sharing: an organization, or a person with their sessions and the keys of all organizations that they created
+/// and own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tenant {
     Organization(OrgId),
-    Founder(UserId),
+    Person(UserId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,7 +85,7 @@ fn no_member() -> ApiError {
 
 impl Caller {
     pub fn tenant(&self) -> Tenant {
-        self.founder.map_or(Tenant::Organization(self.org_id), Tenant::Founder)
+        self.founder.map_or(Tenant::Organization(self.org_id), Tenant::Person)
     }
 
     /// Returns 403 for a key without `scope`.

@@ -64,7 +64,7 @@ pub struct OwnedSite {
     pub formerly: Vec<(Site, DateTime<Utc>)>,
 }
 
-/// Key, organization, its type and founder, scopes, whether it is strict, its drain.
+/// Key, organization, its type, its founder while they own it, scopes, whether it is strict, its drain.
 type KeyRow = (Uuid, Uuid, String, Option<Uuid>, Vec<String>, bool, Option<Uuid>);
 
 type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);
@@ -123,7 +123,8 @@ impl Directory {
     /// so only routes that call [`Caller::feeds`] accept it.
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
         let row: Option<KeyRow> = bounded(sqlx::query_as(
-            "SELECT k.id, o.id, o.org_type, o.founded_by, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
+            "SELECT k.id, o.id, o.org_type, m.user_id, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
+             LEFT JOIN memberships m ON m.organization_id = o.id AND m.user_id = o.founded_by AND m.role = 'owner' \
              WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())",
         )
         .bind(hash.as_bytes().as_slice())

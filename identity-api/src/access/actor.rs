@@ -2,15 +2,14 @@
 //! (docs/api/identity.md#which-credential).
 
 use crate::State;
-use crate::access::organization;
-use crate::request::request_slot::{self, Share, Tenant};
+use crate::request::request_slot;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{Method, header};
 use schemas::identity::Scope;
 use schemas::ids::{OrgId, UserId};
 pub(crate) use service_kit::auth::Credential;
-use service_kit::auth::{API_KEY_HEADER, Caller, Member, presented_session};
+use service_kit::auth::{API_KEY_HEADER, Caller, Member, Tenant, presented_session};
 use service_kit::budgets::{Budgets, cost};
 use service_kit::directory::HasDirectory;
 use service_kit::http::ApiError;
@@ -86,8 +85,7 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
     // Check the scope first, so that a key without it doesn't use up the organization's rate.
     state.rates.admit_organization(caller.org_id, NonZeroU32::MIN)?;
-    let founder = organization::founder_of(&state.pool, caller.org_id).await?;
-    request_slot::take(&state.request_slots, Tenant::Organization(caller.org_id), founder.map(Share::KeysOf)).await?;
+    request_slot::take(&state.request_slots, caller.tenant()).await?;
     Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
 }
 
@@ -103,7 +101,7 @@ impl FromRequestParts<Arc<State>> for SignedIn {
         if !parts.method.is_safe() && parts.method != Method::DELETE {
             state.budgets.people.spend(member.user_id, price(parts), state.now())?;
         }
-        request_slot::take(&state.request_slots, Tenant::Person(member.user_id), Some(Share::SessionsOf(member.user_id))).await?;
+        request_slot::take(&state.request_slots, Tenant::Person(member.user_id)).await?;
         Ok(Self(member))
     }
 }
@@ -123,7 +121,6 @@ async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
     let member = signed_in(parts, state).await?;
     let membership = member.acting_for(&parts.uri)?;
     state.rates.admit_organization(membership.org_id, NonZeroU32::MIN)?;
-    let share = Share::SessionsOf(member.user_id);
-    request_slot::take(&state.request_slots, Tenant::Organization(membership.org_id), Some(share)).await?;
+    request_slot::take(&state.request_slots, Tenant::Person(member.user_id)).await?;
     Ok(Actor { org_id: membership.org_id, credential: Credential::User(member.user_id) })
 }

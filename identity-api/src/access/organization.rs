@@ -18,18 +18,6 @@ pub(crate) async fn type_of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Op
     name.map(|name| name.parse().map_err(|unknown: UnknownName| sqlx::Error::Decode(unknown.into()))).transpose()
 }
 
-/// The person who created the organization without approval, if they still own it.
-pub(crate) async fn founder_of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Option<UserId>, sqlx::Error> {
-    let founder: Option<Uuid> = sqlx::query_scalar(
-        "SELECT user_id FROM organizations o JOIN memberships m ON m.organization_id = o.id AND m.user_id = o.founded_by \
-         WHERE o.id = $1 AND m.role = 'owner'",
-    )
-    .bind(org.0)
-    .fetch_optional(store)
-    .await?;
-    Ok(founder.map(UserId))
-}
-
 /// Locks the organization's row until the transaction ends.
 pub(crate) async fn lock(transaction: &mut PgConnection, org: OrgId) -> Result<(), ApiError> {
     let found: Option<Uuid> = sqlx::query_scalar("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")

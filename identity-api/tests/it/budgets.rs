@@ -291,20 +291,28 @@ async fn people_have_one_share_across_organizations() {
 }
 
 #[tokio::test]
-async fn keys_of_a_founders_organizations_have_one_share() {
+async fn keys_and_sessions_of_a_founder_have_one_share() {
     let app = Arc::new(TestApp::open().await);
     let mut own = Vec::new();
     for number in 0..8 {
         own.push(app.org(&format!("own {number}")).await);
     }
     let ids: Vec<_> = own.iter().map(|(org, _)| *org).collect();
-    app.session("ann@example.com", &ids).await;
+    let session = app.session("ann@example.com", &ids).await;
     let founded = "UPDATE organizations SET founded_by = (SELECT id FROM users) WHERE name LIKE 'own %'";
     sqlx::query(founded).execute(&app.stores.pool).await.unwrap();
     let lock = sqlx::query("SELECT 1 FROM organizations WHERE name LIKE 'own %' FOR UPDATE");
     assert_half_of_the_slots_stay_free(&app, lock, |number| {
-        let (app, key) = (Arc::clone(&app), own[number % own.len()].1.clone());
-        async move { change_setting(&app, &key, true).await.status }
+        let (app, session) = (Arc::clone(&app), session.clone());
+        let (org, key) = own[number % own.len()].clone();
+        async move {
+            if number % 2 == 0 {
+                return change_setting(&app, &key, true).await.status;
+            }
+            let path = format!("{SETTINGS}?organization_id={org}");
+            let body = r#"{"visible_in_click_token_lookups": true}"#;
+            app.send(Method::PATCH, Shows::Session(&session), &path, body).await.status
+        }
     })
     .await;
 }

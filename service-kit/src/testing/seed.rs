@@ -86,6 +86,20 @@ impl Seed<'_> {
         session.reveal().to_owned()
     }
 
+    /// Makes a person the creator and an owner of organizations.
+    pub async fn create_by(&self, email: &str, organizations: &[OrgId]) {
+        sqlx::query(
+            "WITH person AS (INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = $1 RETURNING id), \
+             created AS (UPDATE organizations SET founded_by = person.id FROM person WHERE organizations.id = ANY($2)) \
+             INSERT INTO memberships (organization_id, user_id, role) SELECT org, id, 'owner' FROM person, unnest($2) AS org",
+        )
+        .bind(email)
+        .bind(organizations.iter().map(|org| org.0).collect::<Vec<_>>())
+        .execute(self.0)
+        .await
+        .expect("the person becomes an owner");
+    }
+
     pub async fn join(&self, email: &str, org: OrgId) -> UserId {
         let user: Uuid = sqlx::query_scalar(
             "INSERT INTO memberships (organization_id, user_id, role) SELECT $1, id, 'member' FROM users WHERE email = $2 \

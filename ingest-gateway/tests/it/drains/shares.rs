@@ -60,14 +60,7 @@ async fn f75_bodies_that_never_end_leave_memory_for_others() {
     let seed = gateway.seed();
     let (slow, twin) = (seed.org("slow", OrgType::Agent).await, seed.org("twin", OrgType::Agent).await);
     let other = seed.org("other", OrgType::Agent).await.key;
-    sqlx::query(
-        "WITH person AS (INSERT INTO users (email) VALUES ('ann@example.com') RETURNING id) \
-                 UPDATE organizations SET founded_by = person.id FROM person WHERE organizations.id = ANY($1)",
-    )
-    .bind([slow.id.0, twin.id.0])
-    .execute(&gateway.stores.pool)
-    .await
-    .unwrap();
+    seed.create_by("ann@example.com", &[slow.id, twin.id]).await;
     let body = |bytes| json!({"events": [with(retrieval("https://a.test/"), json!({"data": {"own": "x".repeat(bytes)}}))]});
     let mut open = Vec::new();
     for _ in 0..6 {
@@ -80,6 +73,12 @@ async fn f75_bodies_that_never_end_leave_memory_for_others() {
     })
     .await;
     assert_eq!(gateway.post(&twin.key, &body(20 * KIB)).await.status, 429, "organizations of one person have one share");
+    let handed_over = sqlx::query("UPDATE memberships SET role = 'member' WHERE organization_id = $1").bind(twin.id.0);
+    handed_over.execute(&gateway.stores.pool).await.unwrap();
+    eventually("an organization has its own share when its creator no longer owns it", || async {
+        (gateway.post(&twin.key, &body(20 * KIB)).await.status == 201).then_some(())
+    })
+    .await;
     let log = line("a.test", &"/".repeat(20 * KIB), BOT, "192.0.2.1", "ray-1");
     let refused = gateway.drain("cloudflare", &slow.key, log).await;
     assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (503, true), "{}", refused.body);
