@@ -1,10 +1,12 @@
 //! Runs a fixed list of loads against services started for the run.
 //!
 //! The gateway is measured without the worker (P1, P5, P11). Then the worker processes the full log (P3). Last, the whole pipeline
-//! runs (P2, P4), also while its log is replayed (P10). One oracle checks all loads.
+//! runs (P2, P4), also while its log is replayed (P10) and while one tenant sends more than its share (P12). One oracle checks all other
+//! loads.
 
 mod freshness;
 mod replay;
+mod shares;
 mod table;
 
 use crate::Verdict;
@@ -58,10 +60,11 @@ pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Res
 
     let freshness = bench.freshness(peak * STEADY, peak * STEADY * BURST).await?;
     let replays = bench.replays(peak * LIVE).await?;
+    let shares = bench.shares().await?;
 
     let run = session.end(&stage.base).await?;
     let verdict = run.oracle.verdict();
-    let report = BenchReport { throughput, half_load, steady, burst, overload, drain, pipeline, freshness, replays, run };
+    let report = BenchReport { throughput, half_load, steady, burst, overload, drain, pipeline, freshness, replays, shares, run };
     println!("{report}");
     write_json(&report, options.conduct.json.as_deref())?;
     stage.strike(verdict == Verdict::Broken).await?;

@@ -77,6 +77,13 @@ impl Connection {
         self.exchange(request.header(CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)))).await
     }
 
+    /// Like [`Self::post`] without a key, as a proxy forwards it for a client address.
+    pub async fn post_from(&mut self, path: &'static str, client: &str, body: Vec<u8>) -> Exchange {
+        let request = Request::builder().method(Method::POST).uri(path).header(HOST, &self.place.host);
+        let request = request.header("x-forwarded-for", client).header(CONTENT_TYPE, "application/json");
+        self.exchange(request.body(Full::new(Bytes::from(body)))).await
+    }
+
     /// Sends a POST request with a gzip-compressed log and the given request id.
     pub async fn post_gzip(&mut self, path: &'static str, key: &HeaderValue, id: &str, body: Bytes) -> Exchange {
         let request = self.request(Method::POST, path, key).header("x-request-id", id).header(CONTENT_ENCODING, "gzip");

@@ -110,6 +110,12 @@ impl TestBed {
         own.launch.run(Service::Worker, &arguments).await
     }
 
+    /// Returns the address of a service that was started for the run.
+    pub fn endpoint(&self, service: Service) -> anyhow::Result<Endpoint> {
+        let running = self.own.iter().flat_map(|own| &own.running).find(|running| running.service == service);
+        Endpoint::parse(&running.with_context(|| format!("{} was not started", service.name()))?.url)
+    }
+
     pub fn database_url(&self) -> Option<&str> {
         self.own.as_ref().map(|own| own.launch.stores.postgres.database_url.as_str())
     }

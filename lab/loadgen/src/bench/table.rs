@@ -2,6 +2,7 @@
 
 use super::freshness::Freshness;
 use super::replay::Replays;
+use super::shares::Shares;
 use crate::oracle::Fate;
 use crate::processes::Cost;
 use crate::report::{LoadReport, Report};
@@ -42,6 +43,8 @@ pub(super) struct BenchReport {
     pub(super) freshness: Freshness,
     /// P10.
     pub(super) replays: Replays,
+    /// P12.
+    pub(super) shares: Shares,
     pub(super) run: Report,
 }
 
@@ -143,6 +146,6 @@ impl BenchReport {
              {INCUMBENT_AT_100:.0} events/s",
             (gateway + worker + clickhouse) / incumbent
         )?;
-        write!(f, "{}{}", self.freshness, self.replays)
+        write!(f, "{}{}{}", self.freshness, self.replays, self.shares)
     }
 }

@@ -67,7 +67,9 @@ impl Service {
                 let key = ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned());
                 // Relative to the working folder.
                 let mail = ("TELEMETRY_MAIL_DIR", "mail".to_owned());
-                postgres.into_iter().chain([key, mail]).collect()
+                // The load generator sends sign-in requests of many clients.
+                let proxy = ("TELEMETRY_TRUSTED_PROXIES", "127.0.0.1/32".to_owned());
+                postgres.into_iter().chain([key, mail, proxy]).collect()
             }
         }
     }
