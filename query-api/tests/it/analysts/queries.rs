@@ -1,4 +1,4 @@
-//! The queries of docs/operating/analytics.md.
+//! The queries of docs/operating/analytics.md, and those of the dashboard for analysts.
 
 use super::figures::reports;
 use super::single;
@@ -9,6 +9,16 @@ const DOCUMENT: &str = include_str!("../../../../docs/operating/analytics.md");
 
 fn queries() -> Vec<&'static str> {
     DOCUMENT.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap().trim()).collect()
+}
+
+const DASHBOARD: &str = include_str!("../../../../infra/observability/grafana/analyst-dashboard.json");
+
+/// Returns the dashboard's statements for all of 2026, with Grafana's variables filled.
+fn panels() -> Vec<String> {
+    let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let window = |sql: &str| sql.replace("$__fromTime", "'2026-01-01'").replace("$__toTime", "'2027-01-01'");
+    panels.map(|panel| window(panel["targets"][0]["rawSql"].as_str().unwrap())).collect()
 }
 
 fn sum(rows: &str, column: usize) -> u64 {
@@ -44,4 +54,10 @@ async fn documented_queries_return_the_api_figures() {
     assert_eq!(sum(&answers[8], 2), summary.total_events);
     let with_role: Vec<&str> = answers[9].lines().filter(|row| !row.starts_with('\t')).collect();
     assert_eq!(sum(&with_role.join("\n"), 2), by_source);
+    let mut panels = panels().into_iter();
+    let per_day = analyst.ask(&panels.next().unwrap()).await;
+    assert_eq!(sum(&per_day, 2), summary.total_events, "all events are of 2026");
+    for panel in panels {
+        assert!(!analyst.ask(&panel).await.is_empty(), "{panel}");
+    }
 }
