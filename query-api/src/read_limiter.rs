@@ -1,9 +1,9 @@
-//! Limits how many reads run at a time: per key or person, per organization, and in total. `reads` limits the cost of each
+//! Limits how many reads run at a time: per key or person, per tenant, and in total. `reads` limits the cost of each
 //! single one.
 //!
-//! A tenant never has more slots than are left for all others ([`Slots`]). A response in memory frees its slot at once. A
-//! larger one keeps it until it is sent, and large responses have half of the slots at most, so slow readers never block all of
-//! them.
+//! A tenant never has more slots than are left for all others ([`Slots`]). A response in memory frees its slot at once, and uses
+//! its tenant's share of the response memory until it is sent. A larger one keeps its slot until it is sent, and large responses
+//! have half of the slots at most, so slow readers never block all of them.
 
 pub(crate) mod metrics;
 pub(crate) mod times;
@@ -13,7 +13,6 @@ use crate::access::reader::Reader;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use clap::Args;
-use schemas::ids::OrgId;
 use schemas::problem::Code;
 use service_kit::auth::{Caller, Credential, KeyReader, Tenant};
 use service_kit::http::ApiError;
@@ -25,6 +24,8 @@ use std::time::Duration;
 
 /// `Retry-After`: most reads finish within this time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Memory of responses without a slot, in KiB.
+const RESPONSE_MEMORY: usize = 128 * 1024;
 
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ReadSettings {
@@ -78,6 +79,7 @@ pub(crate) struct ReadLimiter {
     time_to_send: Duration,
     size: usize,
     slots: Arc<Slots<Tenant>>,
+    response_memory: Arc<Slots<Tenant>>,
     of_credential: Mutex<HashMap<Credential, usize>>,
     /// Number of large responses by tenant.
     sending: Mutex<HashMap<Tenant, usize>>,
@@ -87,7 +89,6 @@ pub(crate) struct ReadLimiter {
 pub(crate) struct ReadPermit {
     read_limiter: Arc<ReadLimiter>,
     credential: Credential,
-    organization: OrgId,
     slot: Slot<Tenant>,
     is_sending: bool,
 }
@@ -101,17 +102,14 @@ impl ReadLimiter {
             time_to_send: Duration::from_secs(settings.read_seconds.into()),
             size: unlimited(settings.reads_at_once),
             slots: Slots::new(Pool::Reads, unlimited(settings.reads_at_once)),
+            response_memory: Slots::new(Pool::Responses, RESPONSE_MEMORY),
             of_credential: Mutex::default(),
             sending: Mutex::default(),
         })
     }
 
     /// Takes a slot. Returns 429 if the credential or its tenant has reached its limit, and 503 if all slots are in use.
-    pub(crate) fn begin(
-        self: &Arc<Self>,
-        (credential, tenant): (Credential, Tenant),
-        organization: OrgId,
-    ) -> Result<ReadPermit, ApiError> {
+    pub(crate) fn begin(self: &Arc<Self>, credential: Credential, tenant: Tenant) -> Result<ReadPermit, ApiError> {
         let mut of_credential = self.of_credential.lock().unwrap_or_else(PoisonError::into_inner);
         let own = of_credential.get(&credential).copied().unwrap_or(0);
         if own >= self.per_key {
@@ -119,20 +117,21 @@ impl ReadLimiter {
             let detail = "You have too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
-        let slot = self.slots.take(tenant, self.per_organization).map_err(|why| self.refusal(why))?;
+        let slot = self.slots.take(tenant, self.per_organization).map_err(|why| refusal(why, self.size))?;
         of_credential.insert(credential, own + 1);
         metrics::under_way(of_credential.values().sum());
-        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, organization, slot, is_sending: false })
+        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, slot, is_sending: false })
     }
+}
 
-    fn refusal(&self, why: NoSlot) -> ApiError {
-        match why {
-            NoSlot::OwnShare => {
-                let detail = "The organization has too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
-                ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
-            }
-            NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{} reads are in progress", self.size)),
+fn refusal(why: NoSlot, limit: usize) -> ApiError {
+    match why {
+        NoSlot::OwnShare => {
+            let detail =
+                "The organization has too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
+            ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{limit} reads are in progress")),
     }
 }
 
@@ -142,8 +141,26 @@ impl ReadPermit {
         self.read_limiter.time_to_send
     }
 
-    pub(crate) fn organization(&self) -> OrgId {
-        self.organization
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.slot.key()
+    }
+
+    /// Frees the slot and reserves `bytes` for a response in memory. Returns 429 if its tenant has as many as are left for others,
+    /// and 503 if no memory is left.
+    pub(crate) fn for_small_response(self, bytes: usize) -> Result<Slot<Tenant>, ApiError> {
+        let reserve = || {
+            let mut memory = self.read_limiter.response_memory.take(self.tenant(), usize::MAX)?;
+            memory.grow_to(bytes.div_ceil(1024))?;
+            Ok(memory)
+        };
+        reserve().map_err(|why| match why {
+            NoSlot::OwnShare => {
+                let detail =
+                    "Too many of your responses are being sent. Read them first, or try again after the time in Retry-After.";
+                ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
+            }
+            NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no memory for responses is free")),
+        })
     }
 
     /// Keeps the slot for a large response. Returns 429 if its tenant has as many as are left for others, and 503 if there are
@@ -151,10 +168,11 @@ impl ReadPermit {
     pub(crate) fn for_large_response(mut self) -> Result<Self, ApiError> {
         let mut sending = self.read_limiter.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let own = sending.get(&self.slot.key()).copied().unwrap_or(0);
-        let free = self.read_limiter.size.div_ceil(2).saturating_sub(sending.values().sum());
+        let limit = self.read_limiter.size.div_ceil(2);
+        let free = limit.saturating_sub(sending.values().sum());
         if free == 0 || own >= free {
             drop(sending);
-            return Err(self.read_limiter.refusal(if free == 0 { NoSlot::AllTaken } else { NoSlot::OwnShare }));
+            return Err(refusal(if free == 0 { NoSlot::AllTaken } else { NoSlot::OwnShare }, limit));
         }
         sending.insert(self.slot.key(), own + 1);
         drop(sending);
@@ -194,7 +212,7 @@ impl FromRequestParts<Arc<State>> for AdmittedReader {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let reader = Reader::from_request_parts(parts, state).await?;
-        let permit = state.read_limiter.begin((reader.credential, reader.tenant), reader.org_id)?;
+        let permit = state.read_limiter.begin(reader.credential, reader.tenant)?;
         Ok(Self { reader, permit })
     }
 }
@@ -210,7 +228,7 @@ impl FromRequestParts<Arc<State>> for KeyReading {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let KeyReader(caller) = KeyReader::from_request_parts(parts, state).await?;
-        let permit = state.read_limiter.begin((Credential::Key(caller.key_id), caller.tenant()), caller.org_id)?;
+        let permit = state.read_limiter.begin(Credential::Key(caller.key_id), caller.tenant())?;
         Ok(Self { caller, permit })
     }
 }
@@ -218,7 +236,7 @@ impl FromRequestParts<Arc<State>> for KeyReading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schemas::ids::{ApiKeyId, UserId};
+    use schemas::ids::{ApiKeyId, OrgId, UserId};
     use uuid::Uuid;
 
     fn key(number: u128) -> Credential {
@@ -226,8 +244,7 @@ mod tests {
     }
 
     fn begin(of: &Arc<ReadLimiter>, credential: Credential, organization: u128) -> Result<ReadPermit, ApiError> {
-        let organization = OrgId(Uuid::from_u128(organization));
-        of.begin((credential, Tenant::Organization(organization)), organization)
+        of.begin(credential, Tenant::Organization(OrgId(Uuid::from_u128(organization))))
     }
 
     #[test]
@@ -310,10 +327,27 @@ mod tests {
     }
 
     #[test]
+    fn f78_small_responses_leave_memory_for_others() {
+        let read_limiter = ReadLimiter::new(&ReadSettings::default());
+        let hold_all = |organization| {
+            let small =
+                |_| begin(&read_limiter, key(organization), organization).and_then(|read| read.for_small_response(262_144));
+            (0..1_000).map_while(|number| small(number).ok()).collect::<Vec<_>>()
+        };
+        let held: Vec<_> = (1..=3).map(hold_all).collect();
+        assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [256, 128, 64], "of 128 MiB");
+        assert_eq!(read_limiter.slots.free(), 96, "no read is in progress");
+        let refused = begin(&read_limiter, key(1), 1).and_then(|read| read.for_small_response(1)).unwrap_err();
+        assert_eq!(refused.code(), Code::TooManyRequests);
+        drop(held);
+        assert_eq!(read_limiter.response_memory.free(), 131_072);
+    }
+
+    #[test]
     fn people_have_one_share_across_organizations() {
         let read_limiter = ReadLimiter::new(&ReadSettings::default());
-        let founder = Tenant::Founder(UserId(Uuid::from_u128(1)));
-        let of_founder = |number| read_limiter.begin((key(number), founder), OrgId(Uuid::from_u128(number)));
+        let founder = Tenant::Person(UserId(Uuid::from_u128(1)));
+        let of_founder = |number| read_limiter.begin(key(number), founder);
         let taken: Vec<_> = (0..96).filter_map(|number| of_founder(number % 18).ok()).collect();
         assert_eq!(taken.len(), 48);
         assert_eq!(of_founder(99).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));

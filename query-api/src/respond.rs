@@ -4,3 +4,4 @@ pub(crate) mod accept_header;
 pub(crate) mod page;
 pub(crate) mod streamed_answer;
 pub(crate) mod compression;
+pub(crate) mod response_memory;

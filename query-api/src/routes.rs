@@ -15,7 +15,7 @@ pub(crate) mod resolve;
 mod series;
 
 use crate::State;
-use crate::respond::compression;
+use crate::respond::{compression, response_memory};
 use axum::Router;
 use axum::middleware;
 use axum::routing::get;
@@ -43,6 +43,7 @@ pub fn routes(state: Arc<State>) -> Router {
         // Public, rate-limited by client address.
         .route("/resolve", get(resolve::resolve_domain))
         .route_layer(compression::layer())
+        .route_layer(middleware::map_response(response_memory::hold))
         .route_layer(middleware::from_fn(compression::choose))
         .with_state(state)
 }

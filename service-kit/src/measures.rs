@@ -114,9 +114,9 @@ macro_rules! measures {
 pub mod common {
     use super::{By, Measure};
 
-    const METHODS: By = By { label: "method", says: "the HTTP method, or `other`", values: &[] };
-    const ROUTE: By = By { label: "route", says: "the template of the path, or `none`", values: &[] };
-    const STATUS: By = By { label: "status", says: "the status code", values: &[] };
+    const METHODS: By = By { label: "method", says: "HTTP method, or `other`", values: &[] };
+    const ROUTE: By = By { label: "route", says: "route template, or `none`", values: &[] };
+    const STATUS: By = By { label: "status", says: "status code", values: &[] };
     const DEPENDENCY: By = By {
         label: "dependency",
         says: "`clickhouse`, `database` (PostgreSQL) or `kafka`",
@@ -133,7 +133,7 @@ pub mod common {
         By { label: "how", says: "`looked_up`, `remembered` or `limited`", values: &[LOOKED_UP, REMEMBERED, LIMITED] };
 
     /// Pools of slots (`slots::Pool`).
-    pub(crate) const POOLS: [&str; 11] = [
+    pub(crate) const POOLS: [&str; 12] = [
         "reads",
         "read_questions",
         "drains",
@@ -145,10 +145,11 @@ pub mod common {
         "session_changes",
         "identity_requests",
         "bodies",
+        "responses",
     ];
     const POOL: By = By {
         label: "pool",
-        says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests` or `bodies` (KiB of bodies that the gateway receives or processes)",
+        says: "pool: `reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests`, `bodies` (KiB of request bodies in memory) or `responses` (KiB of responses of reads in memory)",
         values: &POOLS,
     };
     pub(crate) const SHARE: &str = "share";
@@ -156,43 +157,43 @@ pub mod common {
     pub(crate) const CREDENTIAL: &str = "credential";
     const LIMIT: By = By {
         label: "limit",
-        says: "`share`: the tenant has its share; `process`: all slots are taken; `credential`: one key or person has all that it may have",
+        says: "`share`: the tenant used its share; `process`: all slots were in use; `credential`: the key or person reached its limit",
         values: &[SHARE, PROCESS, CREDENTIAL],
     };
 
     crate::measures! {
-        REQUESTS = Measure::counter("http_requests_total", "requests", "requests that were answered").by(&[METHODS, ROUTE, STATUS]);
+        REQUESTS = Measure::counter("http_requests_total", "requests", "HTTP requests").by(&[METHODS, ROUTE, STATUS]);
         REQUEST_DURATION = Measure::duration(
             "http_request_duration_seconds",
-            "from the complete head of a request to the head of its response",
+            "Time from the complete request head to the response head",
         )
         .by(&[ROUTE]);
         DEPENDENCY_UP = Measure::gauge(
             "dependency_up",
             "boolean",
-            "1 when what this process needs answered the last time it was asked, as /ready asks, else 0",
+            "Result of the last readiness check of a dependency: 1 available, 0 unavailable",
         )
         .by(&[DEPENDENCY]);
         CONNECTIONS_CUT = Measure::counter(
             "http_connections_cut_total",
             "connections",
-            "connections that were ended because their client did not read its answer, or refused because its address had its share",
+            "Connections closed because the client was too slow or its address had too many",
         )
         .by(&[WHY]);
         STRANGERS = Measure::counter(
             "credentials_refused_total",
             "credentials",
-            "credentials that nobody holds: looked up, known to be unknown from a moment before, or refused unseen because their address had tried too many",
+            "Unknown or rejected credentials",
         )
         .by(&[HOW]);
         STALE = Measure::counter(
             "lookups_stale_total",
             "lookups",
-            "keys and owned hosts that were answered from memory because PostgreSQL did not answer; for a minute at most",
+            "Lookups of keys and hosts answered from stale cache entries while PostgreSQL was unavailable",
         );
-        SLOTS_TAKEN = Measure::gauge("slots_taken", "slots", "slots that tenants share and that are in use").by(&[POOL]);
-        SLOTS_REFUSED = Measure::counter("slots_refused_total", "requests", "requests for a shared slot that got none").by(&[POOL, LIMIT]);
-        OVER_BUDGET = Measure::counter("write_budget_exceeded_total", "writes", "writes refused or left out because the tenant's budget of bytes was spent");
+        SLOTS_TAKEN = Measure::gauge("slots_taken", "slots", "Slots in use, of pools that tenants share").by(&[POOL]);
+        SLOTS_REFUSED = Measure::counter("slots_refused_total", "requests", "Requests rejected because no slot was free").by(&[POOL, LIMIT]);
+        OVER_BUDGET = Measure::counter("write_budget_exceeded_total", "writes", "Writes rejected or skipped because the tenant's byte budget was exhausted");
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are hundreds of slots")]

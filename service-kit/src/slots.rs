@@ -28,6 +28,8 @@ pub enum Pool {
     IdentityRequests,
     /// Request bodies, in KiB.
     Bodies,
+    /// Responses of reads without a slot, in KiB.
+    Responses,
 }
 
 impl Pool {

@@ -73,5 +73,5 @@ async fn by_session(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, Api
     let membership = member.acting_for(&parts.uri)?;
     state.session_reads.note(&session.hash(), member.user_id, membership.org_id, now).await?;
     let (org_id, org_type) = (membership.org_id, membership.org_type);
-    Ok(Reader { credential: Credential::User(member.user_id), tenant: Tenant::Organization(org_id), org_id, org_type })
+    Ok(Reader { credential: Credential::User(member.user_id), tenant: Tenant::Person(member.user_id), org_id, org_type })
 }

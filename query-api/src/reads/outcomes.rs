@@ -9,8 +9,8 @@ use super::series::By;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
 use chrono::{DateTime, Utc};
-use schemas::ids::OrgId;
 use schemas::problem::Code;
+use service_kit::auth::Tenant;
 use service_kit::http::ApiError;
 use service_kit::slots::{NoSlot, Pool, Slots};
 use sqlx::PgPool;
@@ -45,7 +45,7 @@ const OUTCOMES: &str = r#"
 
 pub(crate) struct Ledger {
     pool: PgPool,
-    slots: Arc<Slots>,
+    slots: Arc<Slots<Tenant>>,
     deadline: Duration,
 }
 
@@ -66,8 +66,14 @@ impl Ledger {
     }
 
     /// Returns outcomes sorted by bucket, type and currency. Without `by` there is one bucket.
-    pub(crate) async fn outcomes(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Cell>, ApiError> {
-        let rows = self.in_turn(own.organization_id(), self.rows(own, period, by)).await?;
+    pub(crate) async fn outcomes(
+        &self,
+        tenant: Tenant,
+        own: &OwnReports,
+        period: &Period,
+        by: Option<By>,
+    ) -> Result<Vec<Cell>, ApiError> {
+        let rows = self.in_turn(tenant, self.rows(own, period, by)).await?;
         if rows.len() > MAX_ROWS {
             let detail = "The response would be too large. Use by=day, or a shorter period with since and until.";
             return Err(ApiError::new(Code::TooLarge, detail));
@@ -77,13 +83,13 @@ impl Ledger {
         Ok(cells)
     }
 
-    /// Runs a query when a slot is free. No organization has more slots than are left for others.
+    /// Runs a query when a slot is free. No tenant has more slots than are left for others.
     pub(crate) async fn in_turn<T>(
         &self,
-        organization: OrgId,
+        tenant: Tenant,
         question: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, ApiError> {
-        let _slot = self.slots.wait(organization, PATIENCE).await.map_err(refused)?;
+        let _slot = self.slots.wait(tenant, PATIENCE).await.map_err(refused)?;
         Ok(timeout(self.deadline, question).await.map_err(ApiError::unavailable)??)
     }
 
@@ -107,7 +113,7 @@ impl Ledger {
     }
 }
 
-/// Returns 429 if the organization has reached its limit, and 503 if no slot became free.
+/// Returns 429 if the tenant has reached its limit, and 503 if no slot became free.
 fn refused(why: NoSlot) -> ApiError {
     match why {
         NoSlot::OwnShare => {
@@ -136,18 +142,18 @@ mod tests {
     use super::*;
     use crate::access::reader::Reader;
     use schemas::identity::OrgType;
-    use schemas::ids::ApiKeyId;
-    use service_kit::auth::{Credential, Tenant};
+    use schemas::ids::{ApiKeyId, OrgId};
+    use service_kit::auth::Credential;
     use service_kit::testing::{Seed, TestStores};
     use sqlx::postgres::PgPoolOptions;
     use std::future::{pending, ready};
     use uuid::Uuid;
 
     #[tokio::test]
-    async fn leaves_slots_for_other_organizations() {
+    async fn leaves_slots_for_other_tenants() {
         let pool = PgPoolOptions::new().connect_lazy("postgres://nobody@localhost/nothing").unwrap();
         let ledger = Arc::new(Ledger::new(pool, Duration::from_secs(60)));
-        let [busy, other] = [1, 2].map(|number| OrgId(Uuid::from_u128(number)));
+        let [busy, other] = [1, 2].map(|number| Tenant::Organization(OrgId(Uuid::from_u128(number))));
         let questions: Vec<_> = (0..20)
             .map(|_| {
                 let ledger = Arc::clone(&ledger);
@@ -197,10 +203,10 @@ mod tests {
         };
         let (most, whole) = (2 * u128::try_from(i64::MAX).unwrap(), Period::default());
         let by_day = [cell(1, "conversion", "EUR", 2, most), cell(2, "browse", "USD", 1, 0), cell(3, "browse", "USD", 1, 4_999)];
-        assert_eq!(ledger.outcomes(&own, &whole, Some(By::Day)).await.unwrap(), by_day);
+        assert_eq!(ledger.outcomes(tenant, &own, &whole, Some(By::Day)).await.unwrap(), by_day);
         let all = [cell(0, "browse", "USD", 2, 4_999), cell(0, "conversion", "EUR", 2, most)];
-        assert_eq!(ledger.outcomes(&own, &whole, None).await.unwrap(), all);
+        assert_eq!(ledger.outcomes(tenant, &own, &whole, None).await.unwrap(), all);
         let window = Period { from_ms: Some(2 * By::Day.ms()), before_ms: Some(3 * By::Day.ms()), ..Period::default() };
-        assert_eq!(ledger.outcomes(&own, &window, Some(By::Day)).await.unwrap(), by_day[1..2]);
+        assert_eq!(ledger.outcomes(tenant, &own, &window, Some(By::Day)).await.unwrap(), by_day[1..2]);
     }
 }

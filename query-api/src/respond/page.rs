@@ -85,7 +85,7 @@ pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
             let (head, tail) = envelope.split_once(NO_ITEMS).ok_or_else(|| ApiError::internal(anyhow::anyhow!("no items")))?;
             let (head, tail) = (format!("{head}{ITEMS}").into(), format!("]{tail}").into());
             let item = move |row| written(&item(row)).into_bytes();
-            Written { head, found, between: ",", item, tail }.sent(permit).await?.into_response()
+            Written { head, found, between: ",", item, tail }.sent(permit).await?
         }
         // An error in the stream closes the connection, which shows clients that the response is incomplete.
         Format::Lines | Format::Csv => {

@@ -1,8 +1,9 @@
 //! Streams a response with a time limit. If the client reads too slowly, the connection is closed and the slot is freed.
 //!
 //! An incomplete response always ends in a closed connection, so it never looks complete. Responses larger than [`SMALL`] keep
-//! their slot until they are sent, which limits the memory of all responses.
+//! their slot until they are sent, and smaller ones reserve memory, which limits the memory of all responses.
 
+use super::response_memory::reserved;
 use crate::read_limiter::ReadPermit;
 use crate::reads::Rows;
 use axum::body::{Body, Bytes};
@@ -43,19 +44,19 @@ pub(crate) struct Written<R, F> {
 
 impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
     /// Returns a small response whole and frees its slot, so that an error can still be reported. A large response is streamed.
-    /// Returns 429 or 503 if there are too many large ones.
-    pub(crate) async fn sent(mut self, permit: ReadPermit) -> Result<Body, ApiError> {
+    /// Returns 429 or 503 if there are too many responses.
+    pub(crate) async fn sent(mut self, permit: ReadPermit) -> Result<Response, ApiError> {
         let mut begun = std::mem::take(&mut self.head).to_vec();
         let mut is_first = true;
         while begun.len() <= SMALL {
             let Some(row) = self.found.next().await? else {
                 begun.extend_from_slice(&self.tail);
-                return Ok(Body::from(begun));
+                return small(begun.into(), permit);
             };
             self.append(row, is_first, &mut begun);
             is_first = false;
         }
-        Ok(sent(permit.for_large_response()?, |to| self.hand_over(begun, is_first, to)))
+        Ok(sent(permit.for_large_response()?, |to| self.hand_over(begun, is_first, to)).into_response())
     }
 
     fn append(&self, row: R::Row, is_first: bool, to: &mut Vec<u8>) {
@@ -81,17 +82,20 @@ impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
 }
 
 /// Returns JSON that is in memory. A large response keeps its slot until it is sent. Returns 429 or 503 if there are too many
-/// large ones.
+/// responses.
 pub(crate) fn whole(json: impl Into<Bytes>, permit: ReadPermit) -> Result<Response, ApiError> {
-    let body = pieces(json.into(), permit)?;
-    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
+    let json = json.into();
+    let mut response = if json.len() <= SMALL { small(json, permit)? } else { pieces(json, permit)?.into_response() };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
 }
 
-fn pieces(answer: Bytes, permit: ReadPermit) -> Result<Body, ApiError> {
-    if answer.len() <= SMALL {
-        return Ok(Body::from(answer));
-    }
-    let mut rest = answer;
+fn small(body: Bytes, permit: ReadPermit) -> Result<Response, ApiError> {
+    let memory = permit.for_small_response(body.len())?;
+    Ok(reserved(body, memory))
+}
+
+fn pieces(mut rest: Bytes, permit: ReadPermit) -> Result<Body, ApiError> {
     Ok(sent(permit.for_large_response()?, |to| async move {
         while !rest.is_empty() {
             hand(rest.split_to(rest.len().min(PIECE)), &to).await?;
@@ -114,7 +118,10 @@ fn sent<W: Future<Output = Result<(), CutOff>> + Send + 'static>(
     tokio::spawn(async move {
         let sending = timeout(permit.time_to_send(), async {
             work.await?;
-            sender.send(Part::End).await.map_err(|_| CutOff::Left)
+            sender.send(Part::End).await.map_err(|_| CutOff::Left)?;
+            // The channel may still contain several parts.
+            sender.closed().await;
+            Ok(())
         });
         match sending.await {
             Ok(Ok(())) => {}
@@ -137,5 +144,30 @@ async fn next(receiver: Option<Receiver<Part>>) -> Option<(io::Result<Bytes>, Op
         Some(Part::Piece(piece)) => Some((Ok(piece), Some(receiver))),
         Some(Part::End) => None,
         None => Some((Err(io::Error::other("the response was aborted")), None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_limiter::{ReadLimiter, ReadSettings};
+    use axum::body::to_bytes;
+    use schemas::ids::{ApiKeyId, OrgId};
+    use service_kit::auth::{Credential, Tenant};
+    use uuid::Uuid;
+
+    #[tokio::test]
+    async fn unread_parts_keep_the_slot() {
+        let limiter = ReadLimiter::new(&ReadSettings { reads_at_once: 1, ..ReadSettings::default() });
+        let begin = || limiter.begin(Credential::Key(ApiKeyId(Uuid::nil())), Tenant::Organization(OrgId(Uuid::nil())));
+        // All parts fit into the channel.
+        let body = pieces(vec![b'x'; (WAITING - 1) * PIECE].into(), begin().unwrap()).unwrap();
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(begin().is_err());
+        assert_eq!(to_bytes(body, usize::MAX).await.unwrap().len(), (WAITING - 1) * PIECE);
+        tokio::task::yield_now().await;
+        assert!(begin().is_ok());
     }
 }

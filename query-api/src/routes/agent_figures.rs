@@ -34,7 +34,7 @@ pub(crate) async fn read_own_summary(
     let own = OwnReports::of(&reading.reader)?;
     let period = asked.period()?;
     let figures = state.telemetry.own_figures(&own, &period).await?;
-    let ended = state.ledger.outcomes(&own, &period, None).await?;
+    let ended = state.ledger.outcomes(reading.reader.tenant, &own, &period, None).await?;
     let summary = serde_json::to_vec(&assemble(&own, period, figures, &ended)).map_err(ApiError::internal)?;
     streamed_answer::whole(summary, reading.permit)
 }
@@ -123,8 +123,11 @@ pub(crate) async fn read_own_series(
     buckets::of(&period, by, None)?;
 
     let is_whole = split == AgentSplit::Reports(OwnSplit::Nothing);
-    let ended =
-        if is_whole || split == AgentSplit::Outcome { state.ledger.outcomes(&own, &period, Some(by)).await? } else { Vec::new() };
+    let ended = if is_whole || split == AgentSplit::Outcome {
+        state.ledger.outcomes(reading.reader.tenant, &own, &period, Some(by)).await?
+    } else {
+        Vec::new()
+    };
     let of_outcomes = extent_of(&ended);
     let mut per_bucket: BTreeMap<i64, u64> = BTreeMap::new();
     let (extent, source) = match split {

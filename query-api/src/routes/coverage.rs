@@ -8,7 +8,7 @@ use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
 use chrono::{DateTime, Utc};
 use schemas::coverage::{Coverage, CoverageSpan};
-use schemas::ids::OrgId;
+use service_kit::auth::Tenant;
 use service_kit::http::ApiError;
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -20,26 +20,26 @@ const SPANS_BESIDE_FIGURES: usize = 1_000;
 
 /// Returns the covered hours of a period: those in which one of the owner's drains has a line of its own hosts, or a server of
 /// the owner or a partner reported an event. Contains the latest [`SPANS`] spans, and the sums of all hours.
-pub(crate) async fn coverage(state: &State, reader: OrgId, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
-    let drains = state.ledger.in_turn(reader, drains_of(state, seen)).await?;
-    let told = state.ledger.in_turn(reader, told_by(&drains, state, seen, period)).await?;
-    covered(state, reader, seen, period, told).await.map(|whole| latest(whole, SPANS))
+pub(crate) async fn coverage(state: &State, tenant: Tenant, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
+    let drains = state.ledger.in_turn(tenant, drains_of(state, seen)).await?;
+    let told = state.ledger.in_turn(tenant, told_by(&drains, state, seen, period)).await?;
+    covered(state, tenant, seen, period, told).await.map(|whole| latest(whole, SPANS))
 }
 
 /// Like [`coverage`], for the response of another read. Returns `None` if the hosts have no drain and no drain had a line in
 /// the period: then missing server logs are expected.
 pub(crate) async fn beside_figures(
     state: &State,
-    reader: OrgId,
+    tenant: Tenant,
     seen: &Visibility,
     period: &Period,
 ) -> Result<Option<Coverage>, ApiError> {
-    let drains = state.ledger.in_turn(reader, drains_of(state, seen)).await?;
-    let told = state.ledger.in_turn(reader, told_by(&drains, state, seen, period)).await?;
+    let drains = state.ledger.in_turn(tenant, drains_of(state, seen)).await?;
+    let told = state.ledger.in_turn(tenant, told_by(&drains, state, seen, period)).await?;
     if told.is_empty() && !drains.iter().any(|(_, is_live)| *is_live) {
         return Ok(None);
     }
-    covered(state, reader, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
+    covered(state, tenant, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
 }
 
 /// Limits the spans to the last ones. The sums still cover all hours.
@@ -48,9 +48,15 @@ fn latest(mut whole: Coverage, spans: usize) -> Coverage {
     whole
 }
 
-async fn covered(state: &State, reader: OrgId, seen: &Visibility, period: &Period, told: Vec<i64>) -> Result<Coverage, ApiError> {
+async fn covered(
+    state: &State,
+    tenant: Tenant,
+    seen: &Visibility,
+    period: &Period,
+    told: Vec<i64>,
+) -> Result<Coverage, ApiError> {
     let observers = sqlx::query_scalar(include_str!("coverage/observers.sql")).bind(seen.organization_id().0);
-    let observers: Vec<Uuid> = state.ledger.in_turn(reader, observers.fetch_all(&state.pool)).await?;
+    let observers: Vec<Uuid> = state.ledger.in_turn(tenant, observers.fetch_all(&state.pool)).await?;
     let reported = state.telemetry.hours_seen(seen, period, &observers).await?;
     Ok(spans(period, &told.into_iter().chain(reported).collect()))
 }

@@ -47,7 +47,7 @@ pub(crate) async fn read_crawlers(
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let mut claims = Claims { bots: &state.bots, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
     let requests = state.telemetry.crawlers(seen, period, asked.outcome, |agent, counts| claims.add(agent, counts));
-    let (coverage, Requests { bots, refused }) = tokio::try_join!(coverage(&state, asked.reader(), seen, period), requests)?;
+    let (coverage, Requests { bots, refused }) = tokio::try_join!(coverage(&state, asked.tenant(), seen, period), requests)?;
     let refused = most_first(refused);
     let Claims { of: claims, of_nobody: unattributed, .. } = claims;
     let operators = operators(&bots, claims);

@@ -19,11 +19,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use chrono::DateTime;
 use schemas::event::SourceRole;
-use schemas::ids::OrgId;
 use schemas::pages::{
     AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, Page, URLS_PAGE, UrlMetric,
 };
 use schemas::reads::TypeCount;
+use service_kit::auth::Tenant;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -40,8 +40,8 @@ pub(crate) struct ListRequest {
 }
 
 impl ListRequest {
-    pub(crate) fn reader(&self) -> OrgId {
-        self.permit.organization()
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.permit.tenant()
     }
 
     /// Parses the common parameters of owners' lists.

@@ -32,7 +32,7 @@ pub(crate) async fn read_summary(
     asked.refuse_others_of_owner(&[&PAGES[..], &["outcome"]].concat())?;
     let (outcome, period) = (Outcome::parse(asked.outcome.as_deref())?, asked.period()?);
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
-    let coverage = coverage::beside_figures(&state, reading.permit.organization(), &visibility, &period).await?;
+    let coverage = coverage::beside_figures(&state, reading.permit.tenant(), &visibility, &period).await?;
     let figures = state.telemetry.summary(&visibility, &period, outcome).await?;
     let summary = assemble(&visibility, period, figures, coverage);
     let summary = serde_json::to_vec(&summary).map_err(ApiError::internal)?;
@@ -47,7 +47,7 @@ pub(crate) async fn read_coverage(
     asked.refuse_others_of_owner(&PAGES)?;
     let period = asked.period()?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
-    let coverage = coverage::coverage(&state, reading.permit.organization(), &visibility, &period).await?;
+    let coverage = coverage::coverage(&state, reading.permit.tenant(), &visibility, &period).await?;
     let drains = state.telemetry.drain_lines(&visibility, &period).await?;
     let read = CoverageRead {
         organization_id: visibility.organization_id(),

@@ -85,7 +85,7 @@ pub(crate) async fn read_series(
     let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
     // Only JSON contains the coverage.
     let coverage = match answering.format {
-        Format::Json => coverage::beside_figures(&state, reading.reader.org_id, &visibility, &period).await?,
+        Format::Json => coverage::beside_figures(&state, reading.reader.tenant, &visibility, &period).await?,
         Format::Lines | Format::Csv => None,
     };
     let cells = state.telemetry.series(&visibility, &period, (by, split), outcome).await?;

@@ -2,6 +2,7 @@
 //! get responses.
 
 use crate::test_app::{TestApp, seen};
+use chrono::TimeDelta;
 use futures::future::join_all;
 use query_api::{ReadSettings, Settings, State, router};
 use reqwest::header::RETRY_AFTER;
@@ -138,6 +139,27 @@ async fn slow_readers_leave_slots_for_others() {
 }
 
 #[tokio::test]
+async fn f78_keys_and_sessions_of_a_person_have_one_share() {
+    let app = world_of_places(8, Duration::from_secs(600)).await;
+    let seed = app.seed();
+    let (one, two) = (seed.owner_of("example.com").await, seed.owner_of("other.test").await);
+    let third = seed.owner_of("third.test").await;
+    let session = seed.session("ann@a.test", TimeDelta::days(1)).await;
+    seed.create_by("ann@a.test", &[one.id, two.id]).await;
+    let by_session = |org| (format!("authorization: Bearer {session}"), format!("&organization_id={org}"));
+    let by_key = |key| (format!("x-api-key: {key}"), String::new());
+    let (mut stalled, mut begun) = (Vec::new(), 0);
+    let credentials = [by_session(one.id), by_session(two.id), by_key(&one.key), by_key(&two.key)];
+    for (credential, parameters) in credentials.iter().chain(&credentials) {
+        let (stream, status) = stall(&app, credential, parameters, LINES).await;
+        begun += usize::from(status == "200");
+        stalled.push(stream);
+    }
+    assert_eq!(begun, 2, "half of the slots for large responses");
+    assert_eq!(app.ask(&third.key, &[]).await.status, 200);
+}
+
+#[tokio::test]
 async fn stalled_readers_lose_their_slot_early() {
     let app = world_of_places(1, Duration::from_secs(2)).await;
     let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
@@ -148,10 +170,15 @@ async fn stalled_readers_lose_their_slot_early() {
 
 /// Sends a request for a large page and reads only the status of the response.
 async fn ask_and_do_not_read(app: &TestApp, key: &str, accept: &str) -> (TcpStream, String) {
+    stall(app, &format!("x-api-key: {key}"), "", accept).await
+}
+
+/// Like [`ask_and_do_not_read`], with a header and more parameters.
+async fn stall(app: &TestApp, credential: &str, parameters: &str, accept: &str) -> (TcpStream, String) {
     let server = app.server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(server).await.unwrap();
     let request = format!(
-        "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {key}\r\naccept: {accept}\r\n\r\n"
+        "GET /content-owners/events?limit=1000{parameters} HTTP/1.1\r\nhost: {server}\r\n{credential}\r\naccept: {accept}\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut first = [0; 12];
