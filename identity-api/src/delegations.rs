@@ -157,7 +157,7 @@ impl Pair {
     ) -> Result<(), ApiError> {
         let Some(offset) = hourly::offset(limit) else { return Ok(()) };
         let oldest = sqlx::query_scalar(recent).bind(self.grantor.0).bind(self.grantee.0).bind(now - hourly::WINDOW).bind(offset);
-        let why = "The two organizations have exchanged too many delegations or requests in the last hour. Try again later.";
+        let why = "You sent this organization too many delegations or requests in the last hour. Try again later.";
         hourly::refuse_until(oldest.fetch_optional(store).await?, now, why)
     }
 

@@ -102,6 +102,18 @@ mod tests {
         assert!(described > 50);
     }
 
+    #[test]
+    fn documents_the_limit_of_idempotency_keys() {
+        let document = document(&[Surface::Ingest]);
+        let operations = document["paths"].as_object().unwrap().values().filter_map(|path| path.get("post"));
+        let parameters = operations.filter_map(|operation| operation["parameters"].as_array()).flatten();
+        let limits: Vec<_> = parameters.filter(|parameter| parameter["name"] == "Idempotency-Key").collect();
+        assert_eq!(limits.len(), 4);
+        for parameter in limits {
+            assert_eq!(parameter["schema"]["maxLength"], crate::event::MAX_STRING_BYTES);
+        }
+    }
+
     /// Collects every text of a value, at any depth.
     fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {

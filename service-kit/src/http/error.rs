@@ -44,7 +44,7 @@ impl ApiError {
     pub fn unavailable(inside: impl Into<anyhow::Error>) -> Self {
         Self {
             inside: Some(Arc::new(inside.into())),
-            ..Self::new(Code::Unavailable, "The service is temporarily unavailable. Nothing was changed. Try again shortly.")
+            ..Self::new(Code::Unavailable, "The service is temporarily unavailable. Try again.")
         }
     }
 
