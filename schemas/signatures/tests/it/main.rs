@@ -1,0 +1,4 @@
+//! What other programs sign.
+
+mod clients;
+mod documented;
