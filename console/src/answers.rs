@@ -2,7 +2,7 @@
 
 use crate::coverage::Coverage;
 use crate::labels;
-use crate::numbers::{Count, Digits, Share, Time};
+use crate::numbers::{Count, Digits, Share, Time, money};
 use crate::sort::{Headings, Key};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -188,6 +188,12 @@ pub(crate) struct OutcomeValue {
     pub(crate) currency: String,
     pub(crate) count: Count,
     pub(crate) value_amount: Digits,
+}
+
+impl OutcomeValue {
+    pub(crate) fn money(&self) -> String {
+        money(&self.value_amount.0.to_string(), &self.currency)
+    }
 }
 
 /// `GET /agent/events`

@@ -17,10 +17,11 @@ struct Asset {
     bytes: &'static [u8],
 }
 
-const ASSETS: [Asset; 4] = [
+const ASSETS: [Asset; 5] = [
     Asset { name: "console.css", media: "text/css; charset=utf-8", bytes: include_bytes!("../assets/console.css") },
     Asset { name: "htmx.min.js", media: "text/javascript; charset=utf-8", bytes: include_bytes!("../assets/htmx.min.js") },
     Asset { name: "times.js", media: "text/javascript; charset=utf-8", bytes: include_bytes!("../assets/times.js") },
+    Asset { name: "live.js", media: "text/javascript; charset=utf-8", bytes: include_bytes!("../assets/live.js") },
     Asset { name: "icon.svg", media: "image/svg+xml", bytes: include_bytes!("../assets/icon.svg") },
 ];
 

@@ -60,8 +60,10 @@ pub(crate) async fn serve(
 ) -> Result<Response, Failure> {
     let (list, format, media) = format_of(&named)?;
     let window = || Window::of(&asked, state.clock.now());
+    let owner = &member.organization.name;
     if let Some(file) = File::of(&member, (list, format == "csv"), &of_file, window)? {
-        return told(&state, file, (list, format, media)).await;
+        let period = file.period.clone().unwrap_or_else(|| state.clock.now().date_naive().to_string());
+        return told(file, (&file_name(owner, list, &period, format), media)).await;
     }
     let (_, path, narrowed) = LISTS.into_iter().find(|(name, ..)| *name == list).ok_or(Failure::NotFound)?;
     let window = window()?;
@@ -74,9 +76,31 @@ pub(crate) async fn serve(
         let page = progress.page(media).await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
         Ok::<_, std::io::Error>(page.map(|page| (page, progress)))
     });
-    let name = format!("{list}-{}-{}.{format}", window.since, window.until);
+    let name = file_name(owner, &table_name(list, &asked), &window.days_named(), format);
     Ok(attachment(&name, media, first, rest))
 }
+
+/// Returns the name of a table: lists that several tables show are named by their grouping.
+fn table_name(list: &str, asked: &PeriodParameters) -> String {
+    let grouped = [&asked.split, &asked.by].into_iter().find(|by| !["", "hour", "none"].contains(&by.as_str()));
+    let by = grouped.filter(|by| list != "series" || *by != "day").map(|by| format!("-by-{by}")).unwrap_or_default();
+    match list {
+        "series" if asked.outcome.is_empty() => format!("events{by}-over-time"),
+        "series" => format!("fetches{by}-over-time"),
+        "own-series" => format!("own-events{by}-over-time"),
+        list => format!("{list}{by}"),
+    }
+}
+
+/// Returns the name of a file: its owner, table and period, with only letters, digits and hyphens.
+fn file_name(owner: &str, table: &str, period: &str, format: &str) -> String {
+    let text = format!("{owner} {table} {period}").to_lowercase();
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    format!("{}.{format}", words.collect::<Vec<_>>().join("-"))
+}
+
+/// Marks UTF-8, without which some spreadsheets misread letters.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Returns a download that begins with `first`.
 fn attachment<T: Into<Bytes> + Send + 'static>(
@@ -85,8 +109,11 @@ fn attachment<T: Into<Bytes> + Send + 'static>(
     first: T,
     rest: impl Stream<Item = std::io::Result<T>> + Send + 'static,
 ) -> Response {
-    let body = Body::from_stream(stream::iter([Ok(first)]).chain(rest));
+    let mark = if media == "text/csv" { BYTE_ORDER_MARK } else { "" };
+    let parts = stream::iter([Ok(Bytes::from_static(mark.as_bytes())), Ok(first.into())]);
+    let body = Body::from_stream(parts.chain(rest.map(|part| part.map(Into::into))));
     let named = format!("attachment; filename=\"{name}\"");
+    let media = if media == "text/csv" { "text/csv; charset=utf-8" } else { media };
     ([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, named)], body).into_response()
 }
 
@@ -99,7 +126,8 @@ pub(crate) async fn serve_operator(
 ) -> Result<Response, Failure> {
     let (list, format, media) = format_of(&named)?;
     let file = File::of_operators(&person, list, format == "csv", &of_file).ok_or(Failure::NotFound)?;
-    told(&state, file, (list, format, media)).await
+    let today = state.clock.now().date_naive().to_string();
+    told(file, (&file_name("all", list, &today, format), media)).await
 }
 
 /// `GET /console/export/{file}`
@@ -110,7 +138,8 @@ pub(crate) async fn serve_person(
 ) -> Result<Response, Failure> {
     let (list, format, media) = format_of(&named)?;
     let file = File::of_person(&person, list, format == "csv").ok_or(Failure::NotFound)?;
-    told(&state, file, (list, format, media)).await
+    let today = state.clock.now().date_naive().to_string();
+    told(file, (&file_name("own", list, &today, format), media)).await
 }
 
 /// Returns the list and the format in an address, and the format's media type.
@@ -125,13 +154,13 @@ fn format_of(named: &HashMap<String, String>) -> Result<(&str, &str, &'static st
 }
 
 /// Exports a list that the API returns only as JSON.
-async fn told(state: &State, mut file: File, (list, format, media): (&str, &str, &'static str)) -> Result<Response, Failure> {
+async fn told(mut file: File, (name, media): (&str, &'static str)) -> Result<Response, Failure> {
     let first = file.next().await?.unwrap_or_default();
     let rest = stream::try_unfold(file, |mut file| async move {
         let part = file.next().await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
         Ok::<_, std::io::Error>(part.map(|part| (part, file)))
     });
-    Ok(attachment(&format!("{list}-{}.{format}", state.clock.now().date_naive()), media, first, rest))
+    Ok(attachment(name, media, first, rest))
 }
 
 impl Progress {

@@ -20,29 +20,43 @@ pub(crate) struct Frame {
     pub(crate) groups: Vec<Group>,
     /// Whether parts of the page refresh while it is open.
     pub(crate) is_live: bool,
+    /// Whether the page adds new events while it is open.
+    pub(crate) is_following: bool,
 }
 
 impl Frame {
     /// Layout of a page that works without a session.
     pub(crate) fn bare(title: &str) -> Self {
-        Self { title: title.to_owned(), who: None, organization: None, groups: Vec::new(), is_live: false }
+        Self { title: title.to_owned(), who: None, organization: None, groups: Vec::new(), is_live: false, is_following: false }
     }
 
     /// Layout of a page about the person.
     pub(crate) fn of_person(title: &str, who: &Whoami) -> Self {
         let groups = navigation::of_person(who, title);
-        Self { title: title.to_owned(), who: Some(who.clone()), organization: None, groups, is_live: false }
+        Self { title: title.to_owned(), who: Some(who.clone()), organization: None, groups, is_live: false, is_following: false }
     }
 
     /// Layout of a page about an organization; its links to other screens keep `query`.
     pub(crate) fn of_member(title: &str, who: &Whoami, organization: &Membership, query: &str) -> Self {
         let groups = navigation::of_member(who, organization, title, query);
-        Self { title: title.to_owned(), who: Some(who.clone()), organization: Some(organization.clone()), groups, is_live: false }
+        Self {
+            title: title.to_owned(),
+            who: Some(who.clone()),
+            organization: Some(organization.clone()),
+            groups,
+            is_live: false,
+            is_following: false,
+        }
     }
 
     /// Adds the script that refreshes parts of the page.
     pub(crate) fn live(self) -> Self {
         Self { is_live: true, ..self }
+    }
+
+    /// Adds the script that adds new events to the page.
+    pub(crate) fn following(self) -> Self {
+        Self { is_following: true, ..self }
     }
 
     /// Returns a new number for a form that is accepted once.

@@ -74,7 +74,6 @@ impl HtmlSafe for Ratio {}
 impl HtmlSafe for Bytes {}
 impl HtmlSafe for Millis {}
 impl HtmlSafe for Count {}
-impl HtmlSafe for Digits {}
 impl HtmlSafe for Share {}
 impl HtmlSafe for Change {}
 impl HtmlSafe for ShareChange {}
@@ -83,12 +82,6 @@ impl HtmlSafe for Time {}
 impl Display for Count {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "<data value=\"{}\">{}</data>", self.0, grouped(self.0))
-    }
-}
-
-impl Display for Digits {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "<data value=\"{}\">{}</data>", self.0, grouped_digits(&self.0.to_string()))
     }
 }
 
@@ -214,6 +207,26 @@ impl Display for Time {
     }
 }
 
+/// Number of digits after the point, for currencies that don't have two (ISO 4217).
+const MINOR_DIGITS: [(usize, &[&str]); 3] = [
+    (0, &["BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"]),
+    (3, &["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"]),
+    (4, &["CLF", "UYW"]),
+];
+
+/// Formats an amount in minor units, for example `12.34 EUR` for 1234. An amount that is not a whole number stays as it is.
+pub(crate) fn money(minor: &str, currency: &str) -> String {
+    let (sign, digits) = minor.strip_prefix('-').map_or(("", minor), |digits| ("\u{2212}", digits));
+    if currency.is_empty() || digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return format!("{minor} {currency}").trim().to_owned();
+    }
+    let places = MINOR_DIGITS.iter().find(|(_, of)| of.contains(&currency)).map_or(2, |(places, _)| *places);
+    let padded = format!("{digits:0>width$}", width = places + 1);
+    let (whole, part) = padded.split_at(padded.len() - places);
+    let point = if part.is_empty() { "" } else { "." };
+    format!("{sign}{}{point}{part} {currency}", grouped_digits(whole))
+}
+
 /// Formats a number with a comma between groups of three digits.
 pub(crate) fn grouped(number: u64) -> String {
     grouped_digits(&number.to_string())
@@ -263,6 +276,25 @@ mod tests {
         let digits = ["184467440737095516150", "-1234", "1.5", "1e400"].map(grouped_digits);
         assert_eq!(digits, ["184,467,440,737,095,516,150", "-1234", "1.5", "1e400"]);
         assert_eq!(Ratio(1_234.56).to_string(), "<data value=\"1234.56\">1,234.6</data>");
+    }
+
+    #[test]
+    fn money_has_the_digits_of_its_currency() {
+        for (minor, currency, shown) in [
+            ("1234", "EUR", "12.34 EUR"),
+            ("5", "USD", "0.05 USD"),
+            ("0", "USD", "0.00 USD"),
+            ("-123456", "EUR", "\u{2212}1,234.56 EUR"),
+            ("1234", "JPY", "1,234 JPY"),
+            ("1234", "KWD", "1.234 KWD"),
+            ("123456789012345678901234", "EUR", "1,234,567,890,123,456,789,012.34 EUR"),
+            ("4999", "", "4999"),
+            ("1.5", "EUR", "1.5 EUR"),
+            ("", "EUR", "EUR"),
+            ("", "", ""),
+        ] {
+            assert_eq!(money(minor, currency), shown, "{minor} {currency}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(crate) struct Platform {
     pub(crate) label: &'static str,
     /// Provider of the drain.
     pub(crate) provider: &'static str,
+    pub(crate) plan: Option<Plan>,
     /// Role of the drain, if it is not the provider's default.
     pub(crate) role: Option<&'static str>,
     /// Additional setting of the drain: the API member and its label.
@@ -25,6 +26,20 @@ pub(crate) struct Platform {
     /// Commands to run with the files, with the placeholders `{url}`, `{host}` and `{key}`. Several are alternatives.
     commands: &'static [Command],
     files: &'static [File],
+}
+
+/// The provider's plan that a source needs.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) text: &'static str,
+    /// Name of a platform for other plans.
+    instead: Option<&'static str>,
+}
+
+impl Plan {
+    pub(crate) fn other(&self) -> Option<&'static Platform> {
+        self.instead.and_then(named)
+    }
 }
 
 /// A file of `infra/edge`.
@@ -115,6 +130,16 @@ mod tests {
             let shown = names.iter().flat_map(|name| named(name).unwrap().files).map(|file| file.name);
             assert_eq!(shown.collect::<BTreeSet<_>>(), links.collect::<BTreeSet<_>>(), "{names:?}");
         }
+    }
+
+    #[test]
+    fn plans_offer_another_platform() {
+        let other = |name: &str| named(name).unwrap().plan.as_ref().and_then(Plan::other).map(|other| other.name);
+        assert_eq!((other("cloudflare"), other("worker"), other("vercel")), (Some("worker"), Some("cloudflare"), Some("code")));
+        let text = named("cloudflare").unwrap().plan.as_ref().unwrap().text;
+        assert!(text.contains("Enterprise") && text.contains("Free, Pro and Business"), "{text}");
+        let document = include_str!("../../docs/drains/cloudflare.md");
+        assert!(document.contains("Logpush for zones needs Cloudflare's Enterprise plan."), "the document must state the plan, too");
     }
 
     #[test]

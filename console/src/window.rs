@@ -138,6 +138,11 @@ impl Window {
         Comparison { whole, end, part }
     }
 
+    /// Returns the period for the name of a file.
+    pub(crate) fn days_named(&self) -> String {
+        format!("{} to {}", self.since, self.until)
+    }
+
     pub(crate) fn days(&self) -> i64 {
         (self.until - self.since).num_days() + 1
     }

@@ -7,7 +7,8 @@ use crate::query::path_segment;
 use crate::session::{Member, SignedIn};
 use crate::window::Window;
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use service_kit::http::csv::{cell, record};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -63,13 +64,48 @@ const DRAINS: &[&str] = &[
     "sampling",
     "has_secret",
     "fastly_service_id",
-    "created_by",
+    "created_by.kind",
+    "created_by.id",
+    "created_by.name",
     "created_at",
 ];
-const KEYS: &[&str] =
-    &["id", "name", "prefix", "scopes", "drain_id", "created_by", "created_at", "last_used_at", "expires_at", "revoked_at"];
-const WEBHOOKS: &[&str] = &["id", "url", "event_types", "created_at", "disabled_at", "last_attempt"];
-const DELIVERIES: &[&str] = &["id", "event_type", "status", "attempts", "created_at", "next_attempt_at", "last_attempt"];
+const KEYS: &[&str] = &[
+    "id",
+    "name",
+    "prefix",
+    "scopes",
+    "drain_id",
+    "created_by.kind",
+    "created_by.id",
+    "created_by.name",
+    "created_at",
+    "last_used_at",
+    "expires_at",
+    "revoked_at",
+];
+const WEBHOOKS: &[&str] = &[
+    "id",
+    "url",
+    "event_types",
+    "created_at",
+    "disabled_at",
+    "last_attempt.at",
+    "last_attempt.outcome",
+    "last_attempt.status_code",
+    "last_attempt.duration_ms",
+];
+const DELIVERIES: &[&str] = &[
+    "id",
+    "event_type",
+    "status",
+    "attempts",
+    "created_at",
+    "next_attempt_at",
+    "last_attempt.at",
+    "last_attempt.outcome",
+    "last_attempt.status_code",
+    "last_attempt.duration_ms",
+];
 const AUDIT: &[&str] = &["id", "at", "actor", "action", "object_kind", "object_id", "detail"];
 const REFUSED: &[&str] = &["route", "status", "code", "field", "rule", "requests", "last_at", "last_request_id"];
 
@@ -103,7 +139,10 @@ const ALL_WEBHOOKS: &[&str] = &[
     "deleted_at",
     "disabled_by",
     "is_failing",
-    "last_attempt",
+    "last_attempt.at",
+    "last_attempt.outcome",
+    "last_attempt.status_code",
+    "last_attempt.duration_ms",
     "waiting",
 ];
 const ACCESS_REQUESTS: &[&str] = &[
@@ -234,6 +273,8 @@ pub(super) struct File {
     told: Option<Told>,
     /// Offset of the next page; `None` after the last.
     offset: Option<u64>,
+    /// Period of the list, if it has one.
+    pub(super) period: Option<String>,
 }
 
 impl File {
@@ -248,11 +289,14 @@ impl File {
         let path = asked.path(known, &member.organization.organization_id.to_string()).ok_or(Failure::NotFound)?;
         // Parameters that are in the path are not repeated in the query.
         let api = if known.path.contains("{organization}") { member.person.api.clone() } else { member.api() };
-        let parameters = match known.kind {
-            Kind::OfPeriod(_) => period()?.parameters(),
-            Kind::Whole | Kind::Paged(_) | Kind::Within(_) => asked.parameters(),
+        let (parameters, period) = match known.kind {
+            Kind::OfPeriod(_) => {
+                let window = period()?;
+                (window.parameters(), Some(window.days_named()))
+            }
+            Kind::Whole | Kind::Paged(_) | Kind::Within(_) => (asked.parameters(), None),
         };
-        Ok(Some(Self::from(known, api, path, parameters, is_csv)))
+        Ok(Some(Self { period, ..Self::from(known, api, path, parameters, is_csv) }))
     }
 
     /// Like `of`, for operators' lists.
@@ -276,7 +320,7 @@ impl File {
             Kind::Paged(by) => ("", Some(Told { by, before: BTreeSet::new() })),
             Kind::Within(place) | Kind::OfPeriod(place) => (place, None),
         };
-        Self { api, path, parameters, columns: known.columns, is_csv, place, told, offset: Some(0) }
+        Self { api, path, parameters, columns: known.columns, is_csv, place, told, offset: Some(0), period: None }
     }
 
     /// Returns the next part of the file, or `None` after the last.
@@ -293,7 +337,7 @@ impl File {
         if let Some(told) = &mut self.told {
             items = told.untold(items)?;
         }
-        let names = || record(self.columns.iter().map(|name| (*name).to_owned()));
+        let names = || record(self.columns.iter().map(|name| name.replace('.', "_")));
         let mut part = if self.is_csv && offset == 0 { names() } else { Vec::new() };
         for item in &items {
             part.extend(if self.is_csv { self.record(item)? } else { [item.get().as_bytes(), b"\n"].concat() });
@@ -303,7 +347,32 @@ impl File {
 
     fn record(&self, item: &RawValue) -> Result<Vec<u8>, Failure> {
         let members: BTreeMap<&str, &RawValue> = serde_json::from_str(item.get()).map_err(Failure::away)?;
-        Ok(record(self.columns.iter().map(|column| members.get(column).map(|value| cell(value)).unwrap_or_default())))
+        Ok(record(self.columns.iter().map(|column| flat_cell(&members, column))))
+    }
+}
+
+/// Returns the cell of a column, without JSON. The member of an object is named by a period.
+fn flat_cell(members: &BTreeMap<&str, &RawValue>, column: &str) -> String {
+    let (name, inner) = column.split_once('.').unwrap_or((column, ""));
+    let Some(value) = members.get(name) else { return String::new() };
+    if !value.get().starts_with(['[', '{']) {
+        return if inner.is_empty() { cell(value) } else { String::new() };
+    }
+    let parsed: Value = serde_json::from_str(value.get()).unwrap_or_default();
+    let text = flat(if inner.is_empty() { &parsed } else { &parsed[inner] });
+    to_raw_value(&text).map(|text| cell(&text)).unwrap_or_default()
+}
+
+/// Formats a value as text: items of a list separated by commas, members of an object by semicolons.
+fn flat(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(flat).collect::<Vec<_>>().join(", "),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| format!("{name}: {}", flat(value))).collect::<Vec<_>>().join("; ")
+        }
+        other => other.to_string(),
     }
 }
 
@@ -347,7 +416,7 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn rows_moved_to_the_next_page_are_not_repeated() {
@@ -371,6 +440,26 @@ mod tests {
         let mut told = Told { by, before: BTreeSet::new() };
         assert_eq!(told.untold(vec![row("a", 1), row("b", 1)]).unwrap().len(), 2);
         assert_eq!(told.untold(vec![row("b", 2), row("c", 1)]).unwrap().len(), 1, "changed counts must not make it a new item");
+    }
+
+    #[test]
+    fn cells_contain_no_json() {
+        let item = json!({"scopes": ["telemetry:read", "telemetry:write"], "created_by": {"kind": "user", "name": "=cmd"}, "none": null,
+            "dropped": [{"count": 2, "reason": "asset"}], "name": "a"});
+        let item = RawValue::from_string(item.to_string()).unwrap();
+        let members: BTreeMap<&str, &RawValue> = serde_json::from_str(item.get()).unwrap();
+        for (column, shown) in [
+            ("scopes", "telemetry:read, telemetry:write"),
+            ("created_by.kind", "user"),
+            ("created_by.name", "'=cmd"),
+            ("created_by.id", ""),
+            ("dropped", "count: 2; reason: asset"),
+            ("name", "a"),
+            ("none.at", ""),
+            ("other", ""),
+        ] {
+            assert_eq!(flat_cell(&members, column), shown, "{column}");
+        }
     }
 
     #[test]
@@ -411,8 +500,10 @@ mod tests {
             let mut members: Vec<&String> = item["properties"].as_object().unwrap().keys().collect();
             // Only operators' lists need the organization.
             members.retain(|name| *name != "organization_id" || known.columns.contains(&"organization_id"));
-            let mut columns = known.columns.to_vec();
+            let name = |column: &&'static str| column.split('.').next().unwrap_or_default();
+            let mut columns: Vec<&str> = known.columns.iter().map(name).collect();
             columns.sort_unstable();
+            columns.dedup();
             assert_eq!(members, columns, "{}", known.name);
         }
     }

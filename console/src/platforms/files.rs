@@ -1,6 +1,6 @@
 //! The list of platforms, with their files.
 
-use super::{Command, File, Platform};
+use super::{Command, File, Plan, Platform};
 
 const RUN: &str = "Command to run, with the key";
 
@@ -23,19 +23,21 @@ pub(super) const ALL: &[Platform] = &[
         name: "cloudflare",
         label: "Cloudflare",
         provider: "cloudflare",
+        plan: Some(Plan { text: "Logpush for zones needs Cloudflare\u{2019}s Enterprise plan. On the Free, Pro and Business plans, use", instead: Some("worker") }),
         role: None,
         asks: None,
         commands: &[run("TELEMETRY_URL='{url}' DRAIN_KEY='{key}' CLOUDFLARE_API_TOKEN='…' ZONE_ID='…' sh logpush.sh")],
         files: &[
             file!("cloudflare/custom-fields.json", "Additional headers to log"),
             file!("cloudflare/logpush-job.json", "The Logpush job, with the drain key in a header", true),
-            file!("cloudflare/logpush.sh", "Save next to the other two files. Makes both Cloudflare API calls."),
+            file!("cloudflare/logpush.sh", "Save next to the other two files. Calls the Cloudflare API and keeps your other custom fields. Needs jq."),
         ],
     },
     Platform {
         name: "fastly",
         label: "Fastly",
         provider: "fastly",
+        plan: None,
         role: None,
         asks: Some(("fastly_service_id", "Fastly service ID")),
         commands: &[run("TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' terraform apply")],
@@ -49,6 +51,7 @@ pub(super) const ALL: &[Platform] = &[
         name: "akamai",
         label: "Akamai",
         provider: "akamai",
+        plan: None,
         role: None,
         asks: None,
         commands: &[run(
@@ -60,6 +63,7 @@ pub(super) const ALL: &[Platform] = &[
         name: "cloudfront",
         label: "CloudFront",
         provider: "firehose",
+        plan: None,
         role: None,
         asks: None,
         commands: &[run(
@@ -71,6 +75,7 @@ pub(super) const ALL: &[Platform] = &[
         name: "vercel",
         label: "Vercel",
         provider: "vercel",
+        plan: Some(Plan { text: "Log drains need Vercel\u{2019}s Pro or Enterprise plan. On the Hobby plan, use", instead: Some("code") }),
         role: None,
         asks: Some(("secret", "Signing secret. Choose any value; Vercel uses it to sign requests.")),
         commands: &[run(
@@ -82,6 +87,7 @@ pub(super) const ALL: &[Platform] = &[
         name: "azure",
         label: "Azure Front Door",
         provider: "azure",
+        plan: None,
         role: None,
         asks: None,
         commands: &[run(
@@ -98,6 +104,7 @@ pub(super) const ALL: &[Platform] = &[
         name: "nginx",
         label: "nginx",
         provider: "ndjson",
+        plan: None,
         role: None,
         asks: None,
         commands: &[
@@ -122,6 +129,7 @@ pub(super) const ALL: &[Platform] = &[
         name: "worker",
         label: "Cloudflare Worker",
         provider: "ndjson",
+        plan: Some(Plan { text: "Works on every Cloudflare plan. The Free plan of Workers includes 100,000 requests per day. On the Enterprise plan, you can also use", instead: Some("cloudflare") }),
         role: None,
         asks: None,
         commands: &[Command {
@@ -140,6 +148,7 @@ pub(super) const ALL: &[Platform] = &[
         name: "code",
         label: "Your own server",
         provider: "ndjson",
+        plan: None,
         role: Some("origin"),
         asks: None,
         commands: &[Command {
@@ -157,6 +166,7 @@ pub(super) const ALL: &[Platform] = &[
         name: "combined",
         label: "Another log",
         provider: "combined",
+        plan: None,
         role: None,
         asks: None,
         commands: &[run(

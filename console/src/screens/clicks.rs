@@ -9,6 +9,7 @@ use crate::answers::{ALL_OTHERS, Clicks, Outcomes, OwnEvent, TypeCount};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::labels;
+use crate::numbers::money;
 use crate::query::Query;
 use crate::session::Member;
 use crate::sort::{Headings, Key};
@@ -54,10 +55,11 @@ impl OwnEvent {
         if self.source_role == "origin" { "Site" } else { reporter(&self.source_role) }
     }
 
-    /// Returns the reported amount in minor units, and its currency; empty if missing.
+    /// Returns the reported amount and its currency; empty if missing.
     fn paid(&self) -> String {
-        let said = ["value_amount", "currency"].map(|name| self.event_data.get(name).map(as_text).unwrap_or_default());
-        said.join(" ").trim().to_owned()
+        let [amount, currency] =
+            ["value_amount", "currency"].map(|name| self.event_data.get(name).map(as_text).unwrap_or_default());
+        money(&amount, &currency)
     }
 }
 
@@ -120,7 +122,7 @@ mod tests {
             });
             serde_json::from_value::<OwnEvent>(event).unwrap().paid()
         };
-        assert_eq!(paid(json!({"value_amount": 4_999, "currency": "EUR", "observers": []})), "4999 EUR");
+        assert_eq!(paid(json!({"value_amount": 4_999, "currency": "EUR", "observers": []})), "49.99 EUR");
         assert_eq!((paid(json!({"value_amount": "49"})), paid(json!({}))), ("49".to_owned(), String::new()));
     }
 }

@@ -5,14 +5,20 @@ use crate::State;
 use crate::answers::{Event, List};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
+use crate::numbers::money;
 use crate::query::{Query, path_segment};
 use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use data_encoding::HEXLOWER;
 use schemas::bots::BotTable;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const EVENTS: &str = "/content-owners/events";
@@ -34,12 +40,14 @@ pub(crate) struct Events {
     behind: Behind,
 }
 
-/// The rows. With `live`, they refresh.
+/// The rows. With `live`, new ones are added.
 #[derive(Template)]
 #[template(path = "parts/tail.html")]
 pub(crate) struct Tail {
-    /// Address of the refresh; empty without one.
+    /// Address of new rows; empty without them.
     again: String,
+    /// Address of the page.
+    here: String,
     home: String,
     /// Partner whose view is shown, for links to events.
     seen_by: String,
@@ -47,6 +55,23 @@ pub(crate) struct Tail {
 }
 
 impl askama::filters::HtmlSafe for Tail {}
+
+/// The rows that an open page doesn't have yet.
+#[derive(Template)]
+#[template(path = "parts/new_events.html")]
+pub(crate) struct NewEvents {
+    home: String,
+    seen_by: String,
+    events: Vec<Event>,
+}
+
+/// The rows that an open page has.
+#[derive(Deserialize)]
+pub(crate) struct Known {
+    /// Keys, separated by periods.
+    #[serde(default)]
+    known: String,
+}
 
 /// Whether the list refreshes.
 #[derive(Deserialize)]
@@ -66,7 +91,14 @@ impl Event {
     /// Returns the other reported facts as text.
     pub(crate) fn facts(&self) -> Vec<(&str, String)> {
         let own = self.event_data.iter().filter(|(name, _)| *name != "observers");
-        own.map(|(name, value)| (name.as_str(), as_text(value))).collect()
+        own.map(|(name, value)| (name.as_str(), fact(name, value, &self.event_data))).collect()
+    }
+
+    /// Returns a short digest that identifies the row.
+    pub(crate) fn key(&self) -> String {
+        let at = self.event_timestamp.0.timestamp_millis();
+        let told = format!("{}\n{at}\n{}\n{}", self.event_id, self.event_type, self.content_url);
+        HEXLOWER.encode(&Sha256::digest(told)[..6])
     }
 
     /// Returns whether a path can contain the ID. Browsers resolve `.` and `..` as relative segments.
@@ -97,6 +129,12 @@ impl Event {
     }
 }
 
+/// Formats a fact of an event for a reader. Amounts are in minor units of the event's currency.
+pub(crate) fn fact(name: &str, value: &Value, data: &Map<String, Value>) -> String {
+    let currency = data.get("currency").and_then(Value::as_str).filter(|_| name == "value_amount");
+    currency.map_or_else(|| as_text(value), |currency| money(&as_text(value), currency))
+}
+
 /// Formats a value for a reader.
 pub(crate) fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
@@ -121,15 +159,16 @@ pub(crate) async fn show(
     let (page, next) = member.api().get_with_next::<Event>(EVENTS, &parameters).await?;
     let address = format!("{}?{query}", filters.here);
     let again = if is_live { format!("{}/tail?{query}", filters.here) } else { String::new() };
+    let here = format!("{}?{query}&live=1", filters.here);
     let frame = member.frame("Events", &filters.window.query());
     let home = member.organization.home();
     Ok(Page(Events {
-        frame: if is_live { frame.live() } else { frame },
+        frame: if is_live { frame.following() } else { frame },
         is_live,
         is_narrowed,
         is_of_bot: BotTable::bundled().classify_text(&asked.agent_id).is_some(),
         query,
-        tail: Tail { again, home: home.clone(), seen_by: filters.window.seen_by.clone(), events: page.items },
+        tail: Tail { again, here, home: home.clone(), seen_by: filters.window.seen_by.clone(), events: page.items },
         home,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
         behind: Behind::of(&state, &member, "events", EVENTS, &parameters),
@@ -137,17 +176,22 @@ pub(crate) async fn show(
     }))
 }
 
-/// `GET /console/o/{organization}/events/tail`
+/// `GET /console/o/{organization}/events/tail`: the newest events that an open page doesn't have; 204 without any.
 pub(crate) async fn tail(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Query(asked): Query<PeriodParameters>,
-) -> Result<Page<Tail>, Failure> {
+    Query(Known { known }): Query<Known>,
+) -> Result<Response, Failure> {
     let window = Window::of(&asked, state.clock.now())?;
     let (narrowing, limit) = (asked.narrowing(), LIMIT.to_string());
     let parameters = window.parameters_and(&[&narrowing[..], &[("limit", &limit)]].concat());
-    let page: List<Event> = member.api().get(EVENTS, &parameters).await?;
+    let mut page: List<Event> = member.api().get(EVENTS, &parameters).await?;
+    let known: BTreeSet<&str> = known.split('.').collect();
+    page.items.retain(|event| !known.contains(event.key().as_str()));
+    if page.items.is_empty() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let home = member.organization.home();
-    let again = format!("{home}/events/tail?{}", window.query_and(&narrowing));
-    Ok(Page(Tail { again, home, seen_by: window.seen_by, events: page.items }))
+    Ok(Page(NewEvents { home, seen_by: window.seen_by, events: page.items }).into_response())
 }

@@ -1,6 +1,6 @@
 //! Events that an organization reported, events that others reported with its click tokens, and its sessions as documents.
 
-use super::events::as_text;
+use super::events::fact;
 use super::{Behind, Filters, Pager};
 use crate::State;
 use crate::answers::OwnEvent;
@@ -25,7 +25,7 @@ const LIMIT: u64 = 50;
 impl OwnEvent {
     /// Returns the other reported facts as text.
     pub(super) fn facts(&self) -> Vec<(&str, String)> {
-        self.event_data.iter().map(|(name, value)| (name.as_str(), as_text(value))).collect()
+        self.event_data.iter().map(|(name, value)| (name.as_str(), fact(name, value, &self.event_data))).collect()
     }
 
     pub(super) fn label(&self) -> &str {

@@ -150,17 +150,33 @@ async fn downloads_contain_every_page() {
     ] {
         stub.has_items_in_files(items);
         let file = reader.open(&format!("{OWNER}/export/{list}.csv?since=2026-10-01&until=2026-10-30")).await;
-        assert_eq!(file.html, csv, "{list} of {items}");
-        let name = format!("attachment; filename=\"{list}-2026-10-01-2026-10-30.csv\"");
+        assert_eq!(file.html, format!("\u{feff}{csv}"), "{list} of {items}");
+        let table = if list == "series" { "events-over-time" } else { list };
+        let name = format!("attachment; filename=\"example-publisher-{table}-2026-10-01-to-2026-10-30.csv\"");
         assert_eq!(
             (file.headers["content-type"].to_str().unwrap(), file.headers["content-disposition"].to_str().unwrap()),
-            ("text/csv", name.as_str())
+            ("text/csv; charset=utf-8", name.as_str())
         );
         let lines = reader.open(&format!("{OWNER}/export/{list}.ndjson?since=2026-10-01&until=2026-10-30")).await;
         assert_eq!(lines.html, csv.strip_prefix("place\r\n").unwrap(), "{list} of {items}");
     }
+    let days = "since=2026-10-01&until=2026-10-30";
+    for (address, name) in [
+        (
+            format!("series.csv?{days}&by=day&split=operator&outcome=fetch"),
+            "fetches-by-operator-over-time-2026-10-01-to-2026-10-30",
+        ),
+        (format!("series.csv?{days}&by=hour&split=agent"), "events-by-agent-over-time-2026-10-01-to-2026-10-30"),
+        (format!("funnel.csv?{days}&by=day"), "funnel-by-day-2026-10-01-to-2026-10-30"),
+        (format!("operators.csv?{days}"), "operators-2026-10-01-to-2026-10-30"),
+        ("keys.csv?".to_owned(), "keys-2026-11-01"),
+    ] {
+        let file = reader.open(&format!("{OWNER}/export/{address}")).await;
+        let named = format!("attachment; filename=\"example-publisher-{name}.csv\"");
+        assert_eq!(file.headers["content-disposition"].to_str().unwrap(), named, "{address}");
+    }
     let keys = reader.open(&format!("{OWNER}/export/keys.csv")).await.html;
-    assert!(keys.starts_with("id,name,prefix,") && keys.contains(",ci,svc_pub_4fZ,"), "{keys}");
+    assert!(keys.starts_with("\u{feff}id,name,prefix,") && keys.contains(",ci,svc_pub_4fZ,"), "{keys}");
     assert_eq!(reader.open(&format!("{OWNER}/export/keys.ndjson")).await.html.lines().count(), 2);
 }
 
@@ -210,4 +226,58 @@ async fn invalid_dates_keep_the_filters() {
             assert!(page.html.contains("<option selected>example.com</option>"), "{screen}: {}", page.html);
         }
     }
+}
+
+/// The script adds the rows that the page doesn't have.
+#[tokio::test]
+async fn live_page_requests_only_new_events() {
+    let (stub, mut reader) = Stub::start().await;
+    let page = reader.open(&format!("{OWNER}/events?live=1")).await;
+    let keys: Vec<_> = page.all_between("<tr data-key=\"", "\"").collect();
+    let tail = page.between("data-tail=\"", "\"").unwrap().replace("&#38;", "&");
+    assert_eq!(keys.len(), 2, "{}", page.html);
+    assert!(
+        page.html.contains("/assets/live.js?") && page.html.contains("<button type=\"button\" data-pause hidden>Pause</button>"),
+        "{}",
+        page.html
+    );
+    assert!(!page.html.contains("hx-get"), "rows must not be replaced: {}", page.html);
+    let known = reader.part(&format!("{tail}&known={}", keys.join("."))).await;
+    assert_eq!((known.status, known.html.as_str()), (204, ""));
+    let new = reader.part(&format!("{tail}&known={}", keys[1])).await;
+    assert_eq!(new.all_between("<tr data-key=\"", "\"").collect::<Vec<_>>(), keys[..1], "{}", new.html);
+    assert_eq!(stub.faults(), [].into());
+}
+
+#[tokio::test]
+async fn print_and_phones_name_the_page() {
+    let (_, mut reader) = Stub::start().await;
+    let page = reader.open(&format!("{OWNER}/crawlers?since=2026-10-01&until=2026-10-30&domain=example.com")).await;
+    let paper: Vec<_> = page.all_between("<p class=\"on-paper\">", "</p>").collect();
+    let expected = [
+        "<strong>Example Publisher</strong> · Crawlers",
+        "2026-10-01 to 2026-10-30 (UTC) · example.com",
+        "Content Telemetry · Example Publisher · owner@example.com",
+    ];
+    assert_eq!(paper, expected);
+    assert!(
+        page.html.contains("<details class=\"menu\"><summary>Menu<span class=\"muted\"> · Crawlers</span></summary>"),
+        "{}",
+        page.html
+    );
+    // Backgrounds are neither printed nor kept by forced colors, so the legend is drawn with the lines' own patterns.
+    let legend = page.between("<ul class=\"legend\">", "</ul>").unwrap();
+    assert!(legend.contains("<path class=\"line line-0\"") && !legend.contains("<span"), "{legend}");
+    let css = include_str!("../../assets/console.css");
+    for rule in [
+        "@media (forced-colors: active)",
+        "@page {",
+        ".on-paper { display: block;",
+        ".line.line-1 { stroke-dasharray:",
+        ".menu { display: block;",
+        "html { font: 400 100%/1.5 ",
+    ] {
+        assert!(css.contains(rule), "{rule}");
+    }
+    assert!(page.html.contains("<p class=\"value muted small\" role=\"status\"></p>"), "{}", page.html);
 }

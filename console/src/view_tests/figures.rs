@@ -53,6 +53,7 @@ fn text(page: &Page) -> String {
     let mut main = main.split_once('>').unwrap().1.to_owned();
     for (begin, end) in [
         ("<svg", "</svg>"),
+        ("<p class=\"on-paper\"", "</p>"),
         ("<form method=\"get\"", "</form>"),
         ("<footer", "</footer>"),
         ("<caption", "</caption>"),
