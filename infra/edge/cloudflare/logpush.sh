@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sets up Cloudflare Logpush into a drain: the headers as custom fields, then the job.
+# Sets up Cloudflare Logpush into a drain: adds the headers to the zone's custom fields, then creates the job. Needs jq.
+# Logpush for zones needs Cloudflare's Enterprise plan. On other plans, use worker.mjs.
 #   ZONE_ID  TELEMETRY_URL (https://telemetry.example.com)
 # Asks for these without showing them, unless they are in the environment; through a pipe, each is one line of the input:
 #   CLOUDFLARE_API_TOKEN (Logs: Edit, Zone Rulesets: Edit)  DRAIN_KEY (unless the job's file already contains the key)
@@ -29,21 +30,28 @@ escaped() { printf '%s' "$1" | tr '\n' ' ' | sed 's/[\\"]/\\&/g'; }
 option() { printf '%s = "%s"\n' "$1" "$(escaped "$2")"; }
 # Prints $1 with its only $2 replaced by $3.
 replaced() { printf '%s%s%s' "${1%%"$2"*}" "$3" "${1#*"$2"}"; }
-# Sends the body $3 by $1 to $2. Only a status from 200 to 299 is a success: a redirect isn't followed. The response may repeat the
-# key, so it is shown only after a failure.
-call() {
+# Sends the body $3, if any, by $1 to $2. Sets `response` and `status`.
+send() {
   response=$({
     option url "$api/$2"
     option header "Authorization: Bearer $CLOUDFLARE_API_TOKEN"
     option header 'Content-Type: application/json'
-    option data-binary "$3"
+    if [ -n "${3:-}" ]; then option data-binary "$3"; fi
   } | curl --disable -sS -X "$1" --write-out '\n%{http_code}' --config -) || exit 1
-  case ${response##*"$newline"} in
+  status=${response##*"$newline"}
+  response=${response%"$newline"*}
+}
+# Like `send`. Only a status from 200 to 299 is a success: a redirect isn't followed. The response may repeat the key, so it is shown
+# only after a failure.
+call() {
+  send "$@"
+  case $status in
     2??) echo "$1 $2: done" ;;
     *) printf '%s\n' "$response" >&2; exit 1 ;;
   esac
 }
 
+command -v jq > /dev/null || { echo 'Install jq first: https://jqlang.org' >&2; exit 1; }
 job=$(cat "$here/logpush-job.json")
 [ -n "${CLOUDFLARE_API_TOKEN:-}" ] || CLOUDFLARE_API_TOKEN=$(hidden CLOUDFLARE_API_TOKEN)
 case $job in
@@ -55,7 +63,24 @@ case $job in
   *https://telemetry.example.com*) job=$(replaced "$job" https://telemetry.example.com "$TELEMETRY_URL") ;;
 esac
 
-# This replaces what the phase contains: add the fields of an existing rule to the file first.
-call PUT rulesets/phases/http_log_custom_fields/entrypoint "$(cat "$here/custom-fields.json")"
+# A zone has one set of rules for custom fields, and writing it replaces all of them: read it, add our fields, and write it back.
+fields=rulesets/phases/http_log_custom_fields/entrypoint
+send GET "$fields"
+case $status in
+  2??) present=$response ;;
+  404) present='{}' ;;
+  *) printf '%s\n' "$response" >&2; exit 1 ;;
+esac
+merged=$(printf '%s' "$present" | jq --compact-output --slurpfile ours "$here/custom-fields.json" '
+  def fields: .action_parameters.request_fields // [];
+  [.result.rules[]? | del(.version, .last_updated)] as $rules
+  | $ours[0].rules[0] as $own
+  | ([$rules[] | .action == "log_custom_field"] | index(true)) as $at
+  | {rules: (
+      if $at == null then $rules + [$own]
+      else $rules | .[$at].action_parameters.request_fields = (.[$at] | fields) + (($own | fields) - (.[$at] | fields))
+      end
+    )}')
+call PUT "$fields" "$merged"
 # Logpush turns header_NAME=VALUE into a header, so that the key is in no URL that it requests.
 call POST logpush/jobs "$job"

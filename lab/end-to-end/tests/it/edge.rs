@@ -172,6 +172,10 @@ fn d6_filters_keep_every_known_bot() {
 /// Method, path and body of a request to a provider's API.
 type Asked = (String, String, Value);
 
+/// The custom fields that a zone already logs.
+const PRESENT: &str = r#"{"result": {"rules": [{"id": "rule-1", "version": "3", "action": "log_custom_field", "expression": "true",
+    "action_parameters": {"request_fields": [{"name": "x-own"}], "cookie_fields": [{"name": "own"}]}}]}}"#;
+
 /// Runs a script of `infra/edge` against a fake API of its provider.
 async fn ask_by(script: &str, api_variable: &str, settings: &[(&str, &str)]) -> Vec<Asked> {
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -183,9 +187,9 @@ async fn ask_by(script: &str, api_variable: &str, settings: &[(&str, &str)]) -> 
             let body = axum::body::to_bytes(body, 1_000_000).await.unwrap();
             let signed_in = parts.headers.get("authorization").is_some_and(|token| token == "Bearer token-1");
             assert!(signed_in, "request without the token: {}", parts.uri);
-            let body = serde_json::from_slice(&body).unwrap();
+            let body = serde_json::from_slice(&body).unwrap_or_default();
             keep.lock().unwrap().push((parts.method.to_string(), parts.uri.path().to_owned(), body));
-            "{}"
+            if parts.method == "GET" { PRESENT } else { "{}" }
         }
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -228,10 +232,14 @@ async fn d6_cloudflare_and_vercel_scripts_create_drains() {
         [("CLOUDFLARE_API_TOKEN", "token-1"), ("ZONE_ID", "zone-1"), ("TELEMETRY_URL", url), ("DRAIN_KEY", key(&cloudflare))];
     let asked = ask_by("cloudflare/logpush.sh", "CLOUDFLARE_API", &settings).await;
     let calls: Vec<_> = asked.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
-    let expected = ["PUT /zones/zone-1/rulesets/phases/http_log_custom_fields/entrypoint", "POST /zones/zone-1/logpush/jobs"];
-    assert_eq!(calls, expected);
+    let fields = "/zones/zone-1/rulesets/phases/http_log_custom_fields/entrypoint";
+    assert_eq!(calls, [format!("GET {fields}"), format!("PUT {fields}"), "POST /zones/zone-1/logpush/jobs".to_owned()]);
+    let own = ["x-own", "content-telemetry-id", "signature-agent"].map(|name| json!({"name": name}));
+    let merged = json!({"rules": [{"id": "rule-1", "action": "log_custom_field", "expression": "true",
+        "action_parameters": {"request_fields": own, "cookie_fields": [{"name": "own"}]}}]});
+    assert_eq!(asked[1].2, merged, "the zone's own fields are lost");
     // Cloudflare turns the query's `header_` parameters into headers, and sends a test body first.
-    let (address, query) = asked[1].2["destination_conf"].as_str().unwrap().split_once('?').unwrap();
+    let (address, query) = asked[2].2["destination_conf"].as_str().unwrap().split_once('?').unwrap();
     let (header, value) = query.strip_prefix("header_").unwrap().split_once('=').unwrap();
     for (body, kept) in [(r#"{"content":"tests"}"#.to_owned(), 0), (line(Format::Cloudflare), 1)] {
         let taken = answer(demo.client.post(address).header(header, value).body(body)).await;
