@@ -39,6 +39,7 @@ mod secret;
 mod sending;
 mod session;
 mod settings;
+mod sign;
 mod sign_in;
 mod talk;
 mod wait;
@@ -68,6 +69,7 @@ use service_kit::clock::Clock;
 use service_kit::process::Process;
 use session::SessionNoun;
 use settings::SettingsNoun;
+use sign::SignNoun;
 use sign_in::{Login, Nothing};
 use std::process::ExitCode;
 use wait::Wait;
@@ -138,6 +140,8 @@ pub enum Command {
     Wait(On<Wait>),
     /// Export an agent's sessions
     Session(On<SessionNoun>),
+    /// Create signing keys and sign requests
+    Sign(SignNoun),
     /// Check the connection, the credential, drains and a domain; suggest fixes
     #[command(after_help = example!("doctor --domain newspaper.example"))]
     Doctor(On<Doctor>),
@@ -200,6 +204,7 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Corroboration(On { what, options }) => reads::corroboration(&on(options), &what).await,
         Command::Wait(On { what, options }) => wait::run(&on(options), &what).await,
         Command::Session(On { what, options }) => session::run(&on(options), &what).await,
+        Command::Sign(what) => sign::run(&clock, &what),
         Command::Doctor(On { what, options }) => doctor::run(&on(options), &what).await,
         Command::Completion(what) => completion::run(program, &what),
     }

@@ -5,6 +5,7 @@ use crate::terminal::Terminal;
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use schemas::webhook::signature::sign;
+use std::os::unix::fs::PermissionsExt as _;
 
 const LOG: &str = r#"132.196.86.7 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/2.0" 200 5120 "-" "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"
 198.51.100.7 - - [01/Nov/2026:10:00:01 +0000] "GET /b HTTP/2.0" 200 1 "-" "Mozilla/5.0 Firefox/141.0"
@@ -53,5 +54,31 @@ fn golden_commands_without_service() {
     kept.run(&terminal, &[&of[..], &[&signature]].concat());
     kept.run(&terminal, &["secrets", "--file", "deployment.env"]);
     kept.run(&terminal, &["secrets", "--file", "deployment.env"]);
+    kept.check();
+}
+
+#[test]
+fn golden_signing() {
+    let terminal = Terminal::new();
+    terminal.file("body.json", BODY);
+    let mut kept = Transcript::new("sign");
+    kept.run(&terminal, &["sign", "keygen", "agent.jwk", "--id", "agent-2026"]).ok();
+    kept.run(&terminal, &["sign", "keygen", "agent.jwk"]);
+    let file = std::fs::metadata(terminal.home().join("agent.jwk")).unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
+
+    let of = ["sign", "request", "--url", "https://telemetry.example/events#part", "--content-encoding", "gzip"];
+    let words = [&of[..], &["--key", "agent.jwk", "--key-id", "agent-2026", "body.json"]].concat();
+    let said = terminal.run(&words).ok();
+    // The digest and the signature, then created, expires and the nonce.
+    let mut varying: Vec<&str> = said.stdout.lines().filter_map(|line| Some(line.split_once("=:")?.1)).collect();
+    for name in ["created=", "expires=", "nonce=\""] {
+        varying.extend(said.stdout.split_once(name).and_then(|(_, rest)| rest.split([';', '"']).next()));
+    }
+    assert_eq!(varying.len(), 5, "{varying:?}");
+    varying.iter().for_each(|value| kept.hide(value, "varies"));
+    kept.add(&words, "", &said, &said.stdout);
+    kept.run(&terminal, &[&of[..], &["--key", "body.json", "body.json"]].concat());
+    kept.run(&terminal, &[&of[..], &["--key", "agent.jwk", "--key-id", "schlüssel", "body.json"]].concat());
     kept.check();
 }

@@ -60,6 +60,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry doctor", "doctor_reports_findings_with_advice"),
     ("telemetry bots check", "identifies_bots_by_name_and_address"),
     ("telemetry bots diff", "compares_a_list_with_the_bot_table"),
+    ("telemetry sign", "golden_signing"),
     ("telemetry drain", "golden_organization_commands"),
     ("telemetry drain create", "creates_lists_shows_and_deletes_objects"),
     ("telemetry drain test", "drain_test_shows_each_line_without_a_service"),
