@@ -73,10 +73,19 @@ export class ApiError extends Error {
   ofEvent(index: number): ApiError;
 }
 
+export interface SigningKey {
+  /** The key's id in your manifest, or its RFC 7638 thumbprint. */
+  keyId: string;
+  /** The private key that `telemetry sign keygen` writes. */
+  jwk: { kty: string; crv: string; x: string; d: string };
+}
+
 export interface Options {
   url: string;
   ingestUrl?: string;
   apiKey: string;
+  /** Signs every report. */
+  signingKey?: SigningKey;
   /** Events in one request, at most 1,000. */
   batchSize?: number;
   flushAfterMs?: number;
@@ -96,6 +105,17 @@ export class ContentTelemetry {
 }
 
 export function clickOf(url: string, now?: Date): TelemetryEvent | undefined;
+
+export interface SignableRequest {
+  method: string;
+  url: string;
+  /** Header names in lower case. */
+  headers: Record<string, string>;
+  body: string | Uint8Array;
+}
+
+/** Returns `content-digest`, `signature-input` and `signature`. */
+export function signRequest(key: SigningKey, request: SignableRequest, now?: number): Promise<Record<string, string>>;
 
 export interface WebhookEvent {
   id: string;

@@ -32,10 +32,13 @@ export class ContentTelemetry {
   #timer;
   #sending = Promise.resolve();
 
-  /** `url` serves everything unless `ingestUrl` names another address for events and sessions. */
-  constructor({ url, ingestUrl = url, apiKey, batchSize = 500, flushAfterMs = 1_000, giveUpAfterMs = 60_000, fetch = globalThis.fetch }) {
+  /**
+   * `url` serves everything unless `ingestUrl` names another address for events and sessions. With a `signingKey` (`keyId` and
+   * `jwk`, as for `signRequest`), every report is signed.
+   */
+  constructor({ url, ingestUrl = url, apiKey, signingKey, batchSize = 500, flushAfterMs = 1_000, giveUpAfterMs = 60_000, fetch = globalThis.fetch }) {
     const size = Math.min(batchSize, MAX_EVENTS);
-    this.#options = { url, ingestUrl, apiKey, size, flushAfterMs, giveUpAfterMs, fetch: (...request) => fetch(...request) };
+    this.#options = { url, ingestUrl, apiKey, signingKey, size, flushAfterMs, giveUpAfterMs, fetch: (...request) => fetch(...request) };
   }
 
   /**
@@ -139,7 +142,10 @@ export class ContentTelemetry {
   }
 
   async #once(url, request, patienceMs) {
-    const headers = { ...request.headers, "x-api-key": this.#options.apiKey };
+    const { apiKey, signingKey } = this.#options;
+    // Each attempt gets its own signature, because a nonce is accepted once.
+    const signature = signingKey && request.body ? await signRequest(signingKey, { ...request, url }) : {};
+    const headers = { ...request.headers, ...signature, "x-api-key": apiKey };
     const signal = AbortSignal.timeout(Math.max(1, Math.min(patienceMs, 30_000)));
     const response = await this.#options.fetch(url, { ...request, headers, redirect: "manual", signal });
     // An answer that is cut off is none: what was asked for is asked for again.
@@ -188,6 +194,28 @@ export function clickOf(url, now = new Date()) {
   page.search = withoutToken(page).join("&");
   const data = { engagement_type: "link_click" };
   return { type: "content_engaged", timestamp: now.toISOString(), content_url: page.href, ctx_token: token, data };
+}
+
+/**
+ * Returns the headers that sign a request (docs/api/signatures.md). `jwk` is the private key that `telemetry sign keygen` writes, and
+ * `keyId` its id in your manifest. `headers` has lower-case names, with `content-type` and, if the body is encoded, `content-encoding`.
+ */
+export async function signRequest({ keyId, jwk }, { method, url, headers, body }, now = Date.now()) {
+  const bytes = (text) => (typeof text === "string" ? new TextEncoder().encode(text) : text);
+  const base64 = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)));
+  const target = new URL(url);
+  target.hash = "";
+  const digest = `sha-256=:${base64(await crypto.subtle.digest("SHA-256", bytes(body)))}:`;
+  const values = { "@method": method, "@target-uri": target.href, "content-type": headers["content-type"], "content-digest": digest };
+  if (headers["content-encoding"]) values["content-encoding"] = headers["content-encoding"];
+  const created = Math.floor(now / 1_000);
+  const components = Object.keys(values).map((name) => `"${name}"`).join(" ");
+  const parameters = `(${components});created=${created};expires=${created + 300};keyid=${JSON.stringify(keyId)};alg="ed25519";nonce="${crypto.randomUUID()}";tag="content-telemetry"`;
+  const lines = Object.entries({ ...values, "@signature-params": parameters }).map(([name, value]) => `"${name}": ${value}`);
+  const { kty, crv, x, d } = jwk;
+  const key = await crypto.subtle.importKey("jwk", { kty, crv, x, d }, "Ed25519", false, ["sign"]);
+  const signature = base64(await crypto.subtle.sign("Ed25519", key, bytes(lines.join("\n"))));
+  return { "content-digest": digest, "signature-input": `ct=${parameters}`, signature: `ct=:${signature}:` };
 }
 
 /** The event in a webhook's raw body. Throws when it is forged or older than five minutes. Keep the `id`s you have handled. */
