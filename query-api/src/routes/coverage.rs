@@ -21,9 +21,9 @@ const SPANS_BESIDE_FIGURES: usize = 1_000;
 /// Returns the covered hours of a period: those in which one of the owner's drains has a line of its own hosts, or a server of
 /// the owner or a partner reported an event. Contains the latest [`SPANS`] spans, and the sums of all hours.
 pub(crate) async fn coverage(state: &State, tenant: Tenant, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
-    let drains = state.ledger.in_turn(tenant, drains_of(state, seen)).await?;
-    let told = state.ledger.in_turn(tenant, told_by(&drains, state, seen, period)).await?;
-    covered(state, tenant, seen, period, told).await.map(|whole| latest(whole, SPANS))
+    let sources = state.ledger.in_turn(tenant, sources_of(state, seen)).await?;
+    let told = state.ledger.in_turn(tenant, told_by(&sources, state, seen, period)).await?;
+    covered(state, &sources, seen, period, told).await.map(|whole| latest(whole, SPANS))
 }
 
 /// Like [`coverage`], for the response of another read. Returns `None` if the hosts have no drain and no drain had a line in
@@ -34,12 +34,12 @@ pub(crate) async fn beside_figures(
     seen: &Visibility,
     period: &Period,
 ) -> Result<Option<Coverage>, ApiError> {
-    let drains = state.ledger.in_turn(tenant, drains_of(state, seen)).await?;
-    let told = state.ledger.in_turn(tenant, told_by(&drains, state, seen, period)).await?;
-    if told.is_empty() && !drains.iter().any(|(_, is_live)| *is_live) {
+    let sources = state.ledger.in_turn(tenant, sources_of(state, seen)).await?;
+    let told = state.ledger.in_turn(tenant, told_by(&sources, state, seen, period)).await?;
+    if told.is_empty() && !sources.has_drain {
         return Ok(None);
     }
-    covered(state, tenant, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
+    covered(state, &sources, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
 }
 
 /// Limits the spans to the last ones. The sums still cover all hours.
@@ -50,34 +50,42 @@ fn latest(mut whole: Coverage, spans: usize) -> Coverage {
 
 async fn covered(
     state: &State,
-    tenant: Tenant,
+    sources: &Sources,
     seen: &Visibility,
     period: &Period,
     told: Vec<i64>,
 ) -> Result<Coverage, ApiError> {
-    let observers = sqlx::query_scalar(include_str!("coverage/observers.sql")).bind(seen.organization_id().0);
-    let observers: Vec<Uuid> = state.ledger.in_turn(tenant, observers.fetch_all(&state.pool)).await?;
-    let reported = state.telemetry.hours_seen(seen, period, &observers).await?;
+    let reported = state.telemetry.hours_seen(seen, period, &sources.observers).await?;
     Ok(spans(period, &told.into_iter().chain(reported).collect()))
 }
 
-/// Returns the drains that accept lines of these domains, and whether each still exists.
-async fn drains_of(state: &State, seen: &Visibility) -> Result<Vec<(Uuid, bool)>, sqlx::Error> {
-    sqlx::query_as(include_str!("coverage/drains.sql"))
+/// What covers hours of an owner's domains.
+#[derive(sqlx::FromRow)]
+struct Sources {
+    /// Drains that accept lines of these domains, including deleted ones.
+    drains: Vec<Uuid>,
+    /// Whether one of the drains still exists.
+    has_drain: bool,
+    /// Organizations whose servers' reports count: the owner and its partners.
+    observers: Vec<Uuid>,
+}
+
+async fn sources_of(state: &State, seen: &Visibility) -> Result<Sources, sqlx::Error> {
+    sqlx::query_as(include_str!("coverage/sources.sql"))
         .bind(seen.organization_id().0)
         .bind(seen.domains())
-        .fetch_all(&state.pool)
+        .fetch_one(&state.pool)
         .await
 }
 
 /// Returns the hours in which one of these drains has a line, or logs were sent with an API key.
-async fn told_by(drains: &[(Uuid, bool)], state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
+async fn told_by(sources: &Sources, state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
     let (from, before) = hours_of(period);
     sqlx::query_scalar(include_str!("coverage/hours.sql"))
         .bind(seen.organization_id().0)
         .bind(from)
         .bind(before)
-        .bind(drains.iter().map(|(id, _)| *id).collect::<Vec<Uuid>>())
+        .bind(&sources.drains)
         .fetch_all(&state.pool)
         .await
 }
