@@ -7,10 +7,10 @@ fn is_id(word: &str) -> bool {
     (1..=2).contains(&letters) && (1..=2).contains(&digits) && word[letters..].bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns the ids that have a row.
+/// Returns the ids that have a row. A row can have several, separated by commas.
 pub(crate) fn explained(document: &str) -> impl Iterator<Item = &str> {
     let first_cells = document.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
-    first_cells.filter(|cell| is_id(cell))
+    first_cells.flat_map(|cell| cell.split(", ")).filter(|word| is_id(word))
 }
 
 /// Returns the ids in a line of code: those in a comment, or at the start of a function's name.
