@@ -116,7 +116,7 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
 }
 
 fn over(wait: Duration) -> ApiError {
-    let detail = "The organization has written too much within an hour. Wait for the time in Retry-After, then try again.";
+    let detail = "The organization has used its write budget for this hour. Wait for the time in Retry-After, then try again.";
     ApiError::new(Code::TooManyRequests, detail).retry_after(wait)
 }
 

@@ -124,7 +124,7 @@ impl ClickHouseHttp {
         };
         match timeout(deadline, received).await {
             Ok(received) => received,
-            Err(_) => Err(self.no_response(&format!("none within {} s", deadline.as_secs()))),
+            Err(_) => Err(self.no_response(&format!("timed out after {} s", deadline.as_secs()))),
         }
     }
 
@@ -149,7 +149,7 @@ impl ClickHouseHttp {
         let deadline = statement.deadline;
         match timeout(deadline, self.response(statement, body)).await {
             Ok(response) => response,
-            Err(_) => Err(self.no_response(&format!("none within {} s", deadline.as_secs()))),
+            Err(_) => Err(self.no_response(&format!("timed out after {} s", deadline.as_secs()))),
         }
     }
 

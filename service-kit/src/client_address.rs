@@ -69,7 +69,7 @@ impl FromStr for TrustedProxies {
 fn network(text: &str) -> Result<IpNet, String> {
     let text = text.trim();
     let alone = || text.parse::<IpAddr>().ok().map(IpNet::from);
-    text.parse().ok().or_else(alone).ok_or_else(|| format!("`{text}` is no network; write it as in 10.0.0.0/8, or write none"))
+    text.parse().ok().or_else(alone).ok_or_else(|| format!("`{text}` is not a network; use a form such as 10.0.0.0/8, or none"))
 }
 
 /// Unit of limits per client: an IPv4 address, or an IPv6 /64 network.

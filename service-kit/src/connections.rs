@@ -52,7 +52,7 @@ pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) ->
 pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<PgConnectOptions> {
     let is_postgres = ["postgres://", "postgresql://"].iter().any(|scheme| settings.database_url.starts_with(scheme));
     let options = PgConnectOptions::from_str(&settings.database_url).ok().filter(|_| is_postgres);
-    options.context("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database")
+    options.context("DATABASE_URL: not a PostgreSQL URL; use postgres://user:password@host:5432/database")
 }
 
 /// Returns an error with the address, without user and password.
@@ -62,7 +62,7 @@ pub(crate) fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Err
     if let sqlx::Error::Database(refusal) = error {
         return refusing_postgres(pool, refusal.as_ref());
     }
-    Away(format!("DATABASE_URL={host}:{port}: PostgreSQL does not answer ({error}); start it, or correct the address")).into()
+    Away(format!("DATABASE_URL={host}:{port}: PostgreSQL is unavailable ({error}); start it or correct the address")).into()
 }
 
 /// Returns the error of a server that responds but rejects, with a fix by SQLSTATE. Names user and database, never the password.
@@ -76,12 +76,12 @@ pub(crate) fn refusing_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> a
                 "DATABASE_URL={host}:{port}/{database}: the tables are missing; run `telemetry identity-api migrate`"
             );
         }
-        Some("28P01" | "28000") => format!("correct the name or the password of the user {user}, or let it in"),
-        Some("3D000") => format!("create the database {database}, or correct the name"),
-        Some("42501") => format!("grant the user {user} what it needs in the database {database}"),
-        _ => "look at its log".to_owned(),
+        Some("28P01" | "28000") => format!("correct the user name {user} or its password, or allow it in pg_hba.conf"),
+        Some("3D000") => format!("create the database {database} or correct its name"),
+        Some("42501") => format!("grant the user {user} the missing privileges in the database {database}"),
+        _ => "check its log".to_owned(),
     };
-    anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: PostgreSQL refuses ({}); {fix}", refusal.message())
+    anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: PostgreSQL returned an error ({}); {fix}", refusal.message())
 }
 
 pub async fn postgres_answers(pool: &PgPool, within: Duration) -> bool {
@@ -113,10 +113,10 @@ pub(crate) fn clickhouse_address(settings: &ClickHouseSettings) -> anyhow::Resul
     let mut url = Url::parse(&settings.clickhouse_url)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .context("CLICKHOUSE_URL: not an HTTP address; write http://user:password@host:8123")?;
+        .context("CLICKHOUSE_URL: not an HTTP URL; use http://user:password@host:8123")?;
     let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
     let stripped = url.set_username("").is_ok() && url.set_password(None).is_ok();
-    anyhow::ensure!(stripped, "CLICKHOUSE_URL: not an HTTP address with a host");
+    anyhow::ensure!(stripped, "CLICKHOUSE_URL: not an HTTP URL with a host");
     Ok((url, user, password))
 }
 
@@ -145,16 +145,16 @@ pub(crate) fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhous
     if error.to_string().contains("(UNKNOWN_DATABASE)") {
         let database = &settings.clickhouse_database;
         return anyhow::anyhow!(
-            "TELEMETRY_CLICKHOUSE_DATABASE={database}: there is no such database; create it with `telemetry stream-workers prepare`, or correct the name"
+            "TELEMETRY_CLICKHOUSE_DATABASE={database}: the database does not exist; create it with `telemetry stream-workers prepare` or correct its name"
         );
     }
     let address = address(settings);
     if ["(AUTHENTICATION_FAILED)", "(REQUIRED_PASSWORD)", "(WRONG_PASSWORD)"].iter().any(|why| error.to_string().contains(why)) {
         return anyhow::anyhow!(
-            "CLICKHOUSE_URL={address}: ClickHouse refuses the user; correct its name or password in the address"
+            "CLICKHOUSE_URL={address}: ClickHouse rejected the user; correct the user name or password in the URL"
         );
     }
-    Away(format!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")).into()
+    Away(format!("CLICKHOUSE_URL={address}: ClickHouse is unavailable ({error}); start it or correct the address")).into()
 }
 
 pub async fn clickhouse_answers(client: &clickhouse::Client, within: Duration) -> bool {

@@ -36,7 +36,7 @@ mod armed {
     static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
         let given = std::env::var_os("FAIL_POINT")?.to_string_lossy().into_owned();
         let armed = Armed::parse(&given);
-        assert!(armed.is_some(), "FAIL_POINT={given}: write NAME:1/N, as in after_insert_before_commit:1/50");
+        assert!(armed.is_some(), "FAIL_POINT={given}: use NAME:1/N, such as after_insert_before_commit:1/50");
         armed
     });
 

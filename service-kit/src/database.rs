@@ -64,7 +64,7 @@ impl Database {
                 Err(error)
             }
             Err(_) => {
-                self.unanswered(before, &format!("no answer within {PATIENCE:?}"));
+                self.unanswered(before, &format!("no response within {PATIENCE:?}"));
                 return Ok(None);
             }
         };

@@ -125,13 +125,13 @@ async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
         stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
         anyhow::ensure!(
             answer.starts_with(b"HTTP/1.1 200 "),
-            "TELEMETRY_LISTEN={listen}: the process answers, but not that it is up"
+            "TELEMETRY_LISTEN={listen}: the process responds, but is not healthy"
         );
         Ok(())
     };
     match tokio::time::timeout(PROBE_DEADLINE, ask).await {
-        Ok(answer) => answer.with_context(|| format!("TELEMETRY_LISTEN={listen}: no healthy process there")),
-        Err(_) => anyhow::bail!("TELEMETRY_LISTEN={listen}: no answer within {PROBE_DEADLINE:?}"),
+        Ok(answer) => answer.with_context(|| format!("TELEMETRY_LISTEN={listen}: no healthy process at this address")),
+        Err(_) => anyhow::bail!("TELEMETRY_LISTEN={listen}: no response within {PROBE_DEADLINE:?}"),
     }
 }
 

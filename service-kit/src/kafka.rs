@@ -73,7 +73,7 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let is_cluster = count >= REPLICAS;
     if settings.must_replicate && !is_cluster {
         bail!(
-            "KAFKA_BROKERS={}: {count} broker(s), and production wants {REPLICAS} copies of each record; add brokers",
+            "KAFKA_BROKERS={}: {count} broker(s), but production requires {REPLICAS} copies of each record; add brokers",
             settings.kafka_brokers
         );
     }
@@ -90,7 +90,7 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     for result in results.with_context(|| unreachable_brokers(&settings.kafka_brokers))? {
         match result {
             Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
-            Err((name, code)) => bail!("topic {name}: cannot be created: {code}"),
+            Err((name, code)) => bail!("topic {name}: failed to create it: {code}"),
         }
     }
     Ok(())
@@ -117,17 +117,17 @@ pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
             );
         }
         if found.text("unclean.leader.election.enable").is_some_and(|set| set != "false") {
-            bail!("topic {topic}: a broker that missed records may lead; {}", fix("unclean.leader.election.enable=false"));
+            bail!("topic {topic}: a stale broker can become the leader; {}", fix("unclean.leader.election.enable=false"));
         }
         let (replicas, in_sync) = (replicas(&admin, settings, topic).await?, found.number("min.insync.replicas").unwrap_or(1));
         if settings.must_replicate && replicas < REPLICAS {
             bail!(
-                "topic {topic}: {replicas} of the {REPLICAS} copies that production wants; run kafka-reassign-partitions.sh, or make it anew with {REPLICAS} brokers"
+                "topic {topic}: {replicas} of the {REPLICAS} copies that production requires; run kafka-reassign-partitions.sh, or create the topic again with {REPLICAS} brokers"
             );
         }
         if replicas >= REPLICAS && in_sync < IN_SYNC {
             bail!(
-                "topic {topic}: min.insync.replicas is {in_sync} of {replicas}, so one broker's word is enough; {}",
+                "topic {topic}: min.insync.replicas is {in_sync} of {replicas}, so one broker alone can acknowledge a record; {}",
                 fix(&format!("min.insync.replicas={IN_SYNC}"))
             );
         }
@@ -153,7 +153,7 @@ async fn replicas(admin: &AdminClient<DefaultClientContext>, settings: &KafkaSet
         }
         tokio::time::sleep(ABSENCE_PAUSE).await;
     }
-    bail!("topic {topic}: no broker says where its partitions are; start again once the cluster is at rest")
+    bail!("topic {topic}: no broker returned its partitions; start again when the cluster is stable")
 }
 
 /// Retention of a log, not counting segments that are still open.
@@ -196,7 +196,7 @@ pub async fn set_retention(settings: &KafkaSettings, topic: &str, keep: Duration
     }
     let results = admin.alter_configs([&altered], &options()).await;
     for result in results.with_context(|| unreachable_brokers(&settings.kafka_brokers))? {
-        result.map_err(|(_, code)| anyhow::anyhow!("topic {topic}: retention.ms cannot be set to {keep}: {code}"))?;
+        result.map_err(|(_, code)| anyhow::anyhow!("topic {topic}: failed to set retention.ms to {keep}: {code}"))?;
     }
     Ok(())
 }
@@ -249,7 +249,7 @@ pub fn admin(settings: &KafkaSettings) -> anyhow::Result<AdminClient<DefaultClie
 }
 
 fn no_client(settings: &KafkaSettings) -> String {
-    format!("KAFKA_BROKERS={}: no client can be made; correct the list or the settings of TLS", settings.kafka_brokers)
+    format!("KAFKA_BROKERS={}: failed to create a client; correct the list or the TLS settings", settings.kafka_brokers)
 }
 
 fn options() -> AdminOptions {
@@ -257,7 +257,7 @@ fn options() -> AdminOptions {
 }
 
 fn unreachable_brokers(brokers: &str) -> String {
-    format!("KAFKA_BROKERS={brokers}: no broker answers; start one, or correct the address")
+    format!("KAFKA_BROKERS={brokers}: no broker responds; start one or correct the address")
 }
 
 #[cfg(test)]

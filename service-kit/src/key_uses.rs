@@ -90,7 +90,7 @@ async fn tell(uses: Weak<Mutex<Uses>>, pool: PgPool, statement: &'static str) {
             // PostgreSQL would reject a retry as well; the next use is recorded as usual.
             Err(error @ sqlx::Error::Database(_)) => tracing::warn!(keys = taken.len(), "failed to record key uses: {error}"),
             Err(error) => {
-                tracing::debug!(keys = taken.len(), "key uses wait for PostgreSQL: {error}");
+                tracing::debug!(keys = taken.len(), "failed to record key uses, will retry: {error}");
                 uses.lock().expect("no holder of the lock panics").put_back(taken);
             }
         }

@@ -196,7 +196,7 @@ pub mod common {
         OVER_BUDGET = Measure::counter("write_budget_exceeded_total", "writes", "Writes rejected or skipped because the tenant's byte budget was exhausted");
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are hundreds of slots")]
+    #[expect(clippy::cast_precision_loss, reason = "slot counts are far below 2^53")]
     pub(crate) fn slots_taken(pool: &'static str, slots: usize) {
         metrics::gauge!(SLOTS_TAKEN.name, POOL.label => pool).set(slots as f64);
     }

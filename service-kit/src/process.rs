@@ -18,7 +18,7 @@ const BLOCKED_GRACE: Duration = Duration::from_millis(100);
 
 /// Runs a whole process. A thread that still blocks at the end, such as a commit that waits for a broker, doesn't delay the exit.
 pub fn main(all: impl Future<Output = ExitCode>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("the system gives a process threads");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("failed to start the async runtime");
     let code = runtime.block_on(all);
     runtime.shutdown_timeout(BLOCKED_GRACE);
     code
@@ -103,7 +103,7 @@ fn report(ended: anyhow::Result<()>, was_asked: bool) -> ExitCode {
 
 async fn signal() {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).expect("a signal handler can be installed once the runtime is up");
+    let mut terminate = signal(SignalKind::terminate()).expect("failed to install the SIGTERM handler");
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}

@@ -30,7 +30,7 @@ impl PostgresSettings {
         let is_encrypted = matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
         ensure!(
             is_encrypted || options.get_socket().is_some() || host.starts_with('/'),
-            "DATABASE_URL={host}:{port}: production wants TLS to PostgreSQL; add ?sslmode=verify-full, and &sslrootcert=FILE for an authority of your own"
+            "DATABASE_URL={host}:{port}: production requires TLS to PostgreSQL; add ?sslmode=verify-full, and &sslrootcert=FILE for a private certificate authority"
         );
         Ok(())
     }
@@ -44,7 +44,7 @@ impl ClickHouseSettings {
         let Some(url) = url else { return Ok(()) };
         let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
         anyhow::bail!(
-            "CLICKHOUSE_URL={}://{host}:{port}: production wants TLS to ClickHouse; write https:// and its HTTPS port, and set TELEMETRY_CLICKHOUSE_CA for an authority of your own",
+            "CLICKHOUSE_URL={}://{host}:{port}: production requires TLS to ClickHouse; use https:// and the HTTPS port, and set TELEMETRY_CLICKHOUSE_CA for a private certificate authority",
             url.scheme()
         )
     }
@@ -56,12 +56,12 @@ impl ClientSettings {
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
             self.trusted_proxies != TrustedProxies::Unsaid,
-            "TELEMETRY_TRUSTED_PROXIES is not set: production wants to know who stands before it; name the networks of the reverse proxies, or write none where clients connect directly"
+            "TELEMETRY_TRUSTED_PROXIES is not set: production requires it; list the networks of the reverse proxies, or use none if clients connect directly"
         );
         if let TrustedProxies::Networks(networks) = &self.trusted_proxies {
             ensure!(
                 !breadth::is_internet(networks),
-                "TELEMETRY_TRUSTED_PROXIES={}: production does not believe everybody about who asks, and these are a public /8 (IPv6: /24) or more; name only the networks of the reverse proxies, or write none where clients connect directly",
+                "TELEMETRY_TRUSTED_PROXIES={}: production rejects public networks of /8 or larger (IPv6: /24), because clients could forge addresses; list only the networks of the reverse proxies, or use none if clients connect directly",
                 networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
             );
         }
@@ -74,11 +74,11 @@ impl WebhookSettings {
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
             self.webhook_allow.are_public(),
-            "WEBHOOK_ALLOW={}: production calls public servers only; remove every entry but those of the form *:PORT",
+            "WEBHOOK_ALLOW={}: production calls only public servers; remove all entries except those of the form *:PORT",
             self.webhook_allow
         );
         if let Some(file) = &self.webhook_extra_ca {
-            anyhow::bail!("WEBHOOK_EXTRA_CA={}: production trusts the system's authorities only; remove it", file.display());
+            anyhow::bail!("WEBHOOK_EXTRA_CA={}: production trusts only the system's authorities; remove it", file.display());
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ mod tests {
         }
         for refused in ["", "?sslmode=disable", "?sslmode=allow", "?sslmode=prefer"] {
             let said = postgres(&format!("postgres://u:hunter2@db.test/t{refused}")).unwrap_err().to_string();
-            assert!(said.starts_with("DATABASE_URL=db.test:5432: production wants TLS"), "{said}");
+            assert!(said.starts_with("DATABASE_URL=db.test:5432: production requires TLS"), "{said}");
             assert!(!said.contains("hunter2"), "{said}");
         }
     }
@@ -131,11 +131,11 @@ mod tests {
         for said in ["0.0.0.0/0", "::/0", "10.0.0.0/8,0.0.0.0/1,128.0.0.0/1", "8.0.0.0/8"] {
             let refused = with(said).harden().unwrap_err().to_string();
             assert!(
-                refused.starts_with(&format!("TELEMETRY_TRUSTED_PROXIES={said}: production does not believe everybody")),
+                refused.starts_with(&format!("TELEMETRY_TRUSTED_PROXIES={said}: production rejects public networks")),
                 "{refused}"
             );
             assert!(
-                refused.contains("name only the networks of the reverse proxies") && refused.lines().count() == 1,
+                refused.contains("list only the networks of the reverse proxies") && refused.lines().count() == 1,
                 "{refused}"
             );
         }

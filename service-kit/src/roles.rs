@@ -46,14 +46,14 @@ impl Role {
 impl PostgresSettings {
     /// Returns the same database with the user and development password of `role`.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
-        Ok(Self { database_url: renamed(&self.database_url, role).context("DATABASE_URL: not an address with a host")? })
+        Ok(Self { database_url: renamed(&self.database_url, role).context("DATABASE_URL: not a URL with a host")? })
     }
 }
 
 impl ClickHouseSettings {
     /// Returns the same database with the user and development password of `role`.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
-        let url = renamed(&self.clickhouse_url, role).context("CLICKHOUSE_URL: not an HTTP address with a host")?;
+        let url = renamed(&self.clickhouse_url, role).context("CLICKHOUSE_URL: not an HTTP URL with a host")?;
         Ok(Self { clickhouse_url: url, ..self.clone() })
     }
 }
@@ -101,11 +101,11 @@ pub(crate) async fn create_missing(pool: &PgPool, password: impl Fn(Role) -> Opt
     let may: bool = sqlx::query_scalar("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
         .fetch_one(pool)
         .await
-        .context("DATABASE_URL: the roles of the services cannot be looked up")?;
+        .context("DATABASE_URL: failed to look up the roles of the services")?;
     let statement = |role: &Role| format!("CREATE ROLE {} LOGIN", role.name());
     ensure!(
         may,
-        "DATABASE_URL: the user {} may not create roles; have an administrator run: {}; give each a password, then run this again",
+        "DATABASE_URL: the user {} can't create roles; an administrator must run: {}; set a password for each role, then run this command again",
         pool.connect_options().get_username(),
         missing.iter().map(statement).collect::<Vec<_>>().join("; ")
     );
@@ -131,7 +131,7 @@ async fn missing(pool: &PgPool) -> anyhow::Result<Vec<Role>> {
         .bind(&names[..])
         .fetch_all(pool)
         .await
-        .context("DATABASE_URL: the roles of the services cannot be looked up")?;
+        .context("DATABASE_URL: failed to look up the roles of the services")?;
     Ok(Role::ALL.into_iter().filter(|role| !found.iter().any(|found| found == role.name())).collect())
 }
 
@@ -143,7 +143,7 @@ pub(crate) async fn grant(pool: &PgPool) -> anyhow::Result<()> {
         sqlx::raw_sql(GRANTS).execute(&mut *transaction).await?;
         transaction.commit().await
     };
-    granted.await.context("DATABASE_URL: the rights of the services cannot be granted; sign in as the owner of the tables")
+    granted.await.context("DATABASE_URL: failed to grant the services their privileges; connect as the owner of the tables")
 }
 
 /// Returns the statement that only a server administrator can run: it revokes the creation of large objects, which PostgreSQL
@@ -154,7 +154,7 @@ pub async fn left_to_administrator(pool: &PgPool) -> anyhow::Result<Option<Strin
          FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)' \
          AND has_function_privilege('public', oid, 'EXECUTE')",
     );
-    statement.fetch_one(pool).await.context("DATABASE_URL: the functions of the server cannot be looked up")
+    statement.fetch_one(pool).await.context("DATABASE_URL: failed to look up the server's functions")
 }
 
 #[cfg(test)]

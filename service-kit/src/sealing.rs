@@ -52,11 +52,11 @@ impl SecretsSettings {
     /// Returns the cipher, or an error of one line that names the fix.
     pub fn sealer(&self) -> anyhow::Result<Sealer> {
         let key = self.secrets_key.as_ref().context(
-            "TELEMETRY_SECRETS_KEY is not set: generate a key once with `openssl rand -base64 32`, keep it, and set it at every start",
+            "TELEMETRY_SECRETS_KEY is not set: generate a key once with `openssl rand -base64 32`, store it, and use the same key at every start",
         )?;
         let bytes = STANDARD.decode(key.0.trim()).ok().and_then(|bytes| <[u8; KEY_BYTES]>::try_from(bytes).ok());
         let bytes =
-            bytes.context("TELEMETRY_SECRETS_KEY is not 32 bytes in base64: use what `openssl rand -base64 32` prints")?;
+            bytes.context("TELEMETRY_SECRETS_KEY is not 32 bytes in base64: use the output of `openssl rand -base64 32`")?;
         Ok(Sealer(XChaCha20Poly1305::new(&Key::from(bytes))))
     }
 }
@@ -77,13 +77,13 @@ impl Sealer {
         // 192 random bits don't repeat in practice, so no counter is needed.
         let nonce: [u8; NONCE_BYTES] = rand::random();
         let payload = Payload { msg: secret.as_bytes(), aad: place };
-        let encrypted = self.0.encrypt(&XNonce::from(nonce), payload).map_err(|_| anyhow!("a secret cannot be sealed"))?;
+        let encrypted = self.0.encrypt(&XNonce::from(nonce), payload).map_err(|_| anyhow!("failed to encrypt a secret"))?;
         Ok([&[XCHACHA20_POLY1305][..], &nonce, &encrypted].concat())
     }
 
     /// Decrypts data that [`Sealer::seal`] encrypted with the same key and `place`.
     pub fn open(&self, sealed: &[u8], place: &[u8]) -> anyhow::Result<String> {
-        let refuse = || anyhow!("a sealed secret cannot be opened: TELEMETRY_SECRETS_KEY is not the key that sealed it");
+        let refuse = || anyhow!("failed to decrypt a secret: TELEMETRY_SECRETS_KEY is not the key that encrypted it");
         let rest = sealed.strip_prefix(&[XCHACHA20_POLY1305]).ok_or_else(refuse)?;
         let (nonce, encrypted) = rest.split_first_chunk::<NONCE_BYTES>().ok_or_else(refuse)?;
         let payload = Payload { msg: encrypted, aad: place };

@@ -189,7 +189,7 @@ impl fmt::Debug for Hidden {
 /// Accepts only plain identifiers, so that DDL never has to quote the name.
 fn database_name(name: &str) -> Result<String, String> {
     let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    is_plain.then(|| name.to_owned()).ok_or_else(|| "use lower-case letters, digits and underscores".to_owned())
+    is_plain.then(|| name.to_owned()).ok_or_else(|| "use lowercase letters, digits and underscores".to_owned())
 }
 
 /// Parses the settings of a process. On an error, exits with one line that names the setting, the value and the fix.

@@ -80,7 +80,7 @@ where
                 return Ok(value);
             }
             Ok(Err(error)) => ApiError::from(error),
-            Err(_) => ApiError::unavailable(anyhow::anyhow!("a look-up took too long")),
+            Err(_) => ApiError::unavailable(anyhow::anyhow!("the lookup timed out")),
         };
         entry.stale(self.clock.now()).ok_or(failure)
     }
@@ -111,7 +111,7 @@ impl<V: Clone> Entry<V> {
             // If the clock was set back, the result seems to be from the future; look it up again.
             State::Known { value, asked_at, ask_at } => (now < *ask_at && now >= *asked_at).then(|| Ok(value.clone())),
             State::Unknown { until: Some(until) } if now < *until => {
-                Some(Err(ApiError::unavailable(anyhow::anyhow!("the store did not answer a moment ago"))))
+                Some(Err(ApiError::unavailable(anyhow::anyhow!("the store did not respond to a recent lookup"))))
             }
             State::Unknown { .. } => None,
         }

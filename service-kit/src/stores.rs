@@ -30,7 +30,7 @@ pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Resu
     for statement in store::tables::DDL {
         // Escape question marks, which are placeholders.
         let created = client.query(&statement.replace('?', "??")).execute().await;
-        created.context("CLICKHOUSE_URL: a table cannot be created")?;
+        created.context("CLICKHOUSE_URL: failed to create a table")?;
     }
     Ok(())
 }

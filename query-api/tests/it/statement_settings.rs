@@ -133,8 +133,8 @@ async fn rejects_clickhouse_versions_that_miscount() {
     assert_eq!(
         format!("{refused:#}"),
         format!(
-            "CLICKHOUSE_URL={address}: ClickHouse 26.4.4.14 may count too few rows (ClickHouse#104781); \
-             run 26.5.2.12 or newer, or 26.3.13.13 of the LTS"
+            "CLICKHOUSE_URL={address}: ClickHouse 26.4.4.14 can return too few rows (ClickHouse#104781); \
+             use 26.5.2.12 or later, or LTS 26.3.13.13"
         )
     );
     assert!(State::connect(&Settings::on(stores.clickhouse.clone(), stores.postgres.clone())).await.is_ok());

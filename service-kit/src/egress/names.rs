@@ -27,7 +27,7 @@ impl Names {
             None => of_system(TokioResolver::builder_tokio())?,
         };
         *builder.options_mut() = options(builder.options_mut().clone());
-        Ok(Self(builder.build().context("DNS cannot be asked")?))
+        Ok(Self(builder.build().context("failed to create the DNS resolver")?))
     }
 
     /// Returns every address of the host of `url`, with its port. A host that is an address is returned as is.
@@ -59,8 +59,8 @@ impl Names {
 fn of_system<B>(found: Result<B, NetError>) -> anyhow::Result<B> {
     found.map_err(|error| {
         anyhow!(
-            "TELEMETRY_DNS_SERVER is not set, and the DNS servers of this system cannot be read ({error}): set it to the \
-             HOST:PORT of one, or mend /etc/resolv.conf"
+            "TELEMETRY_DNS_SERVER is not set, and the DNS servers of this system can't be read ({error}): set it to the \
+             HOST:PORT of a DNS server, or fix /etc/resolv.conf"
         )
     })
 }
@@ -95,7 +95,7 @@ mod tests {
     fn missing_dns_servers_error_names_the_setting() {
         let refused = of_system::<()>(Err(NetError::from("no nameservers found in config"))).unwrap_err().to_string();
         assert!(refused.starts_with("TELEMETRY_DNS_SERVER is not set, "), "{refused}");
-        assert!(refused.contains("(no nameservers found in config): set it to the HOST:PORT of one"), "{refused}");
+        assert!(refused.contains("(no nameservers found in config): set it to the HOST:PORT of a DNS server"), "{refused}");
         assert!(of_system(Ok(())).is_ok());
     }
 }

@@ -68,10 +68,10 @@ fn trusting(roots: RootCertStore) -> anyhow::Result<ClientConfig> {
 
 fn add_from(file: &Path, roots: &mut RootCertStore) -> anyhow::Result<()> {
     let certificates = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let certificates = certificates.map_err(|error| anyhow::anyhow!("not a file of PEM certificates ({error})"))?;
-    ensure!(!certificates.is_empty(), "the file holds no certificate");
+    let certificates = certificates.map_err(|error| anyhow::anyhow!("not a PEM certificate file ({error})"))?;
+    ensure!(!certificates.is_empty(), "the file contains no certificate");
     for certificate in certificates {
-        roots.add(certificate).context("a certificate in it cannot be an authority")?;
+        roots.add(certificate).context("a certificate in the file is not a valid certificate authority")?;
     }
     Ok(())
 }

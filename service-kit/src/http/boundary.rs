@@ -50,7 +50,7 @@ pub fn with_boundary_over<S: Clone + Send + Sync + 'static>(transport: Transport
         }))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the signature is the layer's")]
+#[expect(clippy::needless_pass_by_value, reason = "the layer requires this signature")]
 fn answer_panic(panic: Box<dyn std::any::Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
     ApiError::internal(anyhow::anyhow!("panicked: {}", text.unwrap_or_default())).into_response()

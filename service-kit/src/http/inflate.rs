@@ -22,7 +22,7 @@ pub(super) enum Encoding {
 impl Encoding {
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let known = [("gzip", Self::Gzip), ("deflate", Self::Deflate), ("br", Self::Brotli), ("zstd", Self::Zstd)];
-        let refusal = "Send one Content-Encoding: gzip, deflate, br or zstd, or none.";
+        let refusal = "Send at most one Content-Encoding: gzip, deflate, br or zstd.";
         Ok(content_encoding(headers, &known, refusal)?.unwrap_or(Self::Identity))
     }
 }
@@ -92,7 +92,7 @@ fn zstd(wire: &[u8], max_bytes: usize) -> io::Result<Vec<u8>> {
 }
 
 fn require_end(is_whole: bool) -> io::Result<()> {
-    if is_whole { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "bytes follow the compressed data")) }
+    if is_whole { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "trailing bytes after the compressed data")) }
 }
 
 #[cfg(test)]

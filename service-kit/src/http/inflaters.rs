@@ -27,7 +27,7 @@ impl Inflaters {
         for _ in 0..THREADS {
             let waiting = Arc::clone(&waiting);
             let thread = std::thread::Builder::new().name("inflate".to_owned());
-            thread.spawn(move || work(&waiting)).expect("a process that cannot start four threads cannot start");
+            thread.spawn(move || work(&waiting)).expect("failed to start the decompression threads");
         }
         Self { jobs }
     }
@@ -41,8 +41,8 @@ impl Inflaters {
                 let _ = answer.send(work());
             }
         };
-        self.jobs.send(Box::new(job)).map_err(|_| ApiError::internal(anyhow::anyhow!("no thread inflates bodies")))?;
-        answered.await.map_err(|_| ApiError::internal(anyhow::anyhow!("inflating a body panicked")))
+        self.jobs.send(Box::new(job)).map_err(|_| ApiError::internal(anyhow::anyhow!("no decompression threads")))?;
+        answered.await.map_err(|_| ApiError::internal(anyhow::anyhow!("decompressing a body panicked")))
     }
 }
 

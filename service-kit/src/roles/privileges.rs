@@ -30,11 +30,11 @@ fn judge(pool: &PgPool, beyond: Option<String>, role: Role) -> anyhow::Result<()
     let options = pool.connect_options();
     let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
     let fix = if user == role.name() {
-        "take that from it, and from PUBLIC".to_owned()
+        "remove this privilege from it and from PUBLIC".to_owned()
     } else {
-        format!("sign in as {}, which `telemetry identity-api migrate` makes", role.name())
+        format!("connect as {}, which `telemetry identity-api migrate` creates", role.name())
     };
-    anyhow::bail!("DATABASE_URL={host}:{port}: production does not run as {user}, which {beyond}; {fix}")
+    anyhow::bail!("DATABASE_URL={host}:{port}: production can't use the account {user}, which {beyond}; {fix}")
 }
 
 /// Rejects a PostgreSQL account with more privileges than its service needs: superusers and role creators; the owner of tables,
@@ -73,7 +73,7 @@ pub async fn refuse_privileged_clickhouse(settings: &ClickHouseSettings, role: R
     let unneeded = given.filter(|grant| grant.concerns(&settings.clickhouse_database)).find_map(|grant| grant.beyond(&needed));
     ensure!(
         unneeded.is_none(),
-        "CLICKHOUSE_URL={}: production does not run as {}, which has the right {}; sign in as {}, which schemas/clickhouse/accounts.xml makes",
+        "CLICKHOUSE_URL={}: production can't use the account {}, which has the privilege {}; connect as {}, which schemas/clickhouse/accounts.xml defines",
         connections::address(settings),
         connections::clickhouse_user(settings),
         unneeded.unwrap_or_default(),

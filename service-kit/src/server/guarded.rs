@@ -66,7 +66,7 @@ impl Guarded {
                 measures::cut(measures::SLOW_READER);
                 // If this fails, the connection closes normally.
                 let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")));
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read the response")));
             }
             _ => {}
         }

@@ -18,7 +18,7 @@ impl BotSettings {
     pub fn table(&self) -> anyhow::Result<Arc<BotTable>> {
         let Some(path) = &self.bots_file else { return Ok(BotTable::bundled()) };
         let named =
-            || format!("TELEMETRY_BOTS_FILE={}: not a table of bots; correct it, or leave the setting out", path.display());
+            || format!("TELEMETRY_BOTS_FILE={}: not a valid bot table; correct the file or remove the setting", path.display());
         let text = std::fs::read_to_string(path).with_context(named)?;
         Ok(Arc::new(BotTable::parse(&text).with_context(named)?))
     }

@@ -96,7 +96,7 @@ impl KafkaSecurity {
             let Some(file) = file else { continue };
             ensure!(
                 protocol.is_encrypted(),
-                "{setting}={}: TELEMETRY_KAFKA_SECURITY={} uses no TLS; set it to ssl or sasl-ssl, or remove this setting",
+                "{setting}={}: TELEMETRY_KAFKA_SECURITY={} does not use TLS; set it to ssl or sasl-ssl, or remove this setting",
                 file.display(),
                 protocol.spelling()
             );
@@ -112,7 +112,7 @@ impl KafkaSecurity {
         if !protocol.signs_in() {
             if let Some(user) = &self.kafka_user {
                 bail!(
-                    "TELEMETRY_KAFKA_USER={user}: TELEMETRY_KAFKA_SECURITY={} does not sign in; set it to sasl-ssl, or remove this setting",
+                    "TELEMETRY_KAFKA_USER={user}: TELEMETRY_KAFKA_SECURITY={} does not authenticate users; set it to sasl-ssl, or remove this setting",
                     protocol.spelling()
                 );
             }
@@ -120,7 +120,7 @@ impl KafkaSecurity {
         }
         let (Some(user), Some(password)) = (&self.kafka_user, &self.kafka_password) else {
             bail!(
-                "TELEMETRY_KAFKA_SECURITY={}: nobody to sign in as; set TELEMETRY_KAFKA_USER and TELEMETRY_KAFKA_PASSWORD",
+                "TELEMETRY_KAFKA_SECURITY={}: a user and a password are required; set TELEMETRY_KAFKA_USER and TELEMETRY_KAFKA_PASSWORD",
                 protocol.spelling()
             );
         };
@@ -138,12 +138,12 @@ impl KafkaSecurity {
         let protocol = self.kafka_security;
         ensure!(
             protocol.is_encrypted(),
-            "TELEMETRY_KAFKA_SECURITY={}: production wants TLS to the brokers; set it to sasl-ssl, or to ssl with a certificate",
+            "TELEMETRY_KAFKA_SECURITY={}: production requires TLS to the brokers; set it to sasl-ssl, or to ssl with a certificate",
             protocol.spelling()
         );
         ensure!(
             protocol.signs_in() || self.kafka_certificate.is_some(),
-            "TELEMETRY_KAFKA_SECURITY=ssl: production wants the brokers to know their clients; set TELEMETRY_KAFKA_CERTIFICATE, or sasl-ssl and a user"
+            "TELEMETRY_KAFKA_SECURITY=ssl: production requires client authentication; set TELEMETRY_KAFKA_CERTIFICATE, or use sasl-ssl and a user"
         );
         Ok(())
     }
@@ -151,7 +151,7 @@ impl KafkaSecurity {
 
 fn readable<'a>(setting: &str, file: &'a Path) -> anyhow::Result<&'a str> {
     let opened = std::fs::File::open(file);
-    opened.map_err(|error| anyhow::anyhow!("{setting}={}: {error}; name a PEM file that can be read", file.display()))?;
+    opened.map_err(|error| anyhow::anyhow!("{setting}={}: {error}; use a readable PEM file", file.display()))?;
     file.to_str().ok_or_else(|| anyhow::anyhow!("{setting}={}: the path is not UTF-8; rename the file", file.display()))
 }
 
@@ -172,7 +172,7 @@ mod tests {
         let nobody = KafkaSecurity { kafka_security: Protocol::SaslSsl, ..KafkaSecurity::default() };
         assert!(refusal(&nobody).starts_with("TELEMETRY_KAFKA_SECURITY=sasl-ssl: nobody"), "{}", refusal(&nobody));
         let ca = KafkaSecurity { kafka_ca: Some("/nowhere.pem".into()), ..KafkaSecurity::default() };
-        assert!(refusal(&ca).contains("uses no TLS"));
+        assert!(refusal(&ca).contains("does not use TLS"));
         let absent = KafkaSecurity { kafka_security: Protocol::Ssl, ..ca };
         assert!(refusal(&absent).starts_with("TELEMETRY_KAFKA_CA=/nowhere.pem: "), "{}", refusal(&absent));
         assert!(!format!("{plain:?}").contains("hunter2"));

@@ -35,7 +35,7 @@ impl<S: Args> FromArgMatches for Needed<S> {
         if missing.is_empty() {
             return S::from_arg_matches(matches).map(|settings| Self(Ok(settings)));
         }
-        Ok(Self(Err(format!("not set, and this mode needs it: {} (--help lists every setting)", missing.join(", ")))))
+        Ok(Self(Err(format!("not set, but required in this mode: {} (--help lists every setting)", missing.join(", ")))))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -9,7 +9,7 @@ const MENDED: [[u32; 4]; 3] = [[26, 3, 13, 13], [26, 4, 4, 15], [26, 5, 2, 12]];
 
 /// Returns an error with the reason if this version must not be used.
 pub(super) fn refuse(version: &str) -> Result<(), String> {
-    let Some(found) = parse(version) else { return Err(format!("ClickHouse says it is {version:?}, which is no version")) };
+    let Some(found) = parse(version) else { return Err(format!("unknown ClickHouse version {version:?}")) };
     let line = |of: &[u32; 4]| [of[0], of[1]];
     let is_mended = match MENDED.iter().find(|mended| line(mended) == line(&found)) {
         Some(mended) => found >= *mended,
@@ -19,7 +19,7 @@ pub(super) fn refuse(version: &str) -> Result<(), String> {
         return Ok(());
     }
     let [oldest, _, newest] = MENDED.map(dotted);
-    Err(format!("ClickHouse {version} may count too few rows (ClickHouse#104781); run {newest} or newer, or {oldest} of the LTS"))
+    Err(format!("ClickHouse {version} can return too few rows (ClickHouse#104781); use {newest} or later, or LTS {oldest}"))
 }
 
 /// Parses the first four numbers and ignores vendor suffixes.
@@ -47,7 +47,7 @@ mod tests {
         }
         assert_eq!(
             refuse("26.4.2.10").unwrap_err(),
-            "ClickHouse 26.4.2.10 may count too few rows (ClickHouse#104781); run 26.5.2.12 or newer, or 26.3.13.13 of the LTS"
+            "ClickHouse 26.4.2.10 can return too few rows (ClickHouse#104781); use 26.5.2.12 or later, or LTS 26.3.13.13"
         );
     }
 }

@@ -23,7 +23,7 @@ pub async fn create_distributed_tables(settings: &ClickHouseSettings, cluster: &
     let server = clickhouse_server(settings)?;
     let known = server.query("SELECT count() FROM system.clusters WHERE cluster = ?").bind(cluster);
     let known: u64 = known.fetch_one().await.map_err(|error| absent_clickhouse(settings, &error))?;
-    ensure!(known > 0, "the server's remote_servers have no cluster {cluster}: add it, with every shard");
+    ensure!(known > 0, "the server's remote_servers don't contain the cluster {cluster}: add it with all shards");
     let all = of_all_shards(settings).clickhouse_database;
     let create_database = format!("CREATE DATABASE IF NOT EXISTS {all} ENGINE = Atomic");
     server.query(&create_database).execute().await.map_err(|error| absent_clickhouse(settings, &error))?;

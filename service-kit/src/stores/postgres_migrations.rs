@@ -16,7 +16,7 @@ pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
     // Ignores the migrations of a newer build: they only add, and this build may be the one being replaced.
     let mut migrations = sqlx::migrate!("../schemas/postgres");
     migrations.set_ignore_missing(true);
-    migrations.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")?;
+    migrations.run(pool).await.context("DATABASE_URL: failed to migrate the tables")?;
     roles::create_missing(pool, |_| None).await?;
     if newest_applied(pool).await? > MIGRATIONS.iter().map(|migration| migration.version).max() {
         // This build doesn't know the grants of the newer tables and would revoke them.

@@ -31,7 +31,7 @@ where
     S: Parser,
     Fut: Future<Output = ExitCode>,
 {
-    let words = std::env::var_os(WORDS).expect("not a test of its own: other tests start it").to_string_lossy().into_owned();
+    let words = std::env::var_os(WORDS).expect("helper that other tests start").to_string_lossy().into_owned();
     let name = S::command().get_name().to_owned();
     let words: Vec<String> = std::iter::once(name).chain(words.split_terminator(SEPARATOR).map(str::to_owned)).collect();
     let ended = crate::process::main(async { start(crate::settings::parse_from(words)).await });

@@ -29,27 +29,27 @@ fn params(names: &[&str]) -> CertificateParams {
 }
 
 fn key() -> KeyPair {
-    KeyPair::generate().expect("a key can be generated")
+    KeyPair::generate().expect("failed to generate a key")
 }
 
 fn server(certificate: &rcgen::Certificate, key: &KeyPair) -> Arc<ServerConfig> {
     let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.expect("the versions are the provider's").with_no_client_auth();
-    Arc::new(config.with_single_cert(vec![certificate.der().clone()], private).expect("the key is the certificate's"))
+    let config = config.expect("the provider supports the default versions").with_no_client_auth();
+    Arc::new(config.with_single_cert(vec![certificate.der().clone()], private).expect("the key matches the certificate"))
 }
 
 impl TestAuthority {
     /// Creates an authority that nothing trusts yet.
-    #[expect(clippy::new_without_default, reason = "each is another one")]
+    #[expect(clippy::new_without_default, reason = "every call creates a new authority")]
     pub fn new() -> Self {
         let mut params = params(&[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         // With the same name as its certificates, OpenSSL would treat each of them as self-signed.
         params.distinguished_name.push(DnType::CommonName, "an authority of a test");
         let key = key();
-        let certificate = params.self_signed(&key).expect("it signs itself");
+        let certificate = params.self_signed(&key).expect("failed to sign the certificate");
         Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }
     }
 
@@ -60,7 +60,7 @@ impl TestAuthority {
     /// Returns certificate and key in PEM, for servers that read files.
     pub fn pem_for(&self, names: &[&str]) -> (String, String) {
         let key = key();
-        (params(names).signed_by(&key, &self.issuer).expect("it signs").pem(), key.serialize_pem())
+        (params(names).signed_by(&key, &self.issuer).expect("failed to sign the certificate").pem(), key.serialize_pem())
     }
 
     /// Like [`server_for`](Self::server_for), with a certificate that is not valid yet.
@@ -81,13 +81,13 @@ impl TestAuthority {
     fn issue(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
         let (key, mut params) = (key(), params(names));
         change(&mut params);
-        server(&params.signed_by(&key, &self.issuer).expect("it signs"), &key)
+        server(&params.signed_by(&key, &self.issuer).expect("failed to sign the certificate"), &key)
     }
 
     /// Like [`server_for`](Self::server_for), with a self-signed certificate.
     pub fn self_signed_server_for(names: &[&str]) -> Arc<ServerConfig> {
         let key = key();
-        server(&params(names).self_signed(&key).expect("it signs itself"), &key)
+        server(&params(names).self_signed(&key).expect("failed to sign the certificate"), &key)
     }
 }
 

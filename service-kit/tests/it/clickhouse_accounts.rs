@@ -181,19 +181,19 @@ async fn a9_production_rejects_privileged_clickhouse_accounts() {
         assert_eq!(refusal(role.name(), role).await, None);
         for (user, _, what) in refused {
             let said = refusal(user, role).await.unwrap_or_else(|| panic!("{user} must be rejected"));
-            let whose = format!(": production does not run as {user}, which has the right {what}");
-            let remedy = format!("; sign in as {}, which schemas/", role.name());
+            let whose = format!(": production can't use the account {user}, which has the privilege {what}");
+            let remedy = format!("; connect as {}, which schemas/", role.name());
             assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains(&whose) && said.contains(&remedy), "{said}");
             assert!(!said.contains(PASSWORD) && said.lines().count() == 1, "{said}");
         }
     }
     assert_eq!(refusal("writer", Role::Worker).await, None);
-    assert!(refusal("writer", Role::Query).await.unwrap().contains("which has the right INSERT;"));
+    assert!(refusal("writer", Role::Query).await.unwrap().contains("which has the privilege INSERT;"));
     let nobody = roles::refuse_privileged_clickhouse(&ClickHouseSettings::at(&server.url, "telemetry"), Role::Query).await;
-    assert!(nobody.unwrap_err().to_string().contains("production does not run as default, which has the right "));
+    assert!(nobody.unwrap_err().to_string().contains("production can't use the account default, which has the privilege "));
     let absent = ClickHouseSettings::at("http://127.0.0.1:1", "telemetry");
     let said = roles::refuse_privileged_clickhouse(&absent, Role::Query).await.unwrap_err().to_string();
-    assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:1: ClickHouse does not answer"), "{said}");
+    assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:1: ClickHouse is unavailable"), "{said}");
 }
 
 /// ClickHouse writes such names in backquotes.
@@ -221,7 +221,7 @@ async fn checks_grants_on_databases_with_quoted_names() {
         match (judged, what) {
             (Ok(()), None) => {}
             (Err(said), Some(what)) => {
-                let expected = format!("does not run as {user}, which has the right {what}; sign in as telemetry_query,");
+                let expected = format!("the account {user}, which has the privilege {what}; connect as telemetry_query,");
                 assert!(said.contains(&expected), "{said}");
             }
             (judged, _) => panic!("{user}: {judged:?}"),

@@ -17,7 +17,7 @@ async fn s1_rejects_servers_that_count_too_few_rows() {
     let refused = stores::apply_clickhouse_ddl(&ClickHouseSettings::at(proxy.url(), "anew")).await.unwrap_err();
     let said = format!("{refused:#}");
     assert!(
-        said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains("ClickHouse 26.2.19.43 may count too few rows"),
+        said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains("ClickHouse 26.2.19.43 can return too few rows"),
         "{said}"
     );
     let asked = proxy.take_requests();

@@ -61,9 +61,9 @@ async fn kafka_requires_tls_password_and_authority() {
     let mut production = good;
     production.harden().unwrap();
     let said = kafka::check_topics(&production).await.unwrap_err().to_string();
-    assert!(said.starts_with("topic telemetry.v1: 1 of the 3 copies that production wants; "), "{said}");
+    assert!(said.starts_with("topic telemetry.v1: 1 of the 3 copies that production requires; "), "{said}");
     let said = kafka::create_topics(&production).await.unwrap_err().to_string();
-    assert!(said.contains("1 broker(s), and production wants 3 copies"), "{said}");
+    assert!(said.contains("1 broker(s), but production requires 3 copies"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -174,13 +174,13 @@ async fn production_rejects_owners_and_superusers() {
     database.admin("CREATE ROLE maker LOGIN CREATEROLE; CREATE ROLE heir LOGIN; CREATE ROLE parent; GRANT parent TO heir").await;
     database.admin("ALTER TABLE sessions OWNER TO parent; GRANT CONNECT ON DATABASE telemetry TO maker, heir").await;
     for (user, why) in [
-        ("telemetry", "which has rights over the whole server"),
-        ("maker", "which has rights over the whole server"),
+        ("telemetry", "which has server-wide privileges"),
+        ("maker", "which has server-wide privileges"),
         ("heir", "which owns the tables"),
     ] {
         let said = roles::refuse_privileged(&database.as_user(user), Role::Query).await.unwrap_err().to_string();
         assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.lines().count() == 1, "{said}");
-        assert!(said.contains(&format!("does not run as {user}, {why}; sign in as telemetry_query")), "{said}");
+        assert!(said.contains(&format!("can't use the account {user}, {why}; connect as telemetry_query")), "{said}");
     }
     each_service_is_let_in(&database).await;
 }
@@ -196,16 +196,16 @@ async fn each_service_is_let_in(database: &Database) {
 async fn judged(database: &Database, user: &str, statements: &str) -> Option<String> {
     database.admin(&format!("CREATE ROLE {user} LOGIN; GRANT CONNECT ON DATABASE telemetry TO {user}; {statements}")).await;
     let refused = roles::refuse_privileged(&database.as_user(user), Role::Query).await.err()?.to_string();
-    let (_, why) = refused.split_once(&format!("does not run as {user}, which ")).unwrap_or(("", &refused));
+    let (_, why) = refused.split_once(&format!("can't use the account {user}, which ")).unwrap_or(("", &refused));
     let (why, fix) = why.split_once("; ")?;
-    assert_eq!(fix, "sign in as telemetry_query, which `telemetry identity-api migrate` makes", "{user}");
+    assert_eq!(fix, "connect as telemetry_query, which `telemetry identity-api migrate` creates", "{user}");
     Some(why.to_owned())
 }
 
 /// Each account exceeds its service, either itself or through a membership that requires SET ROLE.
 #[tokio::test(flavor = "multi_thread")]
 async fn production_rejects_accounts_with_excess_privileges() {
-    const SERVER: &str = "has rights over the whole server";
+    const SERVER: &str = "has server-wide privileges";
     const FUNCTION: &str = "refuse_change_of_audit_log()";
     let database = Database::migrated().await;
     let refused = async |user: &str, statements: &str, expected: &str| {
@@ -231,16 +231,16 @@ async fn production_rejects_accounts_with_excess_privileges() {
         ("UPDATE", "api_keys_shown"),
         ("DELETE", "key_uses_reads"),
     ] {
-        let expected = format!("may write {table}, as telemetry_query may not");
+        let expected = format!("can write {table}, unlike telemetry_query");
         accounts.push((format!("GRANT {right} ON {table} TO ACCOUNT"), expected));
     }
     for other in Role::ALL.into_iter().filter(|role| *role != Role::Query) {
-        accounts.push((format!("GRANT {} TO ACCOUNT", other.name()), "has the rights of another service".to_owned()));
+        accounts.push((format!("GRANT {} TO ACCOUNT", other.name()), "has the privileges of another service".to_owned()));
     }
     // These come last because each takes something from the previous account.
     for (statements, expected) in [
         (format!("ALTER FUNCTION {FUNCTION} OWNER TO ACCOUNT"), "owns the function refuse_change_of_audit_log"),
-        ("GRANT CREATE ON SCHEMA public TO ACCOUNT".to_owned(), "may make objects in the schema public"),
+        ("GRANT CREATE ON SCHEMA public TO ACCOUNT".to_owned(), "can create objects in the schema public"),
         ("ALTER SCHEMA public OWNER TO ACCOUNT".to_owned(), "owns the schema public"),
     ] {
         accounts.push((statements, expected.to_owned()));
@@ -266,7 +266,7 @@ async fn production_accepts_accounts_with_the_services_privileges() {
         assert_eq!(judged(&database, user, rights).await, None, "{user}");
     }
     let said = judged(&database, "everything", "GRANT ALL ON ALL TABLES IN SCHEMA public TO everything").await.unwrap();
-    assert!(said.starts_with("may write ") && said.ends_with(", as telemetry_query may not"), "{said}");
+    assert!(said.starts_with("can write ") && said.ends_with(", unlike telemetry_query"), "{said}");
     for other in Role::ALL {
         let itself = roles::refuse_privileged(&database.admin.signed_in_as(other).unwrap(), Role::Query).await;
         assert_eq!(itself.is_err(), other != Role::Query, "{}", other.name());
@@ -280,8 +280,8 @@ async fn error_names_what_to_revoke_from_a_service_role() {
     database.admin("GRANT CREATE ON SCHEMA public TO telemetry_query").await;
     let settings = database.admin.signed_in_as(Role::Query).unwrap();
     let said = roles::refuse_privileged(&settings, Role::Query).await.unwrap_err().to_string();
-    let why = "which may make objects in the schema public; take that from it, and from PUBLIC";
-    let expected = format!("does not run as telemetry_query, {why}");
+    let why = "which can create objects in the schema public; remove this privilege from it and from PUBLIC";
+    let expected = format!("can't use the account telemetry_query, {why}");
     assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.ends_with(&expected), "{said}");
     database.admin("REVOKE CREATE ON SCHEMA public FROM telemetry_query").await;
     each_service_is_let_in(&database).await;
@@ -296,7 +296,7 @@ async fn owner_without_createrole_gets_the_statements() {
     database.admin("CREATE ROLE owner LOGIN; ALTER DATABASE telemetry OWNER TO owner; GRANT ALL ON SCHEMA public TO owner").await;
     let owner = stores::postgres(&database.as_user("owner")).unwrap();
     let said = stores::migrate_postgres(&owner).await.unwrap_err().to_string();
-    assert!(said.starts_with("DATABASE_URL: the user owner may not create roles; have an administrator run: "), "{said}");
+    assert!(said.starts_with("DATABASE_URL: the user owner can't create roles; an administrator must run: "), "{said}");
     let (_, statements) = said.split_once("run: ").unwrap();
     let (statements, rest) = statements.rsplit_once("; give each a password").unwrap();
     assert_eq!(rest, ", then run this again");

@@ -20,7 +20,7 @@ pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(4);
 /// Waits for a statement until its deadline. A statement without a response counts as failed, whatever its effect; its
 /// connection is not used again (`stores`).
 async fn answered<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
-    let late = || sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "PostgreSQL does not answer"));
+    let late = || sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "PostgreSQL did not respond"));
     timeout(STATEMENT_DEADLINE, asked).await.unwrap_or_else(|_| Err(late()))
 }
 

@@ -75,7 +75,7 @@ async fn a9_ends_when_its_account_turns_out_privileged() {
     let mut server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     let said = bad.refusal().await;
     assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.lines().count() == 1, "{said}");
-    assert!(said.contains("production does not run as telemetry, which has rights over the whole server;"), "{said}");
+    assert!(said.contains("production can't use the account telemetry, which has server-wide privileges;"), "{said}");
     assert!(good.is_up().await, "a worker with its own account continues");
     good.stop.cancel();
     good.task.await.unwrap().unwrap();
@@ -87,5 +87,5 @@ async fn a9_rejects_clickhouse_accounts_that_create_tables() {
     let fresh = TestStores::fresh().await;
     let bad = Running::start(settings(&fresh)).await;
     let said = bad.refusal().await;
-    assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains("sign in as telemetry_worker"), "{said}");
+    assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains("connect as telemetry_worker"), "{said}");
 }

@@ -24,7 +24,7 @@ async fn rejects_topics_that_lose_records() {
     let admin = kafka::admin(&app.stores.kafka).unwrap();
     for (setting, wrong, said) in [
         ("cleanup.policy", "compact", "cleanup.policy is compact, which drops records that share a key"),
-        ("unclean.leader.election.enable", "true", "a broker that missed records may lead"),
+        ("unclean.leader.election.enable", "true", "a stale broker can become the leader"),
         ("max.message.bytes", "1000000", "max.message.bytes is 1000000"),
     ] {
         // Also resets the settings that it doesn't set.
@@ -76,5 +76,5 @@ async fn a_worker_shows_its_health_and_stops() {
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
     let (code, _, stderr) = app.command_with(&["health"], [("TELEMETRY_LISTEN", listen.clone())]).await;
     assert_eq!(code, Some(1));
-    assert!(stderr.contains(&format!("TELEMETRY_LISTEN={listen}: no healthy process there")), "{stderr}");
+    assert!(stderr.contains(&format!("TELEMETRY_LISTEN={listen}: no healthy process at this address")), "{stderr}");
 }

@@ -76,10 +76,10 @@ async fn a9_production_rejects_superusers_and_table_owners() {
         ("identity-api", &[], Role::Identity),
         ("identity-api", &["admin", "operator", "list"], Role::Identity),
     ] {
-        for (user, why) in [("telemetry", "has rights over the whole server"), ("heir", "owns the tables")] {
+        for (user, why) in [("telemetry", "has server-wide privileges"), ("heir", "owns the tables")] {
             let url = url.replacen("//telemetry@", &format!("//{user}@"), 1);
             let line = refusal(service, arguments, &set(clean(), "DATABASE_URL", &url)).await;
-            let expected = format!("production does not run as {user}, which {why}; sign in as {}, which", role.name());
+            let expected = format!("production can't use the account {user}, which {why}; connect as {}, which", role.name());
             assert!(line.starts_with("DATABASE_URL=127.0.0.1:") && line.contains(&expected), "{service} {arguments:?}: {line}");
         }
         // With its own role, each service reports the next missing store. The others start without PostgreSQL.

@@ -56,22 +56,22 @@ pub(crate) fn clean() -> Settings {
 const KAFKA: (&str, &str, &str) = (
     "TELEMETRY_KAFKA_SECURITY",
     "sasl-plaintext",
-    "TELEMETRY_KAFKA_SECURITY=sasl-plaintext: production wants TLS to the brokers; set it to ",
+    "TELEMETRY_KAFKA_SECURITY=sasl-plaintext: production requires TLS to the brokers; set it to ",
 );
 const POSTGRES: (&str, &str, &str) = (
     "DATABASE_URL",
     "postgres://u:hunter2@db.test/t",
-    "DATABASE_URL=db.test:5432: production wants TLS to PostgreSQL; add ?sslmode=verify-full",
+    "DATABASE_URL=db.test:5432: production requires TLS to PostgreSQL; add ?sslmode=verify-full",
 );
 const CLICKHOUSE: (&str, &str, &str) = (
     "CLICKHOUSE_URL",
     "http://u:hunter2@ch.test:8123",
-    "CLICKHOUSE_URL=http://ch.test:8123: production wants TLS to ClickHouse; write https://",
+    "CLICKHOUSE_URL=http://ch.test:8123: production requires TLS to ClickHouse; use https://",
 );
 const RECEIVERS: (&str, &str, &str) =
-    ("WEBHOOK_ALLOW", "localhost:9443", "WEBHOOK_ALLOW=localhost:9443: production calls public servers only; remove ");
+    ("WEBHOOK_ALLOW", "localhost:9443", "WEBHOOK_ALLOW=localhost:9443: production calls only public servers; remove ");
 const AUTHORITY: (&str, &str, &str) =
-    ("WEBHOOK_EXTRA_CA", "/own.pem", "WEBHOOK_EXTRA_CA=/own.pem: production trusts the system's authorities only; remove it");
+    ("WEBHOOK_EXTRA_CA", "/own.pem", "WEBHOOK_EXTRA_CA=/own.pem: production trusts only the system's authorities; remove it");
 const MAIL: (&str, &str, &str) =
     ("TELEMETRY_SMTP_URL", "", "TELEMETRY_MAIL_DIR=: production sends mail; set TELEMETRY_SMTP_URL ");
 const SMTP: (&str, &str, &str) = (
@@ -82,7 +82,7 @@ const SMTP: (&str, &str, &str) = (
 const COOKIES: (&str, &str, &str) =
     ("TELEMETRY_PUBLIC_URL", "http://telemetry.test", "TELEMETRY_PUBLIC_URL=http://telemetry.test/: production wants TLS, ");
 const PROXIES: (&str, &str, &str) =
-    ("TELEMETRY_TRUSTED_PROXIES", "", "TELEMETRY_TRUSTED_PROXIES is not set: production wants to know who stands before it; ");
+    ("TELEMETRY_TRUSTED_PROXIES", "", "TELEMETRY_TRUSTED_PROXIES is not set: production requires it; ");
 const KEY: (&str, &str, &str) = ("TELEMETRY_SECRETS_KEY", "", "TELEMETRY_SECRETS_KEY is not set: generate a key once with ");
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,19 +134,19 @@ async fn three_brokers_require_full_replication() {
     for made in admin.create_topics(&topics, &AdminOptions::new()).await.unwrap() {
         made.unwrap();
     }
-    let hasty = "topic hasty: min.insync.replicas is 1 of 3, so one broker's word is enough; \
+    let hasty = "topic hasty: min.insync.replicas is 1 of 3, so one broker alone can acknowledge a record; \
         run kafka-configs.sh --alter --topic hasty --add-config min.insync.replicas=2";
     for (topic, development, in_production) in [
         ("hasty", Some(hasty), hasty),
         (
             "lonely",
             None,
-            "topic lonely: 1 of the 3 copies that production wants; run kafka-reassign-partitions.sh, or make it anew with 3 brokers",
+            "topic lonely: 1 of the 3 copies that production requires; run kafka-reassign-partitions.sh, or create the topic again with 3 brokers",
         ),
         (
             "pair",
             None,
-            "topic pair: 2 of the 3 copies that production wants; run kafka-reassign-partitions.sh, or make it anew with 3 brokers",
+            "topic pair: 2 of the 3 copies that production requires; run kafka-reassign-partitions.sh, or create the topic again with 3 brokers",
         ),
     ] {
         let own = KafkaSettings { topic: topic.to_owned(), ..kafka.clone() };

@@ -181,18 +181,18 @@ fn shared(
             "DATABASE_URL",
             &url,
             &format!("DATABASE_URL={nobody}: "),
-            "start it, or correct the address",
+            "start it or correct the address",
         ));
         for other in ["hunter2", "mysql://u:hunter2@localhost/telemetry"] {
-            cases.push(Case::of(service, "DATABASE_URL", other, "DATABASE_URL: not a PostgreSQL address", "write postgres://"));
+            cases.push(Case::of(service, "DATABASE_URL", other, "DATABASE_URL: not a PostgreSQL URL", "use postgres://"));
         }
         cases.extend(refused_by_postgres(service, stores));
     }
     if matches!(service, "stream-workers" | "query-api") && mode != DELIVER {
         let url = format!("http://u:hunter2@{nobody}");
         let begins = format!("CLICKHOUSE_URL={nobody}: ");
-        cases.push(Case::of(service, "CLICKHOUSE_URL", &url, &begins, "start it, or correct the address"));
-        cases.push(Case::of(service, "CLICKHOUSE_URL", "hunter2", "CLICKHOUSE_URL: not an HTTP address", "write http://"));
+        cases.push(Case::of(service, "CLICKHOUSE_URL", &url, &begins, "start it or correct the address"));
+        cases.push(Case::of(service, "CLICKHOUSE_URL", "hunter2", "CLICKHOUSE_URL: not an HTTP URL", "use http://"));
         let database = "TELEMETRY_CLICKHOUSE_DATABASE";
         cases.push(Case::of(
             service,
@@ -212,7 +212,7 @@ fn refused_by_postgres(service: &'static str, stores: &TestStores) -> [Case; 2] 
     stranger.set_username("nobody_of_that_name").unwrap();
     nowhere.set_path("/nowhere");
     let refused = |url: Url, advises| Case::of(service, "DATABASE_URL", url.as_str(), "DATABASE_URL=127.0.0.1:", advises);
-    [refused(stranger, "the password of the user nobody_of_that_name"), refused(nowhere, "create the database nowhere")]
+    [refused(stranger, "correct the user name nobody_of_that_name"), refused(nowhere, "create the database nowhere")]
 }
 
 /// Returns the cases of individual services.
@@ -236,8 +236,8 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
         worker().typed(&["prepare"]),
         worker().typed(&["rebuild"]),
         worker().typed(&["rejected", "list"]),
-        brokers(gateway, "start one, or correct the address").and("TELEMETRY_SPILL_MAX_BYTES", "0"),
-        Case::of(gateway, "TELEMETRY_SPILL_DIR", "/proc/spill", "TELEMETRY_SPILL_DIR=/proc/spill: ", "name"),
+        brokers(gateway, "start one or correct the address").and("TELEMETRY_SPILL_MAX_BYTES", "0"),
+        Case::of(gateway, "TELEMETRY_SPILL_DIR", "/proc/spill", "TELEMETRY_SPILL_DIR=/proc/spill: ", "writable"),
         Case::of(gateway, "TELEMETRY_TOPIC", "absent", "topic absent does not exist: ", "create it with"),
         Case::of(gateway, "TELEMETRY_KAFKA_CA", "/x.pem", "TELEMETRY_KAFKA_CA=/x.pem: ", "set it to ssl or sasl-ssl, or remove"),
         key(gateway),
