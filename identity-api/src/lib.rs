@@ -246,8 +246,8 @@ pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
     if let Some(statement) = roles::left_to_administrator(&pool).await? {
         let user = pool.connect_options().get_username().to_owned();
         eprintln!(
-            "DATABASE_URL: the tables are up to date; the services can make large objects, which the user {user} may not forbid: \
-             have an administrator run, in this database: {statement}"
+            "DATABASE_URL: the tables are up to date, but the services can create large objects, and the user {user} can't revoke that; \
+             ask an administrator to run in this database: {statement}"
         );
     }
     Ok(())

@@ -35,9 +35,9 @@ impl Notice<'_> {
         match self {
             Self::Lost { domain, was_attested } => {
                 let reason = if was_attested {
-                    "A partner or operator had vouched for your organization, but it had not verified the domain itself."
+                    "A partner or operator had attested the domain for your organization, which hadn't verified it."
                 } else {
-                    "The verification record of your organization was no longer published."
+                    "Your organization's verification record was no longer published."
                 };
                 format!(
                     "Another organization verified {domain} by DNS. The domain no longer belongs to your organization in Content \

@@ -35,8 +35,8 @@ pub(crate) enum TakeError {
     Store(#[from] sqlx::Error),
 }
 
-const HELD: &str = "Another organization has verified this domain. Ask it to release the domain. A TXT record takes over only \
-    a domain that a partner or operator verified, or whose own record is missing.";
+const HELD: &str = "Another organization has verified this domain. Ask it to release the domain. A TXT record takes over \
+    a domain only if a partner or operator attested it, or if its owner's record is missing.";
 
 impl From<TakeError> for ApiError {
     fn from(error: TakeError) -> Self {

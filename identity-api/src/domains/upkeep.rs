@@ -78,10 +78,10 @@ pub(crate) fn start(upkeep: Upkeep, clock: Clock) -> AbortOnDropHandle<()> {
             match upkeep.round(&clock).await {
                 Ok(Looked { standing: 0, missing: 0, lapsed: 0 }) => {}
                 Ok(Looked { standing, missing, lapsed }) if missing + lapsed > 0 => {
-                    tracing::warn!(standing, missing, lapsed, "domains were checked again; some tokens are missing");
+                    tracing::warn!(standing, missing, lapsed, "rechecked domains; some tokens are missing");
                 }
-                Ok(Looked { standing, .. }) => tracing::info!(standing, "domains were checked again"),
-                Err(error) => tracing::warn!("failed to check domains, the next round retries: {error}"),
+                Ok(Looked { standing, .. }) => tracing::info!(standing, "rechecked domains"),
+                Err(error) => tracing::warn!("failed to recheck domains; retrying in the next round: {error}"),
             }
         }
     }))

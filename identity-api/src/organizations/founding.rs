@@ -110,7 +110,7 @@ pub(crate) fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiE
 }
 
 fn by_request(kind: &str, path: &'static str) -> ApiError {
-    let detail = format!("Only operators create organizations of type {kind}. Request one with POST {path}.");
+    let detail = format!("Only operators can create organizations of type {kind}. Request one with POST {path}.");
     ApiError::new(Code::Forbidden, detail).see(path)
 }
 

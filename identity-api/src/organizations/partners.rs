@@ -147,7 +147,7 @@ pub(crate) async fn attest_domain(
     partner: Partner,
     Path((org, domain)): Path<(String, String)>,
 ) -> Result<Json<Domain>, ApiError> {
-    let not_found = || ApiError::new(Code::NotFound, "You haven't provisioned an organization with this domain.");
+    let not_found = || ApiError::new(Code::NotFound, "You haven't created an organization with this domain.");
     let org: OrgId = org.parse().map_err(|_| not_found())?;
     let domain: DomainId = domain.parse().map_err(|_| not_found())?;
     let mut transaction = state.pool.begin().await?;
@@ -199,7 +199,7 @@ pub(crate) async fn invite_first_owner(
 
 /// Locks and returns the organization if this partner created it and it has no members. Claiming an invite takes the same lock.
 async fn unclaimed(transaction: &mut PgConnection, partner: &Partner, org: &str) -> Result<OrgId, ApiError> {
-    let not_found = || ApiError::new(Code::NotFound, "You haven't provisioned an organization with this ID.");
+    let not_found = || ApiError::new(Code::NotFound, "You haven't created an organization with this ID.");
     let org: OrgId = org.parse().map_err(|_| not_found())?;
     organization::lock(transaction, org)
         .await

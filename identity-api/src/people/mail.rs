@@ -51,11 +51,11 @@ impl MailSettings {
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         let Some(url) = &self.smtp_url else {
             let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
-            bail!("TELEMETRY_MAIL_DIR={folder}: production sends mail; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM instead");
+            bail!("TELEMETRY_MAIL_DIR={folder}: production requires a mail server; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM instead");
         };
         ensure!(
             must_encrypt(url.reveal()),
-            "TELEMETRY_SMTP_URL: production wants TLS to the mail server; write smtps://, or end it with ?tls=required"
+            "TELEMETRY_SMTP_URL: production requires TLS to the mail server; use smtps://, or add ?tls=required"
         );
         Ok(())
     }
@@ -68,7 +68,7 @@ impl MailSettings {
             (None, Some(_)) => bail!("TELEMETRY_MAIL_FROM is not set: TELEMETRY_SMTP_URL requires a sender"),
         };
         let from: Mailbox = from.parse().ok().with_context(|| {
-            format!("TELEMETRY_MAIL_FROM={from:?}: not an address; write it as in `Telemetry <telemetry@example.com>`")
+            format!("TELEMETRY_MAIL_FROM={from:?}: invalid address; use the form `Telemetry <telemetry@example.com>`")
         })?;
         let outlet = match (&self.smtp_url, &self.mail_dir) {
             (Some(url), _) => Outlet::Server(smtp(url)?),
@@ -84,7 +84,7 @@ impl MailSettings {
 fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
     // The error of lettre can contain the password.
     let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal()).map_err(|_| {
-        anyhow::anyhow!("TELEMETRY_SMTP_URL: not a mail server; write it like smtps://user:password@mail.example.com")
+        anyhow::anyhow!("TELEMETRY_SMTP_URL: invalid URL; use the form smtps://user:password@mail.example.com")
     })?;
     Ok(builder.timeout(Some(SMTP_TIMEOUT)).build())
 }

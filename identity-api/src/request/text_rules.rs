@@ -33,7 +33,7 @@ pub(crate) fn label(field: &str, text: Option<String>) -> Result<String, Fault> 
     let text = required(field, text)?;
     let is_blank = text.trim().is_empty();
     if is_blank || text.len() > MAX_NAME_BYTES || text.chars().any(|char| char.is_control() || is_unseen(char)) {
-        let rule = "bytes, not only spaces, and no control or invisible characters";
+        let rule = "bytes, not be blank, and not contain control or invisible characters";
         return Err(fault(field, format!("{field} must have 1 to {MAX_NAME_BYTES} {rule}")));
     }
     Ok(text)
@@ -57,7 +57,7 @@ pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> 
         return Err(fault(
             field,
             format!(
-                "{field} must be 1 to {MAX_PROSE_BYTES} bytes long, not only whitespace, with no control characters except tabs and line breaks"
+                "{field} must have 1 to {MAX_PROSE_BYTES} bytes, not be blank, and not contain control characters except tabs and line breaks"
             ),
         ));
     }

@@ -45,7 +45,7 @@ pub(crate) async fn list_refused_reports(
     let since = match which.since.as_deref().map(parse_instant) {
         None => state.now() - USUAL,
         Some(Some(since)) => since,
-        Some(None) => return Err(ApiError::new(Code::InvalidParameter, "since must be an RFC 3339 instant with an offset.")),
+        Some(None) => return Err(ApiError::new(Code::InvalidParameter, "since must be an RFC 3339 time with an offset.")),
     };
     let total = sqlx::query_scalar(COUNT).bind(actor.org_id.0).bind(since).fetch_one(&state.pool).await?;
     let listed = sqlx::query_as(REFUSALS).bind(actor.org_id.0).bind(since).bind(paging.limit).bind(paging.offset);

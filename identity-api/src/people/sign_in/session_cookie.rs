@@ -42,7 +42,7 @@ impl SignIn {
             // Not a browser: without a cookie there is nothing to abuse.
             (false, Origin::Unsaid) if cookie.is_none() => {}
             (false, _) => {
-                let detail = "A change with a session cookie must be sent from a page of this service. Elsewhere, send the session as Authorization: Bearer.";
+                let detail = "Changes with a session cookie must come from a page of this service. Otherwise, send the session as Authorization: Bearer.";
                 return Err(ApiError::new(Code::Forbidden, detail));
             }
         }
@@ -55,7 +55,7 @@ impl SignIn {
             Origin::Own => Ok(()),
             Origin::Foreign | Origin::Unsaid => Err(ApiError::new(
                 Code::Forbidden,
-                "The form must be sent from a page of this service. Elsewhere, send the token as JSON.",
+                "The form must come from a page of this service. Otherwise, send the token as JSON.",
             )),
         }
     }

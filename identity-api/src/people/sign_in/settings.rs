@@ -124,7 +124,7 @@ impl SignInSettings {
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         self.clients.harden()?;
         if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
-            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production wants TLS, or cookies go without Secure; write https://");
+            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production requires TLS, because cookies without TLS aren't Secure; use https://");
         }
         Ok(())
     }
@@ -178,5 +178,5 @@ fn hours() -> clap::builder::RangedI64ValueParser<u32> {
 fn web_address(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let url = url.filter(|url| url.username().is_empty() && url.password().is_none() && url.fragment().is_none());
-    url.ok_or_else(|| "not a web address; write it like https://telemetry.example.com".to_owned())
+    url.ok_or_else(|| "must be an http or https URL such as https://telemetry.example.com".to_owned())
 }

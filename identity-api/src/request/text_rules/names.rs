@@ -31,7 +31,7 @@ pub(super) fn fault_of(text: &str) -> Option<&'static str> {
         return Some("must not contain full-width, circled or similar letters; use plain ones");
     }
     if has_piled_marks(text) {
-        return Some("must not stack many marks on a character");
+        return Some("must not have more than four marks on a character");
     }
     None
 }

@@ -73,14 +73,14 @@ const RECEIVERS: (&str, &str, &str) =
 const AUTHORITY: (&str, &str, &str) =
     ("WEBHOOK_EXTRA_CA", "/own.pem", "WEBHOOK_EXTRA_CA=/own.pem: production trusts only the system's authorities; remove it");
 const MAIL: (&str, &str, &str) =
-    ("TELEMETRY_SMTP_URL", "", "TELEMETRY_MAIL_DIR=: production sends mail; set TELEMETRY_SMTP_URL ");
+    ("TELEMETRY_SMTP_URL", "", "TELEMETRY_MAIL_DIR=: production requires a mail server; set TELEMETRY_SMTP_URL ");
 const SMTP: (&str, &str, &str) = (
     "TELEMETRY_SMTP_URL",
     "smtp://u:hunter2@mail.test",
-    "TELEMETRY_SMTP_URL: production wants TLS to the mail server; write smtps://",
+    "TELEMETRY_SMTP_URL: production requires TLS to the mail server; use smtps://",
 );
 const COOKIES: (&str, &str, &str) =
-    ("TELEMETRY_PUBLIC_URL", "http://telemetry.test", "TELEMETRY_PUBLIC_URL=http://telemetry.test/: production wants TLS, ");
+    ("TELEMETRY_PUBLIC_URL", "http://telemetry.test", "TELEMETRY_PUBLIC_URL=http://telemetry.test/: production requires TLS, ");
 const PROXIES: (&str, &str, &str) =
     ("TELEMETRY_TRUSTED_PROXIES", "", "TELEMETRY_TRUSTED_PROXIES is not set: production requires it; ");
 const KEY: (&str, &str, &str) = ("TELEMETRY_SECRETS_KEY", "", "TELEMETRY_SECRETS_KEY is not set: generate a key once with ");

@@ -221,7 +221,7 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
         |service, advises| Case::of(service, "KAFKA_BROKERS", &nobody.to_string(), &format!("KAFKA_BROKERS={nobody}: "), advises);
     let worker = || brokers("stream-workers", "correct");
     let (gateway, identity) = ("ingest-gateway", "identity-api");
-    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a mail server", "write it like");
+    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: invalid URL", "use the form");
     let postgres = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
     let hours = "TELEMETRY_SESSION_IDLE_HOURS";
     let key = |service| {
@@ -243,7 +243,7 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
         key(gateway),
         key(identity),
         smtp.and("TELEMETRY_MAIL_FROM", "a@b.test"),
-        Case::of(identity, "TELEMETRY_MAIL_FROM", "nobody", "TELEMETRY_MAIL_FROM=\"nobody\": ", "write it as"),
+        Case::of(identity, "TELEMETRY_MAIL_FROM", "nobody", "TELEMETRY_MAIL_FROM=\"nobody\": ", "use the form"),
         Case::of(identity, hours, "800", "TELEMETRY_SESSION_IDLE_HOURS=800 is above ", "lower it"),
         authority(identity),
         Case::of(identity, "DATABASE_URL", &postgres, &format!("DATABASE_URL={nobody}: "), "correct the address")

@@ -71,7 +71,7 @@ impl Providers {
             // The error of serde can contain a secret, so report only the position.
             let (line, column) = (error.line(), error.column());
             anyhow!(
-                "TELEMETRY_OIDC_PROVIDERS cannot be read (line {line}, column {column}): write it as in \
+                "TELEMETRY_OIDC_PROVIDERS is invalid (line {line}, column {column}): use the form \
                  [{{\"id\":\"example\",\"issuer\":\"https://id.example.com\",\"client_id\":\"telemetry\",\"client_secret\":\"…\"}}]"
             )
         })?;
@@ -152,7 +152,7 @@ impl Provider {
     ) -> Result<Proved, ApiError> {
         let client = self.client(clock.now()).await?;
         let tokens = self.redeem(&client, code, verifier).await?;
-        let id_token = tokens.id_token().ok_or_else(|| self.refuse(&"no id_token"))?;
+        let id_token = tokens.id_token().ok_or_else(|| self.refuse(&"the token response contains no id_token"))?;
         let mut client = client;
         let verified = id_token.claims(&self.verifier(&client, clock), nonce);
         if let Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) = verified {
