@@ -178,7 +178,7 @@ async fn judge(
     if of_drain.is_some_and(|of_drain| of_drain != role) {
         return Err(ApiError::new(
             Code::InvalidParameter,
-            "role must match the role of the drain. Leave it out to use the drain's.",
+            "role must match the role of the drain. Omit it to use the drain's role.",
         ));
     }
     let drain = fed.as_ref().map(|fed| fed.id);
@@ -200,6 +200,6 @@ fn no_slot(why: NoSlot) -> ApiError {
 fn late() -> ApiError {
     ApiError::new(
         Code::Unavailable,
-        "The body couldn't be processed in time. Send it again or in smaller batches. Repeats are counted once.",
+        "The body couldn't be processed in time. Send it again or in smaller batches. Duplicates are counted once.",
     )
 }

@@ -253,7 +253,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let transport = cli.process.profile.transport();
     let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::of(&cli.settings.clients).over(transport));
     let _watch = health::watch(state.probes());
-    tracing::info!(listen = %cli.process.listen, "ingest-gateway accepts events");
+    tracing::info!(listen = %cli.process.listen, "ingest-gateway is listening");
     server::serve(listener, router, limits, stop).await;
     state.flush().await;
     Ok(())

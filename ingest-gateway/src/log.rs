@@ -76,7 +76,7 @@ impl Log {
         };
         anyhow::ensure!(
             is_checked || spill.is_some(),
-            "KAFKA_BROKERS={}: no broker answers, and TELEMETRY_SPILL_MAX_BYTES=0 leaves no place to spill; start one, or correct the address",
+            "KAFKA_BROKERS={}: no broker responds, and TELEMETRY_SPILL_MAX_BYTES=0 disables the spill; start one or correct the address",
             settings.kafka_brokers
         );
         let breaker = Arc::new(Breaker::new(is_checked));

@@ -195,7 +195,7 @@ fn bind(record: &mut LogRecord, clicks: &HashMap<SecretHash, Clicked>) -> Result
             // Documents can contain tokens of other issuers.
             (None, Some(_)) => event.kept_ctx_hash = event.ctx_hash.take(),
             (Some(clicked), Some(session)) if session != clicked.session => {
-                return Err(format!("event {index}: the click token belongs to another session than session_id"));
+                return Err(format!("event {index}: the click token belongs to a session other than session_id"));
             }
             (Some(clicked), _) => event.bind_to_click(reporter, clicked.org, clicked.session, &clicked.content_url),
         }

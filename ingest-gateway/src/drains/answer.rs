@@ -116,6 +116,6 @@ pub(super) fn unreadable(body_counts: &BodyCounts) -> Option<ApiError> {
     }
     let reason = body_counts.bad_lines.first().map_or("unreadable", |line| line.reason);
     let detail =
-        format!("None of the body's {bad} lines can be read. The first is invalid: {reason}. Check the provider in the path.");
+        format!("The body has no valid log line: {bad} invalid, the first because of {reason}. Check the provider in the path.");
     Some(ApiError::new(Code::InvalidRequest, detail))
 }

@@ -130,7 +130,7 @@ impl Coverage {
 async fn write_later(pool: PgPool, mut reports: mpsc::UnboundedReceiver<Report>, waiting: Arc<AtomicUsize>) {
     while let Some(report) = reports.recv().await {
         while let Err(error) = report.write(&pool).await {
-            tracing::debug!(%error, "the coverage of a drain waits for PostgreSQL");
+            tracing::debug!(%error, "failed to store drain coverage, will retry");
             tokio::time::sleep(PAUSE).await;
         }
         let rows = report.rows();
@@ -141,7 +141,7 @@ async fn write_later(pool: PgPool, mut reports: mpsc::UnboundedReceiver<Report>,
 /// Deletes expired rows, hourly.
 fn expiry(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
     let deletions = [(DELETE_HOURS, HOURS_STORED), (DELETE_BODIES, BODIES_STORED), (DELETE_BAD_LINES, BAD_LINES_STORED)];
-    housekeeping::hourly("old coverage of drains", move || {
+    housekeeping::hourly("expired drain coverage", move || {
         let (pool, now) = (pool.clone(), clock.now());
         async move {
             let mut deleted = 0;

@@ -170,7 +170,7 @@ mod tests {
         }
         for custom in ["t-1", "content-telemetry-id=t-1", id, "%s,x:y", "session=%s", "%22%s%22", "content-telemetry-id=;%s"] {
             let custom = custom.replace("%s", id);
-            assert_eq!(correlation(&custom), None, "{custom}: only a UUID with the name of the header is a correlation id");
+            assert_eq!(correlation(&custom), None, "{custom}: a correlation id needs the header's name and a UUID");
         }
     }
 
@@ -190,9 +190,9 @@ mod tests {
     #[test]
     fn lines_without_host_get_the_only_possible_one() {
         assert_eq!(kept(None, &["a.test"]), "https://a.test/a?b=1");
-        assert_eq!(kept(None, &["www.a.test"]), "https://a.test/a?b=1", "a drain names hosts without www.");
+        assert_eq!(kept(None, &["www.a.test"]), "https://a.test/a?b=1", "the host of a drain has no www.");
         assert_eq!(kept(None, &["www.co.uk"]), "https://www.co.uk/a?b=1");
-        assert_eq!(kept(Some("b.a.test"), &["a.test"]), "https://b.a.test/a?b=1", "what is said of the lines counts first");
+        assert_eq!(kept(Some("b.a.test"), &["a.test"]), "https://b.a.test/a?b=1", "?host= takes precedence");
         for hosts in [&[][..], &["a.test", "b.test"]] {
             assert_eq!(kept(None, hosts), r#"Bad("no_host")"#, "{hosts:?}");
         }

@@ -32,7 +32,7 @@ impl Fed {
         let opened = match sealer {
             Some(sealer) => sealer.open(sealed, self.id.0.as_bytes()),
             None => {
-                Err(anyhow::anyhow!("TELEMETRY_SECRETS_KEY is not set, and a drain has a secret: set it as identity-api has it"))
+                Err(anyhow::anyhow!("TELEMETRY_SECRETS_KEY is not set, but a drain has a secret: use the key of identity-api"))
             }
         };
         opened.map(Some).map_err(ApiError::unavailable)
@@ -48,7 +48,7 @@ pub(super) async fn of(state: &State, caller: &Caller, provider: DrainProvider) 
     let fed = state.drains.fed.find(&id, || find(&state.drains.pool, id)).await?;
     match fed.filter(|fed| fed.provider == provider.as_str()) {
         Some(fed) => Ok(Some(fed)),
-        None => Err(ApiError::new(Code::Forbidden, "The API key belongs to another drain or to a deleted one.")),
+        None => Err(ApiError::new(Code::Forbidden, "The API key belongs to another drain or a deleted drain.")),
     }
 }
 

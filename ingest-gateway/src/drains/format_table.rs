@@ -81,26 +81,26 @@ formats! {
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logging.html" ""
     CloudFrontRealTime "cloudfront_real_time" "CloudFront real-time logs" Firehose
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/real-time-logs.html"
-        "Choose every field, in its order: a line that lacks one is bad."
+        "Select all fields in the documented order: a line with a missing field is bad."
     CloudFrontStandard "cloudfront_standard" "CloudFront standard log files" Firehose
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logs-reference.html"
         "The `#Fields` line names the columns."
     AkamaiJson "akamai_json" "Akamai DataStream 2, JSON" Akamai
         "https://techdocs.akamai.com/datastream2/docs/data-set-parameters"
-        "Akamai leaves an empty user agent out; without the field `UA`, every line is a person's."
+        "Akamai omits an empty user agent. Without the field `UA`, every line counts as a person."
     AkamaiText "akamai_text" "Akamai DataStream 2, structured" Akamai
-        "https://techdocs.akamai.com/datastream2/docs/data-set-parameters" "Choose the fields in the [documented order](akamai.md)."
+        "https://techdocs.akamai.com/datastream2/docs/data-set-parameters" "Select the fields in the [documented order](akamai.md)."
     Vercel "vercel" "Vercel" Vercel
         "https://vercel.com/docs/drains/reference/logs" ""
     AzureFrontDoor "azure_front_door" "Azure Front Door access log" Azure
         "https://learn.microsoft.com/en-us/azure/frontdoor/monitor-front-door"
-        "`clientIp` can be from a header that visitors send, so an agent is verified only if `socketIp` is the same. Lines of other categories are skipped."
+        "`clientIp` can come from a header that visitors send, so an agent is verified only if `socketIp` is the same. Lines of other categories are skipped."
     TraefikJson "traefik_json" "Traefik, JSON" Ndjson
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`. Agents aren't verified if `ClientHost` is from a header."
+        "Traefik drops headers by default: set `accessLog.fields.headers.names.User-Agent: keep`. Agents aren't verified if `ClientHost` comes from a header."
     Ecs "ecs" "Elastic Common Schema" Ndjson
         "https://www.elastic.co/docs/reference/ecs/ecs-http"
-        "`client.ip` and `source.ip` can be from a header, so agents aren't verified by them."
+        "`client.ip` and `source.ip` can come from a header, so they don't verify agents."
     GoogleLoadBalancer "google_load_balancer" "Google Cloud load balancer" Ndjson
         "https://cloud.google.com/load-balancing/docs/https/https-logging-monitoring" ""
     Caddy "caddy" "Caddy" Ndjson
@@ -108,38 +108,38 @@ formats! {
         "Agents aren't verified if `client_ip` differs from `remote_ip`."
     Vector "vector" "Vector, Fluent Bit and Logstash, unparsed lines" Ndjson
         "https://vector.dev/docs/reference/configuration/sources/file/"
-        "`message` or `log` has a line in any of the text formats below."
+        "`message` or `log` contains a line in any of the text formats below."
     FluentBit "fluent_bit" "Fluent Bit" Ndjson
         "https://docs.fluentbit.io/manual/pipeline/outputs/http" "`\\xHH` in paths and user agents is unescaped."
     Logstash "logstash" "Logstash, `COMBINEDAPACHELOG`" Ndjson
         "https://www.elastic.co/docs/reference/logstash/plugins/plugins-filters-grok"
-        "The pattern's names up to Logstash 7; those of later versions are the Elastic Common Schema's. Visitors can write an address in the place of `clientip`, so agents aren't verified. Keep `httpversion`, by which the format is recognized, and `message`: a line that the pattern doesn't match is read from it, and a target with a space."
+        "Field names of the pattern up to Logstash 7; later versions use the Elastic Common Schema. Visitors can forge `clientip`, so agents aren't verified. Keep `httpversion`, which identifies the format, and `message`, which is used for lines that the pattern doesn't match and for targets with a space."
     Json "json" "JSON with the usual names" Ndjson
         "https://nginx.org/en/docs/http/ngx_http_log_module.html"
-        "The [names](../api/drains.md#fields) of nginx and of most loggers."
+        "The [names](../api/drains.md#fields) that nginx and most loggers use."
     Combined "combined" "Combined log format (nginx, Apache, Lighttpd)" Combined
         "https://httpd.apache.org/docs/current/logs.html#combined"
-        "Also with the host before it. What follows the user agent is ignored, unless it is [ours](nginx.md#the-combined-format). The server has to escape quotes, as these three do. Express (morgan) doesn't: a line with a second request in it is bad, but visitors can write a host after their user agent, so log JSON."
+        "The host may precede the line. Text after the user agent is ignored, unless it is in [our format](nginx.md#the-combined-format). The server must escape quotes, as these three do. Express (morgan) doesn't: a line that contains a second request is bad, but visitors can append a host to their user agent, so log JSON instead."
     Common "common" "Common log format (Apache, nginx)" Combined
         "https://httpd.apache.org/docs/current/logs.html#common"
-        "Has no user agent, so no agent can be recognized. Log in the combined format."
+        "Contains no user agent, so agents can't be recognized. Use the combined format."
     TraefikClf "traefik_clf" "Traefik, common log format" Combined
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Use its JSON format instead. This one escapes nothing, not even line ends: a visitor can write whole lines into it, so agents aren't verified and visitors can forge figures. Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
+        "Use the JSON format instead. This format escapes nothing, not even line breaks: visitors can write whole lines, so agents aren't verified and visitors can forge figures. Traefik drops headers by default: set `accessLog.fields.headers.names.User-Agent: keep`."
     IngressNginx "ingress_nginx" "ingress-nginx" Combined
         "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/" ""
     AwsAlb "aws_alb" "AWS Application Load Balancer" Combined
         "https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html" ""
     Haproxy "haproxy" "HAProxy, HTTP log format" Combined
         "https://docs.haproxy.org/3.0/configuration.html#8.2.3"
-        "Capture `Host` and `User-Agent`, in this order; further captures are ignored. Times are read as UTC. Set `len 8192` in the `log` line: HAProxy cuts lines after 1,024 bytes, and one that is cut before its request is bad. `option httplog clf` logs no user agent, so its lines are bad."
+        "Capture `Host` and `User-Agent`, in this order; other captures are ignored. Times are read as UTC. Set `len 8192` in the `log` line: HAProxy truncates lines after 1,024 bytes, and a line that is truncated before its request is bad. `option httplog clf` logs no user agent, so its lines are bad."
     HaproxyHttps "haproxy_https" "HAProxy, HTTPS log format" Combined
         "https://docs.haproxy.org/3.0/configuration.html#8.2.4"
-        "Like the HTTP log format. Visitors choose the name of TLS at the end, which isn't escaped."
+        "Like the HTTP log format. Visitors choose the TLS server name at the end, which isn't escaped."
     W3c "w3c" "W3C extended log format (IIS)" Combined
         "https://learn.microsoft.com/en-us/windows/win32/http/w3c-logging"
         "The `#Fields` line names the columns. Select `cs-host` and `cs(User-Agent)`."
     Bunny "bunny" "Bunny" Combined
         "https://docs.bunny.net/docs/cdn-log-format"
-        "Addresses are anonymized by default, and don't verify agents then. A line with a request of the combined format in it is bad."
+        "Addresses are anonymized by default; anonymized addresses don't verify agents. A line that contains a request in the combined format is bad."
 }

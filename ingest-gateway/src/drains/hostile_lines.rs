@@ -190,7 +190,7 @@ fn f58_copy_of_a_request_never_hides_the_agents_own() {
         let log = [OF_OTHER, OF_BOT, "198.51.100.9"].map(|address| format!("{}{more}", line(address))).join("\n");
         let events = kept(FormatId::Combined, Some("www.a.test"), &log);
         let ids: HashSet<_> = events.iter().map(|event| event.id.clone()).collect();
-        assert_eq!(ids.len(), 2, "{more}: the copies are one, and the agent's own is another");
+        assert_eq!(ids.len(), 2, "{more}: the copies count once, apart from the agent's own request");
     }
 }
 
@@ -296,7 +296,7 @@ fn traefik_lines_with_two_times_are_bad() {
     }
     let log = combined(&format!("victim.test {OF_OTHER} - -")) + " 262 \"site@docker\" \"http://192.0.2.2:80\" 2ms";
     let events = kept(FormatId::TraefikClf, Some("www.a.test"), &log);
-    assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"), "a forwarded header names no host");
+    assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"), "a forwarded header is not a host");
 }
 
 /// A visitor chooses the path, and the server the media type of its response.
@@ -313,7 +313,7 @@ fn endings_of_paths_hide_no_page() {
     assert!(matches!(of(&style.replace("text/html", "")), Outcome::Dropped("asset")));
     let missing = style.replace("200", "404");
     assert_ne!(missing, style);
-    assert!(matches!(of(&missing), Outcome::Dropped("asset")), "the media type is that of the error page");
+    assert!(matches!(of(&missing), Outcome::Dropped("asset")), "the media type describes the error page");
 }
 
 /// Caddy logs the media type by itself, Traefik if it is set to.

@@ -34,7 +34,7 @@ impl Encoding {
             ("snappy", Self::Snappy),
             ("x-snappy-framed", Self::Snappy),
         ];
-        let refusal = "Send one Content-Encoding: gzip, zstd or snappy, or none.";
+        let refusal = "Send at most one Content-Encoding: gzip, zstd or snappy.";
         Ok(content_encoding(headers, &known, refusal)?.unwrap_or(Self::Identity))
     }
 }
@@ -99,7 +99,7 @@ fn block(body: impl Read) -> io::Result<Vec<u8>> {
     body.take(MAX_BLOCK_BYTES as u64 + 1).read_to_end(&mut compressed)?;
     let bytes = snap::raw::decompress_len(&compressed).map_err(io::Error::other)?;
     if bytes > MAX_BLOCK_BYTES || compressed.len() > MAX_BLOCK_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a block of Snappy without frames is too large"));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the unframed Snappy block is too large"));
     }
     snap::raw::Decoder::new().decompress_vec(&compressed).map_err(io::Error::other)
 }

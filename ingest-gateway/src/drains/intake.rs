@@ -136,7 +136,7 @@ pub(super) fn work_off(
 ) -> io::Result<Taken> {
     let mut room = settings.drain_body_bytes;
     let body = Metered::new(inflated(body, encoding)?, |bytes| {
-        room = room.checked_sub(bytes).ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, "too large once inflated"))?;
+        room = room.checked_sub(bytes).ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, "too large uncompressed"))?;
         meter(bytes)
     });
     let body_counts = BodyCounts::new(judge.now.timestamp_millis());
@@ -253,6 +253,6 @@ mod tests {
         }
         let seen = log.await.unwrap().unwrap();
         let during = seen[seen.len() - 1] - seen[0];
-        assert!(during > 5, "{during} turns of others while more than 4 MiB were read");
+        assert!(during > 5, "{during} turns of other senders while more than 4 MiB were read");
     }
 }

@@ -386,7 +386,7 @@ mod tests {
             for vague in ["", "Application/Octet-Stream", " ; charset=utf-8", "html", "null", "undefined"] {
                 assert!(is_asset(asset, vague, true), "{asset} {vague}");
             }
-            assert!(is_asset(asset, "text/html", false), "{asset}: the media type is that of an error page");
+            assert!(is_asset(asset, "text/html", false), "{asset}: the media type describes an error page");
         }
         for page in ["https://a.test/article/x.css", "https://a.test/wiki/Node.js", "https://a.test/a;b.png"] {
             for media_type in ["text/html", "TEXT/HTML; charset=utf-8", "application/xhtml+xml", "text/markdown"] {

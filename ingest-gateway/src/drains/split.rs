@@ -296,7 +296,7 @@ impl Scanner {
             return Ok(false);
         }
         if self.has_ended || (self.depth == 0 && byte != self.opening()) {
-            return Err(unreadable("the body is not the JSON that it should be"));
+            return Err(unreadable("the body is not a JSON object or array"));
         }
         let ends_element = self.in_array && self.depth == self.level() && matches!(byte, b',' | b']');
         match byte {
@@ -427,7 +427,7 @@ impl Scanner {
     }
 
     fn end(self) -> io::Result<Option<String>> {
-        if self.has_ended { Ok(self.id) } else { Err(unreadable("the JSON of the body ends early")) }
+        if self.has_ended { Ok(self.id) } else { Err(unreadable("the JSON in the body is truncated")) }
     }
 }
 
@@ -487,7 +487,7 @@ mod tests {
         };
         assert_eq!(numbers("a\nb\n"), [1, 2]);
         assert_eq!(numbers("\n \r\n\ta\n\n\nb"), [3, 6], "blank lines are counted, at the beginning too");
-        assert_eq!(numbers(&format!("a\n{}\n\nb", "x".repeat(11))), [1, 2, 4], "and so is one that is too long");
+        assert_eq!(numbers(&format!("a\n{}\n\nb", "x".repeat(11))), [1, 2, 4], "a line that is too long is counted");
         assert_eq!(numbers("\n[7,\n\n8,\"a text too long\",9]\n"), [1, 2, 3, 4]);
     }
 

@@ -259,7 +259,7 @@ fn four_lines_are_four(format: &LogFormat, part: Part, value: &str) {
         let url = format!("https://www.example.com/{page}?page=2");
         assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{what}");
         assert_eq!(event.crawler.as_deref().unwrap().bot, "GPTBot", "{what}");
-        assert_eq!(event.content_telemetry_id, None, "{what}: none of them is a correlation id");
+        assert_eq!(event.content_telemetry_id, None, "{what}: not a correlation id");
         ReportKeys::new(ORG, None, &event).identity
     };
     let all: HashSet<EventKey> = [kept(0, "a"), kept(0, "b"), kept(1, "a"), kept(1, "b")].into();
@@ -414,7 +414,7 @@ fn c14_visitors_cannot_make_two_lines_one() {
                 let is_correlated = value == FETCH && logs_telemetry_id(provider);
                 for event in &events {
                     assert_eq!(event.correlation_key.is_some(), is_correlated, "{what}: only a UUID is a correlation id");
-                    assert_eq!(event.content_telemetry_id.is_some(), is_correlated, "{what}: and nothing else is stored");
+                    assert_eq!(event.content_telemetry_id.is_some(), is_correlated, "{what}: other values are not stored");
                 }
             }
         }

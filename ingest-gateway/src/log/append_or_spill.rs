@@ -33,7 +33,7 @@ impl Log {
         let outcome = match handed_over {
             Ok(delivery) => match tokio::time::timeout(ACK_PATIENCE, delivery).await {
                 Ok(Ok(outcome)) => outcome,
-                Ok(Err(_)) => return Ok(self.unacknowledged("the producer is gone")),
+                Ok(Err(_)) => return Ok(self.unacknowledged("the Kafka producer stopped")),
                 Err(_) => return Ok(self.unacknowledged("a record was not acknowledged in time")),
             },
             Err(failure) if failure.is_full_queue() => return Ok(false),
@@ -54,22 +54,22 @@ impl Log {
 
     async fn spill(&self, message: &Message) -> Result<(), ApiError> {
         let Some(spill) = &self.0.spill else {
-            return Err(unavailable("The log does not acknowledge right now. Send the request again: repeats are counted once."));
+            return Err(unavailable("The event log is unavailable. Send the request again: duplicates are counted once."));
         };
         match spill.append(message.organization(), &message.to_bytes(), u64::from(message.events)).await {
             Ok(()) => Ok(()),
             Err(Refusal::Full) => {
                 metrics::spill_full();
-                Err(unavailable("The log is away and the space to wait for it is used up. Send the request again later."))
+                Err(unavailable("The event log is unavailable and its buffer is full. Send the request again later."))
             }
             Err(Refusal::OwnShare) => {
                 metrics::spill_full();
                 Err(unavailable(
-                    "The log is unavailable, and your organization has used its share of the buffer. Send the request again later.",
+                    "The event log is unavailable, and your organization has used its share of the buffer. Send the request again later.",
                 ))
             }
             Err(Refusal::Disk | Refusal::Slow) => Err(unavailable(
-                "The log is away and the request could not be kept for it. Send it again: repeats are counted once.",
+                "The event log is unavailable, and the request couldn't be buffered. Send it again: duplicates are counted once.",
             )),
         }
     }

@@ -46,7 +46,7 @@ impl Breaker {
     /// that it has recovered.
     pub(super) fn acknowledged(&self, after: Duration) {
         if after <= ACK_PATIENCE && !self.is_closed() {
-            self.change(OPEN, CLOSED, "the log acknowledges again");
+            self.change(OPEN, CLOSED, "the log acknowledges records again");
         }
     }
 
@@ -55,8 +55,8 @@ impl Breaker {
         if has_changed {
             metrics::breaker_open(to != CLOSED);
             match to {
-                CLOSED => tracing::info!("records go to the log: {reason}"),
-                _ => tracing::warn!("records go to the spill: {reason}"),
+                CLOSED => tracing::info!("sending records to the log: {reason}"),
+                _ => tracing::warn!("writing records to the spill: {reason}"),
             }
         }
         has_changed

@@ -161,7 +161,7 @@ impl<'a> Course<'a> {
                     self.finished(oldest.spilled.end, oldest.events).await;
                 }
                 Ok(Err(failure)) => self.start_again(oldest.spilled.begin, &failure.to_string()).await,
-                Err(_) => self.start_again(oldest.spilled.begin, "the producer is gone").await,
+                Err(_) => self.start_again(oldest.spilled.begin, "the Kafka producer stopped").await,
             }
         }
     }
@@ -175,7 +175,7 @@ impl<'a> Course<'a> {
             let Some(spilled) = self.read.pop_front() else { return };
             let sent = match Message::from_bytes(&spilled.payload) {
                 Some(message) => self.drain.link.send_spilled(&message).map(|delivery| (delivery, u64::from(message.events))),
-                None => return self.set_aside(spilled, "it is not a record of this build").await,
+                None => return self.set_aside(spilled, "this build does not support the record's format").await,
             };
             match sent {
                 Ok((delivery, events)) => {
@@ -226,7 +226,7 @@ impl<'a> Course<'a> {
         let begin = spilled.begin;
         if self.on_disk(move |backlog| backlog.set_aside(&spilled, &reason)).await.is_none() {
             // An entry that cannot be stored must not be skipped.
-            return self.start_again(begin, "a record that the log refuses cannot be set aside").await;
+            return self.start_again(begin, "failed to move a rejected record to a file").await;
         }
         if self.flying.is_empty() {
             self.finished(end, events).await;

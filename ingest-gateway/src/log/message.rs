@@ -90,7 +90,7 @@ impl Message {
 }
 
 pub(crate) fn too_large() -> ApiError {
-    ApiError::new(Code::TooLarge, "The request is too large for the log.")
+    ApiError::new(Code::TooLarge, "The request is too large to store. Send fewer events in each request.")
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &str) {

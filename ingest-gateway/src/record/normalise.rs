@@ -117,7 +117,7 @@ fn reported_site<'a>(event: &'a ValidEvent<'_>) -> Option<&'a Site> {
 
 fn own_key(event: &LogEvent, origin: &Origin<'_>, index: usize) -> EventKey {
     let org = origin.org;
-    let written = |event: &LogEvent| serde_json::to_vec(event).expect("a log event serialises");
+    let written = |event: &LogEvent| serde_json::to_vec(event).expect("a log event serializes");
     match (&event.id, origin.idempotency_key) {
         (Some(id), _) => EventKey::own(&OwnId::Reported { org, id }),
         (None, Some(idempotency_key)) => {

@@ -82,7 +82,7 @@ pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     require_clean_text(text).map_err(invalid)?;
     let mut faults = Faults::default();
     if depth(text) > MAX_BODY_LEVELS {
-        faults.add(Member("body"), "too_deep", format!("it has more than {MAX_BODY_LEVELS} levels of nesting"));
+        faults.add(Member("body"), "too_deep", format!("the body must have at most {MAX_BODY_LEVELS} levels of nesting"));
     }
     faults.into_result_as(Code::InvalidRequest)?;
     Ok(object)
@@ -107,7 +107,7 @@ pub(crate) fn check_version(members: &RawObject<'_>, faults: &mut Faults) {
             || version.strip_prefix("1.").is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|b| b.is_ascii_digit()))
     });
     if !is_served {
-        faults.add(Member("schema_version"), "unsupported_version", "supported versions are \"0.1\" and \"1.x\"");
+        faults.add(Member("schema_version"), "unsupported_version", "schema_version must be \"0.1\" or \"1.x\"");
     }
 }
 

@@ -87,7 +87,7 @@ impl<'a> RawObject<'a> {
             if text.len() > 1 {
                 text.push(',');
             }
-            text.push_str(&serde_json::to_string(name).expect("a string serialises"));
+            text.push_str(&serde_json::to_string(name).expect("a string serializes"));
             text.push(':');
             text.push_str(value);
         }

@@ -90,7 +90,7 @@ fn manifest_ref(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     if Url::parse(&text).is_ok_and(|url| url.scheme() == "https" && url.path().ends_with(MANIFEST_SUFFIX)) {
         return Some(text);
     }
-    faults.none(member, "bad_url", format!("manifest_ref must be an https URL that ends in {MANIFEST_SUFFIX}"))
+    faults.none(member, "bad_url", format!("manifest_ref must be an https URL that ends with {MANIFEST_SUFFIX}"))
 }
 
 fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Option<Vec<SessionId>> {
@@ -159,5 +159,5 @@ fn currency(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let Some(value) = object.get("currency") else { return Some(DEFAULT_CURRENCY.to_owned()) };
     let code = as_str(value).filter(|code| code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()));
     code.map(std::borrow::Cow::into_owned)
-        .or_else(|| faults.none(Member("outcome.currency"), "bad_currency", "outcome.currency must be three upper-case letters"))
+        .or_else(|| faults.none(Member("outcome.currency"), "bad_currency", "outcome.currency must be three uppercase letters"))
 }

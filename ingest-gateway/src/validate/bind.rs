@@ -84,7 +84,7 @@ pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens
         }
         (Some(Presented { hash, click: Some(click) }), named) => {
             if named.is_some_and(|named| named != click.session) {
-                let detail = "the click token belongs to another session than session_id";
+                let detail = "the click token belongs to a session other than session_id";
                 faults.add(Member("ctx_token"), "session_mismatch", detail);
             }
             Binding::Clicked { token: *hash, click: Arc::clone(click), named }

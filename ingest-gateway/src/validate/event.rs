@@ -61,7 +61,7 @@ fn read_type(object: &RawObject<'_>, context: &Context<'_>, faults: &mut Faults)
     }
     name.as_deref().and_then(EventType::parse).or_else(|| {
         let hint = match name.as_deref() {
-            Some(DISPLAYED) => "content_displayed was renamed content_presented in version 1.0",
+            Some(DISPLAYED) => "content_displayed was renamed to content_presented in version 1.0",
             Some(_) => "type must be a standard type, a checkout_*, product_* or cart_* type, or a namespaced name with a dot",
             None => "type must be a string",
         };

@@ -17,7 +17,7 @@ pub(crate) fn instant(
 ) -> Option<i64> {
     let name = member.0;
     let Some(at_ms) = as_str(object.get(name)?).and_then(|text| instant::read(&text, Spelling::Report)) else {
-        return faults.none(member, "bad_timestamp", format!("{name} must be an RFC 3339 instant with an offset"));
+        return faults.none(member, "bad_timestamp", format!("{name} must be an RFC 3339 timestamp with an offset"));
     };
     if at_ms < EARLIEST_AT_MS {
         return faults.none(member, "too_early", format!("{name} must not be before the year 2000"));

@@ -150,7 +150,7 @@ async fn an_invalid_token_rejects_only_its_record() {
         (record(REPORTER, until_us, &[event(90), good(91)]), UNKNOWN),
         (
             record(REPORTER, NEW_YEAR_US, &[good(90), elsewhere]),
-            "event 1: the click token belongs to another session than session_id",
+            "event 1: the click token belongs to a session other than session_id",
         ),
     ];
 

@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(read(&of_visitor), ["/a"]);
         assert_eq!(read(&format!(r#"{{"records":[{of_visitor}]}}"#)), ["/a"]);
         let both = a.replacen('{', &format!(r#"{{"records":[{}],"#, line("/b")), 1);
-        assert_eq!(read(&both), ["/a"], "a line is no batch");
+        assert_eq!(read(&both), ["/a"], "a line is not a batch");
         for none in [
             format!(r#"{{"records":[{{"records":[{a}]}}]}}"#),
             format!(r#"{{"properties":{{"records":[{a}]}}}}"#),

@@ -342,7 +342,7 @@ mod tests {
         {
             assert_eq!(read("", "GET / HTTP/1.1", logged, Field::UserAgent), user_agent);
         }
-        assert_eq!(read("", r"\x16\x03\x01", "x", Field::Method), "", "what is no HTTP leaves no method");
+        assert_eq!(read("", r"\x16\x03\x01", "x", Field::Method), "", "a request that is not HTTP has no method");
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn undocumented_haproxy_captures_are_not_user_agents() {
     let log = sample.sample.replace(captures, "{www.example.com|}");
     assert!(
         matches!(outcomes(sample, None, &log).as_slice(), [DryLine { outcome: Outcome::Person, .. }]),
-        "the visitor sent none"
+        "the visitor sent no user agent"
     );
 }
 
@@ -109,7 +109,7 @@ fn haproxys_common_log_format_has_no_user_agents() {
     let outcome = |log: &str| outcomes(FormatId::Combined.row(), Some("a.test"), log).remove(0).outcome;
     assert!(matches!(outcome(&format!("{line}{rest}")), Outcome::Bad("no_user_agent")));
     for more in [r#" """#, r#" "" 33317 000 -"#, r#" "" "-""#] {
-        assert!(matches!(outcome(&format!("{line}{more}")), Outcome::Person), "{more}: the visitor sent none");
+        assert!(matches!(outcome(&format!("{line}{more}")), Outcome::Person), "{more}: the visitor sent no user agent");
     }
 }
 

@@ -78,7 +78,7 @@ fn ids_contain_no_address_of_a_visitor() {
     assert!(differing.is_empty(), "{}", differing.join("\n"));
     let [one, other] = ["529a007902362a5f51385a5fa7049881", "529a007902362a5f51385a5fa7049882"]
         .map(|id| kept(FormatId::Combined, None, &combined(&format!(" \"-\" \"www.example.com\" \"{id}\""))).id);
-    assert_ne!(one, other, "the server's id of the request is part of it");
+    assert_ne!(one, other, "the server's request id is part of the event id");
 }
 
 /// Express (morgan) writes the user of HTTP Basic unescaped, and Gorilla for Go also the method.
@@ -146,8 +146,8 @@ fn host_of_a_url_counts_only_alone() {
     assert_eq!(url(FormatId::Ecs, None, &dotted.to_string()), PAGE.replace("https", "http"));
     let alone = json!({"timestamp": "2026-11-01T10:00:00Z", "url": "https://www.b.test/a", "method": "GET", "user_agent": BOT,
         "status": 200});
-    assert_eq!(url(FormatId::Json, None, &alone.to_string()), "https://www.b.test/a", "nothing else names a host");
-    assert_eq!(url(FormatId::Json, Some("www.a.test"), &alone.to_string()), "https://www.a.test/a", "?host= does");
+    assert_eq!(url(FormatId::Json, None, &alone.to_string()), "https://www.b.test/a", "only the URL contains a host");
+    assert_eq!(url(FormatId::Json, Some("www.a.test"), &alone.to_string()), "https://www.a.test/a", "?host= replaces it");
     for format in [FormatId::GoogleLoadBalancer, FormatId::AwsAlb, FormatId::Bunny, FormatId::AzureFrontDoor] {
         assert_eq!(url(format, None, format.row().sample), PAGE, "the server wrote the URL itself");
     }

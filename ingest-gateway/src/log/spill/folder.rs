@@ -32,15 +32,15 @@ impl Folder {
     pub(super) fn open(path: &Path, disk: Box<dyn Disk>) -> anyhow::Result<Self> {
         let setting = || format!("TELEMETRY_SPILL_DIR={}", path.display());
         private_files::create_folder(path)
-            .with_context(|| format!("{}: cannot be created; name a folder that can be written", setting()))?;
+            .with_context(|| format!("{}: failed to create the folder; use a writable path", setting()))?;
         let lock = private_files::create(&path.join(LOCK));
-        let lock = lock.with_context(|| format!("{}: cannot be written; name a folder that can", setting()))?;
+        let lock = lock.with_context(|| format!("{}: failed to write to the folder; use a writable path", setting()))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path: path.to_owned(), disk, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
-                anyhow::bail!("{}: another process spills there; give each gateway a folder of its own", setting())
+                anyhow::bail!("{}: another process uses this folder; use a separate folder for each gateway", setting())
             }
-            Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("{}: cannot be locked", setting())),
+            Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("{}: failed to lock the folder", setting())),
         }
     }
 

@@ -61,7 +61,7 @@ impl Write for Volatile {
 impl Segment for Volatile {
     fn sync_data(&mut self) -> io::Result<()> {
         if self.disk.0.lock().unwrap().refuses {
-            return Err(io::Error::other("the disk refuses"));
+            return Err(io::Error::other("the disk failed"));
         }
         self.on_disk.write_all(&std::mem::take(&mut self.unsynced))
     }

@@ -76,7 +76,7 @@ impl<'a> Envelope<'a> {
 
 fn find_events<'a>(members: &RawObject<'a>, max_events: usize, faults: &mut Faults) -> Vec<&'a RawValue> {
     if members.get("session").is_some() {
-        faults.add(Member("session"), "not_allowed", "send a whole session to POST /sessions/bulk");
+        faults.add(Member("session"), "not_allowed", "session is not allowed; send a whole session to POST /sessions/bulk");
         return Vec::new();
     }
     let document_type = members.get("document_type").map(as_str);

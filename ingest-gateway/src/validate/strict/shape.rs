@@ -102,17 +102,17 @@ impl Shape {
             Self::Instant => (
                 text.and_then(|text| instant::read(text, Spelling::Rfc3339)).is_some(),
                 "bad_timestamp",
-                "an RFC 3339 instant with an offset",
+                "an RFC 3339 timestamp with an offset",
             ),
             Self::Uri => (text.is_some_and(is_uri), "bad_url", "an absolute URL"),
-            Self::Sha256 => (text.is_some_and(is_sha256), "bad_hash", "sha256: and 64 lower-case hexadecimal digits"),
-            Self::Country => (text.is_some_and(is_country), "unknown_value", "two upper-case letters"),
+            Self::Sha256 => (text.is_some_and(is_sha256), "bad_hash", "sha256: followed by 64 lowercase hexadecimal digits"),
+            Self::Country => (text.is_some_and(is_country), "unknown_value", "two uppercase letters"),
             Self::ClickToken => {
-                (text.is_some_and(is_click_token), "bad_token", "ct_ or ctx_ and 16 to 240 letters, digits, _ or -")
+                (text.is_some_and(is_click_token), "bad_token", "ct_ or ctx_ followed by 16 to 240 letters, digits, _ or -")
             }
             Self::OneOf(values) => {
                 let is_known = text.is_some_and(|text| values.contains(&text));
-                return is_known.then_some(()).ok_or_else(|| ("unknown_value", format!("one of {}", values.join(", "))));
+                return is_known.then_some(()).ok_or_else(|| ("unknown_value", format!("one of: {}", values.join(", "))));
             }
         };
         if is_admitted { Ok(()) } else { Err((code, what.to_owned())) }

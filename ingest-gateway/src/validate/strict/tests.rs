@@ -182,7 +182,7 @@ fn only_an_envelope_token_replaces_the_presentation() {
     let unbound = changed(good("content_engaged"), "presentation_id", None);
     assert_eq!(faults_of(&unbound, Around::Envelope { has_token: true }, None), Vec::<String>::new());
     assert_eq!(faults_of(&unbound, Around::Session, None), ["presentation_id:required"]);
-    assert_eq!(faults_of(&unbound, ENVELOPE, None), ["presentation_id:required"], "its own token does not");
+    assert_eq!(faults_of(&unbound, ENVELOPE, None), ["presentation_id:required"], "its own token does not replace it");
 }
 
 #[test]

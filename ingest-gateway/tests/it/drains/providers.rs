@@ -301,6 +301,6 @@ async fn absent_fields_are_bad_lines_and_empty_ones_are_values() {
     }
     for user_agent in ["", "-"] {
         let taken = gateway.drain("cloudflare", &key, line("a.test", "/", user_agent, "", "r-1")).await;
-        assert_eq!((taken.status, &taken.body["people"]), (200, &json!(1)), "the visitor sent none: {}", taken.body);
+        assert_eq!((taken.status, &taken.body["people"]), (200, &json!(1)), "the visitor sent no user agent: {}", taken.body);
     }
 }

@@ -41,7 +41,7 @@ fn push(bytes: &[u8], text: &mut String) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
             if character.is_control() || matches!(character, '"' | '\\') {
-                write!(text, "\\u{:04x}", u32::from(character)).expect("a string takes any text");
+                write!(text, "\\u{:04x}", u32::from(character)).expect("writing to a string cannot fail");
             } else {
                 text.push(character);
             }

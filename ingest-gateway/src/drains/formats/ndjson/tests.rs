@@ -94,7 +94,7 @@ fn media_types_of_requests_hide_no_page() {
         let log = sample.replacen('{', &format!("{{\"{name}\":\"{value}\","), 1);
         assert_eq!(url(FormatId::Json, &log), "https://www.example.com/article?page=2", "{log}");
     }
-    assert!(matches!(outcome(FormatId::Json, &sample), Outcome::Dropped("asset")), "our own formats have the response's here");
+    assert!(matches!(outcome(FormatId::Json, &sample), Outcome::Dropped("asset")), "our formats log the response's type");
     for log in fastly(r#""content_type":"image/png","request_uri":"/article?page=2""#) {
         assert!(matches!(outcome(FormatId::Fastly, &log), Outcome::Dropped("asset")), "{log}");
     }
