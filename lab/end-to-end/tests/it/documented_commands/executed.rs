@@ -69,6 +69,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry crawlers", "sends_imports_and_reads_events_in_every_format"),
     ("telemetry urls", "sends_imports_and_reads_events_in_every_format"),
     ("telemetry summary", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry wait", "golden_events_and_figures"),
     ("telemetry series", "sends_imports_and_reads_events_in_every_format"),
     ("promtool test", "alerts_have_firing_and_silent_test_cases"),
     // Docker is not available where tests run, so tests start the containers' programs without it and check the image
@@ -76,6 +77,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("docker compose", "compose_services_process_an_event"),
     ("docker run", "secrets_file_is_private_and_never_replaced"),
     ("docker build", "s19_images_have_digests"),
+    ("kubectl", "manifests_match_the_schemas_of_kubernetes"),
     ("openssl rand -base64 32", "openssl_output_is_a_valid_key"),
     ("openssl req -x509", "v7_v4_untrusted_servers_get_nothing"),
     ("export DATABASE_URL", "creates_lists_and_revokes_keys"),
