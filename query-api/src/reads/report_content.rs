@@ -83,5 +83,5 @@ impl Reads {
 
 /// Returns the error for a report that is missing at its place.
 pub(super) fn missing() -> ApiError {
-    ApiError::unavailable(anyhow::anyhow!("a report isn't at the place that was read before"))
+    ApiError::unavailable(anyhow::anyhow!("a report moved after its position was read"))
 }

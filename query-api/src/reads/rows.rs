@@ -112,6 +112,6 @@ where
     R: clickhouse::RowOwned + clickhouse::RowRead,
 {
     let row = tokio::time::timeout(ROW_DEADLINE, rest.next()).await;
-    let row = row.map_err(|_| ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs within a response")))?;
+    let row = row.map_err(|_| ApiError::unavailable(anyhow::anyhow!("ClickHouse stopped sending a response")))?;
     row.map_err(refused)
 }

@@ -146,12 +146,12 @@ pub(crate) async fn read_own_events(
 
 /// Contains the note in formats without an envelope.
 const NOTE_HEADER: HeaderName = HeaderName::from_static("x-corroboration-note");
-const NOTE: &str = "Each retrieval of a day is in exactly one of the four counts. A claim that a server of another \
-    organization also saw is likely, but not certain; a server of the organization that made the claim doesn't confirm it. \
+const NOTE: &str = "Each fetch of a day is in exactly one of the four counts. A claim that a server of another \
+    organization also reported is likely, but not certain; a server of the organization that made the claim doesn't confirm it. \
     A claim without a matching server report can mean that no CDN or web server of yours reports here, that the response \
-    came from a cache, that the two reports had different correlation IDs, or that the retrieval didn't happen. \
-    A retrieval that only servers saw means that the agent doesn't report, or hasn't reported yet, so the agent is unknown. \
-    Late reports can move a retrieval from one count to another.";
+    came from a cache, that the two reports had different correlation IDs, or that the fetch didn't happen. \
+    A fetch that only servers reported means that the agent doesn't report, or hasn't reported yet, so the agent is unknown. \
+    Late reports can move a fetch from one count to another.";
 
 /// `GET /content-owners/corroboration`, by default by agent.
 pub(crate) async fn read_corroboration(

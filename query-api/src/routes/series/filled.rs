@@ -102,7 +102,7 @@ impl Rows for Filled {
         let Some(places) = &mut self.places else { return self.source.next().await };
         let Some((bucket, value)) = places.next() else {
             return match self.waiting {
-                Some(_) => Err(ApiError::internal(anyhow::anyhow!("a cell is outside of its series"))),
+                Some(_) => Err(ApiError::internal(anyhow::anyhow!("a cell is outside the series"))),
                 None => Ok(None),
             };
         };
