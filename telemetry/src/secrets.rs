@@ -45,7 +45,7 @@ impl Secrets {
     pub(crate) fn write(&self) -> anyhow::Result<()> {
         match &self.file {
             Some(file) => write_new(file, &text()),
-            None => std::io::stdout().write_all(text().as_bytes()).context("standard output cannot be written"),
+            None => std::io::stdout().write_all(text().as_bytes()).context("failed to write to standard output"),
         }
     }
 }
@@ -59,9 +59,9 @@ fn write_new(file: &Path, text: &str) -> anyhow::Result<()> {
     let shown = file.display();
     let mut opened = match OpenOptions::new().write(true).create_new(true).mode(MODE).open(file) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            bail!("{shown} is there already and stays as it is: what its key has encrypted could not be read with another one")
+            bail!("{shown} already exists and was not replaced: data encrypted with its key can't be read with another one")
         }
-        opened => opened.with_context(|| format!("{shown} cannot be written"))?,
+        opened => opened.with_context(|| format!("failed to write {shown}"))?,
     };
-    opened.write_all(text.as_bytes()).and_then(|()| opened.sync_all()).with_context(|| format!("{shown} cannot be written"))
+    opened.write_all(text.as_bytes()).and_then(|()| opened.sync_all()).with_context(|| format!("failed to write {shown}"))
 }

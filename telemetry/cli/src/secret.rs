@@ -65,7 +65,7 @@ impl Secret {
         taken.map_err(|error| of_file(file, &error))?;
         let secret = Self::new(&text);
         if secret.0.is_empty() || secret.0.contains(char::is_whitespace) {
-            return Err(Failure::Usage(format!("{}: must contain the secret and nothing else, on one line", file.display())));
+            return Err(Failure::Usage(format!("{}: must contain only the secret, on one line", file.display())));
         }
         Ok(secret)
     }

@@ -9,7 +9,7 @@ const FILE: &str = "telemetry.lock";
 
 /// Released when the process ends, even by a crash.
 #[derive(Debug)]
-pub(crate) struct Claim(#[expect(dead_code, reason = "the lock is as long as the file is open")] File);
+pub(crate) struct Claim(#[expect(dead_code, reason = "the lock lasts while the file is open")] File);
 
 /// Locks the folder and creates it if it is missing. Fails if another process has locked it.
 pub(crate) fn claim(folder: &Path) -> anyhow::Result<Claim> {

@@ -43,9 +43,9 @@ async fn secrets_file_is_private_and_never_replaced() {
 
     let (code, _, said) = ended(&arguments, &[]).await;
     assert_eq!(code, Some(1));
-    assert!(said.contains("is there already") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("already exists") && said.lines().count() == 1, "{said}");
     assert_eq!(std::fs::read_to_string(&file).expect("it is read"), kept);
 
     let (code, _, said) = ended(&["secrets", "--file", "/no/such/folder/.env"], &[]).await;
-    assert!(code == Some(1) && said.starts_with("error: /no/such/folder/.env cannot be written"), "{said}");
+    assert!(code == Some(1) && said.starts_with("error: failed to write /no/such/folder/.env"), "{said}");
 }

@@ -1,6 +1,6 @@
 //! Tests of the program as people and scripts use it: a process that calls the real service on real servers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod bots;
 mod credentials;
@@ -23,7 +23,7 @@ mod terminal;
 mod webhooks;
 
 #[test]
-#[ignore = "the service itself, which other tests start"]
+#[ignore = "run as a process by other tests"]
 fn as_the_service() {
     use service_kit::clock::Clock;
     service_kit::testing::be_the_service(|cli: telemetry::all::Cli| {

@@ -43,6 +43,6 @@ async fn signs_in_by_email_and_out_again() {
     assert_eq!(person.run(&["whoami"]).code, 3);
 
     let said = person.answer(&["login", "--have-token"], "https://a.example/without\n");
-    assert!(said.code == 2 && said.stderr.contains("not the link or token"), "{said:?}");
+    assert!(said.code == 2 && said.stderr.contains("not a link or token"), "{said:?}");
     assert_eq!(person.answer(&["login", "--have-token"], &format!("{}\n", "a".repeat(43))).code, 3, "an unknown token");
 }
