@@ -149,7 +149,7 @@ pub mod common {
     ];
     const POOL: By = By {
         label: "pool",
-        says: "pool: `reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests`, `bodies` (KiB of request bodies in memory) or `responses` (KiB of responses of reads in memory)",
+        says: "`reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests`, `bodies` (KiB of request bodies in memory) or `responses` (KiB of responses of reads in memory)",
         values: &POOLS,
     };
     pub(crate) const SHARE: &str = "share";
