@@ -59,7 +59,7 @@ fn check(body: &[u8], provider: DrainProvider) -> bool {
     assert_eq!(whole, read.as_ref().map(|read| (read.lines, read.events.len() as u64)), "body and lines differ: {provider:?}");
     let Some(Read { events, .. }) = read else { return false };
     let again = one_by_one(body, provider).expect("the same body is accepted again");
-    assert_eq!(texts(&again.events), texts(&events), "a repeated line has another event: {provider:?}");
+    assert_eq!(texts(&again.events), texts(&events), "a repeated line becomes a different event: {provider:?}");
     events.iter().for_each(check_event);
     let is_kept = !events.is_empty();
     if is_kept {

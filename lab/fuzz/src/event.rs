@@ -48,14 +48,14 @@ fn check(body: &[u8], document: Document) -> bool {
         return false;
     };
     if let Ok(strict) = strict {
-        assert_eq!(strict.events.len(), record.events.len(), "strict mode stores another number of events");
+        assert_eq!(strict.events.len(), record.events.len(), "strict mode stores a different number of events");
     }
     record.events.iter().for_each(check_event);
     check_worker(&record);
     // A session without an id gets a random one.
     if document == Document::Events || declared(body, "session_id").is_some() {
         let again = read(false).expect("the same body is accepted again");
-        assert_eq!(texts(&again.events), texts(&record.events), "a retry has other events");
+        assert_eq!(texts(&again.events), texts(&record.events), "a retry stores different events");
     }
     check_normal(&record, declared(body, "privacy_level"), &tokens(body));
     true
@@ -118,7 +118,7 @@ pub(crate) fn check_worker(record: &LogRecord) {
     let bytes = serde_json::to_vec(record).expect("a record can be serialized");
     assert!(bytes.len() < MAX_RECORD_BYTES);
     let decoded = stream_workers::dry_run(&bytes);
-    assert_eq!(decoded, Ok(record.events.len()), "the worker decodes another number of events than were accepted");
+    assert_eq!(decoded, Ok(record.events.len()), "the worker decodes a different number of events than were accepted");
 }
 
 /// Reports the stored events again, with the tokens in place of their hashes, and checks that the result is the same.

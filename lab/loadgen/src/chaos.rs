@@ -134,7 +134,7 @@ fn front(options: &ChaosOptions, plan: &Plan, cluster: &Cluster, history: &Arc<H
     };
     let gateways = cluster.gateways.iter().map(|post| Endpoint::parse(&post.slot.url())).collect::<Result<Vec<_>, _>>()?;
     // The factor accounts for repeats, which are acknowledged too, and for outages, in which nothing is.
-    #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
+    #[expect(clippy::cast_precision_loss, reason = "a pace needs no precision")]
     let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
     let logs = Logs::new(&cluster.of_logs, &gateways, &queries(cluster)?[0], Clock::System.now(), history);
     Ok(Front::new(shape, cluster.tenants.clone(), gateways, logs, history, rate))

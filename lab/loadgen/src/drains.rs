@@ -105,7 +105,7 @@ fn per_second(lines: u64, took: Duration) -> f64 {
     float(lines) / took.as_secs_f64().max(1e-9)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+#[expect(clippy::cast_precision_loss, reason = "only for display")]
 fn float(number: u64) -> f64 {
     number as f64
 }

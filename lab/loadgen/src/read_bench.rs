@@ -111,7 +111,7 @@ async fn measure_all(
     name: &str,
     stop: &CancellationToken,
 ) -> anyhow::Result<Vec<Measured>> {
-    let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was asked for")?;
+    let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was requested")?;
     let client = service_kit::stores::clickhouse(&stores.addresses.clickhouse)?;
     let mut loader = EventLoader::connect(&stores.addresses.clickhouse).await?;
     fill(options, &mut loader, &tenant.domain, stop).await?;
@@ -308,7 +308,7 @@ async fn claim_twice(options: &ReadBenchOptions, loader: &mut EventLoader, domai
         record.events.iter().position(|event| event.correlation_key.is_some() && event.site.starts_with(&reversed(domain)))
     };
     let found = History::new(options, domain).flatten().find_map(|record| is_owners(&record).map(|place| (record, place)));
-    let (mut record, place) = found.context("the history has no fetch of the owner's content")?;
+    let (mut record, place) = found.context("the history contains no fetch of the owner's content")?;
     let mut event = record.events.swap_remove(place);
     let id = Uuid::from_u128(0x7001).to_string();
     event.own_key = EventKey::own(&OwnId::Reported { org: SECOND_CLAIMANT, id: &id });
@@ -345,7 +345,7 @@ async fn print_size(client: &clickhouse::Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+#[expect(clippy::cast_precision_loss, reason = "only for display")]
 fn each(bytes: u64, rows: u64) -> f64 {
     bytes as f64 / rows.max(1) as f64
 }

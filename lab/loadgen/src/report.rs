@@ -109,7 +109,7 @@ impl Machine {
 }
 
 impl LoadReport {
-    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    #[expect(clippy::cast_precision_loss, reason = "only for display")]
     pub fn of(name: &str, ridden: &Ridden, processes: Vec<Cost>) -> Self {
         let Ridden { tally, elapsed } = ridden;
         let millions = tally.events(Fate::Acked) as f64 / 1e6;
@@ -187,7 +187,7 @@ impl fmt::Display for LoadReport {
             write!(f, "  {:<16}{:>7.2} CPU-s ({share:>4.0} %)", cost.name, cost.cpu_seconds)?;
             write!(f, "{of_a_million:>9.2} CPU-s/1M events",)?;
             write!(f, "   RSS {:.0} MiB, most {:.0} MiB", cost.rss_before_mib, cost.rss_most_mib)?;
-            writeln!(f, "{}", if cost.is_shared { "   (shared: others' work included)" } else { "" })?;
+            writeln!(f, "{}", if cost.is_shared { "   (shared: includes other work)" } else { "" })?;
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl fmt::Display for OracleReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "oracle: {} answers checked, {} reads failed; summary {}",
+            "oracle: {} responses checked, {} reads failed; summary {}",
             self.checks, self.reads_failed, self.read_latency
         )?;
         write!(f, "  {} distinct events acked, {} possible; ", self.acked, self.possible)?;

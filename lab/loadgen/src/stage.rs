@@ -140,9 +140,9 @@ impl TestBed {
         own.stores.delete().await;
         if keep_logs {
             eprintln!("the services' logs are in {}", own.launch.folder.display());
-            return keep(&own.launch.folder).context("the run's folder cannot be kept");
+            return keep(&own.launch.folder).context("failed to keep the run's folder");
         }
-        std::fs::remove_dir_all(&own.launch.folder).context("the run's folder cannot be deleted")
+        std::fs::remove_dir_all(&own.launch.folder).context("failed to delete the run's folder")
     }
 }
 

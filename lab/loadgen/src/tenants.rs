@@ -35,7 +35,7 @@ pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<
         let domain = format!("{run}-{number}.example.com").replace('_', "-");
         let (owner, owner_key) = reporter(pool, &format!("{run} owner {number}"), OrgType::ContentOwner).await?;
         let site: Site = domain.parse().map_err(|error| anyhow::anyhow!("{domain}: {error}"))?;
-        domains::ensure_verified(pool, owner, &site, Clock::System.now()).await.context("a domain cannot be created")?;
+        domains::ensure_verified(pool, owner, &site, Clock::System.now()).await.context("failed to create a domain")?;
         let (_, agent) = reporter(pool, &format!("{run} agent {number}"), OrgType::Agent).await?;
         let keys = ROLES.map(|role| match role {
             SourceRole::Agent => agent.clone(),
@@ -49,11 +49,11 @@ pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<
 }
 
 async fn reporter(pool: &PgPool, name: &str, org_type: OrgType) -> anyhow::Result<(OrgId, HeaderValue)> {
-    let org = organizations::create_organization(pool, name, org_type).await.context("an organization cannot be created")?;
+    let org = organizations::create_organization(pool, name, org_type).await.context("failed to create an organization")?;
     let scopes: Vec<Scope> = Scope::DEFAULT.into_iter().chain([Scope::IdentityWrite]).collect();
     let key = api_keys::mint_api_key(pool, org, org_type, "load", &scopes, Clock::System.now())
         .await
-        .context("a key cannot be created")?;
+        .context("failed to create a key")?;
     Ok((org, header(key.reveal())?))
 }
 

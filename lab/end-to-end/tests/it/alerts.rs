@@ -15,27 +15,27 @@ use std::collections::BTreeSet;
 
 /// Faults, and the alerts that must fire during each. The order matters: some alerts keep firing during the next fault.
 const FAULTS: [(&str, &[&str]); 19] = [
-    ("a worker reads another topic", &["EventsNotWorkedOff", "EventsUnaccounted"]),
-    ("a record cannot be read", &["RecordsSetAside"]),
-    ("a table is gone", &["StatementsRepeated"]),
-    ("a statement of the former worker hangs", &["NoActiveWorker"]),
+    ("a worker reads the wrong topic", &["EventsNotWorkedOff", "EventsUnaccounted"]),
+    ("a record is unreadable", &["RecordsSetAside"]),
+    ("a table is missing", &["StatementsRepeated"]),
+    ("a statement of the previous worker hangs", &["NoActiveWorker"]),
     ("it ends after half a minute", &["TakeoverSlow"]),
     ("workers crash again and again", &["TakeoversFrequent"]),
     ("ClickHouse hangs", &["ClickHouseUnreachable", "ReadsAtLimit", "HighErrorShare"]),
     ("PostgreSQL hangs", &["PostgresUnreachable", "KeysFromMemory"]),
     (
-        "the brokers hang and the folder of the spill is gone",
+        "the brokers hang and the spill folder is missing",
         &["KafkaUnreachable", "LogNotAcknowledging", "SpillWriteFailing", "GatewayOverloaded", "IngestSlow"],
     ),
     ("the brokers hang until the spill is full", &["SpillInUse", "SpillNearlyFull", "SpillFull"]),
     ("a byte of the spill flips", &["SpillSetAside"]),
     ("ClickHouse still hangs", &["WorkerLagging"]),
-    ("somebody holds a lock on the queue of webhooks", &["WebhooksOverdue"]),
-    ("a receiver is away for the whole schedule", &["WebhooksDeadLettered"]),
-    ("the endpoints of three organisations are full", &["WebhooksWithoutRoom"]),
-    ("the key of the deliverer is not the one that sealed", &["WebhooksUnsigned"]),
-    ("the database takes no writes", &["WebhooksNotClaimed"]),
-    ("the log drops what nobody has read", &["RecordsMissed"]),
+    ("another session locks the webhook queue", &["WebhooksOverdue"]),
+    ("a receiver is down for the whole schedule", &["WebhooksDeadLettered"]),
+    ("the queues of three organizations are full", &["WebhooksWithoutRoom"]),
+    ("the deliverer has a different encryption key", &["WebhooksUnsigned"]),
+    ("the database rejects writes", &["WebhooksNotClaimed"]),
+    ("the log deletes unread records", &["RecordsMissed"]),
     ("processes are killed", &["ServiceDown", "NoWorker", "NoDeliverer"]),
 ];
 

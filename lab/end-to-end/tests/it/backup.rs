@@ -105,7 +105,7 @@ impl Before {
         })
         .await;
         for (key, path, before) in &self.reads {
-            let now = eventually("it is read", || async { pipeline.try_read(key, path).await }).await;
+            let now = eventually("the read succeeds", || async { pipeline.try_read(key, path).await }).await;
             assert!(now == *before, "{path} differs:\n{now}\n{before}");
         }
         self.hooks.are_back(pipeline).await;

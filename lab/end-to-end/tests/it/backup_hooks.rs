@@ -82,7 +82,7 @@ impl Hooks {
             (DeliverSettings { postgres: pipeline.stores.postgres.clone(), ..self.deliverer.clone() }, CancellationToken::new());
         let stopped = stop.clone();
         let delivering = tokio::spawn(async move { deliver(&settings, Ahead::default(), stopped).await });
-        let letter = eventually("it is delivered", || async { self.letters.lock().unwrap().first().cloned() }).await;
+        let letter = eventually("the message is delivered", || async { self.letters.lock().unwrap().first().cloned() }).await;
         assert!(accept(&self.secret, &letter).is_ok(), "the restored secret does not sign");
         stop.cancel();
         delivering.await.unwrap().unwrap();

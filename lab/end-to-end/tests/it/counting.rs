@@ -113,7 +113,7 @@ async fn permuted_repeated_and_replayed_streams_read_the_same() {
         straight.pipeline.caught_up().await;
         let expected = straight.everything().await;
         straight.stop().await;
-        assert!(expected[1].len() > 1_000, "seed {seed} case {case}: the reads contain hardly any data");
+        assert!(expected[1].len() > 1_000, "seed {seed} case {case}: the reads contain too little data");
 
         let shaken = Working::start().await;
         let pipeline = &shaken.pipeline;

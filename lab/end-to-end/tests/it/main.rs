@@ -1,6 +1,6 @@
 //! Tests of the whole service on real servers, over HTTP.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod alerts;
 mod backup;
@@ -18,7 +18,7 @@ mod drains;
 mod edge;
 mod excerpt;
 mod first_screen;
-#[expect(dead_code, reason = "what only attacks on sign-in need; those are identity-api's")]
+#[expect(dead_code, reason = "only identity-api's tests use the rest")]
 #[path = "../../../../identity-api/tests/it/forged_provider.rs"]
 mod forged_provider;
 mod histories;
@@ -52,7 +52,7 @@ mod whole_story;
 mod withholding_proxy;
 
 #[test]
-#[ignore = "the services themselves, which other tests start"]
+#[ignore = "run as a process by other tests"]
 fn as_the_service() {
     service_kit::testing::be_the_service(telemetry::start);
 }

@@ -274,7 +274,7 @@ impl Story {
     /// Uses the token of the newest email with this path instead of the example's token.
     async fn open_mail(&mut self, id: &str, path: &str) {
         let folder = self.demo.folder().join("mail");
-        let token = eventually("the mail arrives", || async {
+        let token = eventually("the email arrives", || async {
             let mut files: Vec<_> = std::fs::read_dir(&folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
             files.sort();
             let mails = files.iter().rev().filter_map(|file| std::fs::read_to_string(file).ok());

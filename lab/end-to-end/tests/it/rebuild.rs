@@ -71,7 +71,7 @@ async fn reads_are_identical_after_a_rebuild() {
     for (key, path) in &reads {
         before.push(pipeline.read(key, path).await);
     }
-    assert!(before.iter().map(String::len).sum::<usize>() > 20_000, "seed {seed}: the reads contain hardly any data");
+    assert!(before.iter().map(String::len).sum::<usize>() > 20_000, "seed {seed}: the reads contain too little data");
 
     let rebuilt = rebuilt(&pipeline, seed).await;
     for ((key, path), before) in reads.iter().zip(&before) {

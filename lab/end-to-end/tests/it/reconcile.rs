@@ -142,13 +142,13 @@ async fn every_accepted_event_is_stored_rejected_or_in_the_spill() {
     killed.process.kill_9().await;
     assert_eq!(replaced.process.terminate().await, Some(0));
     let gateway = Watched::start("ingest-gateway", &stores, &spill, &[]).await;
-    eventually("the new gateway has counted what is there", || async {
+    eventually("the new gateway has counted its spill", || async {
         (gateway.series("gateway_spill_pending_events").await == 3.0).then_some(())
     })
     .await;
     let _broker = spawn_blocking(move || broker.restart().map(|()| broker)).await.unwrap().unwrap();
     let mut worker = Watched::start("stream-workers", &stores, &spill, &settings).await;
-    eventually("what the killed gateway accepted is stored, and nothing is in the spill", || async {
+    eventually("the killed gateway's events are stored, and the spill is empty", || async {
         let late = gateway.series("gateway_events_acknowledged_late_total").await;
         let (accepted, right, parts) = sides(&gateway, &worker).await;
         (accepted == 0.0 && right == 3.0 + late && parts[2] == 0.0).then_some(())

@@ -208,7 +208,7 @@ impl Pair {
             asking.push((tokio::spawn(ask.keep_asking(process, Arc::clone(&given), Arc::clone(&stop))), given));
         }
         for (_, given) in &asking {
-            eventually("it is given", || async { (given.load(Ordering::Relaxed) > 0).then_some(()) }).await;
+            eventually("access is granted", || async { (given.load(Ordering::Relaxed) > 0).then_some(()) }).await;
         }
         self.take(&taking, taken_at).await;
         let taken = Instant::now();

@@ -55,7 +55,7 @@ impl TestApp {
         let asked =
             self.send(Method::POST, &format!("{IDENTITY}/auth/magic-link"), nobody(), Some(&json!({"email": email}))).await;
         assert_eq!(asked.status, 202, "{}", asked.body);
-        let token = eventually("the mail arrives", || async { self.mailed_token(email) }).await;
+        let token = eventually("the email arrives", || async { self.mailed_token(email) }).await;
         let redeem = json!({"token": token});
         let verify = format!("{IDENTITY}/auth/magic-link/verify");
         let opened = self.send(Method::POST, &verify, nobody(), Some(&redeem)).await;

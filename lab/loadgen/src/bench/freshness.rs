@@ -65,10 +65,10 @@ impl Bench<'_> {
     pub(super) async fn freshness(&mut self, steady: f64, burst: f64) -> anyhow::Result<Freshness> {
         // Events of earlier loads would delay the probe.
         self.session.settle(&self.stage.base).await;
-        let database_url = self.stage.database_url().context("a bench has a stack of its own")?.to_owned();
+        let database_url = self.stage.database_url().context("a benchmark starts its own stack")?.to_owned();
         let pool = stores::postgres(&PostgresSettings { database_url })?;
         let tenants = tenants::seed(&pool, &format!("{}-probe", self.stage.name), 1).await?;
-        let tenant = tenants.first().context("a tenant was seeded")?;
+        let tenant = tenants.first().context("a tenant was created")?;
         Ok(Freshness {
             steady: self.fresh("pipeline, steady", steady, tenant).await?,
             burst: self.fresh("pipeline, burst", burst, tenant).await?,
@@ -188,6 +188,6 @@ impl fmt::Display for Freshness {
             burst.readable.count,
             burst.unacked
         )?;
-        writeln!(f, "    wanted: p50 ≤ 500 ms, p99 ≤ 1000 ms; in the burst ≤ 3000 ms; includes the {LOOK_AGAIN:?} pause")
+        writeln!(f, "    target: p50 ≤ 500 ms, p99 ≤ 1000 ms; in the burst ≤ 3000 ms; includes the {LOOK_AGAIN:?} pause")
     }
 }

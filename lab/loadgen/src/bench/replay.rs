@@ -32,7 +32,7 @@ impl Bench<'_> {
         let mut beside = Vec::new();
         for rate in [None, Some(GENTLE)] {
             let stage = self.stage;
-            let (live, said) = tokio::join!(self.open("live, beside a replay", per_second), stage.replay(rate));
+            let (live, said) = tokio::join!(self.open("live, during a replay", per_second), stage.replay(rate));
             let (seconds, events_per_second) = last_word(&said?)?;
             beside.push(Replay { rate, seconds, events_per_second, live });
         }
@@ -55,10 +55,10 @@ impl fmt::Display for Replays {
         writeln!(f, "P10 live load alone, {:.0} events/s at batch 1: {}", alone.acked_events_per_second, alone.latency)?;
         for Replay { rate, seconds, events_per_second, live } in beside {
             let held = rate.map_or_else(|| "at full speed".to_owned(), |rate| format!("limited to {rate} events/s"));
-            writeln!(f, "    replay {held}: {events_per_second:.0} events/s for {seconds:.1} s (wanted >= 300000)")?;
+            writeln!(f, "    replay {held}: {events_per_second:.0} events/s for {seconds:.1} s (target >= 300000)")?;
             writeln!(
                 f,
-                "    live load: {}; p99 x {:.2} (wanted <= 1.2)",
+                "    live load: {}; p99 x {:.2} (target <= 1.2)",
                 live.latency,
                 live.latency.p99_ms / alone.latency.p99_ms
             )?;

@@ -72,7 +72,7 @@ struct Others {
 
 impl Bench<'_> {
     pub(super) async fn shares(&mut self) -> anyhow::Result<Shares> {
-        let database_url = self.stage.database_url().context("a bench has a stack of its own")?.to_owned();
+        let database_url = self.stage.database_url().context("a benchmark starts its own stack")?.to_owned();
         let pool = stores::postgres(&PostgresSettings { database_url })?;
         // Tenants of their own, whose events the oracle doesn't count.
         let tenants = tenants::seed(&pool, &format!("{}-share", self.stage.name), 1 + OTHERS).await?;
@@ -158,11 +158,11 @@ fn log() -> anyhow::Result<Bytes> {
 
 impl fmt::Display for Shares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "P12 response times of {OTHERS} tenants alone, and beside one that sends {BUSY} times as much")?;
+        writeln!(f, "P12 response times of {OTHERS} tenants alone, and together with one that sends {BUSY} times as much")?;
         for Share { kind, alone, beside } in &self.0 {
             let ratio = beside.latency.p99_ms / alone.latency.p99_ms;
             writeln!(f, "    {kind:?} alone: {}, {} failed", alone.latency, alone.failed)?;
-            writeln!(f, "    {kind:?} beside: {}, {} failed; p99 x {ratio:.2} (wanted <= 1.2)", beside.latency, beside.failed)?;
+            writeln!(f, "    {kind:?} together: {}, {} failed; p99 x {ratio:.2} (target <= 1.2)", beside.latency, beside.failed)?;
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ pub(super) struct Pipeline {
 impl Pipeline {
     /// Returns the CPU seconds of a process per million acknowledged events.
     fn of_a_million(&self, name: &str) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        #[expect(clippy::cast_precision_loss, reason = "only for display")]
         let millions = self.load.events.get(&Fate::Acked).copied().unwrap_or(0) as f64 / 1e6;
         let cost = self.whole.iter().find(|cost| cost.name == name);
         cost.map_or(0.0, |cost| cost.cpu_seconds) / millions.max(1e-6)
@@ -88,13 +88,13 @@ impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.run)?;
         writeln!(f, "\nP1  acked events/s, gateway and broker, 64 connections, medians of {} rounds", self.rounds())?;
-        writeln!(f, "    batch   service  incumbent¹  service ÷ incumbent  wanted")?;
+        writeln!(f, "    batch   service  incumbent¹  service ÷ incumbent  target")?;
         for row in &self.throughput {
             let service = median(&row.service);
             let Comparison { batch, incumbent, wanted, .. } = row;
             writeln!(f, "    {batch:>5}{service:>10.0}{incumbent:>12.0}{:>21.2}{wanted:>8.1}", service / incumbent)?;
         }
-        writeln!(f, "    ¹ a constant: its published figure on another machine of this class")?;
+        writeln!(f, "    ¹ constant: its published figure for another machine of this class")?;
         self.fmt_latencies(f)?;
         self.fmt_pipeline(f)
     }
@@ -108,32 +108,32 @@ impl BenchReport {
     fn fmt_latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let half = &self.half_load;
         writeln!(f, "P5  half load, {:.0} events/s at batch 1: {}", half.acked_events_per_second, half.latency)?;
-        writeln!(f, "    wanted: p99 ≤ 25 ms, p99.9 ≤ 100 ms; includes up to 1 ms of the timer")?;
+        writeln!(f, "    target: p99 ≤ 25 ms, p99.9 ≤ 100 ms; includes up to 1 ms of the timer")?;
         let (steady, burst) = (&self.steady, &self.burst);
         let rss = |load: &LoadReport| load.cost("ingest-gateway").map_or(0.0, |cost| cost.rss_most_mib);
         let (rss_steady, rss_burst) = (rss(steady), rss(burst));
         write!(f, "P11 burst {:.0} → {:.0} events/s: ", steady.acked_events_per_second, burst.acked_events_per_second)?;
-        writeln!(f, "{} events not acked (wanted 0), {} requests were never sent", burst.events_not_acked(), burst.never_left)?;
+        writeln!(f, "{} events not acked (target 0), {} requests not sent", burst.events_not_acked(), burst.never_left)?;
         writeln!(
             f,
-            "    RSS {rss_steady:.0} → {rss_burst:.0} MiB (wanted ≤ {:.0}); {}",
+            "    RSS {rss_steady:.0} → {rss_burst:.0} MiB (target ≤ {:.0}); {}",
             rss_steady * 1.5 + 256.0,
             burst.latency
         )?;
         let peak = self.throughput.first().map_or(0.0, |row| median(&row.service));
         let goodput = self.overload.acked_events_per_second;
-        writeln!(f, "P11 overload: goodput {goodput:.0} events/s, {:.0} % of peak (wanted ≥ 90 %)", goodput / peak * 100.0)?;
+        writeln!(f, "P11 overload: goodput {goodput:.0} events/s, {:.0} % of peak (target ≥ 90 %)", goodput / peak * 100.0)?;
         let Self { overload, .. } = self;
         write!(f, "    {} refusals ({}), ", overload.refusal.count, overload.refusal)?;
-        writeln!(f, "{} without Retry-After; {} were never sent", overload.without_retry_after, overload.never_left)
+        writeln!(f, "{} without Retry-After; {} not sent", overload.without_retry_after, overload.never_left)
     }
 
     fn fmt_pipeline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Drain { events, seconds, worker_cpu_seconds } = self.drain;
-        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        #[expect(clippy::cast_precision_loss, reason = "only for display")]
         let events = events as f64;
         write!(f, "P3  drain: {events:.0} events readable after {seconds:.1} s, {:.0} a second; ", events / seconds)?;
-        writeln!(f, "{:.0} per CPU-second of the worker (wanted ≥ 250000)", events / worker_cpu_seconds.max(0.01))?;
+        writeln!(f, "{:.0} per CPU-second of the worker (target ≥ 250000)", events / worker_cpu_seconds.max(0.01))?;
         let of = |name: &str| self.pipeline.of_a_million(name);
         let (gateway, worker, clickhouse) = (of("ingest-gateway"), of("stream-workers"), of("clickhouse"));
         writeln!(f, "P2  whole pipeline at batch 100: {:.0} acked events/s", self.pipeline.load.acked_events_per_second)?;
@@ -142,7 +142,7 @@ impl BenchReport {
         let incumbent = INCUMBENT_CORES * 1e6 / INCUMBENT_AT_100;
         writeln!(
             f,
-            "    until all of it can be read; {:.2} of the incumbent's {incumbent:.1} (wanted ≤ 0.4), if that fills two cores at \
+            "    until all of it can be read; {:.2} of the incumbent's {incumbent:.1} (target ≤ 0.4), if that fills two cores at \
              {INCUMBENT_AT_100:.0} events/s",
             (gateway + worker + clickhouse) / incumbent
         )?;

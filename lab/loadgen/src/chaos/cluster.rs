@@ -55,7 +55,7 @@ impl Cluster {
         let directly = of_each_shard(&fresh.addresses, &stores.direct_shards)?;
         prepare(&directly).await?;
         let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
-        let of_logs = tenants::seed(&fresh.pool, &format!("{name}-log"), 1).await?.pop().context("one owner was asked for")?;
+        let of_logs = tenants::seed(&fresh.pool, &format!("{name}-log"), 1).await?.pop().context("one owner was requested")?;
         let proxied = of_each_shard(&through_proxies(&fresh.addresses, &stores, &name)?, &stores.proxied_shards)?;
         let launch = |addresses: &Addresses| launch(&binaries, &folder, addresses);
         let readers: Vec<_> = proxied.iter().map(|shard| Arc::new(launch(&reading_all(shard)))).collect();
@@ -136,9 +136,9 @@ impl Cluster {
         drop(stores);
         if keep {
             eprintln!("logs and history are in {}", folder.display());
-            return stage::keep(&folder).context("the run's folder cannot be kept");
+            return stage::keep(&folder).context("failed to keep the run's folder");
         }
-        std::fs::remove_dir_all(&folder).context("the run's folder cannot be deleted")
+        std::fs::remove_dir_all(&folder).context("failed to delete the run's folder")
     }
 }
 

@@ -31,13 +31,13 @@ impl Front {
         let EventItem { event_id, content_url, event_type, .. } = item;
         let member = |name: &str| item.event_data.get(name).map(|value| value.get());
         let foreign = |what: &str| (Rule::Foreign, format!("event {event_id} of {content_url}: {what}"));
-        let request = self.request_of(tenant, content_url).ok_or_else(|| foreign("it belongs to no request of this tenant"))?;
-        let number: u32 = member(NUMBER).and_then(|n| n.parse().ok()).ok_or_else(|| foreign("it has no number"))?;
+        let request = self.request_of(tenant, content_url).ok_or_else(|| foreign("it doesn't belong to a request of this tenant"))?;
+        let number: u32 = member(NUMBER).and_then(|n| n.parse().ok()).ok_or_else(|| foreign("its number is missing"))?;
         if number / self.shape.request_length(tenant) != request {
-            return Err(foreign("its number is that of another request"));
+            return Err(foreign("its number belongs to another request"));
         }
         if *event_type != TYPES[self.shape.describe(tenant, number).event_type] {
-            return Err(foreign("its type is that of another event"));
+            return Err(foreign("its type belongs to another event"));
         }
         let is_visible = if is_own { ledger.may_show(number, AGENT) } else { ledger.may_show_at_all(number) };
         if !is_visible {
@@ -64,7 +64,7 @@ impl Front {
         for item in page {
             let UrlMetric { content_url, total_events, .. } = item;
             let Some(request) = self.request_of(tenant, content_url) else {
-                broken.push((Rule::Foreign, format!("{content_url} is not of this tenant")));
+                broken.push((Rule::Foreign, format!("{content_url} belongs to another tenant")));
                 continue;
             };
             if !seen.insert(request) {

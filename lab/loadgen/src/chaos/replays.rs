@@ -65,7 +65,7 @@ impl Replayed {
         let Self { under_way, done, events, changed, unreadable, .. } = self;
         let mut wrong = Vec::new();
         if *under_way > 0 {
-            wrong.push(format!("{under_way} replays were never finished"));
+            wrong.push(format!("{under_way} replays did not finish"));
         }
         if *changed > 0 {
             wrong.push(format!("replays changed {changed} rows, although everything they read was stored"));
@@ -74,7 +74,7 @@ impl Replayed {
             wrong.push(format!("replays could not read {unreadable} records"));
         }
         if *done == 0 || *events == 0 {
-            wrong.push(format!("{done} replays read {events} events: none was tested"));
+            wrong.push(format!("{done} replays read {events} events: nothing was tested"));
         }
         wrong
     }
@@ -132,7 +132,7 @@ mod tests {
             client.query(row).bind(version).bind(status).bind(events).bind(changed).execute().await.unwrap();
             read(&tables).await.unwrap()
         };
-        assert_eq!(read(&tables).await.unwrap().wrong(), ["0 replays read 0 events: none was tested"]);
+        assert_eq!(read(&tables).await.unwrap().wrong(), ["0 replays read 0 events: nothing was tested"]);
         assert_eq!(insert(1, "running", 5, 0).await.under_way, 1);
         let done = insert(2, "done", 9, 0).await;
         assert_eq!(done, Replayed { done: 1, events: 9, ..Replayed::default() });

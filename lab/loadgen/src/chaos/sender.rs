@@ -88,7 +88,7 @@ impl Front {
 
     fn is_ahead(&self) -> bool {
         // The count is far below 2^53.
-        #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
+        #[expect(clippy::cast_precision_loss, reason = "a pace needs no precision")]
         let acked = self.acked.load(Ordering::Relaxed) as f64;
         acked > self.rate * self.begun.elapsed().as_secs_f64()
     }

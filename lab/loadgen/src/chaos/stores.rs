@@ -99,7 +99,7 @@ impl Store {
 
     async fn behind(port: u16, server: Server) -> anyhow::Result<Self> {
         let own = url::Url::parse(&server.url())?.port().context("a server has a port")?;
-        let proxy = Proxy::start(port, own).await.context("a proxy cannot listen")?;
+        let proxy = Proxy::start(port, own).await.context("failed to start the proxy")?;
         let (held, revived) = (tokio::sync::Mutex::default(), AtomicU64::new(0));
         Ok(Self { server: Arc::new(Mutex::new(server)), proxy, held, revived })
     }
@@ -190,6 +190,6 @@ fn start_clickhouses(folder: &Path, shards: usize) -> anyhow::Result<Vec<ClickHo
 
 pub(super) fn at_port(url: &str, port: u16) -> anyhow::Result<String> {
     let mut url = url::Url::parse(url)?;
-    url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("{url} cannot have a port"))?;
+    url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("failed to set the port of {url}"))?;
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }

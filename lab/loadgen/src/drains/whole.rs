@@ -69,7 +69,7 @@ async fn send(options: &DrainOptions, stage: &TestBed, parts: &[Part]) -> anyhow
         parts.len(),
         options.at_once
     );
-    println!("    peak RSS of the gateway {before_mib:.0} → {peak_mib:.0} MiB (wanted ≤ {WANTED_MIB:.0})");
+    println!("    peak RSS of the gateway {before_mib:.0} → {peak_mib:.0} MiB (target ≤ {WANTED_MIB:.0})");
     println!("    CPU of the gateway {cpu_seconds:.1} s, {:.0} lines per CPU-second", float(lines) / cpu_seconds.max(0.01));
     Ok(())
 }

@@ -32,7 +32,7 @@ impl Smaller {
     pub(super) fn print(&self, here: &[Measured], whole: &[Measured]) {
         for Measured { what, p50_ms } in here {
             let Some(grown) = whole.iter().find(|of_whole| of_whole.what == *what) else { continue };
-            println!("P7 {}: {what:34} {:.2} times, wanted {}", self.what, grown.p50_ms / p50_ms, self.wanted);
+            println!("P7 {}: {what:34} {:.2} times, target {}", self.what, grown.p50_ms / p50_ms, self.wanted);
         }
     }
 }

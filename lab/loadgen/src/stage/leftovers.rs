@@ -42,7 +42,7 @@ pub(crate) fn folder_of_run(root: &Path, name: &str) -> anyhow::Result<PathBuf> 
 
 /// Marks a folder as one to keep.
 pub(crate) fn keep(folder: &Path) -> std::io::Result<()> {
-    fs::write(folder.join(KEPT), "logs of a run that broke a rule; delete this folder when they are read\n")
+    fs::write(folder.join(KEPT), "logs of a run with violations; delete this folder after reading them\n")
 }
 
 const KEPT: &str = "KEPT";

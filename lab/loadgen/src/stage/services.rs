@@ -234,15 +234,15 @@ pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str
 
 /// Builds the services in the profile of this program and returns their folder.
 async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find the running program's own file")?;
+    let own = std::env::current_exe().context("failed to find the running program")?;
     let mut command = Command::new("cargo");
     command.arg("build").args(selection(features)).current_dir(root);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
-    let built = command.status().await.context("cargo cannot be started; give the binaries with --binaries")?;
-    anyhow::ensure!(built.success(), "the services cannot be built: fix the error, or give binaries with --binaries");
-    own.parent().map(Path::to_path_buf).context("the running program is in no folder")
+    let built = command.status().await.context("failed to start cargo: set --binaries")?;
+    anyhow::ensure!(built.success(), "failed to build the services: fix the error, or set --binaries");
+    own.parent().map(Path::to_path_buf).context("the running program has no folder")
 }
 
 /// Returns the package and feature arguments for cargo.

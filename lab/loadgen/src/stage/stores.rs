@@ -37,7 +37,7 @@ impl FreshStores {
     pub(crate) async fn create(servers: Endpoints, name: &str) -> anyhow::Result<Self> {
         sweep(&servers).await;
         let admin = admin_pool(&servers)?;
-        execute(&admin, format!("CREATE DATABASE {name}")).await.context("DATABASE_URL: a database cannot be created")?;
+        execute(&admin, format!("CREATE DATABASE {name}")).await.context("DATABASE_URL: failed to create a database")?;
         let mut url = url::Url::parse(&servers.database_url).context("DATABASE_URL is not a URL")?;
         url.set_path(name);
         let postgres = PostgresSettings { database_url: url.into() };

@@ -18,17 +18,17 @@ const CRASHES: usize = 4;
 impl TestApp {
     pub(super) async fn commit(&mut self, fault: &str) {
         match fault {
-            "a worker reads another topic" => {
+            "a worker reads the wrong topic" => {
                 let elsewhere = [("TELEMETRY_TOPIC", "another"), ("TELEMETRY_REJECTED_TOPIC", "another.rejected")];
                 self.start(WORKER, &elsewhere).await;
                 assert_eq!(self.report(1_000).await, 201);
             }
-            "a record cannot be read" => drop(TestLog::connect(&self.stores.kafka).put(0, b"no record").await),
-            "a table is gone" => {
+            "a record is unreadable" => drop(TestLog::connect(&self.stores.kafka).put(0, b"no record").await),
+            "a table is missing" => {
                 self.clickhouse("RENAME TABLE progress TO aside").await;
                 assert_eq!(self.report(1).await, 201);
             }
-            "a statement of the former worker hangs" => self.hold_the_slot().await,
+            "a statement of the previous worker hangs" => self.hold_the_slot().await,
             "it ends after half a minute" => {
                 tokio::time::sleep(SLOW_TAKEOVER).await;
                 self.beside.take().unwrap().abort();
@@ -40,7 +40,7 @@ impl TestApp {
                 self.database.pause();
                 self.beside = Some(self.keep_reporting());
             }
-            "the brokers hang and the folder of the spill is gone" => {
+            "the brokers hang and the spill folder is missing" => {
                 std::fs::rename(self.spill(), self.spill().with_extension("elsewhere")).unwrap();
                 self.broker.as_ref().unwrap().pause();
                 let all = (0..20).map(|_| self.report(1));
@@ -50,15 +50,15 @@ impl TestApp {
             "the brokers hang until the spill is full" => while self.report(1_000).await == 201 {},
             "a byte of the spill flips" => self.flip_a_byte_of_the_spill().await,
             "ClickHouse still hangs" => {}
-            "somebody holds a lock on the queue of webhooks" => self.hold_the_queue().await,
-            "a receiver is away for the whole schedule" => {
+            "another session locks the webhook queue" => self.hold_the_queue().await,
+            "a receiver is down for the whole schedule" => {
                 let queued = self.webhook(&self.secrets).await;
                 self.queue("attempts = 7", queued).await;
             }
-            "the endpoints of three organisations are full" => self.fill_three_endpoints().await,
-            "the key of the deliverer is not the one that sealed" => drop(self.webhook(&SecretsKey::mint()).await),
-            "the database takes no writes" => self.let_the_database_take_writes(false).await,
-            "the log drops what nobody has read" => self.drop_what_nobody_has_read().await,
+            "the queues of three organizations are full" => self.fill_three_endpoints().await,
+            "the deliverer has a different encryption key" => drop(self.webhook(&SecretsKey::mint()).await),
+            "the database rejects writes" => self.let_the_database_take_writes(false).await,
+            "the log deletes unread records" => self.drop_what_nobody_has_read().await,
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
                     self.processes.get_mut(name).unwrap().kill_9().await;
@@ -70,25 +70,25 @@ impl TestApp {
 
     pub(super) async fn repair(&mut self, fault: &str) {
         // The next fault needs this one.
-        if fault == "a statement of the former worker hangs" {
+        if fault == "a statement of the previous worker hangs" {
             return;
         }
         if let Some(beside) = self.beside.take() {
             beside.abort();
         }
         match fault {
-            "a worker reads another topic" => {
+            "a worker reads the wrong topic" => {
                 self.start(WORKER, &[]).await;
                 let read = "SELECT throwIf(count() < 1000) FROM reports";
                 eventually("the worker reads the topic", || async { self.try_clickhouse(read).await.then_some(()) }).await;
             }
-            "a table is gone" => self.clickhouse("RENAME TABLE aside TO progress").await,
+            "a table is missing" => self.clickhouse("RENAME TABLE aside TO progress").await,
             "PostgreSQL hangs" => self.database.resume(),
-            "the brokers hang and the folder of the spill is gone" => {
+            "the brokers hang and the spill folder is missing" => {
                 std::fs::rename(self.spill().with_extension("elsewhere"), self.spill()).unwrap();
             }
             "ClickHouse still hangs" => self.clickhouse.resume(),
-            "the database takes no writes" => self.let_the_database_take_writes(true).await,
+            "the database rejects writes" => self.let_the_database_take_writes(true).await,
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
                     self.start(name, &[]).await;

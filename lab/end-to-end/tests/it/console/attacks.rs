@@ -89,7 +89,7 @@ async fn plant_reports(demo: &Demo) {
     let line = json!({"timestamp": now.to_rfc3339(), "host": "www.example.com", "method": "GET", "status": 200, "request_id": HOSTILE,
         "url": format!("/{HOSTILE}"), "user_agent": format!("GPTBot/1.2 {HOSTILE}")});
     assert_eq!(feed(demo, &pasted_key(&page).unwrap(), &format!("{line}\n{HOSTILE}\n")).await, 200);
-    eventually("what was reported is there", || async { (demo.total_events().await? >= 5).then_some(()) }).await;
+    eventually("the reports are readable", || async { (demo.total_events().await? >= 5).then_some(()) }).await;
 }
 
 /// Links with hostile parameters.
@@ -129,7 +129,7 @@ async fn u4_hostile_texts_and_pages_have_no_effect() {
     browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WATCH})).await;
     browser.open(&demo.url("/sign-in")).await;
     browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=ran(0)>')").await;
-    eventually("what is tried would be seen", || async {
+    eventually("the injected script is detected", || async {
         let found = browser.run(FOUND).await;
         (!found["told"].as_array()?.is_empty() && !found["made"].as_array()?.is_empty()).then_some(())
     })

@@ -51,7 +51,7 @@ impl Browser {
         let address = free_address();
         let driver = TestProcess::start::<&str, &str>(&program("chromedriver"), &[&format!("--port={}", address.port())], &[]);
         let (client, base) = (client(), format!("http://{address}"));
-        eventually("the driver answers", || async { client.get(format!("{base}/status")).send().await.ok() }).await;
+        eventually("the driver responds", || async { client.get(format!("{base}/status")).send().await.ok() }).await;
         let profile = tempfile::tempdir().unwrap();
         let mut arguments: Vec<String> = [
             "--headless",
@@ -269,7 +269,7 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let asked = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
     assert_eq!(answer(asked.json(&json!({"grantee_org_id": partner}))).await.status, 201);
     owners.push(own("OWNER_ORG_ID", &format!("overview?seen_by={partner}")));
-    let wish = json!({"org_name": "Wished", "admin_email": "owner@example.com", "use_case": "to be looked at"});
+    let wish = json!({"org_name": "Wished", "admin_email": "owner@example.com", "use_case": "to be reviewed"});
     let of_agent = format!("delegation-requests?organization_id={}", demo.env("AGENT_ORG_ID"));
     for (session, path, body) in
         [("OWNER_SESSION", "agent-access-requests", wish), ("AGENT_SESSION", of_agent.as_str(), json!({"domain": "example.com"}))]

@@ -16,7 +16,7 @@ async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
     browser.fill("email", email).await;
     browser.press("Send sign-in link").await;
     browser.shows("Check your email").await;
-    let link = eventually("the mail arrives", || async { mailed_link(demo, email) }).await;
+    let link = eventually("the email arrives", || async { mailed_link(demo, email) }).await;
     browser.open(&link).await;
     browser.shows("To sign in as").await;
     browser.press("Sign in").await;

@@ -8,7 +8,7 @@ const INVITED: &str = "colleague@example.net";
 
 /// Returns the path of a link in an email, with its query.
 async fn mailed(demo: &Demo, email: &str, path: &str) -> String {
-    let link = eventually("the mail arrives", || async {
+    let link = eventually("the email arrives", || async {
         let mails = std::fs::read_dir(demo.folder().join("mail")).ok()?;
         let mut mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
         let own = mails.find(|mail| mail.contains(&format!("To: {email}")) && mail.contains(path))?;

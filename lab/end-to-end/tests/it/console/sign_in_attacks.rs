@@ -42,7 +42,7 @@ async fn asked_for_a_link(browser: &Browser, demo: &Demo) -> String {
     browser.fill("email", VICTIM).await;
     browser.press("Send sign-in link").await;
     browser.shows("Check your email").await;
-    eventually("the mail arrives", || async { mailed_link(demo, VICTIM) }).await
+    eventually("the email arrives", || async { mailed_link(demo, VICTIM) }).await
 }
 
 /// Returns the session cookies of a browser.
@@ -103,7 +103,7 @@ async fn u4_sign_in_replaces_planted_sessions() {
     // The attacker's page submits the attacker's own link in the victim's browser.
     let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": ATTACKER}));
     assert!(answer(asked).await.status < 300);
-    let link = eventually("the attacker's mail arrives", || async { mailed_link(&demo, ATTACKER) }).await;
+    let link = eventually("the attacker's email arrives", || async { mailed_link(&demo, ATTACKER) }).await;
     let (_, token) = link.split_once("token=").unwrap();
     let form = format!(
         "<form method=\"post\" action=\"{}\"><input name=\"token\" value=\"{token}\"></form>",

@@ -37,7 +37,7 @@ async fn u5_publisher_reaches_first_event_without_scripts() {
     assert_eq!((page.status, page.address.as_str()), (200, "/sign-in"));
     let page = first_device.press(&page, "/sign-in", &[("email", "publisher@console.test")]).await;
     assert!(page.html.contains("Check your email"), "{}", page.html);
-    let link = eventually("the mail arrives", || async { mailed_link(&demo, "publisher@console.test") }).await;
+    let link = eventually("the email arrives", || async { mailed_link(&demo, "publisher@console.test") }).await;
     let path = link.strip_prefix(demo.env("BASE_URL")).expect("the link is not one to the console").to_owned();
     let mut reader = Reader::nobody(&demo);
     let page = reader.open(&path).await;

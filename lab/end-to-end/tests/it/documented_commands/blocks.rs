@@ -4,7 +4,7 @@
 /// one of these must contain nothing else.
 const NOT_PASTED: [(&str, &str); 6] = [
     ("git clone", "downloads the repository"),
-    ("cd", "enters the clone, which the folder of the test stands for"),
+    ("cd", "enters the clone, which the test's folder replaces"),
     ("cargo", "compiles the program, or starts and stops the servers that tests use"),
     ("docker", "needs Docker, which the machines of the tests don't have"),
     ("telemetry login", "waits for the link of an email"),
@@ -110,7 +110,7 @@ impl Block {
                 found.push("its output can't be compared, because it isn't pasted".to_owned());
             }
         } else if self.expected.is_none() && commands.iter().any(|command| command.split(' ').any(|word| word == "break")) {
-            found.push("its loop may end without success: show the output".to_owned());
+            found.push("its loop can end without success: show the output".to_owned());
         }
         found
     }

@@ -237,7 +237,7 @@ async fn s1_random_log_histories_equal_the_model() {
         if nth >= rounds && compared.is_enough() {
             break;
         }
-        assert!(nth < 10 * rounds, "hardly anything was compared: {compared:?}, seed {seed}");
+        assert!(nth < 10 * rounds, "too little was compared: {compared:?}, seed {seed}");
         // Histories are days apart, because reports are minutes before or after their requests. After 100 histories, continue in
         // fresh stores.
         if nth > 0 && nth % 100 == 0 {
