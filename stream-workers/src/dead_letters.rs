@@ -59,7 +59,7 @@ impl RejectedTopic {
         let whole = self.send(letter, &letter.reason, &letter.payload).await;
         let Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge)) = whole else { return whole };
         let head = &letter.payload[..letter.payload.len().min(HEAD_BYTES)];
-        let reason = format!("only the first {} of {} bytes fit here: {}", head.len(), letter.payload.len(), letter.reason);
+        let reason = format!("only the first {} of {} bytes are stored: {}", head.len(), letter.payload.len(), letter.reason);
         self.send(letter, &reason, head).await
     }
 

@@ -128,7 +128,7 @@ pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: Ca
     settings.webhooks.warn_if_open();
     let probes = vec![Probe::database(stores::postgres(&settings.postgres)?)];
     let serving = serve_probes(process, probes, stop.clone()).await?;
-    tracing::info!(listen = %process.listen, "stream-workers delivers webhooks");
+    tracing::info!(listen = %process.listen, "webhook delivery is listening");
     deliver(settings, Ahead::default(), stop).await?;
     serving.await.map_err(anyhow::Error::from)
 }

@@ -61,7 +61,7 @@ pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Res
     let topic = TopicReader::open(&settings.kafka, &settings.kafka.topic)?;
     let range = Range::find(&topic, options.from.as_ref(), options.to.as_ref()).await?;
     for (partition, first) in &range.gaps {
-        eprintln!("partition {partition} of the log begins at offset {first}: what came before is gone, and is not replayed");
+        eprintln!("partition {partition} of the log begins at offset {first}: earlier records are lost and not replayed");
     }
     let plan = Plan { orgs: options.orgs.clone(), rate: options.rate.map_or(0, NonZeroU32::get) };
     let (figures, message) =
@@ -74,7 +74,7 @@ pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Res
         bail!(message);
     }
     if options.expect_unchanged && figures.changed_events + figures.changed_reports > 0 {
-        bail!("the store lacked something of what was replayed");
+        bail!("the store was missing events of the replayed records");
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Resul
             }
             Status::Failed => bail!("the replay failed: {}", replay.message),
             Status::Waiting if begun.elapsed() >= WAITS_AFTER && !std::mem::replace(&mut has_waited, true) => {
-                eprintln!("waiting for the active writer: it processes earlier replays first, or no worker is running");
+                eprintln!("waiting for the active writer: it is processing earlier replays, or no worker is running");
             }
             Status::Waiting | Status::Running => {}
         }

@@ -95,7 +95,7 @@ impl Resolver {
             clicks = asked
                 .map_err(anyhow::Error::from)
                 .and_then(|found| Ok(found?))
-                .context("DATABASE_URL: click tokens cannot be looked up")?;
+                .context("DATABASE_URL: failed to look up click tokens")?;
         }
         // A missing agent never rejects a record.
         Ok(bind(&mut record, &clicks).err())
@@ -146,8 +146,8 @@ pub(crate) async fn patiently<'a, T>(what: &str, count: usize, ask: impl Fn() ->
     loop {
         match tokio::time::timeout(DEADLINE, ask()).await {
             Ok(Ok(found)) => return found,
-            Ok(Err(error)) => tracing::error!(count, "{what} wait for PostgreSQL: {error}"),
-            Err(_) => tracing::error!(count, "{what} wait for PostgreSQL: no response"),
+            Ok(Err(error)) => tracing::error!(count, "statement for {what} failed, retrying: {error}"),
+            Err(_) => tracing::error!(count, "statement for {what} failed, retrying: no response"),
         }
         metrics::resolve_retried();
         back_off.pause().await;

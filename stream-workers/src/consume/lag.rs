@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(lag.at(5_000), Duration::from_secs(4));
         lag.take();
         lag.read(Timestamp::CreateTime(4_000));
-        assert_eq!(lag.at(5_000), Duration::from_secs(4), "it is not stored yet");
+        assert_eq!(lag.at(5_000), Duration::from_secs(4), "the record is not stored yet");
         lag.done();
         assert_eq!(lag.at(5_000), Duration::from_secs(1), "the next block is younger");
         assert_eq!(lag.at(3_000), Duration::ZERO, "another clock may be ahead of this one");

@@ -95,7 +95,7 @@ impl TopicReader {
         let answer = tokio::task::spawn_blocking(move || question(&consumer, &topic)).await?;
         answer.with_context(|| {
             format!(
-                "KAFKA_BROKERS={}: the topic {} cannot be read; start a broker, or correct the address",
+                "KAFKA_BROKERS={}: failed to read the topic {}; start a broker or correct the address",
                 self.brokers, self.topic
             )
         })
@@ -129,7 +129,7 @@ impl TopicReader {
                 Err(KafkaError::PartitionEOF(partition)) => finish(&self.consumer, &self.topic, &mut self.missing, partition),
                 Err(KafkaError::NoMessageReceived) => {}
                 Err(error) if is_gone(&error) => {
-                    anyhow::bail!("the topic {} lost records while it was read: {error}", self.topic)
+                    anyhow::bail!("records of the topic {} expired while it was read: {error}", self.topic)
                 }
                 Err(error) => {
                     tracing::warn!("failed to read {}, retrying: {error}", self.topic);

@@ -58,9 +58,9 @@ impl Archive {
     /// Returns the letter with this origin, in the form that `list` shows.
     pub(super) fn find(&self, origin: &str) -> anyhow::Result<&Letter> {
         let place = parse_origin(origin)
-            .with_context(|| format!("{origin}: write TOPIC/PARTITION/OFFSET, as `rejected list` shows it"))?;
+            .with_context(|| format!("{origin}: specify TOPIC/PARTITION/OFFSET, as shown by `rejected list`"))?;
         let letter = self.0.get(&place);
-        Ok(letter.ok_or_else(|| CommandError::missing(format!("{origin}: no such dead letter; `rejected list` shows all")))?)
+        Ok(letter.ok_or_else(|| CommandError::missing(format!("{origin}: dead letter not found; see `rejected list`")))?)
     }
 
     fn known(&self, topic: &str) -> KnownLetters {

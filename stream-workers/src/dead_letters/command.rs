@@ -145,7 +145,7 @@ async fn retry(settings: &Settings, letters: &[&Letter], form: Form) -> anyhow::
     // Print what was put back before a failure, too.
     match form {
         Form::Json => print_json(&outcomes.iter().map(|(origin, outcome)| outcome.document(origin)).collect::<Vec<_>>())?,
-        Form::Table if outcomes.is_empty() => eprintln!("nothing is to be put back"),
+        Form::Table if outcomes.is_empty() => eprintln!("no dead letters to put back"),
         Form::Table => {
             let rows: Vec<_> = outcomes.iter().map(|(origin, outcome)| outcome.row(origin)).collect();
             print_table(&["origin", "became", "place or reason"], &rows)?;
@@ -155,7 +155,7 @@ async fn retry(settings: &Settings, letters: &[&Letter], form: Form) -> anyhow::
     let refused = outcomes.iter().filter(|(_, outcome)| outcome.became == REFUSED).count();
     if refused > 0 {
         bail!(
-            "{refused} of {} records were not put back: a worker would set them aside again; `rejected show` shows them",
+            "{refused} of {} records were not put back: a worker would reject them again; to see one, run `rejected show`",
             letters.len()
         );
     }

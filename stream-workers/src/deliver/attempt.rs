@@ -34,7 +34,7 @@ const GIVE_BACK_DEADLINE: Duration = Duration::from_secs(1);
 const FRESH: Duration = Duration::from_secs(5);
 const _: () = assert!(
     UNDER_WAY.as_secs() > FRESH.as_secs() + ATTEMPT_DEADLINE.as_secs() + STATEMENT_DEADLINE.as_secs(),
-    "an attempt under way would be dropped with its endpoint's deliveries"
+    "an attempt in progress would be dropped with its endpoint's deliveries"
 );
 
 #[derive(Clone)]
@@ -50,13 +50,13 @@ impl Sender {
         let Ok(secret) = self.sealer.open(&claimed.secret_sealed, claimed.endpoint_id.as_bytes()) else {
             // The receiver is not at fault, so this doesn't count as an attempt.
             metrics::unsigned();
-            tracing::error!(endpoint = %claimed.endpoint_id, "failed to open a webhook secret; TELEMETRY_SECRETS_KEY must be identity-api's key");
+            tracing::error!(endpoint = %claimed.endpoint_id, "failed to decrypt a webhook secret; TELEMETRY_SECRETS_KEY must be the key of identity-api");
             self.give_back(&claimed, UNSIGNED_PAUSE).await;
             return;
         };
         let began = Instant::now();
         if began - asked_at > FRESH {
-            tracing::warn!(delivery = %claimed.delivery_id, "the lease is too old to start an attempt, giving it back");
+            tracing::warn!(delivery = %claimed.delivery_id, "lease too old to start an attempt, releasing it");
             self.give_back(&claimed, Duration::ZERO).await;
             return;
         }
@@ -69,7 +69,7 @@ impl Sender {
         lane.has_hung(has_hung(ended.outcome, ended.took));
         tokio::select! {
             () = self.finish(&claimed, &ended) => {}
-            () = hurry.cancelled() => tracing::warn!(delivery = %claimed.delivery_id, "stopped before the end of an attempt was stored"),
+            () = hurry.cancelled() => tracing::warn!(delivery = %claimed.delivery_id, "stopped before the result of an attempt was stored"),
         }
     }
 
@@ -97,10 +97,10 @@ impl Sender {
                 Ok(true) => break,
                 Ok(false) => return metrics::lost(),
                 Err(error) if Instant::now() < until => {
-                    tracing::warn!("failed to store the end of an attempt, retrying: {error}");
+                    tracing::warn!("failed to store the result of an attempt, retrying: {error}");
                 }
                 Err(error) => {
-                    tracing::error!("failed to store the end of an attempt, the delivery will be repeated: {error}");
+                    tracing::error!("failed to store the result of an attempt, the delivery will be repeated: {error}");
                     return metrics::lost();
                 }
             }
@@ -110,7 +110,7 @@ impl Sender {
             DeliveryStatus::Delivered => metrics::delivered(),
             DeliveryStatus::DeadLetter => {
                 metrics::dead();
-                tracing::warn!(delivery = %claimed.delivery_id, endpoint = %claimed.endpoint_id, "a webhook delivery is a dead letter");
+                tracing::warn!(delivery = %claimed.delivery_id, endpoint = %claimed.endpoint_id, "moved a webhook delivery to the dead letters");
             }
             _ => {}
         }

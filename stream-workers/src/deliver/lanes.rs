@@ -118,7 +118,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 /// Converts a number. The settings limit all counts far below the range of these types.
 fn count<N: TryFrom<usize>>(number: usize) -> N {
-    N::try_from(number).unwrap_or_else(|_| unreachable!("lanes are counted in thousands"))
+    N::try_from(number).unwrap_or_else(|_| unreachable!("the settings limit lanes to thousands"))
 }
 
 #[cfg(test)]

@@ -64,13 +64,13 @@ pub(super) fn claimed(has_failed: bool) {
     gauge!(CLAIMS_FAILING.name).set(if has_failed { 1.0 } else { 0.0 });
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are fewer than 2^53 deliveries")]
+#[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 deliveries")]
 pub(super) fn waiting(waiting: &Waiting) {
     gauge!(PENDING.name).set(waiting.pending as f64);
     gauge!(OVERDUE.name).set(waiting.overdue_seconds.unwrap_or(0.0).max(0.0));
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are fewer than 2^53 deliveries")]
+#[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 deliveries")]
 pub(super) fn without_room(dropped: &WithoutRoom) {
     gauge!(NO_ROOM.name).set(dropped.deliveries as f64);
     gauge!(NO_ROOM_OF.name).set(dropped.organizations as f64);

@@ -8,10 +8,10 @@ pub(crate) fn while_decoding(payload: &[u8]) {
     if says(b"deadly-record:abort") {
         std::process::abort();
     }
-    assert!(!says(b"deadly-record:panic"), "a record asked for a panic");
+    assert!(!says(b"deadly-record:panic"), "the record requested a panic");
 }
 
 /// Panics if the URL of a report asks for it.
 pub(crate) fn while_merging(url: &str) {
-    assert!(!IS_ENABLED || !url.contains("deadly-report:panic"), "a report asked for a panic");
+    assert!(!IS_ENABLED || !url.contains("deadly-report:panic"), "the report requested a panic");
 }

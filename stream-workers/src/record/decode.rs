@@ -25,7 +25,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     super::deadly_records::while_decoding(payload);
     let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
     if record.v == 0 {
-        return Err("record version 0 is invalid: versions begin at 1".to_owned());
+        return Err("record version 0 is invalid: versions start at 1".to_owned());
     }
     if record.v > RECORD_VERSION {
         return Err(format!("record version {} is newer than this worker's {RECORD_VERSION}", record.v));
@@ -52,7 +52,7 @@ fn is_storable(report: &SessionReport) -> bool {
 
 /// Runs code that reads a record. A panic becomes an error, the reason for the record's dead letter.
 pub(crate) fn guarded<T>(look: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("reading it panicked; see the worker's log".to_owned()))
+    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("decoding panicked; see the worker's log".to_owned()))
 }
 
 /// Returns how many events an undecodable record seems to have; 0 without a list of events.

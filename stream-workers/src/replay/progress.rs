@@ -25,13 +25,13 @@ impl Progress {
     }
 
     /// Prints the time and the rate of the whole replay.
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    #[expect(clippy::cast_precision_loss, reason = "only displayed")]
     pub(super) fn finish(&self, events: u64) {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.bar.suspend(|| eprintln!("{seconds:.1} s, {:.0} events/s", events as f64 / seconds.max(0.001)));
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    #[expect(clippy::cast_precision_loss, reason = "only displayed")]
     pub(super) fn show(&mut self, records: u64, events: u64) {
         self.bar.set_position(records);
         let rate = format!("{:.0} events/s", events as f64 / self.begun.elapsed().as_secs_f64().max(0.001));

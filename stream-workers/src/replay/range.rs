@@ -32,7 +32,7 @@ impl FromStr for Bound {
             pairs.map(|pairs| (pairs.len(), BTreeMap::from_iter(pairs))).filter(|(named, offsets)| offsets.len() == *named);
         match unique {
             Some((_, offsets)) => Ok(Self::Offsets(offsets)),
-            None => Err("write a time such as 2026-11-01T00:00:00Z, or offsets by partition such as 0:1200,3:77".to_owned()),
+            None => Err("use a time such as 2026-11-01T00:00:00Z, or offsets by partition such as 0:1200,3:77".to_owned()),
         }
     }
 }
@@ -64,14 +64,14 @@ impl Range {
             for (named, bound) in [("--from", from), ("--to", to)] {
                 if !(part.from..=part.to).contains(&bound) {
                     bail!(
-                        "{named} {partition}:{bound}: the log has partition {partition} from {} to {}; choose an offset within",
+                        "{named} {partition}:{bound}: the log has partition {partition} from {} to {}; choose an offset in this range",
                         part.from,
                         part.to
                     );
                 }
             }
             if from > to {
-                bail!("partition {partition}: --from is after --to ({from} and {to}); exchange them");
+                bail!("partition {partition}: --from ({from}) is after --to ({to}); swap them");
             }
             // If the range starts with the log, older records may have been wanted.
             if part.from > 0 && from == part.from && !matches!(starts, Ends::Offsets(_)) {
@@ -161,9 +161,9 @@ mod tests {
         let refused = |starts: &Ends, ends: &Ends| Range::within(&WHOLE, starts, ends).unwrap_err().to_string();
         assert_eq!(refused(&offsets(&[(2, 0)]), &Ends::Open), "the log has no partition 2; it has 2");
         let gone = refused(&offsets(&[(1, 4)]), &Ends::Open);
-        assert_eq!(gone, "--from 1:4: the log has partition 1 from 5 to 20; choose an offset within");
+        assert_eq!(gone, "--from 1:4: the log has partition 1 from 5 to 20; choose an offset in this range");
         assert!(refused(&Ends::Open, &offsets(&[(0, 11)])).starts_with("--to 0:11: the log has"));
-        assert!(refused(&offsets(&[(0, 5)]), &offsets(&[(0, 4)])).contains("--from is after --to"));
+        assert!(refused(&offsets(&[(0, 5)]), &offsets(&[(0, 4)])).contains("is after --to"));
         assert_eq!(Range::within(&WHOLE, &Ends::Open, &Ends::Open).unwrap().gaps, [(1, 5)]);
         assert_eq!(Range::within(&WHOLE, &Ends::Times([(0, 4), (1, 6)].into()), &Ends::Open).unwrap().gaps, []);
     }

@@ -44,10 +44,10 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions) -> anyhow::R
     for (partition, first) in &range.gaps {
         if !options.accept_gap {
             bail!(
-                "partition {partition} of the log begins at offset {first}, so what came before cannot be rebuilt; add --accept-gap to rebuild the rest"
+                "partition {partition} of the log begins at offset {first}, so earlier records can't be rebuilt; add --accept-gap to rebuild the rest"
             );
         }
-        eprintln!("partition {partition} of the log begins at offset {first}: what came before is gone");
+        eprintln!("partition {partition} of the log begins at offset {first}: earlier records are lost");
     }
     let stop = CancellationToken::new();
     tokio::select! {
@@ -89,7 +89,7 @@ async fn until_stored(settings: &Settings, range: &Range) -> anyhow::Result<()> 
             eprintln!("{done}/{all} records");
         }
     }
-    unreachable!("it looks until everything is stored")
+    unreachable!("the loop returns when everything is stored")
 }
 
 async fn report(settings: &Settings, form: Form) -> anyhow::Result<()> {
@@ -98,7 +98,7 @@ async fn report(settings: &Settings, form: Form) -> anyhow::Result<()> {
     let database = &settings.clickhouse.clickhouse_database;
     match form {
         Form::Table => {
-            println!("{database} has {events} events; start workers and reads with TELEMETRY_CLICKHOUSE_DATABASE={database}");
+            println!("{database} has {events} events; start workers and query-api with TELEMETRY_CLICKHOUSE_DATABASE={database}");
         }
         Form::Json => print_json(&json!({"database": database, "events": events}))?,
     }

@@ -46,7 +46,7 @@ impl SessionWriter {
                 for one in some {
                     if !self.is_stored(std::slice::from_ref(one)).await {
                         let (org, session) = (one.org, one.report.session_id);
-                        tracing::error!(%org, %session, "PostgreSQL rejected this session; it is not written");
+                        tracing::error!(%org, %session, "PostgreSQL rejected a session; skipping it");
                     }
                 }
             }
@@ -89,7 +89,7 @@ fn fingerprint(NamedSession { org, report, .. }: &NamedSession) -> Fingerprint {
     digest.update(org.0.as_bytes());
     digest.update(serde_json::to_vec(report).expect("a report has only strings and numbers"));
     let bytes: [u8; 32] = digest.finalize().into();
-    *bytes.first_chunk().expect("16 are fewer than 32")
+    *bytes.first_chunk().expect("16 of 32 bytes")
 }
 
 async fn write(pool: &PgPool, named: &[NamedSession]) -> Result<(), sqlx::Error> {

@@ -151,7 +151,7 @@ fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Ins
     let missed = missing.saturating_sub(missing_before);
     if missed > 0 {
         metrics::missed(missed);
-        tracing::warn!(records = missed, "the log has dropped records before they were read");
+        tracing::warn!(records = missed, "records expired from the log before they were read");
     }
 }
 

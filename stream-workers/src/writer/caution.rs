@@ -135,7 +135,7 @@ mod tests {
             limits.push(narrowing.most_records());
         }
         assert_eq!(limits, [20, 10, 5, 2, 1, 1]);
-        assert!((0..41).all(|offset| narrowing.reason((0, offset)).is_none()), "any of them may be to blame");
+        assert!((0..41).all(|offset| narrowing.reason((0, offset)).is_none()), "any of them may be the cause");
         narrowing.failed(&failed(7..8, true));
         assert_eq!(narrowing.reason((0, 7)).as_deref(), Some("refused"));
     }

@@ -68,8 +68,8 @@ async fn keep_asking(client: Arc<AdminClient<DefaultClientContext>>, topic: Stri
             Err(_) => {}
         }
         match (std::mem::replace(&mut was_lost, contact.is_lost()), was_lost) {
-            (false, true) => tracing::error!("no contact with Kafka; a standby that reaches it may take over"),
-            (true, false) => tracing::info!("contact with Kafka again"),
+            (false, true) => tracing::error!("lost contact with Kafka; a standby with contact may take over"),
+            (true, false) => tracing::info!("regained contact with Kafka"),
             _ => {}
         }
         tokio::time::sleep(EVERY).await;

@@ -33,7 +33,7 @@ pub(super) async fn keep_checking_keys(server: &Server) -> Infallible {
             Ok(keys) => {
                 metrics::duplicate_keys(keys);
                 if keys > 0 {
-                    tracing::error!(keys, "events with two live rows: they are counted twice; rebuild the tables");
+                    tracing::error!(keys, "found events with two live rows, which are counted twice; rebuild the tables");
                 }
             }
             Err(error) => tracing::warn!("failed to check for events with two live rows: {error:#}"),

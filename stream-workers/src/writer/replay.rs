@@ -94,7 +94,7 @@ impl Replays {
             replay.status = Status::Done;
         } else if replay.starts >= MOST_STARTS {
             replay.status = Status::Failed;
-            replay.message = format!("{MOST_STARTS} writers have ended while they processed its next block");
+            replay.message = format!("{MOST_STARTS} writers stopped while they processed its next block");
         } else if available.is_empty() {
             // The writer hasn't reached these records yet.
             return Ok(());
@@ -145,7 +145,7 @@ impl Replays {
         if replay.status == Status::Running && replay.is_read() {
             replay.status = Status::Done;
         }
-        tracing::info!(replay = %replay.id, status = ?replay.status, message = replay.message, "replay ended or waits for the log");
+        tracing::info!(replay = %replay.id, status = ?replay.status, message = replay.message, "replay ended or is waiting for the log");
         insert(&replay, state, server).await
     }
 }
@@ -172,7 +172,7 @@ impl Running {
     /// Makes the next chunk wait as long as the rate requires after these events.
     fn pace(&mut self, events: u64) {
         if self.replay.plan.rate > 0 {
-            #[expect(clippy::cast_precision_loss, reason = "a pause need not be exact")]
+            #[expect(clippy::cast_precision_loss, reason = "the pause can be approximate")]
             let pause = Duration::from_secs_f64(events as f64 / f64::from(self.replay.plan.rate));
             self.due = self.due.max(Instant::now()) + pause;
         }

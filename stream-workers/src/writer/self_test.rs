@@ -24,7 +24,7 @@ pub(super) async fn run(server: &Server) -> anyhow::Result<()> {
     for _ in 1..TRIES {
         match try_all(server).await {
             Ok(()) => return Ok(()),
-            Err(error) => tracing::warn!("{error:#}; trying again"),
+            Err(error) => tracing::warn!("self-test failed, retrying: {error:#}"),
         }
         tokio::time::sleep(TRY_AGAIN_AFTER).await;
     }
@@ -47,7 +47,7 @@ async fn query_ids_exclude_each_other(server: &Server) -> anyhow::Result<()> {
     ensure!(slow == Outcome::Done, "CLICKHOUSE_URL: a statement of the writer's self-test failed");
     ensure!(
         other == Outcome::SlotInUse,
-        "CLICKHOUSE_URL: this server runs two statements with one query id at the same time, so two writers could write"
+        "CLICKHOUSE_URL: this server runs two statements with one query id at the same time, so two writers could write at once"
     );
     Ok(())
 }
@@ -83,7 +83,7 @@ async fn bodies_are_read_before_statements_begin(server: &Server) -> anyhow::Res
     }
     ensure!(
         other == Outcome::Done,
-        "CLICKHOUSE_URL: this server begins an insert before it has read all of its body, so a writer that was paused could write"
+        "CLICKHOUSE_URL: this server starts an insert before it has read the whole body, so a paused writer could write"
     );
     Ok(())
 }

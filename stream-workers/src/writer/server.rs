@@ -220,7 +220,7 @@ impl Server {
             deadline: LONG_DEADLINE,
         };
         self.http.send_and_receive(statement, receive).await?;
-        anyhow::ensure!(rest.is_empty(), "a response ends within a row");
+        anyhow::ensure!(rest.is_empty(), "the response ends in the middle of a row");
         Ok(())
     }
 

@@ -76,7 +76,7 @@ impl Source {
             .set("auto.offset.reset", "earliest")
             .set("queued.max.messages.kbytes", "65536")
             .create()
-            .with_context(|| format!("KAFKA_BROKERS={}: cannot create a consumer", settings.kafka.kafka_brokers))?;
+            .with_context(|| format!("KAFKA_BROKERS={}: failed to create a consumer", settings.kafka.kafka_brokers))?;
         let (consumer, (sender, listed)) = (Arc::new(consumer), watch::channel(Listed::default()));
         let read = Arc::<Mutex<NextOffsets>>::default();
         let listing =
@@ -173,7 +173,7 @@ impl Source {
             return true;
         }
         let next = self.begin_again(partition, state);
-        tracing::error!(partition, next, "the log was created again; reading the partition from its beginning");
+        tracing::error!(partition, next, "the log was recreated; reading the partition from its beginning");
         false
     }
 

@@ -93,7 +93,7 @@ pub(super) async fn claim_after(
 fn refuse_other_shard(claims: &[Claim], shard: &str) -> anyhow::Result<()> {
     let other = claims.iter().find(|claim| claim.epoch > 0 && claim.shard != shard);
     let Some(Claim { shard: other, .. }) = other else { return Ok(()) };
-    anyhow::bail!("TELEMETRY_SHARD={shard}: these tables are shard {other}; correct the setting or CLICKHOUSE_URL")
+    anyhow::bail!("TELEMETRY_SHARD={shard}: these tables belong to shard {other}; correct the setting or CLICKHOUSE_URL")
 }
 
 /// Creates epoch 0. Its statement has its own query id, so only one copy is evaluated at a time.

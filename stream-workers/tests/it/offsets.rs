@@ -80,5 +80,5 @@ async fn f28_counts_records_dropped_unread() {
     assert_eq!((of(0), of(5)), ((0, 20, 5), (0, 4, 2)));
     says(&metrics, &["worker_records_missed_total 7", "worker_missing_records 7"]).await;
     assert_eq!(worker.terminate().await, Some(0));
-    assert!(worker.stderr().contains("the log has dropped records before they were read"), "{}", worker.stderr());
+    assert!(worker.stderr().contains("records expired from the log before they were read"), "{}", worker.stderr());
 }

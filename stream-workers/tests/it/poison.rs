@@ -78,7 +78,7 @@ async fn rejects_poison_of_any_size() {
     assert!(whole.payload == packs && whole.reason.starts_with("not a record"), "{}", whole.reason);
     assert_eq!(head.origin, format!("{}/1/{}", kafka.topic, places[1]));
     assert!(!head.payload.is_empty() && random.starts_with(&head.payload));
-    assert!(head.reason.starts_with("only the first 1048576 of 10485760 bytes fit here: not a record"), "{}", head.reason);
+    assert!(head.reason.starts_with("only the first 1048576 of 10485760 bytes are stored: not a record"), "{}", head.reason);
     let (code, stdout, _) = app.command(&["rejected", "retry", &head.origin]).await;
     assert!(code == Some(1) && stdout.contains("refused"), "{stdout}");
 }
@@ -125,6 +125,6 @@ async fn survives_a_record_that_panics() {
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };
     assert_eq!((letter.origin.as_str(), letter.payload.as_slice()), (origin.as_str(), poison.as_bytes()));
     assert!(letter.reason.contains("panicked"), "{}", letter.reason);
-    assert!(worker.stderr().contains("a record asked for a panic"), "the log has no panic message");
+    assert!(worker.stderr().contains("the record requested a panic"), "the log has no panic message");
     assert_eq!(worker.terminate().await, Some(0), "the worker did not keep running");
 }

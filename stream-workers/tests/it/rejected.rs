@@ -32,7 +32,7 @@ async fn lists_and_shows_dead_letters_safely() {
     assert!(shown.contains("{\"v\":1,\"\u{fffd}[2J") && !shown.contains('\u{1b}'), "{shown}");
     let (_, raw, _) = app.command(&["rejected", "show", "--raw", &origin]).await;
     assert_eq!(raw.as_bytes(), poison);
-    for (named, exit, said) in [("nothing", 1, "write TOPIC/PARTITION/OFFSET"), ("test/0/99", 4, "no such dead letter")] {
+    for (named, exit, said) in [("nothing", 1, "specify TOPIC/PARTITION/OFFSET"), ("test/0/99", 4, "dead letter not found")] {
         let (code, _, stderr) = app.command(&["rejected", "show", named]).await;
         assert_eq!(code, Some(exit));
         assert!(stderr.contains(said) && stderr.trim().lines().count() == 1, "{stderr}");

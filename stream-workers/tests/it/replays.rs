@@ -53,7 +53,7 @@ async fn a_replay_restores_missing_rows() {
     assert_eq!(app.visible().await, expected);
     let (code, _, stderr) = app.replay(&["--from", "2:5,3:0", "--expect-unchanged"]).await;
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("the store lacked something of what was replayed"), "{stderr}");
+    assert!(stderr.contains("the store was missing events of the replayed records"), "{stderr}");
     lose(&app).await;
     let org = uuid::Uuid::from_u128(2).to_string();
     let (code, stdout, stderr) = app.replay(&["--org", &org]).await;
@@ -209,7 +209,7 @@ async fn a_replay_that_ends_every_writer_fails() {
     };
     let ((code, _, stderr), worker) = tokio::join!(app.command(&["replay"]), dying);
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("the replay failed: 5 writers have ended"), "{stderr}");
+    assert!(stderr.contains("the replay failed: 5 writers stopped"), "{stderr}");
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(12)]))]).await;
     app.caught_up().await;
     worker.stop().await;

@@ -149,5 +149,5 @@ async fn rejects_the_tables_of_another_shard() {
     app.caught_up().await;
     worker.stop().await;
     let refused = stream_workers::work(&worker_of(2), CancellationToken::new()).await.unwrap_err().to_string();
-    assert_eq!(refused, "TELEMETRY_SHARD=2/2: these tables are shard 1/2; correct the setting or CLICKHOUSE_URL");
+    assert_eq!(refused, "TELEMETRY_SHARD=2/2: these tables belong to shard 1/2; correct the setting or CLICKHOUSE_URL");
 }
