@@ -186,8 +186,8 @@ impl OtherTexts {
 
     fn told(&self, place: &str) -> String {
         let instead = match self.records {
-            1 => format!("The TXT record at {place} has a different value"),
-            more => format!("None of the {more} TXT records at {place} contains the token"),
+            1 => format!("The TXT record at {place} has another value"),
+            more => format!("None of the {more} TXT records at {place} has the token"),
         };
         match &self.token {
             Some(token) => format!("{instead}; found {TXT_PREFIX}{token}"),
@@ -264,12 +264,12 @@ mod tests {
     fn reports_other_txt_records_by_count_and_token() {
         let told =
             |texts: &[&str]| OtherTexts::among(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).told("a.test");
-        assert_eq!(told(&["svc-verify=t-0_Z "]), "The TXT record at a.test has a different value; found svc-verify=t-0_Z");
-        assert_eq!(told(&["v=spf1", "svc-verify=t0"]), "None of the 2 TXT records at a.test contains the token; found svc-verify=t0");
+        assert_eq!(told(&["svc-verify=t-0_Z "]), "The TXT record at a.test has another value; found svc-verify=t-0_Z");
+        assert_eq!(told(&["v=spf1", "svc-verify=t0"]), "None of the 2 TXT records at a.test has the token; found svc-verify=t0");
         for other in
             ["v=spf1 10.0.0.1", "svc-verify=", "svc-verify=a b", "svc-verify=<b>", &format!("svc-verify={}", "a".repeat(129))]
         {
-            assert_eq!(told(&[other]), "The TXT record at a.test has a different value", "{other}");
+            assert_eq!(told(&[other]), "The TXT record at a.test has another value", "{other}");
         }
     }
 

@@ -51,7 +51,7 @@ impl MailSettings {
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         let Some(url) = &self.smtp_url else {
             let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
-            bail!("TELEMETRY_MAIL_DIR={folder}: production requires a mail server; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM instead");
+            bail!("TELEMETRY_MAIL_DIR={folder}: production requires a mail server; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM");
         };
         ensure!(
             must_encrypt(url.reveal()),
@@ -84,7 +84,7 @@ impl MailSettings {
 fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
     // The error of lettre can contain the password.
     let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal()).map_err(|_| {
-        anyhow::anyhow!("TELEMETRY_SMTP_URL: invalid URL; use the form smtps://user:password@mail.example.com")
+        anyhow::anyhow!("TELEMETRY_SMTP_URL: not a valid URL; use the form smtps://user:password@mail.example.com")
     })?;
     Ok(builder.timeout(Some(SMTP_TIMEOUT)).build())
 }

@@ -142,7 +142,7 @@ async fn failed_verification_reports_a_fault_per_method() {
     internet.publish_page("a.test/", 200, &format!("<body>{token}<meta name=content-telemetry-verification content={token}>"));
     let lacking = verify(&app, &key, &registered, &all).await;
     assert_eq!(codes(&lacking), [("dns_txt", "no_token"), ("well_known", "no_token"), ("meta_tag", "no_token")]);
-    let instead = format!("The TXT record at _content-telemetry.a.test has a different value; found svc-verify={foreign}; expected");
+    let instead = format!("The TXT record at _content-telemetry.a.test has another value; found svc-verify={foreign}; expected");
     assert!(lacking.body["errors"][0]["detail"].as_str().unwrap().starts_with(&instead), "{}", lacking.body);
     // The right document with the wrong status, or too large for a manifest.
     let manifest = json!({"verification_token": token}).to_string();

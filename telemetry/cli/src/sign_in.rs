@@ -78,7 +78,7 @@ fn token_of(text: &str) -> Result<Secret, Failure> {
     if is_token {
         Ok(Secret::new(&token))
     } else {
-        Err(Failure::Usage("not a link or token from a sign-in email".to_owned()))
+        Err(Failure::Usage("this is not a link or token from a sign-in email".to_owned()))
     }
 }
 

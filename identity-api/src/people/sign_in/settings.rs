@@ -124,7 +124,7 @@ impl SignInSettings {
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         self.clients.harden()?;
         if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
-            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production requires TLS, because cookies without TLS aren't Secure; use https://");
+            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production requires TLS, so that cookies are Secure; use https://");
         }
         Ok(())
     }

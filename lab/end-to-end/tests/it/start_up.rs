@@ -221,7 +221,7 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
         |service, advises| Case::of(service, "KAFKA_BROKERS", &nobody.to_string(), &format!("KAFKA_BROKERS={nobody}: "), advises);
     let worker = || brokers("stream-workers", "correct");
     let (gateway, identity) = ("ingest-gateway", "identity-api");
-    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: invalid URL", "use the form");
+    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a valid URL", "use the form");
     let postgres = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
     let hours = "TELEMETRY_SESSION_IDLE_HOURS";
     let key = |service| {

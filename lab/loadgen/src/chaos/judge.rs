@@ -31,7 +31,7 @@ impl Front {
         let EventItem { event_id, content_url, event_type, .. } = item;
         let member = |name: &str| item.event_data.get(name).map(|value| value.get());
         let foreign = |what: &str| (Rule::Foreign, format!("event {event_id} of {content_url}: {what}"));
-        let request = self.request_of(tenant, content_url).ok_or_else(|| foreign("it doesn't belong to a request of this tenant"))?;
+        let request = self.request_of(tenant, content_url).ok_or_else(|| foreign("no request of this tenant contains it"))?;
         let number: u32 = member(NUMBER).and_then(|n| n.parse().ok()).ok_or_else(|| foreign("its number is missing"))?;
         if number / self.shape.request_length(tenant) != request {
             return Err(foreign("its number belongs to another request"));
