@@ -51,7 +51,7 @@ impl MailSettings {
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         let Some(url) = &self.smtp_url else {
             let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
-            bail!("TELEMETRY_MAIL_DIR={folder}: production requires a mail server; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM");
+            bail!("TELEMETRY_MAIL_DIR={folder}: production requires SMTP; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM");
         };
         ensure!(
             must_encrypt(url.reveal()),

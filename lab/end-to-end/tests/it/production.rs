@@ -73,7 +73,7 @@ const RECEIVERS: (&str, &str, &str) =
 const AUTHORITY: (&str, &str, &str) =
     ("WEBHOOK_EXTRA_CA", "/own.pem", "WEBHOOK_EXTRA_CA=/own.pem: production trusts only the system's authorities; remove it");
 const MAIL: (&str, &str, &str) =
-    ("TELEMETRY_SMTP_URL", "", "TELEMETRY_MAIL_DIR=: production requires a mail server; set TELEMETRY_SMTP_URL ");
+    ("TELEMETRY_SMTP_URL", "", "TELEMETRY_MAIL_DIR=: production requires SMTP; set TELEMETRY_SMTP_URL ");
 const SMTP: (&str, &str, &str) = (
     "TELEMETRY_SMTP_URL",
     "smtp://u:hunter2@mail.test",
