@@ -53,7 +53,7 @@ enum AdminCommand {
     /// Review requests for platform and agent organizations
     #[command(subcommand)]
     AccessRequest(access_requests::AdminCommand),
-    /// Manage organizations that can provision others
+    /// Manage trusted partners, which can create organizations
     #[command(subcommand)]
     Partner(partners::AdminCommand),
     /// Manage analyst accounts in ClickHouse

@@ -10,13 +10,13 @@ use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
-    /// Allow an organization to provision others; its key also needs partner:provision
+    /// Trust an organization to create others; its key also needs partner:provision
     Trust {
         /// ID of the organization
         #[arg(value_name = "ID")]
         id: OrgId,
     },
-    /// Disallow it; organizations it provisioned are kept
+    /// Stop trusting an organization; the organizations it created stay
     Untrust {
         /// ID of the organization
         #[arg(value_name = "ID")]
