@@ -139,7 +139,10 @@ mod tests {
         let text = named("cloudflare").unwrap().plan.as_ref().unwrap().text;
         assert!(text.contains("Enterprise") && text.contains("Free, Pro and Business"), "{text}");
         let document = include_str!("../../docs/drains/cloudflare.md");
-        assert!(document.contains("Logpush for zones needs Cloudflare's Enterprise plan."), "the document must state the plan, too");
+        assert!(
+            document.contains("Logpush for zones needs Cloudflare's Enterprise plan."),
+            "the document must state the plan, too"
+        );
     }
 
     #[test]

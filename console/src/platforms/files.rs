@@ -23,14 +23,20 @@ pub(super) const ALL: &[Platform] = &[
         name: "cloudflare",
         label: "Cloudflare",
         provider: "cloudflare",
-        plan: Some(Plan { text: "Logpush for zones needs Cloudflare\u{2019}s Enterprise plan. On the Free, Pro and Business plans, use", instead: Some("worker") }),
+        plan: Some(Plan {
+            text: "Logpush for zones needs Cloudflare\u{2019}s Enterprise plan. On the Free, Pro and Business plans, use",
+            instead: Some("worker"),
+        }),
         role: None,
         asks: None,
         commands: &[run("TELEMETRY_URL='{url}' DRAIN_KEY='{key}' CLOUDFLARE_API_TOKEN='…' ZONE_ID='…' sh logpush.sh")],
         files: &[
             file!("cloudflare/custom-fields.json", "Additional headers to log"),
             file!("cloudflare/logpush-job.json", "The Logpush job, with the drain key in a header", true),
-            file!("cloudflare/logpush.sh", "Save next to the other two files. Calls the Cloudflare API and keeps your other custom fields. Needs jq."),
+            file!(
+                "cloudflare/logpush.sh",
+                "Save next to the other two files. Calls the Cloudflare API and keeps your other custom fields. Needs jq."
+            ),
         ],
     },
     Platform {
@@ -75,7 +81,10 @@ pub(super) const ALL: &[Platform] = &[
         name: "vercel",
         label: "Vercel",
         provider: "vercel",
-        plan: Some(Plan { text: "Log drains need Vercel\u{2019}s Pro or Enterprise plan. On the Hobby plan, use", instead: Some("code") }),
+        plan: Some(Plan {
+            text: "Log drains need Vercel\u{2019}s Pro or Enterprise plan. On the Hobby plan, use",
+            instead: Some("code"),
+        }),
         role: None,
         asks: Some(("secret", "Signing secret. Choose any value; Vercel uses it to sign requests.")),
         commands: &[run(
@@ -129,7 +138,10 @@ pub(super) const ALL: &[Platform] = &[
         name: "worker",
         label: "Cloudflare Worker",
         provider: "ndjson",
-        plan: Some(Plan { text: "Works on every Cloudflare plan. The Free plan of Workers includes 100,000 requests per day. On the Enterprise plan, you can also use", instead: Some("cloudflare") }),
+        plan: Some(Plan {
+            text: "Works on every Cloudflare plan. The Free plan of Workers includes 100,000 requests per day. On the Enterprise plan, you can also use",
+            instead: Some("cloudflare"),
+        }),
         role: None,
         asks: None,
         commands: &[Command {
