@@ -63,7 +63,7 @@ impl FromStr for AllowedReceivers {
             Some((Host::parse(host).ok()?.to_string(), port.parse().ok()?))
         };
         entries
-            .map(|entry| receiver(entry).ok_or_else(|| format!("{entry:?} is not host:port, as in localhost:9443")))
+            .map(|entry| receiver(entry).ok_or_else(|| format!("{entry:?} must be host:port, such as localhost:9443")))
             .collect::<Result<_, _>>()
             .map(Self)
     }
@@ -79,13 +79,13 @@ impl fmt::Display for AllowedReceivers {
 /// Returns the canonical form of a webhook URL, or the rule that it breaks.
 pub fn receiver_url(text: &str, allowed: &AllowedReceivers) -> Result<Url, &'static str> {
     if text.len() > MAX_RECEIVER_URL_BYTES {
-        return Err("url is longer than 2048 bytes");
+        return Err("url must have at most 2048 bytes");
     }
     // The URL standard drops tabs and line breaks and converts backslashes, so the displayed URL would differ from the called one.
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-        return Err("url has a space, a backslash or a control character");
+        return Err("url must not contain spaces, backslashes or control characters");
     }
-    let url = Url::parse(text).map_err(|_| "url is not an absolute URL")?;
+    let url = Url::parse(text).map_err(|_| "url must be an absolute URL")?;
     if url.scheme() != "https" {
         return Err("url must start with https://");
     }
@@ -104,7 +104,7 @@ pub fn receiver_url(text: &str, allowed: &AllowedReceivers) -> Result<Url, &'sta
     let host = host_name(&url).map_err(|_| "url must have the host name of a public server")?;
     let top = host.rsplit('.').next().unwrap_or_default();
     if RESERVED_SUFFIXES.contains(&top) {
-        return Err("url has a host name that is reserved for private networks");
+        return Err("url must not have a host name that is reserved for private networks");
     }
     if url.port().is_some_and(|port| !allowed.contain_port(port)) {
         return Err("url must use port 443");

@@ -135,7 +135,7 @@ impl FromStr for Shard {
             Some((number, count)) if 1 <= number && number <= count && count <= Self::MOST => {
                 Ok(Self { index: number - 1, count })
             }
-            _ => Err(format!("write a shard and the number of shards, such as 1/2; at most {} shards", Self::MOST)),
+            _ => Err(format!("use SHARD/SHARDS, such as 1/2, with at most {} shards", Self::MOST)),
         }
     }
 }

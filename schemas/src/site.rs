@@ -31,7 +31,7 @@ pub enum SiteError {
     /// IPv4 or IPv6, in any spelling.
     #[error("an IP address is not a domain")]
     IpLiteral,
-    #[error("a label is empty, too long or has a character no domain can have, or there are more than 32")]
+    #[error("the domain has an invalid label or more than 32 labels")]
     BadLabel,
     /// Such as `localhost` or a bare top-level domain.
     #[error("a domain needs at least two labels")]

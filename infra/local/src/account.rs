@@ -33,7 +33,7 @@ impl Account {
         let ids = users
             .lines()
             .find_map(nobody_in)
-            .context("PostgreSQL doesn't run as root, and /etc/passwd has no user nobody: add one")?;
+            .context("PostgreSQL doesn't run as root: add the user nobody to /etc/passwd, then try again")?;
         Ok(Self { ids: Some(ids) })
     }
 

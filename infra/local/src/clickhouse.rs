@@ -114,7 +114,7 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
     run_engine(options.library.as_os_str(), arguments)
 }
 
-#[expect(unsafe_code, reason = "the engine is a C library that is only known at run time")]
+#[expect(unsafe_code, reason = "the engine is a C library that is loaded at run time")]
 fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
     type QueryCmdline = unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut c_void;
     let count = c_int::try_from(arguments.len()).context("too many arguments")?;

@@ -63,7 +63,7 @@ pub(crate) fn probe(port: u16) -> Result<()> {
     ensure!(versions.get(..2) == Some(&[0, 0]), "Kafka rejected the request for its versions");
     // An empty topic list, because only the brokers are of interest.
     let metadata = ask(&mut stream, 3, 1, &0_i32.to_be_bytes())?;
-    ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "the broker of Kafka is not ready yet");
+    ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "the Kafka broker is not ready yet");
     Ok(())
 }
 

@@ -32,7 +32,7 @@ host replication all 127.0.0.1/32 scram-sha-256
 
 /// Creates the cluster and the database if necessary, and removes the lock file of a killed run.
 pub(crate) fn prepare(site: &Site) -> Result<()> {
-    let account = site.account.context("PostgreSQL needs an account to run with")?;
+    let account = site.account.context("no account to run PostgreSQL")?;
     if site.data.join("PG_VERSION").exists() {
         remove_stale_lock(&site.data)?;
     } else {
@@ -53,7 +53,7 @@ fn create(site: &Site, account: Account) -> Result<()> {
     initdb.args(["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]);
     finish(initdb, "", "create PostgreSQL's data")?;
     single(site, account, &draft, "postgres", &format!("CREATE DATABASE {TELEMETRY}\n"))?;
-    fs::rename(&draft, &site.data).context("cannot put PostgreSQL's data in place")
+    fs::rename(&draft, &site.data).context("cannot move PostgreSQL's data into place")
 }
 
 /// Sets the passwords of all accounts and the owner of the tables, also in clusters of earlier builds.
@@ -177,7 +177,7 @@ fn program(site: &Site, account: Account, name: &str) -> Command {
 fn finish(mut command: Command, input: &str, purpose: &str) -> Result<()> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot {purpose}"))?;
-    child.stdin.take().context("its input is closed")?.write_all(input.as_bytes())?;
+    child.stdin.take().context("the program's input is closed")?.write_all(input.as_bytes())?;
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cannot {purpose}: {}", said.trim());

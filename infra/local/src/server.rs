@@ -65,7 +65,7 @@ impl Site {
                 outcome => {
                     end(&mut child);
                     interrupt.check()?;
-                    let reason = outcome.err().unwrap_or_else(|| anyhow!("it stopped by itself"));
+                    let reason = outcome.err().unwrap_or_else(|| anyhow!("the process stopped"));
                     return Err(self.failure(&reason));
                 }
             }
@@ -98,7 +98,7 @@ impl Site {
             interrupt.check()?;
             let written = fs::metadata(self.log()).map_or(0, |log| log.len());
             if let Some(waited) = patience.ends(written, Instant::now()) {
-                bail!("it didn't respond within {} s ({refusal:#})", waited.as_secs());
+                bail!("no response within {} s ({refusal:#})", waited.as_secs());
             }
             std::thread::sleep(Duration::from_millis(100));
         }

@@ -114,7 +114,7 @@ impl Session {
             if let Err(error) = self.stack.revive(&self.progress, &self.interrupt)
                 && !must_end()
             {
-                self.progress.say(&format!("error: {error:#}; trying again"));
+                self.progress.say(&format!("error: {error:#}; retrying"));
                 pause = AFTER_FAILURE;
             }
             let naps = pause.as_millis() / 100;

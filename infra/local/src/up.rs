@@ -73,7 +73,7 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
                 session.say(data_version::ANOTHER);
                 return Ok(outcome);
             }
-            session.say(&format!("The service stopped by itself ({status}). Accepted data is safe: run `cargo up` again."));
+            session.say(&format!("The service stopped unexpectedly ({status}). Accepted data is safe: run `cargo up` again."));
         }
         Ok(outcome)
     })

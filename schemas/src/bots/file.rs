@@ -85,15 +85,15 @@ impl BotFile {
             bot.check(&self.addresses)?;
             for pattern in &bot.patterns {
                 if !names.insert(pattern.to_ascii_lowercase()) {
-                    return refuse(format!("{pattern} is the pattern of two bots"));
+                    return refuse(format!("two bots have the pattern {pattern}"));
                 }
             }
             if let Some(host) = bot.signature_agents.iter().find(|host| !signers.insert(host.as_str())) {
-                return refuse(format!("{host} is the signature agent of two bots"));
+                return refuse(format!("two bots have the signature agent {host}"));
             }
         }
         if names.len() > MAX_PATTERNS {
-            return refuse(format!("more than {MAX_PATTERNS} patterns"));
+            return refuse(format!("the table must have at most {MAX_PATTERNS} patterns"));
         }
         if self.cdns.iter().any(|cdn| cdn.user_agent.trim().len() < MIN_PATTERN_BYTES) {
             return refuse(format!("user agents of CDNs must have at least {MIN_PATTERN_BYTES} bytes"));
@@ -110,15 +110,15 @@ impl Entry {
         }
         let is_identified = !self.patterns.is_empty() || !self.signature_agents.is_empty();
         if !is_identified || !self.patterns.iter().all(|pattern| is_pattern(pattern)) {
-            let limits = format!("{MIN_PATTERN_BYTES} to {MAX_PATTERN_BYTES} ASCII characters, at least one of them a letter");
-            return Err(BotTableError(format!("{}: needs patterns of {limits}", self.bot)));
+            let limits = format!("{MIN_PATTERN_BYTES} to {MAX_PATTERN_BYTES} ASCII characters, including a letter");
+            return Err(BotTableError(format!("{}: patterns must have {limits}", self.bot)));
         }
         if let Some(wrong) = self.signature_agents.iter().find(|host| !is_host(host)) {
-            return Err(BotTableError(format!("{}: signature agents are hosts in lowercase, not {wrong:?}", self.bot)));
+            return Err(BotTableError(format!("{}: signature agents must be lowercase hosts, not {wrong:?}", self.bot)));
         }
         match &self.addresses {
             Some(list) if !lists.contains_key(list) => {
-                Err(BotTableError(format!("{}: there is no list of addresses {list}", self.bot)))
+                Err(BotTableError(format!("{}: the address list {list} does not exist", self.bot)))
             }
             _ => Ok(()),
         }

@@ -137,7 +137,7 @@ impl TryFrom<Members> for AccessState {
     fn try_from(members: Members) -> Result<Self, Self::Error> {
         let Members { status, reviewed_at, reviewed_by, reviewer_note, approved_org_id } = members;
         let review = reviewed_at.map(|at| Review { at, by: reviewed_by, note: reviewer_note });
-        Self::of(status, review, approved_org_id).ok_or("no state of an access request")
+        Self::of(status, review, approved_org_id).ok_or("invalid state of an access request")
     }
 }
 

@@ -138,7 +138,7 @@ impl TryFrom<Members> for RequestState {
     type Error = &'static str;
 
     fn try_from(members: Members) -> Result<Self, Self::Error> {
-        Self::of(&members.status, members.resolved_at, members.delegation_id).ok_or("no state of a delegation request")
+        Self::of(&members.status, members.resolved_at, members.delegation_id).ok_or("invalid state of a delegation request")
     }
 }
 

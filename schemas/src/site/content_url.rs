@@ -26,7 +26,7 @@ pub enum ContentUrlError {
     TooLong,
     #[error("not an absolute URL")]
     NotAUrl,
-    #[error("only http and https URLs are content URLs")]
+    #[error("the URL must start with http:// or https://")]
     Scheme,
 }
 

@@ -42,19 +42,19 @@ impl Delivery {
 /// Why a request must not be processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Rejection {
-    #[error("a header is missing or cannot be read")]
+    #[error("a header is missing or invalid")]
     Malformed,
     /// Signed with another secret, or modified in transit.
-    #[error("the signature is not that of this body")]
+    #[error("the signature does not match the body")]
     Forged,
     /// Signed too long ago, or in the future.
-    #[error("the timestamp is too far from now")]
+    #[error("the timestamp is too old or in the future")]
     Stale,
     /// Correctly signed, but unknown to this version of the library.
-    #[error("the body is none of the events known here")]
+    #[error("the body is not a known event")]
     Unreadable,
     /// Respond with 2xx, because the sender missed the first response.
-    #[error("the delivery was received before")]
+    #[error("the delivery was already received")]
     Repeated,
 }
 

@@ -188,7 +188,7 @@ fn insert(write: &ReportWrite, block: &Block, log: &Log) -> Result<ReportInsert,
     let ReportWrite::Row(written) = write else { return Ok((write.place(), None)) };
     let WrittenReport { place, accepted } = *written;
     let new = block.reports(log).find(|(_, report)| report.accepted == accepted);
-    let (origin, report) = new.ok_or("a row of `reports` is not that of a new report")?;
+    let (origin, report) = new.ok_or("a row of `reports` belongs to no new report")?;
     Ok((place, Some(StoredReport { place, accepted, facts: report.facts, origin })))
 }
 

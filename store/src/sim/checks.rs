@@ -151,7 +151,7 @@ impl Checks {
         for (home, own) in by_home {
             let fits = |candidate: &Candidate| own.iter().all(|group| candidate.events(group) == groups.get(group));
             if !self.candidates.iter().any(fits) {
-                return Err(format!("a block is visible in part in partition {}", home.0));
+                return Err(format!("a block is partially visible in partition {}", home.0));
             }
         }
         Ok(())
@@ -202,7 +202,7 @@ impl Checks {
         // If the limit leaves observers out, reports of two observers can change places.
         let fell = log.most_observers >= 4 && before.observers.iter().any(is_less);
         if fell || now.events < before.events || now.reports < before.reports {
-            return Err("a figure fell".to_owned());
+            return Err("a count decreased".to_owned());
         }
         self.figures = now;
         Ok(())
@@ -215,7 +215,7 @@ fn check_reports_of_events(tables: &Tables) -> Result<(), String> {
     let named: BTreeSet<_> = of_events.collect();
     let stored: BTreeSet<_> = tables.reports.live().map(|(place, row)| (*place, row.accepted)).collect();
     let different = named.symmetric_difference(&stored).next();
-    different.map_or(Ok(()), |(place, _)| Err(format!("report {:x} is without an event or without a row", place.identity.0)))
+    different.map_or(Ok(()), |(place, _)| Err(format!("report {:x} has no event or no row", place.identity.0)))
 }
 
 /// Returns the copies in each event, for messages.

@@ -228,7 +228,7 @@ impl Writer {
         let changes = gathering.merge(&self.interrupted(), self.kept_from(context.rules), context.log.most_observers);
         if gathering.is_replay {
             if !changes.is_empty() {
-                *context.violation = Some(format!("a replay of {:?} writes something", gathering.block));
+                *context.violation = Some(format!("a replay of {:?} changed rows", gathering.block));
             }
             return Phase::Ready;
         }

@@ -110,7 +110,7 @@ mod tests {
         let [first, later] = [1_790_000_000_000_000, 1_793_000_000_000_000].map(|at_us| FailedFetchRow::take(&mut record(at_us)));
         assert!(precedence(&first[0]) > precedence(&first[1]) && precedence(&first[1]) > precedence(&later[0]));
         let homes: Vec<Home> = first.iter().chain(&later).map(|row| Home::of(&row.accepted)).collect();
-        assert_eq!(homes, [202_609, 202_609, 202_610, 202_610].map(Home), "the month of acceptance, whatever the line's time is");
+        assert_eq!(homes, [202_609, 202_609, 202_610, 202_610].map(Home), "the month of acceptance, not of the line");
     }
 
     #[test]

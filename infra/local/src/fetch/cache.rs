@@ -69,9 +69,9 @@ impl Cache {
         let place = self.place(release);
         if place.exists() {
             // Damaged or unlisted. Moved away first, so that other processes never see a partial release.
-            fs::rename(&place, draft.path().join("damaged")).context("cannot move a damaged release away")?;
+            fs::rename(&place, draft.path().join("damaged")).context("cannot move a damaged release")?;
         }
-        fs::rename(&made, &place).with_context(|| format!("cannot put {} in place", place.display()))
+        fs::rename(&made, &place).with_context(|| format!("cannot move {} into place", place.display()))
     }
 
     /// Removes leftovers of killed runs for this release, unless another process is working on it.

@@ -50,7 +50,7 @@ impl Endpoints {
         for (kind, address) in [Kind::Kafka, Kind::ClickHouse, Kind::Postgres].into_iter().zip(self.addresses()) {
             writeln!(draft, "{}='{address}'", kind.setting())?;
         }
-        draft.into_temp_path().persist(&place).context("cannot put the settings in place")
+        draft.into_temp_path().persist(&place).context("cannot move the settings into place")
     }
 
     /// Returns the file with the shell assignments.

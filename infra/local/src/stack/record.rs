@@ -48,7 +48,7 @@ impl Record {
         let mut draft = tempfile::NamedTempFile::new_in(state).context("cannot write into .local")?;
         serde_json::to_writer_pretty(&mut draft, self).context("cannot write the stack's record")?;
         draft.write_all(b"\n")?;
-        draft.into_temp_path().persist(file(state)).context("cannot put the stack's record in place")
+        draft.into_temp_path().persist(file(state)).context("cannot move the stack's record into place")
     }
 
     /// Returns the server's entry if its process is running.

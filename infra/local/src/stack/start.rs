@@ -158,7 +158,7 @@ fn launch(site: &Site, progress: &Progress, interrupt: &Interrupt) -> Result<Pro
     let task = progress.begin(&format!("Starting {} {}", site.kind.title(), site.kind.version()));
     if !site.data.starts_with(&site.home) {
         progress.say(&format!(
-            "{} runs as the user nobody, who can't open this clone, so its data is in {}",
+            "{} runs as the user nobody, which can't open this clone, so its data is in {}",
             site.kind.title(),
             site.data.display()
         ));

@@ -15,7 +15,7 @@ const STARTS: &str = "touch .local/demo.env; exit 1";
 fn is_foreign(clone: &FakeClone, service: &str) -> bool {
     let (is_done, said) = clone.run(&["up"], &format!("[ \"$1\" = build ] && exit\n{service}"));
     let is_foreign = said.contains("another version of the code wrote the data") && said.contains("`cargo local wipe`");
-    assert!(!is_done && is_foreign != said.contains("The service stopped by itself"), "{said}");
+    assert!(!is_done && is_foreign != said.contains("The service stopped unexpectedly"), "{said}");
     is_foreign
 }
 
