@@ -42,7 +42,7 @@ impl Deployment {
         let elsewhere = [("mail:1025", free_address().to_string()), ("front:8080", front.to_string())];
         let mut addresses: Vec<_> = stores.addresses().into_iter().chain(elsewhere).collect();
         // All three names lead to one broker; chaos runs test a real cluster.
-        let broker = addresses.iter().find(|(name, _)| *name == "kafka:9092").expect("there is one").1.clone();
+        let broker = addresses.iter().find(|(name, _)| *name == "kafka:9092").expect("kafka has an address").1.clone();
         addresses.extend(["kafka-2:9092", "kafka-3:9092"].map(|name| (name, broker.clone())));
         for service in services.values_mut() {
             service.settle(&addresses, folder.path());
@@ -236,7 +236,7 @@ async fn scaled_services_work_while_one_of_each_is_down() {
         if number == "-2" {
             // nginx still skips the previous servers for ten seconds.
             for path in ["/events", "/content-owners/summary", SIGNED_IN, "/sign-in"] {
-                eventually("the other one is reached", async || (front.get(path, &key).await.0 != 502).then_some(())).await;
+                eventually("the other process responds", async || (front.get(path, &key).await.0 != 502).then_some(())).await;
             }
         }
         for _ in 0..5 {
@@ -294,7 +294,7 @@ fn front_uses_the_ports_of_the_services() {
 
 /// Returns the named volumes of a service (`name:path` or `name:path:ro`); paths on the host start with a dot.
 fn named_volumes(service: &Value) -> impl Iterator<Item = &str> {
-    let mounts = service["volumes"].as_array().into_iter().flatten().map(|mount| mount.as_str().expect("the short form"));
+    let mounts = service["volumes"].as_array().into_iter().flatten().map(|mount| mount.as_str().expect("a short-form mount"));
     mounts.filter(|mount| !mount.starts_with('.')).map(|mount| mount.split(':').next().unwrap_or_default())
 }
 

@@ -16,15 +16,15 @@ fn folder() -> PathBuf {
 
 /// Returns the manifests, without kustomize's own files.
 fn manifests() -> Vec<PathBuf> {
-    let files = ["", "jobs"].iter().flat_map(|sub| std::fs::read_dir(folder().join(sub)).expect("it is a folder"));
-    let mut files: Vec<PathBuf> = files.map(|file| file.expect("it is readable").path()).collect();
+    let files = ["", "jobs"].iter().flat_map(|sub| std::fs::read_dir(folder().join(sub)).expect("the folder is readable"));
+    let mut files: Vec<PathBuf> = files.map(|file| file.expect("the file is readable").path()).collect();
     files.retain(|file| file.extension().is_some_and(|kind| kind == "yaml") && !file.ends_with("kustomization.yaml"));
     files.sort();
     files
 }
 
 fn documents(file: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(file).expect("it is readable");
+    let text = std::fs::read_to_string(file).expect("the file is readable");
     text.split("\n---\n")
         .map(|document| serde_saphyr::from_str(document).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
         .collect()
@@ -101,7 +101,7 @@ async fn processes_know_all_settings_of_their_manifests() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nginx_accepts_the_addresses_of_kubernetes() {
     let place = tempfile::tempdir().expect("a folder is created");
-    let read = |file: &str| std::fs::read_to_string(folder().join(file)).expect("it is readable");
+    let read = |file: &str| std::fs::read_to_string(folder().join(file)).expect("the file is readable");
     let front = read("../front/nginx.conf").replace(" /tmp/", &format!(" {}/", place.path().display()));
     let mut addresses = read("addresses.conf");
     for service in ["ingest-gateway", "query-api", "identity-api", "console"] {
@@ -111,7 +111,7 @@ async fn nginx_accepts_the_addresses_of_kubernetes() {
         addresses = addresses.replace(&server, "server 127.0.0.1:1;");
     }
     for (name, text) in [("nginx.conf", front), ("addresses.conf", addresses)] {
-        std::fs::write(place.path().join(name), text).expect("it is written");
+        std::fs::write(place.path().join(name), text).expect("the file is written");
     }
     let nginx = tokio::task::spawn_blocking(local::programs::nginx).await.expect("fetching does not panic").expect("nginx");
     let output = Command::new(nginx).args(["-t", "-e", "stderr", "-c"]).arg(place.path().join("nginx.conf")).output();

@@ -37,14 +37,14 @@ async fn secrets_file_is_private_and_never_replaced() {
     let arguments = ["secrets", "--file", file.to_str().expect("the folder has a plain name")];
     let (code, printed, said) = ended(&arguments, &[]).await;
     assert_eq!((code, printed.as_str()), (Some(0), ""), "{said}");
-    assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
-    let kept = std::fs::read_to_string(&file).expect("it is read");
+    assert_eq!(std::fs::metadata(&file).expect("the file exists").permissions().mode() & 0o777, 0o600);
+    let kept = std::fs::read_to_string(&file).expect("the file is readable");
     assert!(read(&kept).contains_key("TELEMETRY_SECRETS_KEY"));
 
     let (code, _, said) = ended(&arguments, &[]).await;
     assert_eq!(code, Some(1));
     assert!(said.contains("already exists") && said.lines().count() == 1, "{said}");
-    assert_eq!(std::fs::read_to_string(&file).expect("it is read"), kept);
+    assert_eq!(std::fs::read_to_string(&file).expect("the file is readable"), kept);
 
     let (code, _, said) = ended(&["secrets", "--file", "/no/such/folder/.env"], &[]).await;
     assert!(code == Some(1) && said.starts_with("error: failed to write /no/such/folder/.env"), "{said}");

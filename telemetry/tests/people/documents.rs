@@ -15,12 +15,12 @@ fn document(path: &str) -> String {
 /// Returns the settings that a document asks readers to set first.
 fn settings(document: &str) -> &str {
     let begin = document.find("`set -a; ").expect("the document names settings") + 1;
-    &document[begin..begin + document[begin..].find('`').expect("the settings end")]
+    &document[begin..begin + document[begin..].find('`').expect("the settings have an end")]
 }
 
 fn block(document: &str) -> Vec<&str> {
     let (_, rest) = document.split_once("```sh\n").expect("the document has a command block");
-    rest.split_once("```").expect("the block ends").0.lines().collect()
+    rest.split_once("```").expect("the block has an end").0.lines().collect()
 }
 
 /// Returns a shell in the root of the clone with the program on its path.
@@ -79,12 +79,12 @@ async fn single_processes_work_next_to_cargo_up() {
 async fn cargo_up_permits_a_local_endpoint() {
     let service = Service::start().await;
     let webhooks = document("docs/api/webhooks.md");
-    let create = webhooks.lines().find_map(|line| line.strip_prefix("telemetry webhook create ")).expect("it creates one");
+    let create = webhooks.lines().find_map(|line| line.strip_prefix("telemetry webhook create ")).expect("a command exists");
     let url = create.split(' ').next().unwrap();
     let owner = service.terminal("OWNER_KEY");
     owner.run(&["webhook", "create", url, "-o", "json"]).ok();
     let other = owner.run(&["webhook", "create", &url.replace("8787", "8788"), "-o", "json"]);
     assert_eq!(other.code, 1, "{other:?}");
-    let certificate = webhooks.split("--tls ").nth(1).and_then(|rest| rest.split(' ').next()).expect("it names a certificate");
+    let certificate = webhooks.split("--tls ").nth(1).and_then(|rest| rest.split(' ').next()).expect("it has a certificate");
     assert!(service.clone_of().join(certificate).exists(), "{certificate}");
 }

@@ -91,7 +91,7 @@ impl Service {
 
     /// Returns the link in the first mail after `before`.
     pub(crate) async fn mailed_link(&self, before: Option<&String>) -> String {
-        eventually("the mail is sent", || async {
+        eventually("the email is sent", || async {
             let mail = self.mail().filter(|mail| Some(mail) != before)?;
             let plain = mail.replace("=\r\n", "").replace("=3D", "=");
             plain.split_whitespace().find(|word| word.contains("token=")).map(str::to_owned)

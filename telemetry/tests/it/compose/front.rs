@@ -73,7 +73,7 @@ fn write_configuration(folder: &Path, address: SocketAddr, services: &BTreeMap<S
         addresses = replaced(addresses, &format!("server {alias}:{port} resolve;"), &here.join(" "));
     }
     for (name, text) in [("nginx.conf", front), ("addresses.conf", addresses)] {
-        std::fs::write(folder.join(name), text).expect("it is written");
+        std::fs::write(folder.join(name), text).expect("the file is written");
     }
 }
 
@@ -92,20 +92,20 @@ async fn f54_limits_connections_per_address() {
     const SHARE: usize = 256;
     // A service that accepts connections and never responds; the console isn't running.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("it listens");
-    let mut services = services_at(silent.local_addr().expect("it has an address"));
-    let console = services.get_mut("console").expect("there is a console");
+    let mut services = services_at(silent.local_addr().expect("the listener has an address"));
+    let console = services.get_mut("console").expect("the console is a service");
     console.environment.insert("TELEMETRY_LISTEN".to_owned(), "127.0.0.1:1".to_owned());
     let folder = tempfile::tempdir().expect("a folder is created");
     let front = Front::start(folder.path(), free_address(), &services).await;
     let status = async |from: [u8; 4]| {
-        let client = reqwest::Client::builder().local_address(IpAddr::from(from)).build().expect("it is built");
-        client.get(front.url("/")).send().await.expect("the front answers")
+        let client = reqwest::Client::builder().local_address(IpAddr::from(from)).build().expect("the client is built");
+        client.get(front.url("/")).send().await.expect("the front responds")
     };
     let head = "POST /events HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{";
     let mut slow = Vec::new();
     for _ in 0..SHARE {
-        let mut stream = TcpStream::connect(front.address).await.expect("the front accepts it");
-        stream.write_all(head.as_bytes()).await.expect("the front reads it");
+        let mut stream = TcpStream::connect(front.address).await.expect("the front accepts the connection");
+        stream.write_all(head.as_bytes()).await.expect("the front reads the request");
         slow.push(stream);
     }
     let refused = eventually("the address reaches its limit", async || {

@@ -31,7 +31,7 @@ impl Stores {
         let analysts = file::read("schemas/clickhouse/analysts.xml");
         let inside = |tag: &str| {
             let (_, rest) = analysts.split_once(&format!("<{tag}>")).expect("the file has the element");
-            rest.split_once(&format!("</{tag}>")).expect("the element ends").0
+            rest.split_once(&format!("</{tag}>")).expect("the element has an end tag").0
         };
         let accounts = file::read("schemas/clickhouse/accounts.xml")
             .replace("</profiles>", &format!("{}</profiles>", inside("profiles")))
@@ -62,7 +62,7 @@ impl Stores {
     pub(super) fn addresses(&self) -> Vec<(&'static str, String)> {
         let authority = |url: &str| {
             let url = url::Url::parse(url).expect("a server has an address");
-            format!("{}:{}", url.host_str().expect("it has a host"), url.port().expect("it has a port"))
+            format!("{}:{}", url.host_str().expect("the URL has a host"), url.port().expect("the URL has a port"))
         };
         vec![
             ("kafka:9092", self.kafka.address()),

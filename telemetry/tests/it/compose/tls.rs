@@ -24,7 +24,7 @@ async fn caddy_replaces_forwarded_addresses() {
     let options = "{\n\tadmin off\n\tskip_install_trust\n\tauto_https disable_redirects\n}\n";
     let configuration = options.to_owned() + &configuration.replace("front:8080", upstream.url.trim_start_matches("http://"));
     let file = folder.path().join("Caddyfile");
-    std::fs::write(&file, configuration).expect("it is written");
+    std::fs::write(&file, configuration).expect("the file is written");
     let program = tokio::task::spawn_blocking(local::programs::caddy).await.expect("fetching does not panic");
     let program = program.unwrap_or_else(|error| panic!("{error:#}"));
     let (file, home) = (file.display().to_string(), folder.path().display().to_string());
