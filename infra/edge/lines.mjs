@@ -65,7 +65,7 @@ export class Lines {
     if (this.waiting.length > this.most) this.dropped += this.waiting.splice(0, this.waiting.length - this.most).length;
   }
 
-  /** Sends the waiting lines. Resolves when none is left, after a failure, or when `longestMs` is over. Runs once at a time. */
+  /** Sends the waiting lines. Resolves when no lines are left, after a failure, or when `longestMs` is over. Runs once at a time. */
   flush() {
     this.sending ??= this.#sendAll().finally(() => (this.sending = null));
     return this.sending;
@@ -77,7 +77,7 @@ export class Lines {
       const { dropped } = this;
       const batch = this.waiting.slice(0, this.atOnce);
       if (!(await this.#post(batch))) return;
-      // Lines that came meanwhile are behind the batch; lines that were dropped meanwhile were at its front.
+      // Lines added meanwhile are behind the batch; lines dropped meanwhile were at its front.
       this.waiting.splice(0, Math.max(batch.length - (this.dropped - dropped), 0));
     }
   }
@@ -90,14 +90,14 @@ export class Lines {
         method: "POST",
         headers: { "content-type": "application/x-ndjson", "x-api-key": this.key },
         body: batch.join("\n") + "\n",
-        // A redirect would send the key to another address, and its final page could pass for the drain's response.
+        // A redirect would send the key to another address, and its final page could be mistaken for the drain's response.
         redirect: "manual",
-        // A request that hangs would hold up all other lines.
+        // A request that hangs would block all other lines.
         signal: globalThis.AbortSignal?.timeout?.(10_000),
       });
       if (response.ok) return true;
       this.onError(new Error(`the drain responded with status ${response.status}`));
-      // None of the lines can be read. Visitors can cause that, so such lines must not take the place of others in the queue.
+      // All lines are unreadable. Visitors can cause that, so such lines must not displace others in the queue.
       return response.status === 422;
     } catch (error) {
       this.onError(error);

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Creates an event hub, an Azure Function that forwards its messages to a drain of the provider azure, and the diagnostic setting that
 # sends Front Door's access log there. Needs the Azure CLI, signed in (az login), and zip.
-#   RESOURCE_GROUP  LOCATION  FRONT_DOOR (the profile's name)  NAME (of what it creates: 3 to 20 lower-case letters and digits, unique in Azure)
+#   RESOURCE_GROUP  LOCATION  FRONT_DOOR (the profile's name)  NAME (of what it creates: 3 to 20 lowercase letters and digits, unique in Azure)
 #   TELEMETRY_URL (https://telemetry.example.com)
-# Asks for DRAIN_KEY without showing it, unless it is in the environment; through a pipe, it is a line of the input.
-# The key is no argument of a command, because every account of a machine can list those.
+# Prompts for DRAIN_KEY without echo, unless it is in the environment. In piped input, it is one line.
+# The key is never a command argument, because every account on a machine can list those.
 set -eu
 
-# Prints a line of input that isn't shown, for the secret named $1.
+# Prompts for the secret $1, reads a line without echo and prints it.
 hidden() {
   printf '%s: ' "$1" >&2
   if [ -t 0 ]; then
@@ -20,7 +20,7 @@ hidden() {
   echo >&2
   printf '%s' "$line"
 }
-# Prints $1 with quotes and backslashes escaped, as a text of JSON.
+# Prints $1 with quotes and backslashes escaped for a JSON string.
 escaped() { printf '%s' "$1" | tr '\n' ' ' | sed 's/[\\"]/\\&/g'; }
 # Runs the Azure CLI in the resource group, without its output: it can contain keys.
 azure() { az "$@" --resource-group "$RESOURCE_GROUP" --output none; }

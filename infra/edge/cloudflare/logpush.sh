@@ -2,16 +2,16 @@
 # Sets up Cloudflare Logpush into a drain: adds the headers to the zone's custom fields, then creates the job. Needs jq.
 # Logpush for zones needs Cloudflare's Enterprise plan. On other plans, use worker.mjs.
 #   ZONE_ID  TELEMETRY_URL (https://telemetry.example.com)
-# Asks for these without showing them, unless they are in the environment; through a pipe, each is one line of the input:
+# Prompts for these without echo, unless they are in the environment. In piped input, each is one line:
 #   CLOUDFLARE_API_TOKEN (Logs: Edit, Zone Rulesets: Edit)  DRAIN_KEY (unless the job's file already contains the key)
-# No secret is an argument of a command, because every account of a machine can list those.
+# Secrets are never command arguments, because every account on a machine can list those.
 set -eu
 newline='
 '
 here=$(dirname "$0")
 api="${CLOUDFLARE_API:-https://api.cloudflare.com/client/v4}/zones/$ZONE_ID"
 
-# Prints a line of input that isn't shown, for the secret named $1.
+# Prompts for the secret $1, reads a line without echo and prints it.
 hidden() {
   printf '%s: ' "$1" >&2
   if [ -t 0 ]; then
@@ -24,13 +24,13 @@ hidden() {
   echo >&2
   printf '%s' "$line"
 }
-# Prints $1 with quotes and backslashes escaped, as a text in a configuration of curl has them.
+# Prints $1 with quotes and backslashes escaped for a string in a curl configuration.
 escaped() { printf '%s' "$1" | tr '\n' ' ' | sed 's/[\\"]/\\&/g'; }
-# Prints one line of a configuration of curl: the option $1 with the text $2.
+# Prints a line of a curl configuration: the option $1 with the value $2.
 option() { printf '%s = "%s"\n' "$1" "$(escaped "$2")"; }
 # Prints $1 with its only $2 replaced by $3.
 replaced() { printf '%s%s%s' "${1%%"$2"*}" "$3" "${1#*"$2"}"; }
-# Sends the body $3, if any, by $1 to $2. Sets `response` and `status`.
+# Sends the body $3, if any, to $2 with the method $1. Sets `response` and `status`.
 send() {
   response=$({
     option url "$api/$2"
@@ -82,5 +82,5 @@ merged=$(printf '%s' "$present" | jq --compact-output --slurpfile ours "$here/cu
       end
     )}')
 call PUT "$fields" "$merged"
-# Logpush turns header_NAME=VALUE into a header, so that the key is in no URL that it requests.
+# Logpush turns header_NAME=VALUE into a header, so the URL that it requests doesn't contain the key.
 call POST logpush/jobs "$job"

@@ -1,17 +1,17 @@
-// A Cloudflare Worker before a site without Logpush: what agents fetch is told to POST /drains/ndjson.
+// A Cloudflare Worker for sites without Logpush: reports what agents fetch to POST /drains/ndjson.
 //
 // Variables: DRAIN_URL (https://telemetry.example.com/drains/ndjson). Secret: DRAIN_KEY, the key of a drain of the provider ndjson.
-// The visitor never waits: lines go out behind the answer, those of one isolate together, a second after the first.
+// Visitors never wait: each isolate sends its lines after the response, in batches, a second after the first line.
 import { Lines, edgeLine, mayBeABot } from "../lines.mjs";
 
 const PAUSE_MS = 1_000;
-// What goes on behind an answer is ended after 30 seconds, and a flush that is ended would never be over for those who wait for it:
-// with the pause and the last batch, which has 10 seconds, it stays below that.
+// Cloudflare cancels work 30 seconds after the response, and a canceled flush would never resolve. The pause, this limit and the
+// timeout of the last batch (10 seconds) are less than that in total.
 const LONGEST_MS = 15_000;
 let lines;
 let flushing;
 
-/** Behind the answer: a second later, everything that came meanwhile. */
+/** Sends all waiting lines a second later. */
 function flushSoon() {
   flushing ??= new Promise((done) => setTimeout(done, PAUSE_MS)).then(() => {
     flushing = undefined;

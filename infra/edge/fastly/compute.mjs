@@ -1,4 +1,4 @@
-// For a service of Fastly Compute: what agents fetch through it is told to POST /drains/ndjson.
+// For Fastly Compute services: reports what agents fetch to POST /drains/ndjson.
 //
 //   import { SecretStore } from "fastly:secret-store";
 //   import { tell } from "./compute.mjs";
@@ -10,10 +10,10 @@
 //   }
 //   addEventListener("fetch", (event) => event.respondWith(handle(event)));
 //
-// `key` is that of a drain of the provider ndjson, or a function that brings it; `backend` is the name of the service's address in
-// the Compute service. The visitor never waits, and a key that is not there costs lines, not the page: both happen behind the
-// answer. An instance of Compute lives for one request, so each line is a body of its own; a service with much traffic of agents
-// has Fastly's log streams (log-format.txt).
+// `key` is the key of a drain of the provider ndjson, or a function that returns it; `backend` is the name of the backend for the
+// drain's host. The key is read and the line is sent after the response, so visitors never wait and a missing key never breaks a
+// page. A Compute instance handles one request, so each line is a separate request; for much agent traffic, use Fastly's log streams
+// (log-format.txt).
 import { Lines, edgeLine, mayBeABot, warn } from "../lines.mjs";
 
 export function tell(event, response, { url, key, backend, send = (to, request) => fetch(to, { ...request, backend }), onError = warn }) {

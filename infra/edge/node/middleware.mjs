@@ -38,7 +38,7 @@ export function contentTelemetry({ url, key, everyMs = 1_000, trustedProxies = [
     }
     next();
   }
-  /** Sends the lines that are left. */
+  /** Sends the remaining lines. */
   middleware.close = () => {
     clearInterval(timer);
     return lines.flush();
@@ -94,7 +94,7 @@ function bare(address) {
   return (v6 ?? v4 ?? address.trim()).replace(/^::ffff:(?=\d+\.)/i, "");
 }
 
-/** A function that tests whether an address is one of a proxy; a socket file has none. Throws if an entry is no address or network. */
+/** Returns a function that tests whether an address (empty for a socket file) is a proxy's. Throws if an entry is invalid. */
 function proxyTest(proxies) {
   const family = (address) => (isIP(address) === 6 ? "ipv6" : "ipv4");
   const list = new BlockList();

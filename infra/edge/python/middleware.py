@@ -44,7 +44,7 @@ log = logging.getLogger("content_telemetry")
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes a redirect an error: it would send the key to another address, and its final page could pass for the drain's response."""
+    """Makes redirects an error: they would send the key elsewhere, and the final page could be mistaken for the drain's response."""
 
     def redirect_request(self, *_):
         return None
@@ -103,7 +103,7 @@ class ContentTelemetry:
             batch = [self.waiting.popleft() for _ in range(min(self.at_once, len(self.waiting)))]
             if self._post(batch):
                 continue
-            # A full queue would make room at its other end.
+            # A full queue would drop lines at its other end.
             room = self.waiting.maxlen - len(self.waiting)
             self.waiting.extendleft(reversed(batch[max(len(batch) - room, 0) :]))
             return
@@ -118,7 +118,7 @@ class ContentTelemetry:
         except urllib.error.HTTPError as error:
             with error:
                 log.warning("the drain responded with status %s", error.code)
-            # None of the lines can be read. Visitors can cause that, so such lines must not take the place of others in the queue.
+            # All lines are unreadable. Visitors can cause that, so such lines must not displace others in the queue.
             return error.code == 422
         except (OSError, http.client.HTTPException) as error:
             log.warning("the drain did not respond: %s", error)
@@ -224,7 +224,7 @@ def target(environ):
     return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + ("?" + urllib.parse.quote(query, safe=PRINTABLE) if query else "")
 
 
-# What servers respond if the application fails before it responds.
+# Status that servers return if the application fails before it responds.
 FAILED = {"status": 500, "bytes": 0, "content_type": ""}
 
 

@@ -1,14 +1,14 @@
 #!/bin/sh
 # Creates a Vercel drain that sends a team's request logs to a drain of the provider vercel.
 #   TEAM_ID  PROJECT_ID  TELEMETRY_URL (https://telemetry.example.com)
-# Asks for these without showing them, unless they are in the environment; through a pipe, each is one line of the input:
+# Prompts for these without echo, unless they are in the environment. In piped input, each is one line:
 #   VERCEL_TOKEN  DRAIN_KEY  DRAIN_SECRET (the "secret" of the drain)
-# No secret is an argument of a command, because every account of a machine can list those.
+# Secrets are never command arguments, because every account on a machine can list those.
 set -eu
 newline='
 '
 
-# Prints a line of input that isn't shown, for the secret named $1.
+# Prompts for the secret $1, reads a line without echo and prints it.
 hidden() {
   printf '%s: ' "$1" >&2
   if [ -t 0 ]; then
@@ -21,9 +21,9 @@ hidden() {
   echo >&2
   printf '%s' "$line"
 }
-# Prints $1 with quotes and backslashes escaped, as a text of JSON and of a configuration of curl has them.
+# Prints $1 with quotes and backslashes escaped for a string in JSON or a curl configuration.
 escaped() { printf '%s' "$1" | tr '\n' ' ' | sed 's/[\\"]/\\&/g'; }
-# Prints one line of a configuration of curl: the option $1 with the text $2.
+# Prints a line of a curl configuration: the option $1 with the value $2.
 option() { printf '%s = "%s"\n' "$1" "$(escaped "$2")"; }
 
 [ -n "${VERCEL_TOKEN:-}" ] || VERCEL_TOKEN=$(hidden VERCEL_TOKEN)

@@ -1,7 +1,7 @@
 // An Azure Function that forwards Front Door's access log from an event hub to POST /drains/azure.
 //
 // Settings: DRAIN_URL (https://telemetry.example.com/drains/azure) and DRAIN_KEY, the key of a drain of the provider azure.
-// If the function fails, its messages come again (function.json). A line that is sent twice is counted once.
+// If the function fails, its messages are delivered again (function.json). A line that is sent twice is counted once.
 import { gzipSync } from "node:zlib";
 
 export default async function forward(context, messages) {
@@ -9,13 +9,13 @@ export default async function forward(context, messages) {
     method: "POST",
     headers: { "content-type": "application/json", "content-encoding": "gzip", "x-api-key": process.env.DRAIN_KEY },
     body: gzipSync(JSON.stringify(messages)),
-    // A redirect would send the key to another address, and its final page could pass for the drain's response.
+    // A redirect would send the key to another address, and its final page could be mistaken for the drain's response.
     redirect: "manual",
     signal: AbortSignal.timeout(30_000),
   });
   if (response.ok) return;
   const said = `the drain responded with status ${response.status}`;
-  // None of the lines can be read. Visitors can cause that, so such messages must not hold up later ones.
+  // All lines are unreadable. Visitors can cause that, so such messages must not block later ones.
   if (response.status !== 422) throw new Error(said);
   context.log.warn(said);
 }
