@@ -365,6 +365,13 @@ const WIDE: &str = "const wide = [...document.querySelectorAll('.scroll')].find(
     const [card, header] = [wide, wide.querySelector('tbody th:first-child')].map(one => one.getBoundingClientRect());\
     return [card.left, header.left, header.right, card.right, getComputedStyle(wide).backgroundAttachment, wide.scrollLeft];";
 
+/// Taps a bar of the chart. Returns whether the menu is shown, its text, whether it is open, and whether the bar's values are shown.
+const ON_A_PHONE: &str = "const menu = document.querySelector('details.menu'), bar = document.querySelector('.chart .bucket');\
+    bar.dispatchEvent(new MouseEvent('click', {bubbles: true}));\
+    const value = document.querySelector('.chart .value');\
+    const are_shown = value.checkVisibility() && value.textContent === bar.querySelector('title').textContent;\
+    return [menu.checkVisibility(), menu.querySelector('summary').textContent, menu.open, are_shown];";
+
 /// Checks that tiles fill their rows, and that a wide table keeps its row headers visible and indicates that it scrolls.
 pub(super) async fn look_at_the_layout(browser: &Browser, demo: &Demo) {
     browser.sign_in(demo, "OWNER_SESSION").await;
@@ -375,7 +382,7 @@ pub(super) async fn look_at_the_layout(browser: &Browser, demo: &Demo) {
         let sides: Vec<[i64; 3]> = serde_json::from_value(browser.run(TILES).await).unwrap();
         let ([left, right, _], tiles) = (sides[0], &sides[1..]);
         let tops: BTreeSet<i64> = tiles.iter().map(|tile| tile[2]).collect();
-        assert_eq!((tiles.len(), tops.len()), (5, rows), "{width}: {sides:?}");
+        assert_eq!((tiles.len(), tops.len()), (6, rows), "{width}: {sides:?}");
         for top in tops {
             let row = tiles.iter().filter(|tile| tile[2] == top);
             let ends = (row.clone().map(|tile| tile[0]).min(), row.map(|tile| tile[1]).max());
@@ -383,6 +390,7 @@ pub(super) async fn look_at_the_layout(browser: &Browser, demo: &Demo) {
         }
     }
     browser.be_wide(390, 844).await;
+    assert_eq!(browser.run(ON_A_PHONE).await, json!([true, "Menu · Overview", false, true]));
     for screen in ["overview", "pages", "funnel?by=url", "corroboration", "keys"] {
         browser.open(&own(screen)).await;
         let wide = browser.run(WIDE).await;

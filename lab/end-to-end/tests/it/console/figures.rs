@@ -190,7 +190,7 @@ async fn assert_figures(demo: &Demo, page: &Page, asked: &str, trace: &str) {
         of_type.map(|item| item["total_events"].as_u64().unwrap()).sum::<u64>()
     };
     for (label, sum) in [("Fetches", fetches), ("Citations", sum(TYPES[2])), ("Presentations", sum(TYPES[3]))] {
-        let legend = format!("</span>{label} <strong><data value=\"{sum}\">");
+        let legend = format!("</svg>{label} <strong><data value=\"{sum}\">");
         assert!(page.html.contains(&legend), "{trace}: {legend} in {}", page.html);
     }
 }

@@ -56,7 +56,7 @@ async fn first_event_arrives(demo: &Demo, browser: &Browser) {
     .await;
     assert_eq!(browser.run("return window.isTheSamePage").await, true);
     let time = browser.run("return document.querySelector('#arrival time').hasAttribute('data-local')").await;
-    assert_eq!(time, true, "a new event is not in the reader's time zone");
+    assert_eq!(time, true, "the reader's time zone is missing on hover");
     assert!(browser.complaints().await.is_empty());
 }
 
@@ -83,30 +83,43 @@ async fn first_lines_arrive(demo: &Demo, browser: &Browser) {
     assert!(browser.complaints().await.is_empty());
 }
 
-/// Checks that events appear on the live page, and that their texts are escaped.
+/// Checks that events appear on the live page without replacing rows, and that their texts are escaped.
 async fn new_events_arrive(demo: &Demo, browser: &Browser) {
+    let report = async |page: &str| {
+        let now = service_kit::clock::Clock::System.now().to_rfc3339();
+        let event = json!({"type": "content_retrieved", "timestamp": now, "source_role": "edge",
+            "content_url": format!("https://www.example.com/{page}")});
+        assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": [event]})).await.status, 201);
+    };
+    let shows = async |page: &str| {
+        let text = browser.run("return document.getElementById('tail').textContent").await;
+        text.as_str().is_some_and(|text| text.contains(page))
+    };
     browser.sign_in(demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/events?live=1", demo.env("OWNER_ORG_ID")))).await;
     browser.run("window.isTheSamePage = true").await;
-    let text = "return document.getElementById('tail').textContent";
-    let now = service_kit::clock::Clock::System.now().to_rfc3339();
-    let event = json!({"type": "content_retrieved", "timestamp": now, "source_role": "edge",
-        "content_url": "https://www.example.com/<img src=x onerror=alert(1)>"});
-    assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": [event]})).await.status, 201);
-    eventually("the event is on the page", || async {
-        browser.run(text).await.as_str()?.contains("onerror=alert(1)").then_some(())
-    })
-    .await;
-    assert_eq!(browser.run("return window.isTheSamePage").await, true);
+    report("<img src=x onerror=alert(1)>").await;
+    eventually("the event is on the page", || async { shows("onerror=alert(1)").await.then_some(()) }).await;
     assert_eq!(browser.run("return document.querySelectorAll('#tail img').length").await, 0);
+    assert_eq!(browser.run("return document.querySelectorAll('#tail tr.new').length").await, 1);
 
-    // An open row must not be replaced.
-    let open = "document.querySelector('#tail details').open = true; window.asked = 0; \
-        document.addEventListener('htmx:before:request', function () { window.asked += 1; });";
-    browser.run(open).await;
-    eventually("the page would poll again", || async { (browser.run("return window.asked").await.as_u64()? > 1).then_some(()) })
-        .await;
-    assert_eq!(browser.run("return document.querySelectorAll('#tail details[open]').length").await, 1);
+    // Focus, selection and an open row stay as they are.
+    let read = "const row = document.querySelector('#tail tbody tr'); row.querySelector('details').open = true; \
+        row.querySelector('summary').focus(); getSelection().selectAllChildren(row.querySelector('dl')); window.row = row;";
+    browser.run(read).await;
+    report("second").await;
+    eventually("the second event is on the page", || async { shows("/second").await.then_some(()) }).await;
+    let kept = "return [document.querySelectorAll('#tail tbody tr')[1] === window.row, window.row.contains(document.activeElement), \
+        window.row.querySelector('details').open, window.row.contains(getSelection().anchorNode)]";
+    assert_eq!(browser.run(kept).await, json!([true, true, true, true]));
+
+    browser.press("Pause").await;
+    report("third").await;
+    tokio::time::sleep(std::time::Duration::from_secs(7)).await;
+    assert!(!shows("/third").await, "a paused page adds events");
+    browser.press("Continue").await;
+    eventually("the third event is on the page", || async { shows("/third").await.then_some(()) }).await;
+    assert_eq!(browser.run("return window.isTheSamePage").await, true);
     assert!(browser.complaints().await.is_empty());
 }
 
