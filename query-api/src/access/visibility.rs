@@ -167,7 +167,7 @@ async fn shown_to(directory: &Directory, owner: &Reader, partner: &str) -> Resul
 }
 
 fn without_grantor() -> ApiError {
-    ApiError::new(Code::Forbidden, "Your organization has no domains. Name the content owner in delegated_from.")
+    ApiError::new(Code::Forbidden, "Your organization has no domains. Set delegated_from to a content owner's ID.")
 }
 
 fn delegation_refused() -> ApiError {

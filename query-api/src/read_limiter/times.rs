@@ -27,7 +27,7 @@ impl Times {
 
     /// Waits for the first row. Returns 503 if it takes too long.
     pub(crate) async fn started<T>(&self, work: impl Future<Output = T>) -> Result<T, ApiError> {
-        let late = |_| ApiError::unavailable(anyhow::anyhow!("ClickHouse took longer than {:?} for a first row", self.start));
+        let late = |_| ApiError::unavailable(anyhow::anyhow!("ClickHouse took longer than {:?} to return a row", self.start));
         tokio::time::timeout(self.start, work).await.map_err(late)
     }
 }

@@ -292,7 +292,7 @@ async fn file_alone(
         Err(refusal) => {
             savepoint.rollback().await?;
             if refusal.code().status() >= 500 {
-                tracing::error!("failed to create a request of a bulk call: {refusal:?}");
+                tracing::error!("failed to create a request in bulk: {refusal:?}");
             }
         }
     }
