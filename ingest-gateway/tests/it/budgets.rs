@@ -108,7 +108,7 @@ async fn f50_limits_writes_without_a_verified_domain() {
     let agent = seed.org("agent", OrgType::Agent).await;
     let large = json!({"content_scope": "x".repeat(2_000), "own.note": "y".repeat(55_000)});
     assert_eq!(starts(&gateway, &anyone.key, &large, 10).await, [[201; 5], [429; 5]].concat());
-    assert_eq!(count(&gateway.stores.pool, "sessions").await, 5, "rejected requests store nothing");
+    assert_eq!(count(&gateway.stores.pool, "sessions").await, 5, "rejected requests are not stored");
     let refused = gateway.post_to("/sessions/start", &anyone.key, &large).await;
     assert!(refused.headers.contains_key("retry-after"), "{}", refused.body);
     for (name, key) in [("verified", &verified.key), ("agent", &agent.key)] {

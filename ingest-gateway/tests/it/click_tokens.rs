@@ -33,7 +33,7 @@ async fn expired(gateway: &Gateway, key: &str) -> String {
         .bind(PlainClickToken::presented(&token).hash().as_bytes().as_slice())
         .execute(&gateway.stores.pool)
         .await
-        .expect("the token is made to expire");
+        .expect("the token expires");
     token
 }
 
@@ -115,7 +115,7 @@ async fn told_beside(
     let text = answer.text().await.expect("the body arrives").replace(session, "it");
     let mut kept = stored(gateway).await.remove(&id).expect("it is on the log");
     kept.own_key = schemas::event_key::EventKey(0);
-    let kept = serde_json::to_string(&kept).expect("an event serialises").replace(session, "it").replace(&id, "id");
+    let kept = serde_json::to_string(&kept).expect("an event serializes").replace(session, "it").replace(&id, "id");
     (status, text, kept)
 }
 

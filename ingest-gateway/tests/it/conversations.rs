@@ -23,7 +23,7 @@ fn turn(session: &str, own_level: Option<&str>) -> Value {
 /// Returns for each event whether its text and intent were kept.
 fn kept(records: &[LogRecord]) -> Vec<(bool, bool)> {
     let events = records.iter().flat_map(|record| &record.events);
-    let texts = events.map(|event| serde_json::to_string(event).expect("an event serialises"));
+    let texts = events.map(|event| serde_json::to_string(event).expect("an event serializes"));
     texts.map(|text| (text.contains(TEXT), text.contains(INTENT))).collect()
 }
 
@@ -140,7 +140,7 @@ async fn unknown_sessions_default_to_minimal() {
     assert_eq!(minimal.unwrap().extra.as_ref().unwrap().get(), r#"{"turn":{"query_tokens":3}}"#);
     let whole = json!({"session_id": session, "privacy_level": "full"});
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
-    assert_eq!(kept_of(&session, &gateway.records(3).await), [(false, false)], "a later level restores nothing");
+    assert_eq!(kept_of(&session, &gateway.records(3).await), [(false, false)], "a later level does not restore data");
 }
 
 #[tokio::test]

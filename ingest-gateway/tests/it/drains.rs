@@ -1,6 +1,6 @@
 //! Tests of `POST /drains/{provider}` with the logs of each provider.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
 mod attacks;
 mod bots;

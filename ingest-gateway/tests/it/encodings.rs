@@ -96,6 +96,6 @@ async fn x3_empty_frames_do_not_bypass_limits() {
     assert_eq!(
         send(&gateway, "/events", &key, "zstd", behind(1_024)).await.status,
         413,
-        "the compressed size has a limit of its own"
+        "the limit of the compressed size is separate"
     );
 }

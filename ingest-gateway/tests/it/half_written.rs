@@ -35,7 +35,7 @@ async fn c3_too_large_records_change_no_session() {
         let refused = gateway.post_to(path, &key, &body).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (413, Some("too_large")), "{path}: {}", refused.body);
         let ended = gateway.post_to("/sessions/end", &key, &json!({"session_id": session})).await;
-        assert_eq!(ended.status, 404, "{path}: there is no such session");
+        assert_eq!(ended.status, 404, "{path}: the session does not exist");
     }
     let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
     assert_eq!((stored, gateway.record_count()), (0, 0));

@@ -119,7 +119,7 @@ async fn x15_rejects_ambiguous_requests_and_disconnects() {
     let many_headers: String = (0..1_000).map(|n| format!("h{n}: 1\r\n")).collect();
     for (name, text) in [
         ("two different lengths", format!("{head}content-length: 5\r\ncontent-length: 6\r\n\r\n{smuggled}")),
-        ("a length that is no number", format!("{head}content-length: +5\r\n\r\n{smuggled}")),
+        ("a length that is not a number", format!("{head}content-length: +5\r\n\r\n{smuggled}")),
         ("an unknown transfer coding", format!("{head}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n{smuggled}")),
         ("a folded header", format!("{head}x-a: 1\r\n  folded\r\ncontent-length: 0\r\n\r\n{smuggled}")),
         ("a space before the colon", format!("{head}content-length : 5\r\n\r\n{smuggled}")),

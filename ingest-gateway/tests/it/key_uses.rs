@@ -17,7 +17,7 @@ async fn stores_uses_of_valid_keys_only() {
     event["id"] = json!("1");
     assert_eq!(gateway.post(&used.key, &json!({"events": [event]})).await.status, 201);
     let refused = gateway.post(&format!("{}x", unused.key), &json!({"events": []})).await;
-    assert_eq!(refused.status, 401, "an invalid key has no use");
+    assert_eq!(refused.status, 401, "an invalid key has no recorded use");
     let (org, at): (Uuid, DateTime<Utc>) = eventually("the use is written", || async {
         sqlx::query_as("SELECT k.organization_id, u.last_used_at FROM key_uses_ingest u JOIN api_keys k ON k.id = u.key_id")
             .fetch_optional(&gateway.stores.pool)

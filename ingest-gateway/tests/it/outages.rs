@@ -47,7 +47,7 @@ async fn c9_killing_the_broker_under_load_rejects_no_request() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     site.kill_broker().await;
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert!(!spilled_files(&site.spill()).is_empty(), "it spills meanwhile");
+    assert!(!spilled_files(&site.spill()).is_empty(), "records go to the spill");
     site.restart_broker().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let outcomes = load.stop().await;
@@ -238,7 +238,7 @@ async fn c12_sigterm_under_load_with_a_dead_broker_and_hung_clients() {
         assert!(text.is_empty() || text.ends_with('}'), "a partial response: {text}");
     }
     let outcomes = load.stop().await;
-    assert!(outcomes.iter().all(|outcome| matches!(outcome.status, 201 | 0)), "complete responses or none");
+    assert!(outcomes.iter().all(|outcome| matches!(outcome.status, 201 | 0)), "only complete responses");
     site.restart_broker().await;
     let _gateway = site.start(&[]).await;
     site.drained().await;

@@ -99,7 +99,7 @@ fn e11_merges_observers_of_fetches_only() {
     let [retrieved, grounded, cited] = ["content_retrieved", "content_grounded", "content_cited"].map(agents);
     let keys = keys_of_reports(&[retrieved.clone(), grounded, cited.clone(), cited, retrieved]);
     assert_eq!(keys[0], keys[4], "reports of a fetch share a key");
-    assert_eq!(keys[..4].iter().collect::<HashSet<_>>().len(), 4, "each use of the content is an event of its own");
+    assert_eq!(keys[..4].iter().collect::<HashSet<_>>().len(), 4, "each use of the content is a separate event");
 }
 
 #[test]

@@ -127,7 +127,7 @@ async fn e1_sessions_belong_to_their_reporter() {
     );
     assert_eq!(end(&theirs, &session).await.0, 404);
     let events = json!({"events": [cited(&session, "e1")]});
-    assert_eq!(gateway.post(&theirs, &events).await.status, 201, "the id names a session of their own");
+    assert_eq!(gateway.post(&theirs, &events).await.status, 201, "the id is that of their own session");
     assert_eq!(end(&theirs, &session).await.0, 200);
     let outcome = json!({"session_id": session, "outcome": {"type": "browse"}});
     assert_eq!(gateway.post_to("/sessions/end", &mine, &outcome).await.status, 200, "the other session has no outcome yet");

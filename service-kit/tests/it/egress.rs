@@ -146,12 +146,12 @@ async fn s6_v5_slow_and_endless_receivers_time_out() {
         ("slow head", "HTTP/1.1 200 OK\r\nx: ", &b"y"[..], tick, Err(Failure::Timeout)),
         ("silence", "", b"", tick, Err(Failure::Timeout)),
         ("interim answers", "", b"HTTP/1.1 103 Early Hints\r\n\r\n", tick, Err(Failure::Timeout)),
-        ("interim answers at full speed", "", hints, none, Err(Failure::Unreachable)),
+        ("interim responses at full speed", "", hints, none, Err(Failure::Unreachable)),
         ("slow body", "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b"y", tick, Err(Failure::Timeout)),
         ("slow chunks", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\ny\r\n", tick, Err(Failure::Timeout)),
         ("endless body", "HTTP/1.1 200 OK\r\n\r\n", zeros, none, Ok(CAP)),
         ("1 GiB", "HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n", zeros, none, Ok(CAP)),
-        ("gzip for ever", "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\x1f", zeros, none, Ok(CAP)),
+        ("gzip forever", "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\x1f", zeros, none, Ok(CAP)),
     ] {
         assert!(first.is_empty() || first.starts_with(ok));
         let (receiver, sent) = outside.repeating(first, again, pause).await;
@@ -202,7 +202,7 @@ async fn v7_rejects_invalid_certificates() {
         })
         .await;
         assert_eq!(outside.ask(&receiver, LONG).await.map(|answer| answer.status), expected, "{name}");
-        assert_eq!(requests.load(Ordering::Relaxed), usize::from(expected.is_ok()), "{name}: nothing is sent before TLS");
+        assert_eq!(requests.load(Ordering::Relaxed), usize::from(expected.is_ok()), "{name}: data was sent before TLS");
     }
 }
 

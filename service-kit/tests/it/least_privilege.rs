@@ -298,8 +298,8 @@ async fn owner_without_createrole_gets_the_statements() {
     let said = stores::migrate_postgres(&owner).await.unwrap_err().to_string();
     assert!(said.starts_with("DATABASE_URL: the user owner can't create roles; an administrator must run: "), "{said}");
     let (_, statements) = said.split_once("run: ").unwrap();
-    let (statements, rest) = statements.rsplit_once("; give each a password").unwrap();
-    assert_eq!(rest, ", then run this again");
+    let (statements, rest) = statements.rsplit_once("; set a password for each role").unwrap();
+    assert_eq!(rest, ", then run this command again");
     database.admin(statements).await;
     stores::migrate_postgres(&owner).await.unwrap();
     stores::migrate_postgres(&owner).await.expect("migrating twice works");
@@ -317,7 +317,7 @@ async fn owner_without_createrole_gets_the_statements() {
 async fn owner_gets_the_statement_against_large_objects() {
     let database = Database::migrated().await;
     let left = roles::left_to_administrator(&database.pool).await.unwrap();
-    assert_eq!(left, None, "nothing is left for an administrator");
+    assert_eq!(left, None, "an administrator has to run no statement");
     database.admin("CREATE ROLE owner LOGIN CREATEROLE").await;
     database.admin("CREATE DATABASE theirs OWNER owner").await;
     let at = |settings: PostgresSettings| {

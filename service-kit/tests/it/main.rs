@@ -1,6 +1,6 @@
 //! Integration tests of service-kit: outgoing requests, the stores' accounts, raw HTTP and error responses.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
 mod browser_headers;
 mod clickhouse_accounts;

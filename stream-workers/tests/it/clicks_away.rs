@@ -39,7 +39,7 @@ async fn put_portion(app: &TestApp, first: u128) {
 
 /// Waits for several attempts, and asserts that nothing is committed meanwhile.
 async fn waits(app: &TestApp, worker: &Working, visible: u128) {
-    let is_not_committed = async || assert_eq!(app.not_stored().await, 60, "what is not resolved is not committed");
+    let is_not_committed = async || assert_eq!(app.not_stored().await, 60, "unresolved records are not committed");
     worker.waits(Duration::from_secs(6), is_not_committed).await;
     assert_eq!(app.visible().await, ids(0..visible));
 }

@@ -116,7 +116,7 @@ async fn s7_v10_eight_failed_attempts_make_a_dead_letter() {
     ahead.advance(Duration::from_secs(7 * 24 * 3_600));
     looked().await;
     let letters = failing.letters();
-    assert_eq!(letters.len(), MAX_ATTEMPTS, "there is no ninth attempt");
+    assert_eq!(letters.len(), MAX_ATTEMPTS, "a ninth attempt was made");
 
     for (gap, nominal) in began.windows(2).map(|pair| (pair[1] - pair[0]).to_std().unwrap()).zip(GAPS) {
         eprintln!("S7 gap {gap:?}, nominal {nominal:?}: {:.4}", gap.as_secs_f64() / nominal.as_secs_f64());
@@ -223,7 +223,7 @@ async fn w8_disabled_endpoints_get_no_new_attempts() {
         let disabled_at = office.disable(&endpoint).await;
         // Running attempts end; afterwards nothing of this endpoint is leased.
         for id in &ids {
-            let standing = office.stands("no attempt is under way", *id, |standing| standing.lease.is_none()).await;
+            let standing = office.stands("no attempt is in progress", *id, |standing| standing.lease.is_none()).await;
             assert!(
                 standing.last_attempt_at.is_none_or(|at| at <= disabled_at),
                 "round {round}: {standing:?} after {disabled_at}"
@@ -242,7 +242,7 @@ async fn w8_disabled_endpoints_get_no_new_attempts() {
     for letter in fast.letters() {
         let Some((disabled_at, standing)) = disabled.get(&letter.id()) else { continue };
         let leased: i64 = letter.header("x-svc-timestamp").unwrap().parse().unwrap();
-        assert!(leased <= disabled_at.timestamp(), "an attempt whose lease is of {leased} arrived; disabled at {disabled_at}");
+        assert!(leased <= disabled_at.timestamp(), "an attempt with a lease of {leased} arrived; disabled at {disabled_at}");
         assert!(letter.at <= *disabled_at + LATEST, "an attempt came at {}; disabled at {disabled_at}", letter.at);
         on_the_way.push(letter.at - standing.last_attempt_at.unwrap());
         *arrived.entry(letter.id()).or_default() += 1;
@@ -276,7 +276,7 @@ async fn signs_with_the_current_secret_or_waits() {
     let id = office.post(&endpoint).await;
     let put_off =
         |standing: &Standing| standing.lease.is_none() && standing.due_at > Clock::System.now() + TimeDelta::seconds(40);
-    let standing = office.stands("it is put off", id, put_off).await;
+    let standing = office.stands("the delivery is postponed", id, put_off).await;
     assert_eq!((standing.attempts, standing.status.as_str(), inbox.letters().len()), (0, "pending", 0));
     wrong.stop().await;
     let rotated = office.rotate(&endpoint).await;

@@ -33,10 +33,10 @@ async fn s7_f34_a_killed_deliverers_delivery_is_repeated() {
     let mut first = office.process().await;
     inbox.gets(1).await;
     let held = office.standing(id).await;
-    assert!(held.lease.is_some() && held.attempts == 0, "an attempt is under way: {held:?}");
+    assert!(held.lease.is_some() && held.attempts == 0, "an attempt is in progress: {held:?}");
     first.kill_9().await;
     let killed_at = Clock::System.now();
-    eprintln!("S7 killed -9 at {killed_at} with delivery {id} sent and not written down; its lease runs out at {}", held.due_at);
+    eprintln!("S7 killed -9 at {killed_at} with delivery {id} sent and not stored; its lease expires at {}", held.due_at);
 
     let mut second = office.process().await;
     office.delivered(&[id]).await;
@@ -48,9 +48,9 @@ async fn s7_f34_a_killed_deliverers_delivery_is_repeated() {
     assert_eq!(letters.len(), 2);
     assert_eq!(bodies(&letters, &endpoint).get(&id).map(BTreeSet::len), Some(1), "one id, one body");
     assert_ne!(letters[0].header("x-svc-timestamp"), letters[1].header("x-svc-timestamp"), "each attempt has its own signature");
-    assert!(letters[1].at >= held.due_at, "not before the lease had run out");
+    assert!(letters[1].at >= held.due_at, "not before the lease expired");
     let standing = office.standing(id).await;
-    assert_eq!((standing.attempts, standing.status.as_str()), (1, "delivered"), "an attempt without a stored end does not count");
+    assert_eq!((standing.attempts, standing.status.as_str()), (1, "delivered"), "an attempt without a result does not count");
     assert_eq!(second.terminate().await, Some(0), "{}", second.stderr());
 }
 

@@ -160,7 +160,7 @@ async fn w8_a_paused_deliverer_gives_a_stale_lease_back() {
     // Longer than the maximum age of a lease at the start of its attempt.
     tokio::time::sleep(Duration::from_secs(6)).await;
     process.resume();
-    let standing = office.stands("the lease is given back", id, |standing| standing.lease.is_none()).await;
+    let standing = office.stands("the lease is released", id, |standing| standing.lease.is_none()).await;
     assert_eq!((standing.attempts, standing.last_attempt_at), (0, None), "{standing:?}");
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
     assert_eq!(inbox.letters().len(), before, "a request was sent to a disabled endpoint");

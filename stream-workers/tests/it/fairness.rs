@@ -41,12 +41,12 @@ async fn s6_v5_attempts_at_slow_receivers_end() {
     let kinds: [Kind; 8] = [
         ("silence after the request", b"", b"", tick, "timeout"),
         ("slow head", b"HTTP/1.1 200 OK\r\nx: ", b"y", tick, "timeout"),
-        ("interim answers for ever", b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", tick, "timeout"),
+        ("interim responses forever", b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", tick, "timeout"),
         ("endless head", b"HTTP/1.1 200 OK\r\nx: ", long, none, "not_http"),
         ("slow body", b"HTTP/1.1 500 X\r\ncontent-length: 100000\r\n\r\n", b"y", tick, "bad_status"),
         ("slow chunks", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\ny\r\n", tick, "delivered"),
         ("a gigabyte", b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n", zeros, none, "delivered"),
-        ("gzip for ever", b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\x1f\x8b", zeros, none, "delivered"),
+        ("gzip forever", b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\x1f\x8b", zeros, none, "delivered"),
     ];
     let mut receivers = Vec::new();
     let mut waiting: Vec<(&str, &str, Uuid)> = Vec::new();
@@ -91,7 +91,7 @@ async fn s6_v11_f35_hanging_endpoints_delay_no_others() {
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'deliverer' AND datname = current_database() \
                 AND state <> 'idle'";
     let busy: i64 = sqlx::query_scalar(busy).fetch_one(&office.pool).await.unwrap();
-    assert!(busy <= 2, "{busy} connections are in use while 400 attempts are under way");
+    assert!(busy <= 2, "{busy} connections are in use while 400 attempts are in progress");
     let mut posted: HashMap<Uuid, DateTime<Utc>> = HashMap::new();
     for wave in 1..=size("TEST_ROUNDS", 2) {
         for endpoint in &healthy {
@@ -200,7 +200,7 @@ async fn v7_v4_untrusted_servers_get_nothing() {
     waiting.push(("a redirect", "bad_status", office.post(&office.endpoint(&redirecting).await).await));
     // Allowed when it was registered, but not any more.
     let inside = office.endpoint_at(office.org().await, &format!("https://localhost:{}/", canary.address.port())).await;
-    waiting.push(("a name of the inside", "no_public_address", office.post(&inside).await));
+    waiting.push(("an internal host name", "no_public_address", office.post(&inside).await));
     let deliverer = office.deliverer();
     for (name, expected, id) in waiting {
         let standing = office.stands(&format!("{name}: the attempt ends"), id, |standing| standing.attempts == 1).await;
@@ -221,7 +221,7 @@ async fn only_unattempted_deliveries_are_overdue() {
     let endpoint = office.endpoint(&hanging).await;
     office.post_all(&endpoint, 6).await;
     let deliverer = office.deliverer();
-    eventually("attempts are under way", || async { (hanging.connects() >= 4).then_some(()) }).await;
+    eventually("attempts are in progress", || async { (hanging.connects() >= 4).then_some(()) }).await;
     let age = "UPDATE webhook_queue SET due_at = now() - interval '10 minutes' WHERE lease IS NULL";
     assert!(sqlx::query(age).execute(&office.pool).await.unwrap().rows_affected() >= 2);
     assert_eq!(waiting().await, Waiting { pending: 6, overdue_seconds: None });

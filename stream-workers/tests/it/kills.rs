@@ -69,7 +69,7 @@ impl Trap {
             let count = sqlx::AssertSqlSafe(format!("SELECT count(*) {WRITING}"));
             sqlx::query_scalar(count).fetch_one(&self.pool).await.unwrap()
         };
-        eventually("the end of an attempt is being written", || async { (writing().await > 0).then_some(()) }).await;
+        eventually("the result of an attempt is being stored", || async { (writing().await > 0).then_some(()) }).await;
         process.kill_9().await;
         eventually("the statement has ended", || async {
             let end = sqlx::AssertSqlSafe(format!("SELECT pg_terminate_backend(pid) {WRITING}"));
@@ -115,7 +115,7 @@ async fn s7_killed_deliverers_lose_no_delivery() {
         let count = "SELECT count(*) FROM webhook_queue WHERE status = 'pending' AND delivery_id = ANY($1)";
         let lost: i64 = sqlx::query_scalar(count).bind(&sent).fetch_one(&office.pool).await.unwrap();
         eprintln!(
-            "round {round}, {moment:?}: killed with {} of {} sent, {lost} of them not written down",
+            "round {round}, {moment:?}: killed with {} of {} sent, {lost} of them not yet recorded",
             sent.len(),
             posted.len()
         );
@@ -134,8 +134,8 @@ async fn s7_killed_deliverers_lose_no_delivery() {
     assert_eq!(arrived.keys().copied().collect::<BTreeSet<_>>(), expected, "exactly the posted deliveries arrive");
     assert!(arrived.values().all(|bodies| bodies.len() == 1), "repeats are the same bytes");
     let counted: i64 = sqlx::query_scalar("SELECT sum(attempts) FROM webhook_queue").fetch_one(&office.pool).await.unwrap();
-    assert_eq!(usize::try_from(counted).unwrap(), posted.len(), "an attempt without a stored end does not count");
+    assert_eq!(usize::try_from(counted).unwrap(), posted.len(), "an attempt without a stored result does not count");
     let repeats = letters.len() - arrived.len();
-    assert!(repeats >= usize::try_from(answered_and_lost).unwrap(), "attempts without a stored end are repeated");
+    assert!(repeats >= usize::try_from(answered_and_lost).unwrap(), "attempts without a stored result are repeated");
     eprintln!("S7 {} deliveries, {} requests, {answered_and_lost} answered and lost", arrived.len(), letters.len());
 }

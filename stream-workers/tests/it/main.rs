@@ -2,7 +2,7 @@
 //!
 //! The tests don't look inside the crate: they check what the log, the tables and an operator see.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
 mod accounts;
 mod black_hole;

@@ -57,7 +57,7 @@ async fn f28_counts_a_gap_within_a_block() {
     let end = async || app.standing().await[&2].1;
     eventually("all markers are in the log", || async { (end().await == 11).then_some(()) }).await;
     app.put(&records(2, 8..9)).await;
-    eventually("all is visible", || async { (app.visible().await.len() == 9).then_some(()) }).await;
+    eventually("all records are visible", || async { (app.visible().await.len() == 9).then_some(()) }).await;
     says(&metrics, &["worker_records_missed_total 3"]).await;
     assert_eq!(worker.terminate().await, Some(0));
 }
@@ -73,7 +73,7 @@ async fn f28_counts_records_dropped_unread() {
 
     let Watched { process: mut worker, metrics, .. } = app.watched([]).await;
     let left = [ids(0..10), ids(15..20), ids(22..24)].concat();
-    eventually("what is left is visible", || async { (app.visible().await == left).then_some(()) }).await;
+    eventually("the remaining records are visible", || async { (app.visible().await == left).then_some(()) }).await;
     app.caught_up().await;
     let found = app.standing().await;
     let of = |partition: i32| (found[&partition].0.since, found[&partition].0.next, found[&partition].0.missing());

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 
 #[path = "../../../schemas/examples/webhook_receiver.rs"]
-#[expect(dead_code, reason = "a program of its own, here without its main")]
+#[expect(dead_code, reason = "a separate program, here without its main")]
 mod example;
 
 const DOCUMENT: &str = include_str!("../../../docs/api/webhooks.md");

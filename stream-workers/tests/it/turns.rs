@@ -28,7 +28,7 @@ async fn v12_a_flood_delays_only_its_organization() {
     let deliverer = office.deliverer_with(|settings| settings.pace.deliveries_at_once = 6);
     office.delivered(&ids).await;
     let before = flooded.letters().len();
-    assert!(before < 300, "{before} of 600 of the flood went before four of another organisation that came after them");
+    assert!(before < 300, "{before} of 600 of the flood went before four of another organization that came later");
     deliverer.stop().await;
 }
 

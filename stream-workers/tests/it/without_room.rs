@@ -39,7 +39,7 @@ async fn counts_deliveries_without_room_for_an_hour() {
     sqlx::query(ended).bind(first).execute(&office.pool).await.unwrap();
     let wish = "INSERT INTO webhook_redeliveries (delivery_id, created_at) VALUES ($1, now())";
     sqlx::query(wish).bind(dropped).execute(&office.pool).await.unwrap();
-    assert_eq!(counted().await, (2, 2), "one was ordered again");
+    assert_eq!(counted().await, (2, 2), "one was requested again");
     office.disable(&one).await;
     let deliverer = office.deliverer();
     office.stands("it is dropped with its endpoint", dropped, |standing| standing.status == "dropped").await;

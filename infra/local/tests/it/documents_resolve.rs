@@ -58,7 +58,7 @@ fn cited_documents_exist() {
             dangling.extend(why.map(|why| format!("{name}:{number}: {why}")));
         }
         for outside in mentions::outside(line) {
-            dangling.push(format!("{name}:{number}: {outside} is no part of the repository"));
+            dangling.push(format!("{name}:{number}: {outside} is outside of the repository"));
         }
     }
     assert_none(&dangling);
@@ -90,7 +90,7 @@ fn tests_named_in_documents_exist() {
         for span in code_spans(text).filter(|span| mentions::is_name_of_a_test(span)) {
             // Settings of databases can look like test names.
             if !tests.contains(span) && !settings.iter().any(|code| code.contains(span)) {
-                dangling.push(format!("{name}: there is no test {span}"));
+                dangling.push(format!("{name}: the test {span} does not exist"));
             }
         }
     }

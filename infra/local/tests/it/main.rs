@@ -1,6 +1,6 @@
 //! Tests of the stack with real servers, and of the repository's documents and modules.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
 mod bookkeeping;
 mod compose;

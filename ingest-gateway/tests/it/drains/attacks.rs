@@ -14,11 +14,11 @@ fn nasty() -> Vec<(&'static str, Option<&'static str>, Vec<u8>)> {
     let utf16: Vec<u8> = "{\"host\":\"a.test\"}\n".repeat(100).encode_utf16().flat_map(u16::to_le_bytes).collect();
     vec![
         ("nesting", None, format!("{{\"a\":{}\n", "[".repeat(60_000)).into_bytes()),
-        ("an array that nests", None, "[".repeat(1_000_000).into_bytes()),
-        ("objects that nest", None, "{\"a\":".repeat(200_000).into_bytes()),
-        ("a line of the longest length", None, [vec![b'x'; 64 * 1024], b"\n{}\n".to_vec()].concat()),
+        ("a nested array", None, "[".repeat(1_000_000).into_bytes()),
+        ("nested objects", None, "{\"a\":".repeat(200_000).into_bytes()),
+        ("a line of the maximum length", None, [vec![b'x'; 64 * 1024], b"\n{}\n".to_vec()].concat()),
         ("a longer line", None, vec![b'x'; 300_000]),
-        ("a string without end", None, format!("[\"{}", "\\\"".repeat(500_000)).into_bytes()),
+        ("an endless string", None, format!("[\"{}", "\\\"".repeat(500_000)).into_bytes()),
         ("gzip of one endless line", Some("gzip"), endless),
         ("ten thousand fields", None, "a\t".repeat(10_000).into_bytes()),
         (
@@ -26,7 +26,7 @@ fn nasty() -> Vec<(&'static str, Option<&'static str>, Vec<u8>)> {
             None,
             format!("{{{}\"z\":1}}", (0..10_000).map(|n| format!("\"m{n}\":1,")).collect::<String>()).into_bytes(),
         ),
-        ("members that stand twice", None, "{\"host\":\"a\",\"host\":\"b\",\"RayID\":1,\"RayID\":[]}\n".repeat(100).into_bytes()),
+        ("repeated members", None, "{\"host\":\"a\",\"host\":\"b\",\"RayID\":1,\"RayID\":[]}\n".repeat(100).into_bytes()),
         ("bad base64", None, br#"{"requestId":"x","records":[{"data":"%%%"},{"data":7},{},null,"x",[[]]]}"#.to_vec()),
         (
             "mixed encodings",
@@ -34,14 +34,14 @@ fn nasty() -> Vec<(&'static str, Option<&'static str>, Vec<u8>)> {
             [b"\xef\xbb\xbf{}\n".to_vec(), b"\xff\xfe".to_vec(), utf16, b"caf\xe9\n\x00\x00\n".to_vec()].concat(),
         ),
         ("ten thousand fields in a record", None, delivery("x", &["b\t".repeat(10_000).as_bytes()])),
-        ("a record that is no text", None, delivery("x", &[&(0..=255).collect::<Vec<u8>>()])),
-        ("a lying encoding", Some("gzip"), b"{}".to_vec()),
-        ("a lying zstd", Some("zstd"), b"\x28\xb5\x2f\xfd\xff\xff\xff\xff".to_vec()),
-        ("a lying snappy", Some("snappy"), b"\xff\xff\xff\xff\x0f".to_vec()),
+        ("a record that is not text", None, delivery("x", &[&(0..=255).collect::<Vec<u8>>()])),
+        ("a wrong encoding", Some("gzip"), b"{}".to_vec()),
+        ("a wrong zstd size", Some("zstd"), b"\x28\xb5\x2f\xfd\xff\xff\xff\xff".to_vec()),
+        ("a wrong snappy size", Some("snappy"), b"\xff\xff\xff\xff\x0f".to_vec()),
         ("numbers", None, format!("{{\"timestamp\":{},\"status\":-1,\"bytes\":1e400}}\n", "9".repeat(400)).into_bytes()),
         ("quotes", None, format!("1.1.1.1 - - [01/Nov/2026:10:00:00 +0000] {}", "\"\\".repeat(10_000)).into_bytes()),
         (
-            "hosts that are none",
+            "invalid hosts",
             None,
             br#"{"timestamp":1793527200,"host":"a@evil.test/","path":"/","method":"GET","user_agent":"GPTBot/1.2","status":200}"#
                 .to_vec(),
@@ -74,7 +74,7 @@ fn hostile_lines() -> Vec<(&'static str, Vec<u8>)> {
     let members = (0..5_000).map(|n| format!("\"m{n}\":{{\"a\":1}},")).collect::<String>();
     vec![
         ("nesting", format!("{{\"proxy\":{}", "{\"a\":[".repeat(10_000)).into_bytes()),
-        ("nesting that ends", format!("{{\"a\":{}{}}}", "[".repeat(30_000), "]".repeat(30_000)).into_bytes()),
+        ("limited nesting", format!("{{\"a\":{}{}}}", "[".repeat(30_000), "]".repeat(30_000)).into_bytes()),
         ("64 KiB", vec![b'x'; 64 * 1024]),
         ("64 KiB and a byte", vec![b'x'; 64 * 1024 + 1]),
         ("a megabyte", vec![b'{'; 1024 * 1024]),
@@ -84,11 +84,11 @@ fn hostile_lines() -> Vec<(&'static str, Vec<u8>)> {
         ("ten thousand quotes", b"\"\\".repeat(10_000)),
         ("five thousand members", format!("{{{members}\"z\":1}}").into_bytes()),
         ("bad base64", br#"{"data":"%%%","requestId":"=","records":[{"data":"A"}]}"#.to_vec()),
-        ("escapes that are none", format!("{{\"UA\":\"{}\"}}", "%zz%".repeat(10_000)).into_bytes()),
+        ("invalid escapes", format!("{{\"UA\":\"{}\"}}", "%zz%".repeat(10_000)).into_bytes()),
         ("half a surrogate", br#"{"host":"\ud800","user_agent":"GPTBot\udfff"}"#.to_vec()),
         ("Latin-1", b"{\"host\":\"caf\xe9.test\"}".to_vec()),
         ("UTF-16", utf16("{\"host\":\"a.test\"}")),
-        ("a mark of the byte order", b"\xef\xbb\xbf{\"host\":\"a.test\"}".to_vec()),
+        ("a byte order mark", b"\xef\xbb\xbf{\"host\":\"a.test\"}".to_vec()),
         ("all bytes", (0..=255).filter(|byte| !matches!(byte, b'\n' | b'\r')).collect()),
         ("numbers", format!("{{\"timestamp\":{},\"status\":-1e400}}", "9".repeat(400)).into_bytes()),
     ]

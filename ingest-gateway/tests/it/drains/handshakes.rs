@@ -91,7 +91,7 @@ async fn keys_are_accepted_in_provider_headers() {
         assert_eq!(taken.status, 200, "{name}: {}", taken.body);
     }
     let two = gateway.request_to("/drains/cloudflare", Some(&key)).header("authorization", &bearer);
-    assert_eq!(answer(two.body("")).await.status, 401, "two keys are none");
+    assert_eq!(answer(two.body("")).await.status, 401, "two keys are invalid");
     let in_query = gateway.request_to(&format!("/drains/cloudflare?key={key}"), None);
     assert!(matches!(answer(in_query.body("")).await.status, 400 | 401));
 }

@@ -41,7 +41,7 @@ async fn records_name_the_drain_of_their_key() {
     records.sort_by_key(|record| record.received_at_us);
     assert_eq!([records[0].drain, records[1].drain], [Some(drain), None]);
     let identity = |place: usize| ReportKeys::new(records[place].org, records[place].drain, &records[place].events[0]).identity;
-    assert_eq!(identity(0), identity(1), "a line that is imported besides is one report");
+    assert_eq!(identity(0), identity(1), "an imported copy of a line is the same report");
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_drain_keeps_the_lines_of_its_hosts_and_observes_as_its_owner_said() {
     let lines: Vec<String> = hosts.iter().map(|host| line(host, "/", BOT, "", host)).collect();
     let taken = gateway.drain("cloudflare", &key, lines.join("\n")).await;
     assert_eq!((&taken.body["kept"], &taken.body["dropped"]), (&json!(2), &json!({"other_host": 2})), "{}", taken.body);
-    assert_eq!(gateway.drain("cloudflare?role=edge", &key, lines[0].clone()).await.status, 400, "the drain says who observes");
+    assert_eq!(gateway.drain("cloudflare?role=edge", &key, lines[0].clone()).await.status, 400, "the drain sets the observer");
     let events = gateway.records(1).await.into_iter().flat_map(|record| record.events);
     let roles: Vec<_> = events.map(|event| event.source_role).collect();
     assert_eq!(roles, [Some(SourceRole::Origin), Some(SourceRole::Origin)]);

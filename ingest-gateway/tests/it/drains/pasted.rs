@@ -113,6 +113,6 @@ async fn d6_what_is_pasted_asks_for_the_fields_that_are_read() {
         assert_eq!((crawler.response_status, crawler.response_bytes), (200, 5_120), "{provider}");
         assert_eq!((crawler.asn, crawler.country.as_str()), (8_075, "us"), "{provider}");
         assert_eq!(crawler.media_type, "text/html", "{provider}");
-        assert!(event.id.is_some_and(|id| !id.is_empty()), "{provider}: a line that comes again is known by an id");
+        assert!(event.id.is_some_and(|id| !id.is_empty()), "{provider}: a repeated line has the same id");
     }
 }

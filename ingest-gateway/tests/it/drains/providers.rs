@@ -249,7 +249,7 @@ async fn rejects_body_without_a_readable_line() {
     let lines = format!("not json\n{}", line("a.test", "/", PERSON, "", "r-1"));
     let taken = gateway.drain("cloudflare", &key, lines).await;
     assert_eq!((taken.status, &taken.body["bad"]), (200, &json!(1)), "one readable line is enough: {}", taken.body);
-    assert_eq!(gateway.drain("cloudflare", &key, "\n\n").await.status, 200, "no line is none that is unreadable");
+    assert_eq!(gateway.drain("cloudflare", &key, "\n\n").await.status, 200, "an empty body is not an unreadable line");
     let reasons: Vec<String> = sqlx::query_scalar("SELECT DISTINCT reason FROM drain_bad_lines ORDER BY reason")
         .fetch_all(&gateway.stores.pool)
         .await

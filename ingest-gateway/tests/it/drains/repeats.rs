@@ -40,7 +40,7 @@ async fn counted(gateway: &Gateway) -> BTreeMap<u128, String> {
         for (key, text) in events.chain(failed) {
             let text = text.unwrap();
             let before = counted.insert(key.0, text.clone());
-            assert!(before.is_none_or(|before| before == text), "a repeat says something else");
+            assert!(before.is_none_or(|before| before == text), "a repeat has other content");
         }
     }
     counted

@@ -49,12 +49,12 @@ async fn drain_with_a_secret_accepts_only_signed_bodies() {
         assert_eq!((status, &body["code"]), (403, &json!("forbidden")), "{wrong:?}");
     }
     let hours: i64 = sqlx::query_scalar("SELECT count(*) FROM drain_hours").fetch_one(&gateway.stores.pool).await.unwrap();
-    assert_eq!(hours, 0, "nothing of what is refused is kept");
+    assert_eq!(hours, 0, "rejected bodies are not stored");
     let (status, plain) = sent(&gateway, &key, LINES, Some(&right), "identity").await;
     assert_eq!(status, 200, "{plain}");
     assert!(plain["kept"].as_u64().unwrap() > 0, "{plain}");
     let gzip = compress("gzip", LINES);
-    assert_eq!(sent(&gateway, &key, &gzip, Some(&right), "gzip").await.0, 403, "signed is what is sent");
+    assert_eq!(sent(&gateway, &key, &gzip, Some(&right), "gzip").await.0, 403, "the signature covers the compressed bytes");
     assert_eq!(sent(&gateway, &key, &gzip, Some(&signed(&gzip, SECRET)), "gzip").await, (200, plain));
 }
 
@@ -85,6 +85,6 @@ async fn rejects_bodies_that_cannot_be_verified() {
         let (status, body) = sent(&gateway, &key, LINES, Some(&signed(LINES, SECRET)), "identity").await;
         assert_eq!((status, &body["code"]), (503, &json!("unavailable")), "{body}");
         let open = gateway.seed().org("another", OrgType::Platform).await.key;
-        assert_eq!(sent(&gateway, &open, LINES, None, "identity").await.0, 200, "a key that is no drain's has no secret");
+        assert_eq!(sent(&gateway, &open, LINES, None, "identity").await.0, 200, "a key without a drain has no secret");
     }
 }
