@@ -10,72 +10,64 @@ use period::Period;
 use schemas::problem::Code;
 use serde::Deserialize;
 use service_kit::http::ApiError;
+use std::collections::BTreeMap;
 
 pub(crate) use service_kit::http::sort;
 
-/// Parameters that all reads of owners support.
+/// Parameters of all reads of organizations. The authentication checks `organization_id`.
+const PERIOD: [&str; 3] = ["since", "until", "organization_id"];
+/// Parameters of all reads of owners.
 const VIEW: [&str; 3] = ["domain", "delegated_from", "seen_by"];
+/// Maximum length of a parameter's name in an error.
+const MAX_NAME: usize = 64;
 
-/// The parameters of all reads as given, so that each read can reject those of others. Numbers are texts, so that each invalid
-/// one gets its own error.
+/// The parameters of a read by name, as given. Each read rejects those that it doesn't support.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct ReadParameters {
-    pub(crate) since: Option<String>,
-    pub(crate) until: Option<String>,
-    /// One of the owner's domains.
-    pub(crate) domain: Option<String>,
-    /// The content owner that shares data with the caller.
-    pub(crate) delegated_from: Option<String>,
-    /// The partner whose view the owner requests.
-    pub(crate) seen_by: Option<String>,
-    pub(crate) limit: Option<String>,
-    pub(crate) offset: Option<String>,
-    pub(crate) after: Option<String>,
-    pub(crate) by: Option<String>,
-    pub(crate) split: Option<String>,
-    pub(crate) sort: Option<String>,
-    pub(crate) event_type: Option<String>,
-    pub(crate) agent_id: Option<String>,
-    pub(crate) platform_id: Option<String>,
-    pub(crate) reported_by: Option<String>,
-    pub(crate) path: Option<String>,
-    pub(crate) outcome: Option<String>,
+#[serde(try_from = "Vec<(String, String)>")]
+pub(crate) struct ReadParameters(BTreeMap<String, String>);
+
+impl TryFrom<Vec<(String, String)>> for ReadParameters {
+    type Error = &'static str;
+
+    fn try_from(given: Vec<(String, String)>) -> Result<Self, Self::Error> {
+        let count = given.len();
+        let by_name = BTreeMap::from_iter(given);
+        if by_name.len() == count { Ok(Self(by_name)) } else { Err("a parameter is repeated") }
+    }
 }
 
 impl ReadParameters {
-    /// Rejects parameters that only other reads support: a filter that is ignored would return wrong figures. Parameters that
-    /// no read supports are ignored.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Rejects all other parameters: a filter that is ignored would return wrong figures.
     pub(crate) fn refuse_others(&self, supported: &[&str]) -> Result<(), ApiError> {
-        let given = [
-            ("domain", &self.domain),
-            ("delegated_from", &self.delegated_from),
-            ("seen_by", &self.seen_by),
-            ("limit", &self.limit),
-            ("offset", &self.offset),
-            ("after", &self.after),
-            ("by", &self.by),
-            ("split", &self.split),
-            ("sort", &self.sort),
-            ("event_type", &self.event_type),
-            ("agent_id", &self.agent_id),
-            ("platform_id", &self.platform_id),
-            ("reported_by", &self.reported_by),
-            ("path", &self.path),
-            ("outcome", &self.outcome),
-        ];
-        match given.iter().find(|(name, value)| value.is_some() && !supported.contains(name)) {
-            Some((name, _)) => Err(invalid(format!("{name} is not supported here."))),
+        match self.0.keys().find(|name| !supported.contains(&name.as_str())) {
+            Some(name) => Err(invalid(format!("{} is not supported here.", name.chars().take(MAX_NAME).collect::<String>()))),
             None => Ok(()),
         }
     }
 
-    /// Like [`Self::refuse_others`], and accepts the parameters that all reads of owners support.
+    /// Like [`Self::refuse_others`], and accepts the parameters that all reads of organizations support.
+    pub(crate) fn refuse_others_of_organization(&self, supported: &[&str]) -> Result<(), ApiError> {
+        self.refuse_others(&[&PERIOD[..], supported].concat())
+    }
+
+    /// Like [`Self::refuse_others_of_organization`], and accepts the parameters that all reads of owners support.
     pub(crate) fn refuse_others_of_owner(&self, supported: &[&str]) -> Result<(), ApiError> {
-        self.refuse_others(&[&VIEW[..], supported].concat())
+        self.refuse_others_of_organization(&[&VIEW[..], supported].concat())
     }
 
     pub(crate) fn period(&self) -> Result<Period, ApiError> {
-        Period::parse(self.since.as_deref(), self.until.as_deref())
+        Period::parse(self.get("since"), self.get("until"))
+    }
+}
+
+#[cfg(test)]
+impl<const COUNT: usize> From<[(&str, &str); COUNT]> for ReadParameters {
+    fn from(given: [(&str, &str); COUNT]) -> Self {
+        Self(given.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct OwnHost {
 
 impl Visibility {
     pub(crate) async fn establish(directory: &Directory, reader: &Reader, asked: &ReadParameters) -> Result<Self, ApiError> {
-        let organization_id = match (reader.org_type, &asked.delegated_from, &asked.seen_by) {
+        let organization_id = match (reader.org_type, asked.get("delegated_from"), asked.get("seen_by")) {
             (OrgType::ContentOwner, None, None) => reader.org_id,
             (OrgType::ContentOwner, None, Some(partner)) => shown_to(directory, reader, partner).await?,
             (_, _, Some(_)) => return Err(partner_refused()),
@@ -41,7 +41,7 @@ impl Visibility {
             (_, Some(grantor), None) => grantor_of(directory, reader, grantor).await?,
         };
         let owned = directory.owned_sites(organization_id).await?;
-        match &asked.domain {
+        match asked.get("domain") {
             None => Ok(Self::of_everything(organization_id, &owned)),
             Some(domain) => Self::of_domain(organization_id, &owned, domain),
         }

@@ -72,10 +72,10 @@ impl ReportedBy {
 
 impl EventFilter {
     pub(crate) fn parse(asked: &ReadParameters) -> Result<Self, ApiError> {
-        let outcome = Outcome::parse(asked.outcome.as_deref())?;
-        let platform_id = asked.platform_id.as_deref().map(Uuid::try_parse).transpose();
+        let outcome = Outcome::parse(asked.get("outcome"))?;
+        let platform_id = asked.get("platform_id").map(Uuid::try_parse).transpose();
         let platform_id = platform_id.map_err(|_| invalid("platform_id must be a UUID."))?;
-        let (event_type, agent_id) = (asked.event_type.clone(), asked.agent_id.clone());
+        let (event_type, agent_id) = (asked.get("event_type").map(str::to_owned), asked.get("agent_id").map(str::to_owned));
         if event_type.as_ref().is_some_and(String::is_empty) {
             return Err(invalid("event_type must not be empty."));
         }
@@ -91,24 +91,18 @@ impl EventFilter {
 mod tests {
     use super::*;
 
-    fn parsed(event_type: Option<&str>, agent_id: Option<&str>, platform_id: Option<&str>) -> Option<EventFilter> {
-        let [event_type, agent_id, platform_id] = [event_type, agent_id, platform_id].map(|text| text.map(str::to_owned));
-        EventFilter::parse(&ReadParameters { event_type, agent_id, platform_id, ..ReadParameters::default() }).ok()
+    fn parsed(name: &str, value: &str) -> Option<EventFilter> {
+        EventFilter::parse(&ReadParameters::from([(name, value)])).ok()
     }
 
     #[test]
     fn rejects_invalid_filters() {
-        assert_eq!(parsed(None, None, None), Some(EventFilter::default()));
         let unnamed = EventFilter { agent_id: Some(String::new()), ..EventFilter::default() };
-        assert_eq!(parsed(None, Some(""), None), Some(unnamed));
-        for (event_type, agent_id, platform_id) in [
-            (Some(""), None, None),
-            (Some("a\0"), None, None),
-            (None, Some("\0"), None),
-            (None, None, Some("")),
-            (None, None, Some("x")),
-        ] {
-            assert_eq!(parsed(event_type, agent_id, platform_id), None, "{event_type:?} {agent_id:?} {platform_id:?}");
+        assert_eq!(parsed("agent_id", ""), Some(unnamed));
+        for (name, value) in
+            [("event_type", ""), ("event_type", "a\0"), ("agent_id", "\0"), ("platform_id", ""), ("platform_id", "x")]
+        {
+            assert_eq!(parsed(name, value), None, "{name} {value:?}");
         }
     }
 

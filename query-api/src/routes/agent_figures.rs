@@ -4,7 +4,6 @@
 //! Shows no more of other reporters than `/agent/events`. Events and outcomes come from two stores, so they can describe
 //! different moments.
 
-use super::reads::PAGES;
 use super::series::filled::{Filled, Source};
 use super::series::{self, KnownSplit, buckets, find_split, role_named};
 use crate::State;
@@ -30,7 +29,7 @@ pub(crate) async fn read_own_summary(
     reading: AdmittedReader,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others(&PAGES)?;
+    asked.refuse_others_of_organization(&[])?;
     let own = OwnReports::of(&reading.reader)?;
     let period = asked.period()?;
     let figures = state.telemetry.own_figures(&own, &period).await?;
@@ -115,8 +114,8 @@ pub(crate) async fn read_own_series(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others(&["by", "split"])?;
-    let (by, (name, split, columns)) = (series::length_of(asked.by.as_deref())?, find_split(&SPLITS, asked.split.as_deref())?);
+    asked.refuse_others_of_organization(&["by", "split"])?;
+    let (by, (name, split, columns)) = (series::length_of(asked.get("by"))?, find_split(&SPLITS, asked.get("split"))?);
     let own = OwnReports::of(&reading.reader)?;
     let period = asked.period()?;
     // Reject a series that is too long before anything is counted.

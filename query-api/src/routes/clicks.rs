@@ -3,6 +3,7 @@
 use crate::State;
 use crate::access::consent::{consents, find_clicked};
 use crate::disclose;
+use crate::parameters::ReadParameters;
 use crate::read_limiter::KeyReading;
 use crate::reads::SessionPart;
 use crate::respond::streamed_answer;
@@ -13,7 +14,7 @@ use clap::Args;
 use schemas::identity::OrgType;
 use schemas::problem::Code;
 use schemas::secrets::PlainClickToken;
-use service_kit::http::ApiError;
+use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
@@ -34,7 +35,9 @@ pub(crate) async fn read_manifest(
     Shared(state): Shared<Arc<State>>,
     reading: KeyReading,
     uri: Uri,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
+    asked.refuse_others(&[])?;
     let caller = &reading.caller;
     if caller.org_type == OrgType::ContentOwner {
         return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can look up click tokens."));

@@ -6,6 +6,7 @@ mod assemble;
 use crate::State;
 use crate::access::consent::bounded;
 use crate::access::session_scope::SessionScope;
+use crate::parameters::ReadParameters;
 use crate::read_limiter::AdmittedReader;
 use crate::reads::SessionPart;
 use crate::respond::streamed_answer;
@@ -15,7 +16,7 @@ use axum::response::Response;
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::problem::Code;
-use service_kit::http::ApiError;
+use service_kit::http::{ApiError, Parameters};
 use sqlx::PgPool;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -44,7 +45,9 @@ pub(crate) async fn read_document(
     Shared(state): Shared<Arc<State>>,
     reading: AdmittedReader,
     uri: Uri,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
+    asked.refuse_others(&["organization_id"])?;
     let org = reading.reader.org_id;
     let session = uri.path().rsplit('/').nth(1).and_then(|id| Uuid::try_parse(id).ok()).map(SessionId).ok_or_else(unknown)?;
     let facts = facts_of(&state.pool, org, session).await?.ok_or_else(unknown)?;

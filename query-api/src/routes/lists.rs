@@ -46,8 +46,8 @@ impl ListRequest {
 
     /// Parses the common parameters of owners' lists.
     pub(crate) async fn of(state: &State, reading: AdmittedReader, asked: &ReadParameters, page: u64) -> Result<Self, ApiError> {
-        let outcome = Outcome::parse(asked.outcome.as_deref())?;
-        let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
+        let outcome = Outcome::parse(asked.get("outcome"))?;
+        let paging = Paging::parse(asked.get("limit"), asked.get("offset"), page)?;
         let period = asked.period()?;
         let visibility = Visibility::establish(&state.directory, &reading.reader, asked).await?;
         Ok(Self { visibility, period, paging, outcome, permit: reading.permit })
@@ -60,10 +60,10 @@ impl ListRequest {
 
 /// Parses the cursor, which can't be combined with an offset.
 fn walk(asked: &ReadParameters) -> Result<Cursor, ApiError> {
-    if asked.after.is_some() && asked.offset.as_ref().is_some_and(|offset| offset != "0") {
+    if asked.get("after").is_some() && asked.get("offset").is_some_and(|offset| offset != "0") {
         return Err(invalid("Use offset or after, not both."));
     }
-    Cursor::parse(asked.after.as_deref())
+    Cursor::parse(asked.get("after"))
 }
 
 const EVENT_COLUMNS: &[&str] =
@@ -118,8 +118,8 @@ pub(crate) async fn read_urls(
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
     asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "path", "outcome"])?;
-    let order = Order::parse(asked.sort.as_deref(), URLS_SORTABLE)?;
-    let pages = Pages::parse(asked.by.as_deref(), asked.path.as_deref())?;
+    let order = Order::parse(asked.get("sort"), URLS_SORTABLE)?;
+    let pages = Pages::parse(asked.get("by"), asked.get("path"))?;
     let asked = ListRequest::of(&state, reading, &asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, (&pages, order, asked.outcome), asked.paging).await?;
     let at = asked.paging;
@@ -133,9 +133,9 @@ pub(crate) async fn read_own_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others(&["limit", "offset", "after", "reported_by"])?;
-    let reported_by = ReportedBy::parse(asked.reported_by.as_deref())?;
-    let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
+    asked.refuse_others_of_organization(&["limit", "offset", "after", "reported_by"])?;
+    let reported_by = ReportedBy::parse(asked.get("reported_by"))?;
+    let paging = Paging::parse(asked.get("limit"), asked.get("offset"), EVENTS_PAGE)?;
     let walk = walk(&asked)?;
     let own = OwnReports::of(&reading.reader)?;
     let period = asked.period()?;
@@ -161,12 +161,12 @@ pub(crate) async fn read_corroboration(
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
     asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "outcome"])?;
-    let (by, columns) = match asked.by.as_deref() {
+    let (by, columns) = match asked.get("by") {
         None | Some("agent") => (CorroborationBy::Agent, BY_AGENT_COLUMNS),
         Some("day") => (CorroborationBy::Day, BY_DAY_COLUMNS),
         Some(_) => return Err(invalid("by must be one of: agent, day.")),
     };
-    let order = Order::parse(asked.sort.as_deref(), by.sortable())?;
+    let order = Order::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
     let envelope = Corroboration {
@@ -193,7 +193,7 @@ pub(crate) async fn read_funnel(
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
     asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "outcome"])?;
-    let (by, columns): (_, &[&str]) = match asked.by.as_deref() {
+    let (by, columns): (_, &[&str]) = match asked.get("by") {
         None | Some("agent") => {
             (FunnelBy::Agent, &["platform_id", "agent_id", "retrieved", "grounded", "cited", "presented", "engaged"])
         }
@@ -201,7 +201,7 @@ pub(crate) async fn read_funnel(
         Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
         Some(_) => return Err(invalid("by must be one of: agent, url, day.")),
     };
-    let order = Order::parse(asked.sort.as_deref(), by.sortable())?;
+    let order = Order::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
     let at = asked.paging;

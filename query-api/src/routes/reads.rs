@@ -20,17 +20,14 @@ use service_kit::http::{ApiError, Parameters};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Accepted and ignored by reads without pages.
-pub(crate) const PAGES: [&str; 3] = ["limit", "offset", "after"];
-
 /// Returns totals by type, role and agent.
 pub(crate) async fn read_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&[&PAGES[..], &["outcome"]].concat())?;
-    let (outcome, period) = (Outcome::parse(asked.outcome.as_deref())?, asked.period()?);
+    asked.refuse_others_of_owner(&["outcome"])?;
+    let (outcome, period) = (Outcome::parse(asked.get("outcome"))?, asked.period()?);
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
     let coverage = coverage::beside_figures(&state, reading.permit.tenant(), &visibility, &period).await?;
     let figures = state.telemetry.summary(&visibility, &period, outcome).await?;
@@ -44,7 +41,7 @@ pub(crate) async fn read_coverage(
     reading: AdmittedReader,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&PAGES)?;
+    asked.refuse_others_of_owner(&[])?;
     let period = asked.period()?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
     let coverage = coverage::coverage(&state, reading.permit.tenant(), &visibility, &period).await?;

@@ -3,6 +3,7 @@
 //! Reads only the directory, and returns verified owners only.
 
 use crate::State;
+use crate::parameters::ReadParameters;
 use axum::Json;
 use axum::extract::{FromRequestParts, State as Shared};
 use axum::http::request::Parts;
@@ -10,7 +11,6 @@ use clap::Args;
 use schemas::problem::Code;
 use schemas::reads::Resolution;
 use schemas::site::{ContentUrl, Site};
-use serde::Deserialize;
 use service_kit::client_address::{ClientAddress, ClientSettings};
 use service_kit::http::{ApiError, Parameters};
 use service_kit::rates::Rates;
@@ -56,12 +56,6 @@ impl FromRequestParts<Arc<State>> for Anybody {
     }
 }
 
-#[derive(Deserialize)]
-pub(crate) struct ResolveParameters {
-    domain: Option<String>,
-    url: Option<String>,
-}
-
 /// The requested host as returned, and its site if it can be verified.
 struct RequestedDomain {
     domain: String,
@@ -72,14 +66,15 @@ struct RequestedDomain {
 pub(crate) async fn resolve_domain(
     Shared(state): Shared<Arc<State>>,
     _: Anybody,
-    Parameters(parameters): Parameters<ResolveParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Json<Resolution>, ApiError> {
-    let asked = match (parameters.domain, parameters.url) {
+    asked.refuse_others(&["domain", "url"])?;
+    let asked = match (asked.get("domain"), asked.get("url")) {
         (Some(domain), None) if domain.chars().any(char::is_control) => {
             return Err(ApiError::new(Code::InvalidParameter, "domain must not contain control characters."));
         }
-        (Some(domain), None) => RequestedDomain::of_domain(&domain),
-        (None, Some(url)) => RequestedDomain::of_url(&url)?,
+        (Some(domain), None) => RequestedDomain::of_domain(domain),
+        (None, Some(url)) => RequestedDomain::of_url(url)?,
         _ => return Err(ApiError::new(Code::InvalidParameter, "Exactly one of domain and url is required.")),
     };
     let organization = match &asked.site {

@@ -75,8 +75,8 @@ pub(crate) async fn read_series(
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
     asked.refuse_others_of_owner(&["by", "split", "outcome"])?;
-    let outcome = Outcome::parse(asked.outcome.as_deref())?;
-    let (by, (name, split, columns)) = (length_of(asked.by.as_deref())?, find_split(&SPLITS, asked.split.as_deref())?);
+    let outcome = Outcome::parse(asked.get("outcome"))?;
+    let (by, (name, split, columns)) = (length_of(asked.get("by"))?, find_split(&SPLITS, asked.get("split"))?);
     let period = asked.period()?;
     // Reject a series that is too long before anything is counted.
     buckets::of(&period, by, None)?;

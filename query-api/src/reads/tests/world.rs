@@ -81,7 +81,7 @@ impl World {
             org_id: self.owners[owner],
             org_type: OrgType::ContentOwner,
         };
-        let view = ReadParameters { domain: domain.map(str::to_owned), ..ReadParameters::default() };
+        let view = domain.map_or_else(ReadParameters::default, |domain| ReadParameters::from([("domain", domain)]));
         let seen = Visibility::establish(&self.directory, &reader, &view).await.ok().unwrap();
         let text = |ms: i64| instant::text(DateTime::from_timestamp_millis(ms).unwrap());
         let (since, until) = (window.0.map(text), window.1.map(text));
