@@ -2,8 +2,8 @@
 //!
 //! It sends only the session of the signed-in person, so the console cannot do more than that person can.
 
-use crate::answers::List;
 use crate::failure::Failure;
+use crate::responses::List;
 use anyhow::Context;
 use axum::http::Method;
 use reqwest::{RequestBuilder, Response};
@@ -42,7 +42,7 @@ impl Api {
 
 /// API client for one person during one request.
 #[derive(Clone)]
-pub(crate) struct Asker {
+pub(crate) struct SessionClient {
     pub(crate) api: Arc<Api>,
     /// Session from the cookie. Without one, only sign-in works.
     pub(crate) session: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Asker {
     pub(crate) organization: Option<Uuid>,
 }
 
-impl Asker {
+impl SessionClient {
     /// Returns a client that sends requests for one organization.
     pub(crate) fn about(&self, organization: Uuid) -> Self {
         Self { organization: Some(organization), ..self.clone() }

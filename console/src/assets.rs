@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use data_encoding::HEXLOWER;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use service_kit::http::weighted;
+use service_kit::http::quality_values;
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};
 use std::sync::LazyLock;
@@ -42,7 +42,7 @@ fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Returns whether the browser accepts gzip.
 fn takes_gzip(headers: &HeaderMap) -> bool {
-    weighted(headers, &header::ACCEPT_ENCODING).any(|(name, weight)| name.eq_ignore_ascii_case("gzip") && weight > 0)
+    quality_values(headers, &header::ACCEPT_ENCODING).any(|(name, weight)| name.eq_ignore_ascii_case("gzip") && weight > 0)
 }
 
 /// Returns the address of an asset.

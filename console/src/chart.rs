@@ -3,9 +3,9 @@
 //! Charts use classes of `console.css` instead of inline styles or scripts, which the content security policy blocks. Text is HTML, so
 //! that it keeps its size on every screen.
 
-use crate::answers::SeriesItem;
 use crate::coverage::Coverage;
 use crate::numbers::{Count, grouped, short_day, short_hour};
+use crate::responses::SeriesItem;
 use crate::screens::UNKNOWN;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, TimeDelta, Utc, Weekday};
@@ -259,16 +259,16 @@ impl Chart {
         format!("{}. {}. Highest value: {}.{unknown}", self.title, totals.join(", "), grouped(self.peak()))
     }
 
-    pub(crate) fn picture(&self) -> Picture<'_> {
-        Picture(self)
+    pub(crate) fn picture(&self) -> ChartSvg<'_> {
+        ChartSvg(self)
     }
 }
 
-pub(crate) struct Picture<'a>(&'a Chart);
+pub(crate) struct ChartSvg<'a>(&'a Chart);
 
-impl HtmlSafe for Picture<'_> {}
+impl HtmlSafe for ChartSvg<'_> {}
 
-impl Display for Picture<'_> {
+impl Display for ChartSvg<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let chart = self.0;
         write!(
@@ -301,7 +301,7 @@ impl Display for Picture<'_> {
     }
 }
 
-impl Picture<'_> {
+impl ChartSvg<'_> {
     /// Hatches the buckets with an unknown figure.
     fn write_gaps(&self, f: &mut Formatter<'_>) -> Result {
         let (chart, count) = (self.0, self.0.starts.len());

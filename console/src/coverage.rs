@@ -29,7 +29,7 @@ pub(crate) struct Coverage {
 
 /// `GET /content-owners/coverage`
 #[derive(Deserialize)]
-pub(crate) struct Covered {
+pub(crate) struct CoverageResponse {
     pub(crate) coverage: Coverage,
 }
 

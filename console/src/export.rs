@@ -3,7 +3,7 @@
 mod lists;
 
 use crate::State;
-use crate::api::{Asker, Parameters};
+use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
 use crate::query::Query;
 use crate::screens::clicks::BY_OTHERS;
@@ -38,7 +38,7 @@ const LISTS: [List; 9] = [
 
 /// Position in a list that is being exported.
 struct Progress {
-    api: Asker,
+    api: SessionClient,
     path: &'static str,
     parameters: Parameters,
     next: Option<Next>,

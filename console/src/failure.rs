@@ -1,9 +1,9 @@
 //! Error pages: a redirect to the sign-in page, or the API's error with the id of the request.
 
 use crate::State;
-use crate::frame::{Frame, Page, Reader};
-use crate::kept_return;
+use crate::layout::{Layout, Page, Reader};
 use crate::navigation::SIGN_IN;
+use crate::return_cookie;
 use askama::Template;
 use axum::extract::{Request, State as Shared};
 use axum::http::{Method, StatusCode};
@@ -120,7 +120,7 @@ pub(crate) fn card<T>(read: Result<T, Failure>) -> Result<Card<T>, Failure> {
 #[derive(Template)]
 #[template(path = "failure.html")]
 struct FailurePage {
-    frame: Frame,
+    frame: Layout,
     /// Address of the page if loading it again may help.
     again: Option<String>,
     title: String,
@@ -136,13 +136,13 @@ struct FailureText {
 
 /// Marks a response that redirects to the sign-in page.
 #[derive(Clone)]
-pub(crate) struct ToSignIn;
+pub(crate) struct SignInRedirect;
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         if let Self::SignedOut = self {
             let mut response = Redirect::to(SIGN_IN).into_response();
-            response.extensions_mut().insert(ToSignIn);
+            response.extensions_mut().insert(SignInRedirect);
             return response;
         }
         if let Self::Away(error) = &self {
@@ -165,8 +165,8 @@ pub(crate) async fn shown(Shared(state): Shared<Arc<State>>, mut request: Reques
     let reader = Reader::default();
     request.extensions_mut().insert(reader.clone());
     let mut response = next.run(request).await;
-    if response.extensions().get::<ToSignIn>().is_some() {
-        let keep = kept_return::keep(state.transport(), &address);
+    if response.extensions().get::<SignInRedirect>().is_some() {
+        let keep = return_cookie::keep(state.transport(), &address);
         let to_sign_in = (StatusCode::NO_CONTENT, [("hx-redirect", SIGN_IN)]);
         return if is_part { (keep, to_sign_in).into_response() } else { (keep, response).into_response() };
     }

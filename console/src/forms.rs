@@ -1,10 +1,10 @@
 //! Parses forms. Accepts only those that the console's own pages send, with the limits of other request bodies.
 
 use crate::State;
-use crate::done;
-use crate::failure::{Failure, ToSignIn};
-use crate::frame::{Frame, Page};
-use crate::once::{self, Once};
+use crate::failure::{Failure, SignInRedirect};
+use crate::layout::{Layout, Page};
+use crate::single_use_form::{self, SingleUseForm};
+use crate::success_message;
 use askama::Template;
 use axum::body::Body;
 use axum::extract::{FromRequest, MatchedPath, Request, State as Shared};
@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Forms have only a few text fields.
-pub(crate) const LIMITS: BodyLimits = BodyLimits::of(64 * 1024);
+pub(crate) const LIMITS: BodyLimits = BodyLimits::with_bytes(64 * 1024);
 
 /// Fields of a form; a field may have several values.
 pub(crate) struct Form {
     fields: BTreeMap<String, Vec<String>>,
-    pub(crate) once: Once,
+    pub(crate) once: SingleUseForm,
 }
 
 impl Form {
@@ -32,8 +32,9 @@ impl Form {
         for (name, value) in url::form_urlencoded::parse(&body) {
             fields.entry(name.into_owned()).or_default().push(value.into_owned());
         }
-        let number = fields.get(once::FIELD).and_then(|numbers| numbers.first()).map(String::as_str).unwrap_or_default();
-        let once = Once::of(transport, &headers, number);
+        let number =
+            fields.get(single_use_form::FIELD).and_then(|numbers| numbers.first()).map(String::as_str).unwrap_or_default();
+        let once = SingleUseForm::of(transport, &headers, number);
         Ok(Self { fields, once })
     }
 
@@ -81,27 +82,27 @@ pub(crate) async fn accept_own(Shared(state): Shared<Arc<State>>, request: Reque
         Err(error) => return Failure::NotTaken(error).into_response(),
     };
     let response = next.run(Request::from_parts(parts, Body::from(sent.clone()))).await;
-    if response.extensions().get::<ToSignIn>().is_some() {
+    if response.extensions().get::<SignInRedirect>().is_some() {
         let fields = url::form_urlencoded::parse(&sent).into_owned().collect();
-        return (StatusCode::UNAUTHORIZED, Page(Unsent { frame: Frame::bare("Session ended"), action: path, fields }))
+        return (StatusCode::UNAUTHORIZED, Page(ExpiredForm { frame: Layout::bare("Session ended"), action: path, fields }))
             .into_response();
     }
-    done::told(&route, &path, response)
+    success_message::told(&route, &path, response)
 }
 
 /// A form that was sent after the session had ended.
 #[derive(Template)]
 #[template(path = "unsent.html")]
-struct Unsent {
-    frame: Frame,
+struct ExpiredForm {
+    frame: Layout,
     action: String,
     fields: Vec<(String, String)>,
 }
 
-impl Unsent {
+impl ExpiredForm {
     /// Returns what the person wrote.
     fn texts(&self) -> Vec<&str> {
-        let written = self.fields.iter().filter(|(name, value)| name != once::FIELD && !value.is_empty());
+        let written = self.fields.iter().filter(|(name, value)| name != single_use_form::FIELD && !value.is_empty());
         written.map(|(_, value)| value.as_str()).collect()
     }
 }

@@ -2,22 +2,22 @@
 //!
 //! The console has no database and calls only documented endpoints with the reader's own session.
 
-mod answers;
+mod responses;
 mod api;
 mod assets;
 mod chart;
 mod coverage;
-mod done;
+mod success_message;
 mod export;
 mod failure;
 mod forms;
-mod frame;
-mod kept_invite;
-mod kept_return;
+mod layout;
+mod invite_cookie;
+mod return_cookie;
 mod labels;
 mod navigation;
 mod numbers;
-mod once;
+mod single_use_form;
 mod platforms;
 mod query;
 mod routes;
@@ -136,7 +136,7 @@ impl State {
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         if let Some(Command::Health) = cli.command {
-            return health::report_own(cli.process.listen).await;
+            return health::run_health_command(cli.process.listen).await;
         }
         let process = cli.process.clone();
         process::serve(&process, |stop| run(cli, Clock::System, stop)).await
@@ -152,8 +152,8 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     }
     let state = State::new(&cli.settings, cli.clients.clone(), clock)?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
-    let limits = server::Limits::of(&cli.clients).over(state.transport());
-    let router = http::with_boundary_over(state.transport(), routes(state).merge(health::routes(Vec::new())));
+    let limits = server::ServerLimits::for_clients(&cli.clients).with_transport(state.transport());
+    let router = http::with_request_middleware_over(state.transport(), routes(state).merge(health::routes(Vec::new())));
     tracing::info!(listen = %cli.process.listen, "console answers");
     server::serve(listener, router, limits, stop).await;
     Ok(())

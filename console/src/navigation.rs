@@ -2,7 +2,7 @@
 //!
 //! A label is the title of its screen, so that the current one is marked.
 
-use crate::answers::{Membership, OrgKind, Whoami};
+use crate::responses::{Membership, OrgType, SessionInfo};
 
 pub const SIGN_IN: &str = "/sign-in";
 
@@ -21,9 +21,9 @@ pub(crate) struct Link {
 }
 
 /// Heading, label, path below the organization, and whether the screen shows a period.
-type Line = (&'static str, &'static str, &'static str, bool);
+type NavigationLine = (&'static str, &'static str, &'static str, bool);
 
-const OWNER: &[Line] = &[
+const OWNER: &[NavigationLine] = &[
     ("Analytics", "Overview", "overview", true),
     ("Analytics", "Events", "events", true),
     ("Analytics", "Pages", "pages", true),
@@ -35,14 +35,14 @@ const OWNER: &[Line] = &[
     ("Setup", "Domains", "domains", false),
 ];
 
-const AGENT: &[Line] = &[
+const AGENT: &[NavigationLine] = &[
     ("Analytics", "Overview", "reported", true),
     ("Analytics", "Events", "reports", true),
     ("Analytics", "Click token events", "clicks", true),
 ];
 
 /// Screens of every organization, after those of its kind.
-const EVERY_ORGANIZATION: &[Line] = &[
+const EVERY_ORGANIZATION: &[NavigationLine] = &[
     ("Setup", "Log drains", "drains", false),
     ("Setup", "API keys", "keys", false),
     ("Setup", "Rejected reports", "refused", false),
@@ -64,8 +64,8 @@ const OPERATOR: &[(&str, &str, &str)] = &[
 ];
 
 /// Returns the screens of an organization and of the person.
-pub(crate) fn of_member(who: &Whoami, organization: &Membership, title: &str, query: &str) -> Vec<Group> {
-    let lines = if organization.org_type == OrgKind::ContentOwner { OWNER } else { AGENT };
+pub(crate) fn of_member(who: &SessionInfo, organization: &Membership, title: &str, query: &str) -> Vec<Group> {
+    let lines = if organization.org_type == OrgType::ContentOwner { OWNER } else { AGENT };
     let mut groups = Vec::new();
     for (heading, label, path, has_period) in lines.iter().chain(EVERY_ORGANIZATION) {
         let kept = if *has_period && !query.is_empty() { format!("?{query}") } else { String::new() };
@@ -77,7 +77,7 @@ pub(crate) fn of_member(who: &Whoami, organization: &Membership, title: &str, qu
 }
 
 /// Returns the screens of a person without an organization.
-pub(crate) fn of_person(who: &Whoami, title: &str) -> Vec<Group> {
+pub(crate) fn of_person(who: &SessionInfo, title: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     let operator = if who.is_operator { OPERATOR } else { &[] };
     for (heading, label, address) in PERSON.iter().chain(operator) {

@@ -57,7 +57,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/drains/{id}/lines", get(drain::lines))
         .route("/console/o/{organization}/drains/{id}/rotate", post(drain::rotate))
         .route("/console/o/{organization}/drains/{id}/delete", post(drain::delete))
-        .route("/console/o/{organization}/keys", get(keys::show).post(keys::mint))
+        .route("/console/o/{organization}/keys", get(keys::show).post(keys::generate))
         .route("/console/o/{organization}/keys/{id}/revoke", post(keys::revoke))
         .route("/console/o/{organization}/partners", get(partners::show).post(partners::ask))
         .route("/console/o/{organization}/partners/requests/{id}/{answer}", post(partners::answer))

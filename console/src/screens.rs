@@ -31,10 +31,10 @@ pub(crate) mod start;
 pub(crate) mod webhooks;
 
 use crate::State;
-use crate::answers::{Delegation, Domain};
-use crate::api::{Asker, Parameters};
+use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
 use crate::labels;
+use crate::responses::{Delegation, Domain};
 use crate::session::Member;
 use crate::sort::Headings;
 use crate::window::{DateProblem, OUTCOMES, PeriodParameters, Window};
@@ -52,22 +52,22 @@ pub(crate) struct Filters {
     /// Other parameters of the address, which links keep.
     pub(crate) kept: Vec<(&'static str, String)>,
     /// The partner whose view an owner sees.
-    pub(crate) seen_as: Option<SeenAs>,
+    pub(crate) seen_as: Option<PartnerView>,
     /// Filters of a list of events.
-    pub(crate) narrowed: Option<Narrowed>,
+    pub(crate) narrowed: Option<EventFilters>,
     /// Filter of a list of pages: a path or a path prefix; empty for all pages.
     pub(crate) path: Option<String>,
 }
 
 /// The partner whose view is shown, and the address of the owner's own view.
-pub(crate) struct SeenAs {
+pub(crate) struct PartnerView {
     name: String,
     back: String,
 }
 
-impl SeenAs {
+impl PartnerView {
     /// Returns the partner with this id. If the id is not a partner's, the following read returns the error.
-    pub(crate) async fn find(api: &Asker, seen_by: &str, back: String) -> Result<Option<Self>, Failure> {
+    pub(crate) async fn find(api: &SessionClient, seen_by: &str, back: String) -> Result<Option<Self>, Failure> {
         if seen_by.is_empty() {
             return Ok(None);
         }
@@ -78,7 +78,7 @@ impl SeenAs {
 }
 
 /// Filters of a list of events. Empty values mean all.
-pub(crate) struct Narrowed {
+pub(crate) struct EventFilters {
     pub(crate) event_type: String,
     pub(crate) agent_id: String,
 }
@@ -125,7 +125,7 @@ pub(crate) fn agent_name(agent_id: &str) -> String {
     if agent_id.is_empty() { UNKNOWN.to_owned() } else { agent_id.to_owned() }
 }
 
-impl Narrowed {
+impl EventFilters {
     pub(crate) fn is_of_type(&self, name: &str) -> bool {
         self.event_type == name
     }
@@ -144,7 +144,7 @@ impl Filters {
     pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
         let filters = Self::without_domains(state, member, screen, asked)?;
         let (api, back) = (member.api(), format!("{}?{}", filters.here, filters.window.own().query()));
-        let (domains, seen_as) = tokio::try_join!(proved_domains(&api), SeenAs::find(&api, &filters.window.seen_by, back))?;
+        let (domains, seen_as) = tokio::try_join!(proved_domains(&api), PartnerView::find(&api, &filters.window.seen_by, back))?;
         Ok(Self { domains, seen_as, ..filters })
     }
 
@@ -166,7 +166,7 @@ impl Filters {
     pub(crate) fn narrowing(self, asked: &PeriodParameters) -> Self {
         let mut kept = self.kept;
         kept.extend((!asked.platform_id.is_empty()).then(|| ("platform_id", asked.platform_id.clone())));
-        let narrowed = Narrowed { event_type: asked.kind().to_owned(), agent_id: asked.agent_id.clone() };
+        let narrowed = EventFilters { event_type: asked.kind().to_owned(), agent_id: asked.agent_id.clone() };
         Self { kept, narrowed: Some(narrowed), ..self }
     }
 
@@ -217,7 +217,7 @@ impl Filters {
 }
 
 /// Returns the organization's verified domains.
-pub(crate) async fn proved_domains(api: &Asker) -> Result<Vec<String>, Failure> {
+pub(crate) async fn proved_domains(api: &SessionClient) -> Result<Vec<String>, Failure> {
     let all: Vec<Domain> = api.get("/api/v1/identity/domains", &Vec::new()).await?;
     Ok(all.into_iter().filter(|domain| domain.verified).map(|domain| domain.domain).collect())
 }
@@ -230,7 +230,7 @@ fn pasted_call(base: &str, address: &str, header: &str) -> String {
 /// Footer of a table: downloads, and the API request behind it.
 #[derive(Template)]
 #[template(path = "parts/behind.html")]
-pub(crate) struct Behind {
+pub(crate) struct TableFooter {
     /// Name of the list in `export`; empty without downloads.
     list: String,
     home: String,
@@ -238,9 +238,9 @@ pub(crate) struct Behind {
     call: String,
 }
 
-impl askama::filters::HtmlSafe for Behind {}
+impl askama::filters::HtmlSafe for TableFooter {}
 
-impl Behind {
+impl TableFooter {
     /// `list` is a name in `export`; empty without downloads.
     pub(crate) fn of(state: &State, member: &Member, list: &str, path: &str, parameters: &Parameters) -> Self {
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
@@ -401,7 +401,7 @@ pub(crate) fn beside_secret<T>(is_new: bool, asked: Result<T, Failure>) -> Resul
 }
 
 /// The error that a form shows, if any.
-pub(crate) type Outcome = Option<Problem>;
+pub(crate) type FormError = Option<Problem>;
 
 #[cfg(test)]
 mod tests {

@@ -1,25 +1,25 @@
 //! Extractors for the session, the person and the organization of a request.
 
 use crate::State;
-use crate::answers::{Membership, OrgKind, Whoami};
-use crate::api::Asker;
-use crate::done;
+use crate::api::SessionClient;
 use crate::failure::Failure;
-use crate::frame::{Frame, Reader};
+use crate::layout::{Layout, Reader};
+use crate::responses::{Membership, OrgType, SessionInfo};
+use crate::success_message;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use service_kit::http::RequestId;
-use service_kit::session_cookie;
+use service_kit::session_cookie_auth;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// Any visitor, signed in or not.
-pub(crate) struct Visitor(pub(crate) Asker);
+pub(crate) struct Visitor(pub(crate) SessionClient);
 
 /// A person with a valid session.
 pub(crate) struct SignedIn {
-    pub(crate) who: Whoami,
-    pub(crate) api: Asker,
+    pub(crate) who: SessionInfo,
+    pub(crate) api: SessionClient,
 }
 
 /// A member of the organization in the address.
@@ -32,23 +32,23 @@ pub(crate) struct Member {
 
 impl SignedIn {
     /// Returns the layout of a page about the person.
-    pub(crate) fn frame(&self, title: &str) -> Frame {
-        Frame::of_person(title, &self.who)
+    pub(crate) fn frame(&self, title: &str) -> Layout {
+        Layout::of_person(title, &self.who)
     }
 }
 
 impl Member {
     /// Returns the layout of a page about the organization; its links to other screens keep `query`.
-    pub(crate) fn frame(&self, title: &str, query: &str) -> Frame {
-        Frame::of_member(title, &self.person.who, &self.organization, query)
+    pub(crate) fn frame(&self, title: &str, query: &str) -> Layout {
+        Layout::of_member(title, &self.person.who, &self.organization, query)
     }
 
     pub(crate) fn is_owner_of_content(&self) -> bool {
-        self.organization.org_type == OrgKind::ContentOwner
+        self.organization.org_type == OrgType::ContentOwner
     }
 
     /// Returns an API client for this organization.
-    pub(crate) fn api(&self) -> Asker {
+    pub(crate) fn api(&self) -> SessionClient {
         self.person.api.about(self.organization.organization_id)
     }
 }
@@ -58,17 +58,17 @@ impl FromRequestParts<Arc<State>> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, Failure> {
         let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
-        let presented = session_cookie::presented(&parts.headers, state.transport());
-        let link = session_cookie::requested_link(state.transport());
-        Ok(Self(Asker {
+        let presented = session_cookie_auth::presented(&parts.headers, state.transport());
+        let link = session_cookie_auth::sign_in_request_cookie(state.transport());
+        Ok(Self(SessionClient {
             api: Arc::clone(&state.api),
             // If the browser sends two session cookies, ignore both.
             session: presented.ok().flatten().map(|session| session.reveal().to_owned()),
-            requested_link: match session_cookie::values(&parts.headers, link).as_slice() {
+            requested_link: match session_cookie_auth::values(&parts.headers, link).as_slice() {
                 [only] => Some(format!("{link}={only}")),
                 _ => None,
             },
-            client: state.clients.client(&parts.extensions, &parts.headers).to_string(),
+            client: state.clients.client_address(&parts.extensions, &parts.headers).to_string(),
             request_id,
             organization: None,
         }))
@@ -83,8 +83,8 @@ impl FromRequestParts<Arc<State>> for SignedIn {
         if api.session.is_none() {
             return Err(Failure::SignedOut);
         }
-        let mut who: Whoami = api.get("/api/v1/identity/auth/session", &Vec::new()).await?;
-        who.done = done::message(parts.uri.query().unwrap_or_default());
+        let mut who: SessionInfo = api.get("/api/v1/identity/auth/session", &Vec::new()).await?;
+        who.done = success_message::message(parts.uri.query().unwrap_or_default());
         if let Some(reader) = parts.extensions.get::<Reader>() {
             reader.is(&who);
         }

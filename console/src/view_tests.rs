@@ -1,8 +1,8 @@
 //! Tests of every page against a stub of the API.
 
-mod addresses;
+mod links_and_downloads;
 mod figures;
 mod forms;
 mod reader;
 mod stub;
-mod walk;
+mod all_links;

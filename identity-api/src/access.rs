@@ -3,7 +3,7 @@
 pub(crate) mod actor;
 pub(crate) mod audit;
 pub(crate) mod columns;
-pub(crate) mod granting;
+pub(crate) mod permissions;
 pub(crate) mod hourly;
-pub(crate) mod organization;
+pub(crate) mod organization_rows;
 pub(crate) mod prelude;

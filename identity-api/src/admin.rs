@@ -7,7 +7,7 @@ mod keys;
 mod operators;
 mod organizations;
 mod partners;
-mod print;
+mod command_output;
 
 use crate::Settings;
 use crate::access::prelude::*;
@@ -15,13 +15,13 @@ use crate::people;
 use crate::people::mail::Mailer;
 use crate::people::sign_in;
 use crate::request::email_address::EmailAddress;
-use crate::request::ownable::ownable;
+use crate::request::ownable_host::parse_ownable;
 use chrono::SubsecRound;
 use clap::{Args, Subcommand};
 use schemas::site::Site;
 use service_kit::clock::Clock;
-use service_kit::command::{CommandError, OutputOptions};
-use service_kit::stores;
+use service_kit::command_output::{CommandError, OutputOptions};
+use service_kit::databases;
 use sqlx::{Postgres, Transaction};
 use url::Url;
 
@@ -61,7 +61,7 @@ enum AdminCommand {
     Analyst(analysts::AdminCommand),
 }
 
-struct Office {
+struct AdminContext {
     pool: PgPool,
     clock: Clock,
     operator: Option<UserId>,
@@ -71,10 +71,10 @@ struct Office {
     entrance: Option<Url>,
 }
 
-impl Office {
+impl AdminContext {
     async fn open(settings: &Settings, operator: Option<&EmailAddress>, clock: Clock) -> anyhow::Result<Self> {
-        let pool = stores::postgres(&settings.postgres)?;
-        stores::check_postgres(&pool).await?;
+        let pool = databases::postgres(&settings.postgres)?;
+        databases::check_postgres(&pool).await?;
         let operator = match operator {
             None => None,
             Some(email) => {
@@ -104,7 +104,7 @@ impl Office {
 impl Admin {
     /// Runs the command and prints its result.
     pub async fn run(self, settings: &Settings, clock: Clock) -> anyhow::Result<()> {
-        let office = Office::open(settings, self.operator.as_ref(), clock).await?;
+        let office = AdminContext::open(settings, self.operator.as_ref(), clock).await?;
         let done = match self.command {
             AdminCommand::Operator(command) => command.run(&office).await,
             AdminCommand::Organization(command) => command.run(&office).await,
@@ -114,7 +114,7 @@ impl Admin {
             AdminCommand::Partner(command) => command.run(&office).await,
             AdminCommand::Analyst(command) => command.run(&office).await,
         };
-        done.map_err(CommandError::from)?.print(self.output.form())
+        done.map_err(CommandError::from)?.print(self.output.format())
     }
 }
 
@@ -123,5 +123,5 @@ fn email(text: &str) -> Result<EmailAddress, &'static str> {
 }
 
 fn site(text: &str) -> Result<Site, &'static str> {
-    ownable(text)
+    parse_ownable(text)
 }

@@ -4,8 +4,8 @@ pub(crate) mod requests;
 
 use crate::access::actor::Actor;
 use crate::access::columns;
-use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::hourly;
+use crate::access::permissions::{self, Creators, OwnerAction};
 use crate::access::prelude::*;
 use crate::request::bodies::paging::Paging;
 use crate::request::bodies::rule_broken;
@@ -44,11 +44,11 @@ pub(crate) enum Role {
 
 /// Which side to list; both by default.
 #[derive(Deserialize)]
-pub(crate) struct Side {
+pub(crate) struct SideFilter {
     role: Option<Role>,
 }
 
-impl Side {
+impl SideFilter {
     pub(crate) fn with_grantor(&self) -> bool {
         !matches!(self.role, Some(Role::Grantee))
     }
@@ -62,9 +62,9 @@ impl Side {
 pub(crate) async fn list_delegations(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-    Parameters(side): Parameters<Side>,
-    part: ListPart,
-) -> Result<Listed<Delegation>, ApiError> {
+    Parameters(side): Parameters<SideFilter>,
+    part: BoundedPaging,
+) -> Result<ListResponse<Delegation>, ApiError> {
     let Paging { limit, offset } = part.bounded();
     let delegations = sqlx::query(include_str!("delegations/sql/list.sql"))
         .bind(actor.org_id.0)
@@ -81,7 +81,7 @@ pub(crate) async fn list_delegations(
         .bind(side.with_grantee())
         .fetch_one(&state.pool)
         .await?;
-    Ok(Listed::new(delegations, total))
+    Ok(ListResponse::new(delegations, total))
 }
 
 #[derive(Deserialize)]
@@ -97,14 +97,14 @@ pub(crate) async fn create_delegation(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Delegation>), ApiError> {
     let body = state.bodies.read(request).await?;
-    if organization::type_of(&state.pool, actor.org_id).await? != Some(OrgType::ContentOwner) {
+    if organization_rows::type_of(&state.pool, actor.org_id).await? != Some(OrgType::ContentOwner) {
         return Err(ApiError::new(Code::Forbidden, "Only content owners can create delegations."));
     }
     let (grantee, scopes) = parse_new_delegation(&body)?;
     if grantee == actor.org_id {
         return Err(rule_broken("grantee_org_id", "grantee_org_id must be another organization"));
     }
-    match organization::type_of(&state.pool, grantee).await? {
+    match organization_rows::type_of(&state.pool, grantee).await? {
         None => return Err(ApiError::new(Code::NotFound, "Organization not found.")),
         Some(grantee) if grantee.is_platform_or_agent() => {}
         Some(_) => return Err(rule_broken("grantee_org_id", "grantee_org_id must be a platform or an agent")),
@@ -112,7 +112,7 @@ pub(crate) async fn create_delegation(
     let pair = Pair { grantor: actor.org_id, grantee };
     let mut transaction = state.pool.begin().await?;
     pair.lock(&mut transaction).await?;
-    pair.spend(&state, &mut transaction, &actor).await?;
+    pair.charge(&state, &mut transaction, &actor).await?;
     let id = DelegationId(Uuid::now_v7());
     let delegation = grant(&mut transaction, &actor, pair, id, &scopes, state.now()).await?;
     transaction.commit().await?;
@@ -137,7 +137,7 @@ pub(crate) struct Pair {
 impl Pair {
     /// Returns 429 if the pair has reached its hourly limit of delegations, or if the messages to both organizations exceed the
     /// budget of the actor's. The price includes the messages of a later revocation.
-    pub(crate) async fn spend(&self, state: &State, store: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
+    pub(crate) async fn charge(&self, state: &State, store: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
         self.require_room(store, RECENT, state.delegations_per_pair, state.now()).await?;
         let mut price = 0;
         for kind in [EventType::DelegationCreated, EventType::DelegationRevoked] {
@@ -183,9 +183,9 @@ pub(crate) async fn grant(
     scopes: &[Scope],
     now: DateTime<Utc>,
 ) -> Result<Delegation, ApiError> {
-    granting::require_owner(transaction, actor, LettingIn::Delegations).await?;
+    permissions::require_owner(transaction, actor, OwnerAction::Delegations).await?;
     let author: Author = actor.credential.into();
-    granting::require_held(transaction, author, scopes).await?;
+    permissions::require_held(transaction, author, scopes).await?;
     let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     let (kind, maker) = author.name();
     let granted = sqlx::query(
@@ -205,12 +205,12 @@ pub(crate) async fn grant(
     .await?;
     let delegation =
         granted.ok_or_else(|| ApiError::new(Code::Conflict, "This organization already has an active delegation."))?;
-    tell(transaction, EventType::DelegationCreated, &delegation, now).await?;
+    notify(transaction, EventType::DelegationCreated, &delegation, now).await?;
     record(transaction, author, "delegation.created", &delegation, now).await?;
     Ok(delegation)
 }
 
-async fn tell(
+async fn notify(
     transaction: &mut PgConnection,
     kind: EventType,
     delegation: &Delegation,
@@ -232,7 +232,7 @@ pub(crate) async fn revoke_delegation(
     let id: DelegationId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Delegations).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Delegations).await?;
     let revoked = sqlx::query(
         "UPDATE delegations SET revoked_at = $3 WHERE id = $1 AND grantor_org_id = $2 AND revoked_at IS NULL RETURNING *",
     )
@@ -263,7 +263,7 @@ async fn tell_revoked(
     delegation: &Delegation,
     now: DateTime<Utc>,
 ) -> Result<(), ApiError> {
-    tell(transaction, EventType::DelegationRevoked, delegation, now).await?;
+    notify(transaction, EventType::DelegationRevoked, delegation, now).await?;
     record(transaction, author, "delegation.revoked", delegation, now).await?;
     Ok(())
 }
@@ -283,10 +283,10 @@ async fn record(
 }
 
 /// Revokes the delegations that these creators granted, and notifies both sides.
-pub(crate) async fn revoke_made_by(
+pub(crate) async fn revoke_created_by(
     transaction: &mut PgConnection,
     author: Author,
-    makers: Makers<'_>,
+    makers: Creators<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), ApiError> {
     let mut revoked = sqlx::query(

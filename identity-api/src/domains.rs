@@ -4,24 +4,24 @@
 //! its history they see, `proof` checks whether a token is published, `upkeep` checks it again, and `contest` handles a host that
 //! two organizations verify.
 
-mod contest;
-mod head;
-mod notices;
+mod takeover;
+mod html_head;
+mod owner_emails;
 pub(crate) mod ownership;
-mod proof;
+mod token_lookup;
 pub(crate) mod registrations;
-pub(crate) mod upkeep;
+pub(crate) mod recheck;
 mod verify;
 
+pub use recheck::RecheckCounts;
 pub use registrations::ensure_verified;
-pub use upkeep::Looked;
-pub(crate) use verify::{Verification, parse_places, verify_domain};
+pub(crate) use verify::{Verification, parse_methods, verify_domain};
 
 use crate::access::actor::Actor;
-use crate::access::granting::{self, LettingIn};
+use crate::access::permissions::{self, OwnerAction};
 use crate::access::prelude::*;
 use crate::request::bodies::rule_broken;
-use crate::request::ownable::ownable;
+use crate::request::ownable_host::parse_ownable;
 use clap::Args;
 use schemas::identity::{Domain, OrgType, VerificationMethod};
 use schemas::ids::DomainId;
@@ -47,7 +47,7 @@ pub struct DomainSettings {
     #[arg(long, env = "TELEMETRY_DOMAIN_LAPSE_DAYS", default_value_t = 7, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]
     pub domain_lapse_days: u16,
     /// Pause between two rounds that look at the proofs which are due; tests have a shorter one
-    #[arg(skip = upkeep::EVERY)]
+    #[arg(skip = recheck::EVERY)]
     pub proof_round: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Default for DomainSettings {
             verification_port: 443,
             domain_proof_days: 30,
             domain_lapse_days: 7,
-            proof_round: upkeep::EVERY,
+            proof_round: recheck::EVERY,
         }
     }
 }
@@ -85,7 +85,7 @@ impl Row {
 }
 
 /// Returns whether a domain is verified by a token, not attested by a partner or an operator.
-fn is_proof(row: &Row) -> bool {
+fn is_token_verified(row: &Row) -> bool {
     row.verification_method.as_ref().is_some_and(|method| method.parse::<VerificationMethod>().is_ok())
 }
 
@@ -110,7 +110,7 @@ fn not_found() -> ApiError {
 
 /// Returns 403 unless the organization is a content owner.
 async fn owners_only(state: &State, actor: &Actor) -> Result<(), ApiError> {
-    if organization::type_of(&state.pool, actor.org_id).await? == Some(OrgType::ContentOwner) {
+    if organization_rows::type_of(&state.pool, actor.org_id).await? == Some(OrgType::ContentOwner) {
         return Ok(());
     }
     Err(ApiError::new(Code::Forbidden, "Only content owners can have domains."))
@@ -120,8 +120,8 @@ async fn owners_only(state: &State, actor: &Actor) -> Result<(), ApiError> {
 pub(crate) async fn list_domains(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-    part: ListPart,
-) -> Result<Listed<Domain>, ApiError> {
+    part: BoundedPaging,
+) -> Result<ListResponse<Domain>, ApiError> {
     owners_only(&state, &actor).await?;
     let rows: Vec<Row> =
         sqlx::query_as("SELECT * FROM domains WHERE organization_id = $1 AND released_at IS NULL ORDER BY created_at, id")
@@ -147,11 +147,11 @@ pub(crate) async fn register_domain(
     let site = parse_new_domain(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    organization::lock(&mut transaction, actor.org_id).await?;
+    organization_rows::lock(&mut transaction, actor.org_id).await?;
     let (count, most) =
         ("SELECT count(*) FROM domains WHERE organization_id = $1 AND released_at IS NULL", state.verification.most_domains());
     let refusal = format!("The organization has reached the limit of {most} domains. Release one first.");
-    organization::require_room(&mut transaction, count, (actor.org_id.0, most), refusal).await?;
+    organization_rows::require_room(&mut transaction, count, (actor.org_id.0, most), refusal).await?;
     let registered = registrations::insert(&mut transaction, actor.credential.into(), actor.org_id, &site, now).await?;
     let Some(domain) = registered else {
         return Err(ApiError::new(Code::Conflict, "The organization has already added this domain."));
@@ -162,7 +162,7 @@ pub(crate) async fn register_domain(
 
 pub(crate) fn parse_new_domain(body: &[u8]) -> Result<Site, ApiError> {
     let new: NewDomain = bodies::object(body)?;
-    ownable(&new.domain.unwrap_or_default()).map_err(|rule| rule_broken("domain", rule))
+    parse_ownable(&new.domain.unwrap_or_default()).map_err(|rule| rule_broken("domain", rule))
 }
 
 /// Handles `DELETE /api/v1/identity/domains/{id}`: returns 204, even if it was already deleted. The organization no longer sees
@@ -176,7 +176,7 @@ pub(crate) async fn release_domain(
     let id: DomainId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Domains).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Domains).await?;
     let ended = registrations::end(&mut transaction, actor.credential.into(), actor.org_id, id, now).await?;
     if ended.is_some() {
         transaction.commit().await?;

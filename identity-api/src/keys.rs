@@ -1,5 +1,5 @@
 //! API keys, log drains with their keys, and analyst accounts.
 
-pub(crate) mod analysts;
+pub(crate) mod analyst_accounts;
 pub mod api_keys;
 pub(crate) mod drains;

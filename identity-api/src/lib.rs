@@ -18,31 +18,31 @@ pub use routes::dry_run::{DRY_RUNS, DryRun};
 pub use routes::routes;
 
 use crate::access::actor::{ChangeBudgets, Credential};
-use crate::domains::upkeep::Upkeep;
-use crate::domains::{DomainSettings, Looked, Verification};
-use crate::organizations::mails::opening;
+use crate::domains::recheck::DomainRecheck;
+use crate::domains::{DomainSettings, RecheckCounts, Verification};
+use crate::organizations::emails::opening;
 use crate::request::bodies::Bodies;
 use crate::request::request_slot::{self, RequestSlots};
-use crate::webhooks::trials::Trials;
-use crate::webhooks::{DeliveryLogSettings, retention};
+use crate::webhooks::manual_send_limits::ManualSendLimits;
+use crate::webhooks::{DeliveryLogSettings, delivery_retention};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
 use mail::{MailSettings, Mailer};
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
-use schemas::receiver::AllowedReceivers;
+use schemas::webhook_url::AllowedReceivers;
 use service_kit::clock::Clock;
-use service_kit::directory::{Directory, HasDirectory};
 use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
 use service_kit::http::BodyLimits;
+use service_kit::identity_tables::{HasIdentityTables, IdentityTables};
 use service_kit::key_uses::KeyUses;
 use service_kit::process::Process;
-use service_kit::rates::CallerRates;
+use service_kit::rate_limits::CallerRateLimits;
 use service_kit::roles::{self, Role};
-use service_kit::sealing::{Sealer, SecretsSettings};
+use service_kit::secret_encryption::{Sealer, SecretsSettings};
 use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookSettings};
-use service_kit::{command, http, openapi, process, server, stores};
+use service_kit::{command_output, databases, http, openapi, process, server};
 use sign_in::{SignIn, SignInSettings};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -123,21 +123,21 @@ impl Settings {
     pub async fn for_admin(self, profile: Profile) -> anyhow::Result<Self> {
         let settings = self.for_commands(profile)?;
         if profile.is_production() {
-            roles::refuse_privileged(&settings.postgres, Role::Identity).await?;
+            roles::reject_excess_privileges(&settings.postgres, Role::Identity).await?;
         }
         Ok(settings)
     }
 }
 
 const MAX_BODY_BYTES: usize = 64 * 1024;
-const LIMITS: BodyLimits = BodyLimits::of(MAX_BODY_BYTES);
+const LIMITS: BodyLimits = BodyLimits::with_bytes(MAX_BODY_BYTES);
 
 /// Time for pending emails after the last response; shorter than the shutdown timeout.
 const MAIL_GRACE: Duration = Duration::from_millis(400);
 
 pub struct State {
     pool: PgPool,
-    directory: Directory,
+    directory: IdentityTables,
     uses: KeyUses,
     clock: Clock,
     bodies: Bodies,
@@ -145,23 +145,23 @@ pub struct State {
     receivers: AllowedReceivers,
     mailer: Mailer,
     sign_in: SignIn,
-    rates: CallerRates<Credential>,
+    rates: CallerRateLimits<Credential>,
     budgets: ChangeBudgets,
     delegations_per_pair: u32,
     request_slots: RequestSlots,
-    trials: Trials,
+    manual_send_limits: ManualSendLimits,
     verification: Verification,
-    upkeep: Upkeep,
+    recheck: DomainRecheck,
     _housekeeping: [AbortOnDropHandle<()>; 3],
 }
 
-impl HasDirectory for State {
-    fn directory(&self) -> &Directory {
+impl HasIdentityTables for State {
+    fn identity_tables(&self) -> &IdentityTables {
         &self.directory
     }
 
-    fn note_use(&self, key: ApiKeyId) {
-        self.uses.note(key);
+    fn record_use(&self, key: ApiKeyId) {
+        self.uses.record(key);
     }
 }
 
@@ -172,21 +172,21 @@ impl State {
         let mailer = settings.mail.mailer()?;
         let egress = Egress::new(&settings.webhooks)?;
         let sign_in = settings.sign_in.checked(egress.clone())?;
-        let rates = CallerRates::new(settings.sign_in.identity_rate);
+        let rates = CallerRateLimits::new(settings.sign_in.identity_rate);
         let budgets = ChangeBudgets::new(settings.sign_in.identity_bytes);
-        let pool = stores::postgres_with(&settings.postgres, &settings.delivery_log.session())?;
-        stores::check_postgres(&pool).await?;
+        let pool = databases::postgres_with(&settings.postgres, &settings.delivery_log.session())?;
+        databases::check_postgres(&pool).await?;
         let verification = Verification::new(&settings.domains, egress);
         let receivers = settings.webhooks.webhook_allow.clone();
-        let uses = KeyUses::start(pool.clone(), api_keys::TELL_USES);
-        let directory = Directory::asked_by(&settings.sign_in.clients, pool.clone());
+        let uses = KeyUses::start(pool.clone(), api_keys::RECORD_USES);
+        let directory = IdentityTables::with_limits(&settings.sign_in.clients, pool.clone());
         let request_slots = request_slot::slots();
         let bodies = Bodies::new(LIMITS, Arc::clone(&request_slots));
-        let upkeep = verification.upkeep(pool.clone(), mailer.clone());
+        let upkeep = verification.recheck(pool.clone(), mailer.clone());
         let _housekeeping = [
-            domains::upkeep::start(upkeep.clone(), clock.clone()),
-            retention::start(pool.clone(), clock.clone(), settings.delivery_log),
-            sign_in::expiry::start(pool.clone(), clock.clone(), settings.sign_in.sign_in_keep),
+            domains::recheck::start(upkeep.clone(), clock.clone()),
+            delivery_retention::start(pool.clone(), clock.clone(), settings.delivery_log),
+            sign_in::session_cleanup::start(pool.clone(), clock.clone(), settings.sign_in.sign_in_keep),
         ];
         Ok(Arc::new(Self {
             pool,
@@ -202,9 +202,9 @@ impl State {
             budgets,
             delegations_per_pair: settings.sign_in.delegations_per_pair,
             request_slots,
-            trials: Trials::default(),
+            manual_send_limits: ManualSendLimits::default(),
             verification,
-            upkeep,
+            recheck: upkeep,
             _housekeeping,
         }))
     }
@@ -215,7 +215,7 @@ impl State {
     }
 
     /// Sends the same email to each address, with a link to the pages for people if they are configured.
-    async fn tell(&self, readers: Result<Vec<String>, sqlx::Error>, subject: &str, text: &str) {
+    async fn email_all(&self, readers: Result<Vec<String>, sqlx::Error>, subject: &str, text: &str) {
         let text = format!("{text}\n{}", opening(self.sign_in.entrance()));
         self.mailer.send_each(readers, subject, &text).await;
     }
@@ -230,8 +230,8 @@ impl State {
     }
 
     /// Checks every domain that is due, as the process does periodically.
-    pub async fn look_at_proofs(&self) -> Result<Looked, sqlx::Error> {
-        self.upkeep.round(&self.clock).await
+    pub async fn recheck_domains(&self) -> Result<RecheckCounts, sqlx::Error> {
+        self.recheck.round(&self.clock).await
     }
 
     pub fn probes(&self) -> Vec<Probe> {
@@ -241,9 +241,9 @@ impl State {
 
 /// Creates and updates the tables, and prints to stderr which privileges it couldn't revoke. Safe to repeat, also concurrently.
 pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
-    let pool = stores::postgres(&settings.postgres)?;
-    stores::migrate_postgres(&pool).await?;
-    if let Some(statement) = roles::left_to_administrator(&pool).await? {
+    let pool = databases::postgres(&settings.postgres)?;
+    databases::migrate_postgres(&pool).await?;
+    if let Some(statement) = roles::statement_for_administrator(&pool).await? {
         let user = pool.connect_options().get_username().to_owned();
         eprintln!(
             "DATABASE_URL: the tables are up to date, but the services can create large objects, and the user {user} can't revoke that; \
@@ -258,10 +258,10 @@ pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         let Cli { command, process, settings } = cli.clone();
         match command {
-            Some(Command::Health) => health::report_own(process.listen).await,
-            Some(Command::Migrate) => process::once(async { migrate(&settings.for_commands(process.profile)?).await }).await,
+            Some(Command::Health) => health::run_health_command(process.listen).await,
+            Some(Command::Migrate) => process::run_once(async { migrate(&settings.for_commands(process.profile)?).await }).await,
             Some(Command::Admin(admin)) => {
-                command::run(async { admin.run(&settings.for_admin(process.profile).await?, Clock::System).await }).await
+                command_output::run(async { admin.run(&settings.for_admin(process.profile).await?, Clock::System).await }).await
             }
             None => process::serve(&process, |stop| run(cli, Clock::System, stop)).await,
         }
@@ -273,7 +273,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     cli.settings.sign_in = cli.settings.sign_in.at(cli.process.listen);
     if cli.process.profile.is_production() {
         cli.settings.harden()?;
-        roles::refuse_privileged(&cli.settings.postgres, Role::Identity).await?;
+        roles::reject_excess_privileges(&cli.settings.postgres, Role::Identity).await?;
     }
     cli.settings.webhooks.warn_if_open();
     let state = State::connect(&cli.settings, clock).await?;
@@ -281,8 +281,8 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let _watch = health::watch(state.probes());
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Identity]));
     let transport = cli.settings.sign_in.transport().unwrap_or_else(|| cli.process.profile.transport());
-    let limits = server::Limits::of(&cli.settings.sign_in.clients).over(transport);
-    let router = http::with_boundary_over(transport, own);
+    let limits = server::ServerLimits::for_clients(&cli.settings.sign_in.clients).with_transport(transport);
+    let router = http::with_request_middleware_over(transport, own);
     tracing::info!(listen = %cli.process.listen, "identity-api is listening");
     server::serve(listener, router, limits, stop).await;
     state.finish().await;

@@ -1,13 +1,13 @@
 //! Organizations, their members and invites.
 
-pub(crate) mod founding;
+pub(crate) mod creation;
 pub(crate) mod access_requests;
 pub(crate) mod partners;
 pub(crate) mod invites;
 pub(crate) mod members;
 pub(crate) mod memberships;
 pub(crate) mod settings;
-pub(crate) mod mails;
+pub(crate) mod emails;
 
 use schemas::identity::OrgType;
 use schemas::ids::{OrgId, UserId};

@@ -3,17 +3,17 @@
 pub mod sign_in;
 pub mod user_sessions;
 pub mod mail;
-pub(crate) mod removal;
-pub(crate) mod organizations;
-pub(crate) mod webhooks;
+pub(crate) mod revoke_created;
+pub(crate) mod all_organizations;
+pub(crate) mod all_webhooks;
 
 use crate::access::actor::SignedIn;
 use crate::access::prelude::*;
 use crate::request::email_address::EmailAddress;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use removal::CreatedBy;
-use service_kit::auth::Member;
+use revoke_created::CreatedBy;
+use service_kit::auth::SessionUser;
 use sign_in::account;
 
 /// A signed-in person with their address.
@@ -38,7 +38,7 @@ impl FromRequestParts<Arc<State>> for Person {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        let SignedIn(Member { user_id, .. }) = SignedIn::from_request_parts(parts, state).await?;
+        let SignedIn(SessionUser { user_id, .. }) = SignedIn::from_request_parts(parts, state).await?;
         let (email, is_operator): (String, bool) =
             sqlx::query_as("SELECT email, is_operator FROM users WHERE id = $1").bind(user_id.0).fetch_one(&state.pool).await?;
         Ok(Self { user_id, email, is_operator })
@@ -93,7 +93,7 @@ pub(crate) async fn add_operator(
     email: &EmailAddress,
     now: DateTime<Utc>,
 ) -> Result<OperatorRow, ApiError> {
-    let user = account::of_address(transaction, Some(author), email, now).await?;
+    let user = account::find_or_create(transaction, Some(author), email, now).await?;
     set_operator(transaction, author, user, true, now).await
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn remove_operator(
         .await?;
     let user = user.ok_or_else(|| ApiError::new(Code::NotFound, "No operator has this email address."))?;
     if !keep_keys {
-        removal::take_back(transaction, author, CreatedBy::Operator(UserId(user)), now).await?;
+        revoke_created::revoke_created(transaction, author, CreatedBy::Operator(UserId(user)), now).await?;
     }
     set_operator(transaction, author, UserId(user), false, now).await
 }

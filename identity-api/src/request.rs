@@ -4,4 +4,4 @@ pub(crate) mod bodies;
 pub(crate) mod request_slot;
 pub(crate) mod text_rules;
 pub mod email_address;
-pub(crate) mod ownable;
+pub(crate) mod ownable_host;

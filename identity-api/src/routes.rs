@@ -6,9 +6,9 @@ use crate::State;
 use crate::access::audit;
 use crate::delegations::requests;
 use crate::keys::drains::{self, health};
-use crate::keys::{analysts, api_keys};
-use crate::organizations::{access_requests, founding, invites, members, partners, settings};
-use crate::people::sign_in::{magic_links, oidc, redemption, session, session_cookie};
+use crate::keys::{analyst_accounts, api_keys};
+use crate::organizations::{access_requests, creation, invites, members, partners, settings};
+use crate::people::sign_in::{cookie_guard, magic_links, oidc, redeem_link, session};
 use crate::request::request_slot;
 use crate::webhooks::{deliveries, endpoint_state};
 use crate::{delegations, domains, people, webhooks};
@@ -21,15 +21,15 @@ use std::sync::Arc;
 pub fn routes(state: Arc<State>) -> Router {
     paths()
         .route_layer(middleware::from_fn(request_slot::hold))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), session_cookie::guard))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), cookie_guard::guard))
         .with_state(state)
 }
 
 fn paths() -> Router<Arc<State>> {
     Router::new()
         // a key with an identity scope, or a session of a member
-        .route("/api/v1/identity/analysts", get(analysts::list_analysts))
-        .route("/api/v1/identity/analysts/{id}", delete(analysts::revoke_analyst))
+        .route("/api/v1/identity/analysts", get(analyst_accounts::list_analysts))
+        .route("/api/v1/identity/analysts/{id}", delete(analyst_accounts::revoke_analyst))
         .route("/api/v1/identity/api-keys", get(api_keys::list_api_keys).post(api_keys::create_api_key))
         .route("/api/v1/identity/api-keys/{id}", delete(api_keys::revoke_api_key))
         .route("/api/v1/identity/audit", get(audit::trail::list_audit_entries))
@@ -61,8 +61,8 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/webhooks/{id}/deliveries", get(deliveries::list_deliveries))
         .route("/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver", post(deliveries::redeliver))
         // sessions only: organizations, their members and invites, access requests
-        .route("/api/v1/identity/organizations", get(founding::list_organizations).post(founding::create_organization))
-        .route("/api/v1/identity/organizations/{id}", get(founding::show_organization))
+        .route("/api/v1/identity/organizations", get(creation::list_organizations).post(creation::create_organization))
+        .route("/api/v1/identity/organizations/{id}", get(creation::show_organization))
         .route("/api/v1/identity/organizations/{id}/members", get(members::list_members).post(invites::invite_member))
         .route(
             "/api/v1/identity/organizations/{id}/members/{user_id}",
@@ -73,27 +73,27 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/invites/claim", post(invites::claim_invite))
         .route(
             "/api/v1/identity/platform-access-requests",
-            get(access_requests::list_platform_requests).post(access_requests::ask_for_platform),
+            get(access_requests::list_platform_requests).post(access_requests::request_platform),
         )
         .route(
             "/api/v1/identity/agent-access-requests",
-            get(access_requests::list_agent_requests).post(access_requests::ask_for_agent),
+            get(access_requests::list_agent_requests).post(access_requests::request_agent),
         )
         // sessions of operators
         .route("/api/v1/identity/operator/access-requests", get(access_requests::list_access_requests_to_review))
         .route("/api/v1/identity/operator/access-requests/{id}/approve", post(access_requests::approve_access_request))
         .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
-        .route("/api/v1/identity/operator/organizations", get(people::organizations::list_all_organizations))
-        .route("/api/v1/identity/operator/webhooks", get(people::webhooks::list_all_webhooks))
-        .route("/api/v1/identity/operator/webhooks/{id}", get(people::webhooks::show_any_webhook))
-        .route("/api/v1/identity/operator/webhooks/{id}/deliveries", get(people::webhooks::list_any_deliveries))
+        .route("/api/v1/identity/operator/organizations", get(people::all_organizations::list_all_organizations))
+        .route("/api/v1/identity/operator/webhooks", get(people::all_webhooks::list_all_webhooks))
+        .route("/api/v1/identity/operator/webhooks/{id}", get(people::all_webhooks::show_any_webhook))
+        .route("/api/v1/identity/operator/webhooks/{id}/deliveries", get(people::all_webhooks::list_any_deliveries))
         // keys with partner:provision of a trusted partner
         .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))
         .route("/api/v1/identity/partner/organizations/{id}/invites", post(partners::invite_first_owner))
         // no credential: within the rate of the client's address
-        .route("/api/v1/identity/auth/magic-link", get(redemption::show_sign_in_page).post(magic_links::send_magic_link))
-        .route("/api/v1/identity/auth/magic-link/verify", post(redemption::redeem_magic_link))
+        .route("/api/v1/identity/auth/magic-link", get(redeem_link::show_sign_in_page).post(magic_links::send_magic_link))
+        .route("/api/v1/identity/auth/magic-link/verify", post(redeem_link::redeem_magic_link))
         .route("/api/v1/identity/auth/oidc", get(oidc::list_oidc_providers))
         .route("/api/v1/identity/auth/oidc/{provider}", get(oidc::start_oidc))
         .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))

@@ -4,21 +4,21 @@
 pub(crate) mod deliveries;
 pub(crate) mod outbox;
 pub(crate) mod endpoint_state;
-pub(crate) mod retention;
-pub(crate) mod trials;
+pub(crate) mod delivery_retention;
+pub(crate) mod manual_send_limits;
 
-pub use retention::DeliveryLogSettings;
+pub use delivery_retention::DeliveryLogSettings;
 
 use crate::access::columns;
-use crate::access::granting::{self, LettingIn, Makers};
+use crate::access::permissions::{self, Creators, OwnerAction};
 use crate::access::prelude::*;
 use crate::request::bodies::fault;
 use crate::request::text_rules::Faults;
 use schemas::ids::WebhookEndpointId;
 use schemas::problem::Fault;
-use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::secrets::PlainWebhookSecret;
 use schemas::webhook::{CreatedWebhookEndpoint, EventType, MAX_ENDPOINTS, WebhookEndpoint};
+use schemas::webhook_url::{AllowedReceivers, parse_webhook_url};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -46,8 +46,8 @@ pub(crate) fn read(row: &PgRow) -> Result<WebhookEndpoint, sqlx::Error> {
 pub(crate) async fn list_webhooks(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-    part: ListPart,
-) -> Result<Listed<WebhookEndpoint>, ApiError> {
+    part: BoundedPaging,
+) -> Result<ListResponse<WebhookEndpoint>, ApiError> {
     let listed = format!(
         "SELECT {COLUMNS} FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY created_at, id"
     );
@@ -85,15 +85,15 @@ pub(crate) async fn create_webhook(
 ) -> Result<(StatusCode, Json<CreatedWebhookEndpoint>), ApiError> {
     let body = state.bodies.read(request).await?;
     let (url, event_types) = parse_new_webhook(&body, &state.receivers)?;
-    let secret = PlainWebhookSecret::mint();
+    let secret = PlainWebhookSecret::generate();
     let id = Uuid::now_v7();
     let sealed = state.sealer.seal(secret.reveal(), id.as_bytes()).map_err(ApiError::internal)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Webhooks).await?;
     let count = "SELECT count(*) FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL";
     let refusal = format!("The organization has reached the limit of {MAX_ENDPOINTS} webhook endpoints. Delete one first.");
-    organization::require_room(&mut transaction, count, (actor.org_id.0, MAX_ENDPOINTS), refusal).await?;
+    organization_rows::require_room(&mut transaction, count, (actor.org_id.0, MAX_ENDPOINTS), refusal).await?;
     let (kind, maker) = Author::from(actor.credential).name();
     let insert = format!(
         "INSERT INTO webhook_endpoints \
@@ -122,7 +122,7 @@ pub(crate) async fn create_webhook(
 pub(crate) fn parse_new_webhook(body: &[u8], allowed: &AllowedReceivers) -> Result<(String, Vec<EventType>), ApiError> {
     let new: NewWebhook = bodies::object(body)?;
     let url = new.url.ok_or_else(|| fault("url", "url is required"));
-    let url = url.and_then(|url| receiver_url(&url, allowed).map_err(|rule| fault("url", rule)));
+    let url = url.and_then(|url| parse_webhook_url(&url, allowed).map_err(|rule| fault("url", rule)));
     let mut faults = Faults::default();
     let url = faults.take(url).map(String::from);
     url.zip(faults.take(subscription(&new.event_types.unwrap_or_default()))).ok_or_else(|| faults.refuse())
@@ -145,10 +145,10 @@ fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
 }
 
 /// Deletes the endpoints that these creators created or whose secret they rotated last, because they know the secret.
-pub(crate) async fn delete_made_by(
+pub(crate) async fn delete_created_by(
     transaction: &mut PgConnection,
     author: Author,
-    makers: Makers<'_>,
+    makers: Creators<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), sqlx::Error> {
     let deleted: Vec<(Uuid, Uuid)> = sqlx::query_as(

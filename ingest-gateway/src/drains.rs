@@ -4,60 +4,60 @@
 //!  who ──► body ──► inflate ──► split ──► formats ──► map ──► records on the log ──► body_counts ──► coverage ──► answer
 //! ```
 
-mod answer;
+mod response;
 mod body_counts;
-mod challenge;
+mod fastly_challenge;
 mod coverage;
 mod dry_run;
-mod fed;
+mod key_drain;
 mod format_table;
 mod formats;
 #[cfg(test)]
-mod hostile_lines;
+mod forged_text_tests;
 mod inflate;
-mod intake;
-mod json;
-mod line;
+mod body_processor;
+mod json_fields;
+mod line_fields;
 mod line_id;
-mod line_outcome;
-mod reader;
+mod line_processor;
+mod line_reader;
 mod requested_host;
-mod settings;
-mod signature;
+mod drain_settings;
+mod body_signature;
 mod split;
-mod turns;
+mod body_thread;
 #[cfg(test)]
-mod visitor_input;
-mod who;
+mod visitor_input_tests;
+mod authentication;
 
-pub(crate) use challenge::fastly_challenge;
+pub use drain_settings::DrainSettings;
 pub use dry_run::{DrainDryRun, DryLine};
+pub(crate) use fastly_challenge::fastly_challenge;
 pub use format_table::{FORMATS, FormatId, LogFormat};
-pub use line_outcome::Outcome;
-pub use settings::DrainSettings;
+pub use line_processor::LineOutcome;
 
 use crate::State;
 use crate::log::overloaded;
-use answer::{Asker, Counted, Counts};
 use axum::body::Body;
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::Request;
 use axum::response::{IntoResponse, Response};
-use coverage::{Coverage, Report, Stored};
-use fed::{Fed, KnownDrains};
+use body_processor::{BodyProcessor, ProcessedBody};
+use body_signature::MAX_SIGNED_BYTES;
+use coverage::{BodyCoverage, Coverage, CoverageVisibility};
 use inflate::Encoding;
-use intake::{Intake, Taken};
-use line_outcome::Judge;
-use requested_host::Hosts;
+use key_drain::{DrainCache, KeyDrain};
+use line_processor::LineProcessor;
+use requested_host::HostFinder;
+use response::{Counted, Counts, Responder};
 use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
 use serde::Deserialize;
 use service_kit::auth::{Caller, Tenant};
 use service_kit::clock::Clock;
 use service_kit::http::{ApiError, RequestId, read_wire};
-use service_kit::sealing::{Sealer, SecretsSettings};
+use service_kit::secret_encryption::{Sealer, SecretsSettings};
 use service_kit::slots::{NoSlot, Pool, Slots};
-use signature::MAX_SIGNED_BYTES;
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub(crate) struct Drains {
     settings: DrainSettings,
     slots: Arc<Slots<Tenant>>,
     pool: PgPool,
-    fed: KnownDrains,
+    drain_cache: DrainCache,
     /// `None` if not configured; then no signature can be checked.
     sealer: Option<Sealer>,
     coverage: Coverage,
@@ -82,9 +82,9 @@ impl Drains {
     pub(crate) fn start(settings: &DrainSettings, secrets: &SecretsSettings, pool: PgPool, clock: Clock) -> anyhow::Result<Self> {
         let sealer = secrets.secrets_key.is_some().then(|| secrets.sealer()).transpose()?;
         let slots = Slots::new(Pool::Drains, settings.drains_at_once);
-        let fed = KnownDrains::new(clock.clone());
+        let drain_cache = DrainCache::new(clock.clone());
         let coverage = Coverage::start(pool.clone(), clock);
-        Ok(Self { settings: settings.clone(), slots, pool, fed, sealer, coverage })
+        Ok(Self { settings: settings.clone(), slots, pool, drain_cache, sealer, coverage })
     }
 }
 
@@ -107,72 +107,75 @@ pub(crate) async fn post_drain(
     let Ok(provider) = provider.parse::<DrainProvider>() else {
         return ApiError::new(Code::NotFound, "Log provider not found.").into_response();
     };
-    let asker = Asker::new(provider, request.headers(), state.clock.now());
-    let told = query
+    let responder = Responder::new(provider, request.headers(), state.clock.now());
+    let parameters = query
         .map(|Query(told)| told)
         .map_err(|_| ApiError::new(Code::InvalidParameter, "The query can contain only host and role, each at most once."));
-    let taken = match told {
-        Ok(told) => tokio::time::timeout(DEADLINE, take(&state, provider, told, request)).await.unwrap_or_else(|_| Err(late())),
+    let taken = match parameters {
+        Ok(told) => {
+            tokio::time::timeout(DEADLINE, process_request(&state, provider, told, request)).await.unwrap_or_else(|_| Err(late()))
+        }
         Err(error) => Err(error),
     };
-    asker.answer(taken)
+    responder.respond(taken)
 }
 
-async fn take(
+async fn process_request(
     state: &Arc<State>,
     provider: DrainProvider,
-    told: DrainParameters,
+    parameters: DrainParameters,
     request: Request<Body>,
 ) -> Result<Counted, ApiError> {
     if state.log.is_overloaded() {
         return Err(overloaded());
     }
     let (parts, body) = request.into_parts();
-    let caller = who::caller(&parts, state).await?;
-    let fed = fed::of(state, &caller, provider).await?;
+    let caller = authentication::authenticate(&parts, state).await?;
+    let key_drain = key_drain::for_caller(state, &caller, provider).await?;
     state.rates.admit(caller.key_id, caller.org_id)?;
-    let encoding = Encoding::of(&parts.headers)?;
+    let encoding = Encoding::from_headers(&parts.headers)?;
     let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
-    let drain = fed.as_ref().map(|fed| fed.id);
-    let secret = fed.as_ref().map(|fed| fed.secret(state.drains.sealer.as_ref())).transpose()?.flatten();
+    let drain = key_drain.as_ref().map(|fed| fed.id);
+    let secret = key_drain.as_ref().map(|fed| fed.secret(state.drains.sealer.as_ref())).transpose()?.flatten();
     let (tenant, max_bytes) = (caller.tenant(), usize::try_from(state.drains.settings.drain_wire_bytes).unwrap_or(usize::MAX));
     let max_bytes = secret.as_ref().map_or(max_bytes, |_| max_bytes.min(MAX_SIGNED_BYTES));
     let mut room = state.body_memory.reserve(tenant).map_err(no_slot)?;
     let body = read_wire(body, max_bytes, |bytes| room.grow_to(bytes).map_err(no_slot)).await?;
-    secret.map_or(Ok(()), |secret| signature::check(&body, &parts.headers, &secret))?;
+    secret.map_or(Ok(()), |secret| body_signature::verify(&body, &parts.headers, &secret))?;
     let slot = state.drains.slots.wait(tenant, PATIENCE).await.map_err(no_slot)?;
     // The key may have been revoked, or its drain deleted, while the body arrived.
-    let caller = who::caller(&parts, state).await?;
-    let fed = fed::of(state, &caller, provider).await?;
-    let judge = judge(state, provider, told, (caller, fed)).await?;
-    let (org, received_at, stored) = (judge.caller.org_id, judge.now, Stored::of(judge.owned.as_deref()));
-    let intake = Intake { judge, encoding, state: Arc::clone(state), request_id };
-    let Taken { body_counts, delivery } = intake.take(body, (room, slot)).await?;
+    let caller = authentication::authenticate(&parts, state).await?;
+    let key_drain = key_drain::for_caller(state, &caller, provider).await?;
+    let processor = line_processor(state, provider, parameters, (caller, key_drain)).await?;
+    let (org, received_at, stored) =
+        (processor.caller.org_id, processor.now, CoverageVisibility::for_hosts(processor.owned_sites.as_deref()));
+    let intake = BodyProcessor { processor, encoding, state: Arc::clone(state), request_id };
+    let ProcessedBody { body_counts, delivery } = intake.process(body, (room, slot)).await?;
     body_counts.measure(provider.as_str());
-    let (counts, unreadable) = (Counts::of(&body_counts), answer::unreadable(&body_counts));
+    let (counts, unreadable) = (Counts::new(&body_counts), response::unreadable(&body_counts));
     if let Some(stored) = stored {
-        let report = Report { org, provider, drain, stored, body_counts, received_at };
-        state.drains.coverage.keep(report, &state.self_serve).await;
+        let report = BodyCoverage { org, provider, drain, visibility: stored, body_counts, received_at };
+        state.drains.coverage.store(report, &state.write_budgets).await;
     }
     Ok(Counted { counts, delivery, unreadable })
 }
 
-async fn judge(
+async fn line_processor(
     state: &State,
     provider: DrainProvider,
-    told: DrainParameters,
-    (caller, fed): (Caller, Option<Fed>),
-) -> Result<Judge, ApiError> {
+    parameters: DrainParameters,
+    (caller, key_drain): (Caller, Option<KeyDrain>),
+) -> Result<LineProcessor, ApiError> {
     let owned = match caller.org_type {
         OrgType::ContentOwner => Some(state.callers.owned_sites(caller.org_id).await?),
         OrgType::Platform | OrgType::Agent => None,
     };
-    let of_drain = fed.as_ref().map(|fed| fed.role);
-    let role = match told.role.as_deref() {
-        None => of_drain.unwrap_or(fed::observer(provider.usual_role())),
+    let of_drain = key_drain.as_ref().map(|fed| fed.role);
+    let role = match parameters.role.as_deref() {
+        None => of_drain.unwrap_or(key_drain::observer(provider.default_role())),
         Some(role) => {
             let role = role.parse::<DrainRole>();
-            fed::observer(role.map_err(|_| ApiError::new(Code::InvalidParameter, "role must be one of: edge, origin."))?)
+            key_drain::observer(role.map_err(|_| ApiError::new(Code::InvalidParameter, "role must be one of: edge, origin."))?)
         }
     };
     if of_drain.is_some_and(|of_drain| of_drain != role) {
@@ -181,11 +184,11 @@ async fn judge(
             "role must match the role of the drain. Omit it to use the drain's role.",
         ));
     }
-    let drain = fed.as_ref().map(|fed| fed.id);
-    let hosts = fed.map(|fed| fed.hosts).unwrap_or_default();
+    let drain = key_drain.as_ref().map(|fed| fed.id);
+    let hosts = key_drain.map(|fed| fed.hosts).unwrap_or_default();
     let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
-    let host = Hosts::new(told.host, &hosts);
-    Ok(Judge { provider, caller, role, drain, owned, hosts, host, bots, limits, now })
+    let host = HostFinder::new(parameters.host, &hosts);
+    Ok(LineProcessor { provider, caller, role, drain, owned_sites: owned, hosts, host_finder: host, bots, limits, now })
 }
 
 /// Returns 503 even if the sender used its own share, because some senders retry only after a 5xx.

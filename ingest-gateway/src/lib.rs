@@ -26,28 +26,29 @@ mod privacy;
 mod record;
 mod log;
 mod sessions;
-mod tokens;
+mod click_tokens;
 mod drains;
 mod metrics;
 
-pub use drains::{DrainDryRun, DrainSettings, DryLine, FORMATS, FormatId, LogFormat, Outcome as LineOutcome};
+pub use drains::{DrainDryRun, DrainSettings, DryLine, FORMATS, FormatId, LineOutcome, LogFormat};
 pub use log::{Durability, Log, Message};
-pub use metrics::MEASURES;
+pub use metrics::METRICS;
 pub use request::limits::Limits;
-pub use request::raw::visited_bytes;
+pub use request::raw_json::visited_bytes;
 pub use routes::dry_run::{Document, dry_run};
 pub use routes::routes;
 pub use sessions::expiry::{SessionExpiry, TokenExpiry};
 
 use clap::{Args, Parser, Subcommand};
+use click_tokens::ClickTokens;
 use drains::Drains;
-use record::accept::Remembered;
+use record::accept::AcceptedRequests;
 use request::body_memory::BodyMemory;
-use request::callers::refusals::{self, Refusals};
-use request::callers::{self, KnownCallers};
+use request::caller_cache::refused_reports::{self, RefusedReports};
+use request::caller_cache::{self, CallerCache};
+use request::cpu_permits::CpuPermits;
 use request::idempotency::IdempotencyKeys;
-use request::large::LargeBodies;
-use request::self_serve::SelfServe;
+use request::write_budgets::WriteBudgets;
 use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
@@ -55,23 +56,22 @@ use schemas::secrets::SecretHash;
 use service_kit::auth::{Caller, Tenant};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
-use service_kit::database::Database;
-use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::http::{ApiError, BodyReader};
+use service_kit::identity_tables::{HasIdentityTables, IdentityTables};
 use service_kit::key_uses::KeyUses;
-use service_kit::measures;
+use service_kit::metric_definitions;
+use service_kit::optional_postgres::OptionalPostgres;
 use service_kit::process::Process;
-use service_kit::rates::CallerRates;
+use service_kit::rate_limits::CallerRateLimits;
 use service_kit::roles::{self, Role};
-use service_kit::sealing::SecretsSettings;
+use service_kit::secret_encryption::SecretsSettings;
 use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::slots::Slots;
-use service_kit::{http, openapi, process, server, stores};
-use sessions::SessionMemory;
+use service_kit::{databases, http, openapi, process, server};
+use sessions::SessionLevelCache;
 use sqlx::PgPool;
 use std::sync::Arc;
-use tokens::ClickTokens;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -137,23 +137,23 @@ impl Settings {
 
 pub struct State {
     pool: PgPool,
-    callers: KnownCallers,
+    callers: CallerCache,
     bodies: BodyReader,
     body_memory: BodyMemory,
-    rates: CallerRates,
-    self_serve: SelfServe,
+    rates: CallerRateLimits,
+    write_budgets: WriteBudgets,
     uses: KeyUses,
-    refusals: Refusals,
+    refused_reports: RefusedReports,
     _refusals_expiry: AbortOnDropHandle<()>,
-    tokens: ClickTokens,
+    click_tokens: ClickTokens,
     _expiry: AbortOnDropHandle<()>,
     _session_expiry: Option<AbortOnDropHandle<()>>,
-    memory: SessionMemory,
+    session_levels: SessionLevelCache,
     session_changes: Arc<Slots<Tenant>>,
-    remembered: Remembered,
+    remembered: AcceptedRequests,
     idempotency: IdempotencyKeys,
     log: Log,
-    large: Arc<LargeBodies>,
+    cpu_permits: Arc<CpuPermits>,
     limits: Limits,
     bots: Arc<BotTable>,
     drains: Drains,
@@ -161,8 +161,8 @@ pub struct State {
     probes: Vec<Probe>,
 }
 
-impl HasDirectory for State {
-    fn directory(&self) -> &Directory {
+impl HasIdentityTables for State {
+    fn identity_tables(&self) -> &IdentityTables {
         self.callers.directory()
     }
 
@@ -170,32 +170,32 @@ impl HasDirectory for State {
         self.callers.find(hash).await
     }
 
-    fn note_use(&self, key: ApiKeyId) {
-        self.uses.note(key);
+    fn record_use(&self, key: ApiKeyId) {
+        self.uses.record(key);
     }
 }
 
 impl State {
     /// Connects to the stores. Fails if the topic or the tables would break the promise of a 2xx.
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
-        let pool = stores::postgres(&settings.postgres)?;
-        stores::check_postgres(&pool).await?;
-        measures::announce(MEASURES);
-        let reads = Database::new(pool.clone(), clock.clone());
+        let pool = databases::postgres(&settings.postgres)?;
+        databases::check_postgres(&pool).await?;
+        metric_definitions::register_metrics(METRICS);
+        let reads = OptionalPostgres::new(pool.clone(), clock.clone());
         let drains = Drains::start(&settings.drains, &settings.secrets, pool.clone(), clock.clone())?;
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
-            callers: KnownCallers::new(Directory::asked_by(&settings.clients, pool.clone()), &clock),
+            callers: CallerCache::new(IdentityTables::with_limits(&settings.clients, pool.clone()), &clock),
             bodies: BodyReader::new(settings.limits.body()),
             body_memory: BodyMemory::new(settings.limits.body_memory_bytes),
-            rates: CallerRates::new(settings.limits.key_rate),
-            self_serve: SelfServe::new(&settings.limits),
-            uses: KeyUses::start(pool.clone(), callers::NOTE_KEY_USES),
-            refusals: Refusals::start(pool.clone()),
-            _refusals_expiry: refusals::start_expiry(pool.clone(), clock.clone()),
-            memory: SessionMemory::new(reads.clone()),
-            tokens: ClickTokens::new(reads),
+            rates: CallerRateLimits::new(settings.limits.key_rate),
+            write_budgets: WriteBudgets::new(&settings.limits),
+            uses: KeyUses::start(pool.clone(), caller_cache::NOTE_KEY_USES),
+            refused_reports: RefusedReports::start(pool.clone()),
+            _refusals_expiry: refused_reports::start_expiry(pool.clone(), clock.clone()),
+            session_levels: SessionLevelCache::new(reads.clone()),
+            click_tokens: ClickTokens::new(reads),
             _expiry: sessions::expiry::expire_tokens(
                 pool.clone(),
                 clock.clone(),
@@ -209,12 +209,12 @@ impl State {
                 settings.session_expiry.clone(),
             ),
             session_changes: sessions::change::slots(),
-            remembered: Remembered::new(),
+            remembered: AcceptedRequests::new(),
             idempotency: IdempotencyKeys::new(),
             drains,
             pool,
             log,
-            large: LargeBodies::new(),
+            cpu_permits: CpuPermits::new(),
             limits: settings.limits.clone(),
             bots: settings.bots.table()?,
             clock,
@@ -234,7 +234,7 @@ impl State {
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         if let Some(Command::Health) = cli.command {
-            return health::report_own(cli.process.listen).await;
+            return health::run_health_command(cli.process.listen).await;
         }
         let process = cli.process.clone();
         process::serve(&process, |stop| run(cli, Clock::System, stop)).await
@@ -245,13 +245,16 @@ pub fn start(cli: Cli) -> Process {
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     if cli.process.profile.is_production() {
         cli.settings.harden()?;
-        roles::refuse_privileged(&cli.settings.postgres, Role::Gateway).await?;
+        roles::reject_excess_privileges(&cli.settings.postgres, Role::Gateway).await?;
     }
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Ingest]));
     let transport = cli.process.profile.transport();
-    let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::of(&cli.settings.clients).over(transport));
+    let (router, limits) = (
+        http::with_request_middleware_over(transport, own),
+        server::ServerLimits::for_clients(&cli.settings.clients).with_transport(transport),
+    );
     let _watch = health::watch(state.probes());
     tracing::info!(listen = %cli.process.listen, "ingest-gateway is listening");
     server::serve(listener, router, limits, stop).await;

@@ -15,20 +15,19 @@
 mod append_or_spill;
 mod breaker;
 mod in_flight_budget;
-mod drain;
-mod link;
+mod spill_drain;
+mod log_producer;
 mod message;
-mod settings;
+mod durability_settings;
 mod spill;
 
 pub(crate) use append_or_spill::overloaded;
+pub use durability_settings::Durability;
 pub(crate) use message::too_large as record_too_large;
-pub use settings::Durability;
 
 use breaker::Breaker;
-use drain::Drain;
 use in_flight_budget::Budget;
-use link::Link;
+use log_producer::LogProducer;
 pub use message::Message;
 use schemas::log::LogRecord;
 use service_kit::health::{PROBE_DEADLINE, Probe};
@@ -37,6 +36,7 @@ use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
 use service_kit::slots::{Pool, Slots};
 use spill::Spill;
+use spill_drain::SpillDrain;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -55,7 +55,7 @@ const ROOM: usize = 64 * 1024;
 pub struct Log(Arc<Inner>);
 
 struct Inner {
-    link: Arc<Link>,
+    producer: Arc<LogProducer>,
     breaker: Arc<Breaker>,
     spill: Option<Spill>,
     in_progress: Arc<Slots>,
@@ -81,11 +81,11 @@ impl Log {
         );
         let breaker = Arc::new(Breaker::new(is_checked));
         let budget = Budget::new(durability.max_unacked_bytes);
-        let link = Arc::new(Link::new(settings, Arc::clone(&breaker), budget)?);
+        let link = Arc::new(LogProducer::new(settings, Arc::clone(&breaker), budget)?);
         let stop = CancellationToken::new();
-        Drain::new(Arc::clone(&link), Arc::clone(&breaker), settings.clone()).start(backlog, stop.clone());
+        SpillDrain::new(Arc::clone(&link), Arc::clone(&breaker), settings.clone()).start(backlog, stop.clone());
         Ok(Self(Arc::new(Inner {
-            link,
+            producer: link,
             breaker,
             spill,
             in_progress: Slots::new(Pool::Writes, durability.max_in_progress),
@@ -96,13 +96,13 @@ impl Log {
 
     /// Encodes a record for the log. Returns 413 if it is too large.
     pub fn message(&self, record: &LogRecord, request_id: &str) -> Result<Message, ApiError> {
-        Message::of(record, request_id)
+        Message::from_record(record, request_id)
     }
 
     /// Stops draining. Records that are not drained stay in the spill for the next process.
     pub async fn flush(&self) {
         self.0.stop.cancel();
-        let link = Arc::clone(&self.0.link);
+        let link = Arc::clone(&self.0.producer);
         let flushed = tokio::task::spawn_blocking(move || link.flush(FLUSH_DEADLINE)).await;
         if !matches!(flushed, Ok(true)) {
             tracing::warn!("stopped with unacknowledged records; those confirmed with a 2xx are in the spill");
@@ -112,15 +112,15 @@ impl Log {
     /// The `/ready` probe: `ok` while the brokers respond, `spilling` while records go to the spill and it has room.
     pub fn probe(&self) -> Probe {
         let log = self.clone();
-        Probe::worded("kafka", move || {
+        Probe::with_state("kafka", move || {
             let log = log.clone();
             async move { log.standing().await }
         })
     }
 
     async fn standing(&self) -> Option<&'static str> {
-        let link = Arc::clone(&self.0.link);
-        let is_led = tokio::task::spawn_blocking(move || link.is_led(PROBE_DEADLINE * 9 / 10)).await.unwrap_or(false);
+        let link = Arc::clone(&self.0.producer);
+        let is_led = tokio::task::spawn_blocking(move || link.has_leaders(PROBE_DEADLINE * 9 / 10)).await.unwrap_or(false);
         match self.0.breaker.is_closed() && is_led {
             true => Some("ok"),
             // The brokers respond, but the topic breaks its contract.
@@ -133,6 +133,6 @@ impl Log {
 /// Uses a separate client that is dropped before the first record, because the check must not create a topic.
 async fn brokers_answer(settings: &KafkaSettings) -> anyhow::Result<bool> {
     let breaker = Arc::new(Breaker::new(false));
-    let link = Link::new(settings, breaker, Budget::new(0))?;
-    Ok(tokio::task::spawn_blocking(move || link.answers(START_PATIENCE)).await?)
+    let link = LogProducer::new(settings, breaker, Budget::new(0))?;
+    Ok(tokio::task::spawn_blocking(move || link.is_reachable(START_PATIENCE)).await?)
 }

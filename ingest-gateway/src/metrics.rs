@@ -2,47 +2,48 @@
 
 use metrics::{counter, gauge, histogram};
 use schemas::identity::DrainProvider;
-use service_kit::measures;
-use service_kit::measures::{By, Measure};
+use service_kit::metric_definitions;
+use service_kit::metric_definitions::{Metric, MetricLabel};
 use std::time::Duration;
 
-const WHAT: By = By {
+const WHAT: MetricLabel = MetricLabel {
     label: "what",
-    says: "`damaged`: unreadable parts of the spill; `refused`: records the log will never take",
+    description: "`damaged`: unreadable parts of the spill; `refused`: records that Kafka rejected permanently",
     values: &["damaged", "refused"],
 };
 
-const OUTCOME: By = By {
+const OUTCOME: MetricLabel = MetricLabel {
     label: "outcome",
-    says: "`kept`: retrievals by bots; `people`: everybody else's; `dropped`: bots' requests that are not counted; `refused`: bots that were not given the content; `bad`: unreadable",
+    description: "`kept`: fetches by bots; `people`: requests by people; `dropped`: requests by bots that aren't counted; `refused`: failed fetches by bots; `bad`: unreadable lines",
     values: &["kept", "people", "dropped", "refused", "bad"],
 };
-const PROVIDER: By = By { label: "provider", says: "the last part of the path", values: &DrainProvider::NAMES };
+const PROVIDER: MetricLabel =
+    MetricLabel { label: "provider", description: "provider, as in the drain's URL", values: &DrainProvider::NAMES };
 
-measures! {
-    ACCEPTED = Measure::counter("gateway_events_accepted_total", "events", "events whose record the log acknowledged or the spill made durable");
-    UNCLASSIFIED = Measure::counter("gateway_values_unclassified_total", "values", "citation types and positions outside the standard's lists, kept as unclassified");
-    UNRESOLVED = Measure::counter("gateway_events_unresolved_total", "events", "accepted events whose click token is left to the worker, because PostgreSQL did not answer");
-    ACK = Measure::duration("gateway_ack_duration_seconds", "from handing a record to the producer to its acknowledgement");
-    UNACKED = Measure::counter("gateway_requests_unacknowledged_total", "records", "records that the log did not acknowledge in time; the spill took them, or the caller was told");
-    ACKED_LATE = Measure::counter("gateway_events_acknowledged_late_total", "events", "events of records acknowledged after their request had gone on to the spill or away: on the log, and not counted as accepted");
-    UNACKED_BYTES = Measure::gauge("gateway_unacked_bytes", "bytes", "records on their way to the log without an acknowledgement, drained ones not counted");
-    BREAKER_OPEN = Measure::gauge("gateway_log_breaker_open", "boolean", "1 while records go to the spill because the log does not acknowledge, else 0");
-    OVERLOADED = Measure::counter("gateway_requests_overloaded_total", "requests", "requests refused because too many were in progress");
-    SPILLED = Measure::counter("gateway_spilled_records_total", "records", "records made durable in the spill");
-    SPILL_SYNC = Measure::duration("gateway_spill_sync_duration_seconds", "one write and fsync of the spill, shared by the records that waited");
-    SPILL_FULL = Measure::counter("gateway_spill_full_total", "records", "records refused because the spill's quota was used up, or what is left of it is for other organizations");
-    SPILL_FAILED = Measure::counter("gateway_spill_write_failures_total", "writes", "writes that the spill's disk refused");
-    SPILL_SET_ASIDE = Measure::counter("gateway_spill_set_aside_total", "files", "damaged parts of the spill, and records the log refused for good, kept in files").by(&[WHAT]);
-    SPILL_QUOTA = Measure::gauge("gateway_spill_quota_bytes", "bytes", "most disk space that the spill may take, TELEMETRY_SPILL_MAX_BYTES");
-    SPILL_BYTES = Measure::gauge("gateway_spill_bytes", "bytes", "disk space of the spill");
-    PENDING_RECORDS = Measure::gauge("gateway_spill_pending_records", "records", "records in the spill that are not yet on the log");
-    PENDING_EVENTS = Measure::gauge("gateway_spill_pending_events", "events", "events in the spill that are not yet on the log");
-    DRAIN_LINES = Measure::counter("gateway_drain_lines_total", "lines", "lines of drains whose bodies were taken in").by(&[PROVIDER, OUTCOME]);
-    DRAIN_COVERAGE_WAITING = Measure::gauge("gateway_drain_coverage_waiting", "rows", "rows of coverage that wait for PostgreSQL");
-    DRAIN_COVERAGE_LOST = Measure::counter("gateway_drain_coverage_lost_total", "bodies", "bodies of drains whose coverage found no room to wait for PostgreSQL; their events are kept");
-    TURN_WAIT = Measure::duration("gateway_turn_wait_duration_seconds", "Time waited for a turn to decompress or parse a body, or the next 256 KiB of a log");
-    DRAINED = Measure::counter("gateway_drained_records_total", "records", "spilled records that the log has acknowledged");
+metric_definitions! {
+    ACCEPTED = Metric::counter("gateway_events_accepted_total", "events", "Events accepted: acknowledged by Kafka or durable in the spill");
+    UNCLASSIFIED = Metric::counter("gateway_values_unclassified_total", "values", "Citation types and positions that the standard doesn't list, stored as unclassified");
+    UNRESOLVED = Metric::counter("gateway_events_unresolved_total", "events", "Accepted events whose click token the worker has to look up, because PostgreSQL was unavailable");
+    ACK = Metric::duration("gateway_ack_duration_seconds", "Time from sending a record to Kafka to its acknowledgement");
+    UNACKED = Metric::counter("gateway_requests_unacknowledged_total", "records", "Records that Kafka did not acknowledge in time; they went to the spill or failed");
+    ACKED_LATE = Metric::counter("gateway_events_acknowledged_late_total", "events", "Events of records acknowledged after their request used the spill or ended; not counted as accepted");
+    UNACKED_BYTES = Metric::gauge("gateway_unacked_bytes", "bytes", "Unacknowledged bytes sent to Kafka, without those from the spill");
+    BREAKER_OPEN = Metric::gauge("gateway_log_breaker_open", "boolean", "1 while records go to the spill because Kafka is unavailable, else 0");
+    OVERLOADED = Metric::counter("gateway_requests_overloaded_total", "requests", "Requests rejected because too many were in progress");
+    SPILLED = Metric::counter("gateway_spilled_records_total", "records", "Records written to the spill");
+    SPILL_SYNC = Metric::duration("gateway_spill_sync_duration_seconds", "Time of one write and fsync of the spill, which may contain several records");
+    SPILL_FULL = Metric::counter("gateway_spill_full_total", "records", "Records rejected because the spill, or the organization's share of it, was full");
+    SPILL_FAILED = Metric::counter("gateway_spill_write_failures_total", "writes", "Failed writes to the spill's disk");
+    SPILL_SET_ASIDE = Metric::counter("gateway_spill_set_aside_total", "files", "Files with damaged parts of the spill, or with records that Kafka rejected permanently").by(&[WHAT]);
+    SPILL_QUOTA = Metric::gauge("gateway_spill_quota_bytes", "bytes", "Maximum size of the spill (TELEMETRY_SPILL_MAX_BYTES)");
+    SPILL_BYTES = Metric::gauge("gateway_spill_bytes", "bytes", "Size of the spill on disk");
+    PENDING_RECORDS = Metric::gauge("gateway_spill_pending_records", "records", "Spilled records that are not yet on the log");
+    PENDING_EVENTS = Metric::gauge("gateway_spill_pending_events", "events", "Spilled events that are not yet on the log");
+    DRAIN_LINES = Metric::counter("gateway_drain_lines_total", "lines", "Log lines of accepted drain bodies").by(&[PROVIDER, OUTCOME]);
+    DRAIN_COVERAGE_WAITING = Metric::gauge("gateway_drain_coverage_waiting", "rows", "Coverage rows that wait for PostgreSQL");
+    DRAIN_COVERAGE_LOST = Metric::counter("gateway_drain_coverage_lost_total", "bodies", "Drain bodies whose coverage was discarded because too many rows waited for PostgreSQL; their events are stored");
+    TURN_WAIT = Metric::duration("gateway_turn_wait_duration_seconds", "Time waited for a turn to decompress or parse a body, or the next 256 KiB of a log");
+    DRAINED = Metric::counter("gateway_drained_records_total", "records", "Spilled records that Kafka has acknowledged");
 }
 
 pub(crate) fn accepted(events: usize) {

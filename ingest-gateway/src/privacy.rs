@@ -3,10 +3,10 @@
 //!
 //! It removes members but never rejects an event: a report with too much data still counts.
 
-pub(crate) mod prune;
-pub(crate) mod redact;
+pub(crate) mod remove_members;
+pub(crate) mod redact_click_tokens;
 
-use crate::request::raw::{RawObject, as_str};
+use crate::request::raw_json::{RawObject, as_str};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
@@ -78,12 +78,13 @@ impl Withheld {
 pub(crate) fn is_private(name: &str, value: &RawValue) -> bool {
     is_known(name)
         || (value.get().starts_with(['{', '['])
-            && prune::names_any(value, |name| Withheld::Conversation(PrivacyLevel::Minimal).has(name)))
+            && remove_members::names_any(value, |name| Withheld::Conversation(PrivacyLevel::Minimal).has(name)))
 }
 
 /// Returns a free-form object, such as a session's or an outcome's, without the members above the level.
 pub(crate) fn strip_members(object: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
-    without(object, Withheld::Conversation(around.unwrap_or(PrivacyLevel::Minimal))).map(redact::json_without_click_tokens)
+    without(object, Withheld::Conversation(around.unwrap_or(PrivacyLevel::Minimal)))
+        .map(redact_click_tokens::json_without_click_tokens)
 }
 
 /// Returns the `data` of an event other than a turn. Conversation texts have the same limits there.
@@ -96,7 +97,7 @@ pub(crate) fn without_address_hashes(value: &RawValue) -> Option<Box<RawValue>> 
 }
 
 fn without(value: &RawValue, withheld: Withheld) -> Option<Box<RawValue>> {
-    prune::without_members(value, |name| withheld.has(name))
+    remove_members::without_members(value, |name| withheld.has(name))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ pub(crate) mod dry_run;
 
 use crate::State;
 use crate::log::overloaded;
-use crate::request::callers::refusals;
-use crate::{drains, tokens};
+use crate::request::caller_cache::refused_reports;
+use crate::{click_tokens, drains};
 use axum::Router;
 use axum::extract::{Request, State as Shared};
 use axum::middleware::{self, Next};
@@ -22,8 +22,8 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/sessions/start", post(sessions::start::start_session))
         .route("/sessions/end", post(sessions::end::end_session))
         .route("/sessions/bulk", post(sessions::bulk::upload_session))
-        .route("/click-tokens", post(tokens::create_click_token))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), refusals::note_refusal))
+        .route("/click-tokens", post(click_tokens::create_click_token))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), refused_reports::count_refused_reports))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), refuse_overload))
         // Requires such a key in the header that the provider can send.
         .route("/drains/{provider}", post(drains::post_drain))

@@ -6,10 +6,10 @@
 pub(crate) mod facts;
 pub(crate) mod change;
 pub(crate) mod store;
-mod memory;
+mod level_cache;
 pub(crate) mod expiry;
 
 pub(crate) use change::is_usable;
 pub(crate) use facts::privacy_level;
-pub(crate) use memory::SessionMemory;
+pub(crate) use level_cache::SessionLevelCache;
 pub(crate) use store::Levels;

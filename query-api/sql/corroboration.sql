@@ -34,7 +34,7 @@ FROM (
                 AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                     OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND outcome = 'fetch'
-                AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                -- filters.sql
             GROUP BY date, platform_id, agent_id
         )
         ORDER BY

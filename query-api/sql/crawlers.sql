@@ -25,7 +25,7 @@ FROM (
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
         AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
         AND type = 'content_retrieved' AND bot != ''
-        AND if({outcome:String} = '', 1, outcome = {outcome:String})
+        -- filters.sql
     GROUP BY operator, bot, purpose, verified, one_status, is_fetch
 )
 GROUP BY operator, bot, purpose, verified
@@ -54,7 +54,7 @@ WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hos
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
     AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
     AND (is_click OR type IN ('content_cited', 'content_presented') OR has_claim)
-    AND if({outcome:String} = '', 1, outcome = {outcome:String})
+    -- filters.sql
 GROUP BY agent_name
 UNION ALL
 SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), CAST([], 'Array(Tuple(UInt16, UInt64))'),
@@ -72,7 +72,7 @@ FROM (
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
         AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
-        AND if({outcome:String} = '', 1, outcome = {outcome:String})
+        -- filters_lines.sql
     GROUP BY operator, bot, purpose, verified, one_status
     -- Partitions can contain copies of a line.
     SETTINGS do_not_merge_across_partitions_select_final = 0

@@ -10,7 +10,7 @@ WITH
         arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
     -- A click on another host than that of its token's link belongs to its reporter, unless the reader owns the link's host
     -- too.
-    link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS shows_agent,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
     listed AS (
         SELECT
             site,
@@ -27,14 +27,7 @@ WITH
             -- On hosts that had another owner, only later events.
             AND if({is_dated:UInt8}, at_ms >= {dated_ms:Int64} OR at_ms >= owned_since(site), 1)
             AND NOT startsWith(type, 'turn_')
-            -- Filters compare what the owner sees. An unset filter is off; ClickHouse doesn't resolve the unused branch of
-            -- `if`.
-            AND if({is_filtered:UInt8},
-                ({event_type:String} = '' OR type = {event_type:String})
-                    AND ({outcome:String} = '' OR outcome = {outcome:String})
-                    AND ({has_agent:UInt8} = 0 OR if(shows_agent, agent, '') = {agent:String})
-                    AND ({has_platform:UInt8} = 0 OR if(shows_agent, platform, organization) = {platform:UUID}),
-                1)
+            -- filters.sql
     ),
     -- The number of events, and a time that no event on the page precedes.
     (
@@ -52,7 +45,7 @@ SELECT
         key,
         toUnixTimestamp64Milli(at),
         roles,
-        toUInt8(shows_agent),
+        toUInt8(is_told),
         toString(organization),
         toUnixTimestamp64Milli(reports.at[representative]),
         if(reports.identity[representative] = 0, key, reports.identity[representative])

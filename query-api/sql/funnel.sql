@@ -34,7 +34,7 @@ FROM (
                 AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                     OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged')
-                AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                -- filters.sql
             GROUP BY platform_id, one_name
         )
         ORDER BY

@@ -1,5 +1,5 @@
 -- A page of sections. A section is a host with the first segment of the path and /*. Pages without a second segment belong to
--- the root of their host. Rows, order and filters as in urls.sql.
+-- the root of their host. Rows and order as in urls.sql.
 WITH
     arrayConcat(
         [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
@@ -12,6 +12,9 @@ SELECT
     total,
     toUInt8(place >= {offset:UInt64}) AS is_item,
     name AS url,
+    toUUID('00000000-0000-0000-0000-000000000000') AS platform,
+    '' AS agent,
+    '' AS bot,
     events,
     unique_sessions,
     by_type.1 AS types,
@@ -57,8 +60,7 @@ FROM (
                 AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                     OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
-                AND if({outcome:String} = '', 1, outcome = {outcome:String})
-                AND if({path:String} = '', 1, if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))
+                -- filters.sql
             GROUP BY host, step
         )
         ORDER BY

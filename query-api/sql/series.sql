@@ -32,6 +32,8 @@ FROM (
                 if(verified = 'unknown', '', toString(verified)) AS verified_name,
                 if(status = 0, '', toString(status)) AS status_name,
                 link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
+                ['', 'claimed', 'observed', 'corroborated'][1 + ((is_claimed OR is_claim) AND (is_told OR role = 1))
+                    + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] AS evidence,
                 if(empty(other_agents.session), if(session = 0, [], [session]),
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
             SELECT
@@ -47,7 +49,7 @@ FROM (
                 AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                     OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
-                AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                -- filters.sql
             GROUP BY one_bucket, value
         )
         GROUP BY value

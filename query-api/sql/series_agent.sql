@@ -38,16 +38,16 @@ FROM (
                             arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))),
                             {never_ms:Int64})) AS owned_since,
                         arrayPushFront(other_agents.agent, agent) AS agent_names,
-                        arrayMap(one -> '', roles) AS no_names
+                        arrayMap(one -> '', all_roles) AS no_names
                     SELECT
                         intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS of_bucket,
                         organization,
                         link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
-                        arrayPushFront(other_agents.role, role) AS roles,
+                        arrayPushFront(other_agents.role, role) AS all_roles,
                         arrayPushFront(other_agents.platform, platform) AS platforms,
                         arrayPushFront(other_agents.session, session) AS sessions,
                         {names:Identifier} AS agents,
-                        arrayMap((one_role, one_session) -> one_role = 1 OR one_session != 0, roles, sessions) AS have_agent,
+                        arrayMap((one_role, one_session) -> one_role = 1 OR one_session != 0, all_roles, sessions) AS have_agent,
                         -- Numbering the reports of each agent is slow and needed only if several reports have one.
                         if(arraySum(have_agent) < 2, have_agent, arrayEnumerateUniq(have_agent, platforms, agents)) AS numbers
                     FROM events FINAL
@@ -58,9 +58,9 @@ FROM (
                         AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                             OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                         AND NOT startsWith(type, 'turn_')
-                        AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                        -- filters.sql
                 )
-                ARRAY JOIN roles AS one_role, platforms AS one_platform, agents AS one_agent, sessions AS one_session, numbers AS nth
+                ARRAY JOIN all_roles AS one_role, platforms AS one_platform, agents AS one_agent, sessions AS one_session, numbers AS nth
             GROUP BY of_bucket, value
         )
         GROUP BY value

@@ -28,6 +28,8 @@ FROM (
                     if(verified = 'unknown', '', toString(verified)) AS verified_name,
                     if(status = 0, '', toString(status)) AS status_name,
                     link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
+                    ['', 'claimed', 'observed', 'corroborated'][1 + ((is_claimed OR is_claim) AND (is_told OR role = 1))
+                        + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] AS evidence,
                     if(empty(other_agents.session), if(session = 0, [], [session]),
                         arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
                 SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS value,
@@ -40,7 +42,7 @@ FROM (
                     AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                         OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                     AND NOT startsWith(type, 'turn_')
-                    AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                    -- filters.sql
                 UNION ALL
                 SELECT one_bucket, value, emptyArrayUInt64(), toUInt8(0)
                 FROM (
@@ -52,7 +54,8 @@ FROM (
                             {never_ms:Int64})) AS owned_since,
                         '' AS nothing,
                         if(verified = 'unknown', '', toString(verified)) AS verified_name,
-                        toString(status) AS status_name
+                        toString(status) AS status_name,
+                        'observed' AS evidence
                     SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS value
                     FROM failed_fetches FINAL
                     WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
@@ -61,7 +64,7 @@ FROM (
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                         AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                             OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
-                        AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                        -- filters_lines.sql
                     -- Partitions can contain copies of a line.
                     SETTINGS do_not_merge_across_partitions_select_final = 0
                 )

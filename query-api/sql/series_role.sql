@@ -40,7 +40,7 @@ FROM (
                 AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                     OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
-                AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                -- filters.sql
         )
         ARRAY JOIN all_roles AS one_role, all_sessions AS one_session, arrayEnumerate(all_roles) AS place
         GROUP BY bucket

@@ -55,7 +55,7 @@ FROM (
                     AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                         OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                     AND NOT startsWith(type, 'turn_')
-                    AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                    -- filters.sql
             )
             GROUP BY own_role, has_agent, may_name, shown_platform, own_agent
         )

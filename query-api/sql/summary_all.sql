@@ -63,7 +63,7 @@ FROM (
                         AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                             OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                         AND NOT startsWith(type, 'turn_')
-                        AND if({outcome:String} = '', 1, outcome = {outcome:String})
+                        -- filters.sql
                 )
                 GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others
             )

@@ -1,5 +1,6 @@
--- A page of URLs, by default those with the most events first. Every row contains the number of URLs. An empty page is one row
--- that isn't an item. Types as in summary.sql.
+-- A page of URLs, or of URLs with agents, by default those with the most events first. `of_platform`, `of_agent` and `of_bot` are
+-- aliases of the agent, or of empty values; the bot is that of events without an agent. Every row contains the number of rows. An
+-- empty page is one row that isn't an item. Types as in summary.sql.
 WITH
     arrayConcat(
         [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
@@ -11,7 +12,7 @@ WITH
 SELECT
     total,
     toUInt8(place >= {offset:UInt64}) AS is_item,
-    name AS url,
+    name AS url, platform_id AS platform, one_agent AS agent, one_bot AS bot,
     events,
     unique_sessions,
     by_type.1 AS types,
@@ -29,11 +30,18 @@ FROM (
                     end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
                     arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
                 link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
+                toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
+                '' AS nothing,
+                is_claim AND (is_told OR role = 1) AS is_agents,
+                multiIf(NOT is_agents, nobody, is_told, platform, organization) AS agent_platform,
+                if(is_agents AND is_told, toString(agent), '') AS agent_name,
+                if(is_agents, '', toString(bot)) AS bot_name,
                 type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step,
                 if(empty(other_agents.session), if(session = 0, [], [session]),
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
             SELECT
                 url AS name,
+                {of_platform:Identifier} AS platform_id, {of_agent:Identifier} AS one_agent, {of_bot:Identifier} AS one_bot,
                 count() AS events,
                 uniqExactArrayIf(sessions, is_told) AS unique_sessions,
                 countIf(type = 'content_retrieved') AS retrieved,
@@ -52,17 +60,15 @@ FROM (
                 AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                     OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
-                AND if({outcome:String} = '', 1, outcome = {outcome:String})
-                -- A path or a prefix; empty for all pages.
-                AND if({path:String} = '', 1, if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))
-            GROUP BY url
+                -- filters.sql
+            GROUP BY url, platform_id, one_agent, one_bot
         )
         -- One of the two is constant.
         ORDER BY
             if({is_descending:UInt8}, NULL, {sort:Identifier}) ASC,
             if({is_descending:UInt8}, {sort:Identifier}, NULL) DESC,
             events DESC,
-            name
+            name, toString(platform_id), one_agent, one_bot
         LIMIT {through:UInt64}
     )
 )

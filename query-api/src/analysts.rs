@@ -4,18 +4,18 @@
 //! Each round looks up every account's permissions and extends only those that it found. If a lookup or a write fails, the
 //! permissions expire.
 
-mod accounts;
-mod rights;
+mod analyst_accounts;
+mod permissions;
 mod users_file;
 
 use anyhow::Context;
 use clap::Args;
 use clickhouse::Client;
-use rights::{Rights, Stored};
-use service_kit::directory::Directory;
+use permissions::{Permissions, StoredPermissions};
+use service_kit::databases;
 use service_kit::health::Probe;
+use service_kit::identity_tables::IdentityTables;
 use service_kit::settings::{ClickHouseSettings, PostgresSettings};
-use service_kit::stores;
 use sqlx::PgPool;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct AnalystSettings {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct SyncResult {
     /// Accounts that may read.
     pub live: usize,
     /// Accounts whose permissions were stored: new, changed, ended or extended.
@@ -58,14 +58,14 @@ pub struct Round {
 }
 
 /// Synchronizes analyst accounts from PostgreSQL to ClickHouse.
-pub struct Upkeep {
+pub struct AnalystSync {
     pool: PgPool,
-    directory: Directory,
+    directory: IdentityTables,
     clickhouse: Client,
     users_file: PathBuf,
 }
 
-impl Upkeep {
+impl AnalystSync {
     /// Connects and creates or replaces the views.
     ///
     /// # Errors
@@ -76,9 +76,9 @@ impl Upkeep {
         postgres: &PostgresSettings,
         settings: &AnalystSettings,
     ) -> anyhow::Result<Self> {
-        let pool = stores::postgres(postgres)?;
-        stores::check_postgres(&pool).await?;
-        let clickhouse = stores::clickhouse(clickhouse)?;
+        let pool = databases::postgres(postgres)?;
+        databases::check_postgres(&pool).await?;
+        let clickhouse = databases::clickhouse(clickhouse)?;
         for statement in VIEWS {
             clickhouse.query_raw(statement).execute().await.context(
                 "CLICKHOUSE_URL: failed to create the views of analysts; run `telemetry stream-workers prepare`, put \
@@ -86,7 +86,7 @@ impl Upkeep {
             )?;
         }
         let users_file = settings.users_file.clone();
-        Ok(Self { directory: Directory::new(pool.clone()), pool, clickhouse, users_file })
+        Ok(Self { directory: IdentityTables::new(pool.clone()), pool, clickhouse, users_file })
     }
 
     pub(crate) fn probes(&self) -> Vec<Probe> {
@@ -99,27 +99,27 @@ impl Upkeep {
     /// # Errors
     ///
     /// Returns an error if a store fails or the file can't be written. The next round repeats the missing steps.
-    pub async fn round(&self) -> anyhow::Result<Round> {
+    pub async fn round(&self) -> anyhow::Result<SyncResult> {
         let began_ms: i64 = self.clickhouse.query_raw(NOW).fetch_one().await?;
-        let stored = Stored::load(&self.clickhouse).await?;
+        let stored = StoredPermissions::load(&self.clickhouse).await?;
         let (mut live, mut due) = (Vec::new(), Vec::new());
-        for account in accounts::all(&self.pool).await? {
-            match account.sees(&self.directory).await? {
+        for account in analyst_accounts::all(&self.pool).await? {
+            match account.visibility(&self.directory).await? {
                 Some(seen) => {
-                    let rights = Rights::new(&account.login, &seen);
+                    let rights = Permissions::new(&account.login, &seen);
                     if !stored.has(&rights, began_ms + PROLONG_BEFORE_MS) {
                         due.push(rights.row(began_ms, began_ms + VALID_MS));
                     }
                     live.push(account);
                 }
-                None if stored.is_valid(&account.login, began_ms) => due.push(rights::ended(account.login, began_ms)),
+                None if stored.is_valid(&account.login, began_ms) => due.push(permissions::ended(account.login, began_ms)),
                 None => {}
             }
         }
-        rights::store(&self.clickhouse, &due).await?;
+        permissions::store(&self.clickhouse, &due).await?;
         let users_changed = users_file::write(&self.users_file, &users_file::text(&live))?;
         sqlx::query(RECORD_ROUND).execute(&self.pool).await?;
-        Ok(Round { live: live.len(), stored: due.len(), users_changed })
+        Ok(SyncResult { live: live.len(), stored: due.len(), users_changed })
     }
 
     /// Runs rounds until `stop`. A failed round extends no permissions.

@@ -1,7 +1,7 @@
 //! `event_data` of a response: members of the report, and the roles that observed the event.
 
-pub(crate) mod manifest;
-pub(crate) mod shown;
+pub(crate) mod manifest_members;
+pub(crate) mod visible_members;
 
 use schemas::event::SourceRole;
 use serde_json::value::RawValue;
@@ -36,25 +36,25 @@ pub(crate) struct StoredEvent<'a> {
 }
 
 /// Returns the members that this audience may see: `data`, and unknown members that `data` doesn't have.
-pub(crate) fn shown(told: StoredEvent<'_>, audience: Audience) -> Members {
+pub(crate) fn visible_to(told: StoredEvent<'_>, audience: Audience) -> Members {
     match audience {
         Audience::Reporter => reported(told),
-        Audience::Owner => shown_to_owner(reported(told), told.event_type, MAX_DEPTH),
-        Audience::Issuer => of_click(told.event_type, told.data),
+        Audience::Owner => visible_to_owner(reported(told), told.event_type, MAX_DEPTH),
+        Audience::Issuer => visible_to_issuer(told.event_type, told.data),
     }
 }
 
 /// Like [`shown()`], with the roles that observed the event.
 pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -> Members {
-    let mut members = shown(told, audience);
+    let mut members = visible_to(told, audience);
     let names: Vec<&str> = roles.iter().filter_map(|code| SourceRole::from_code(*code)).map(SourceRole::as_str).collect();
     members.insert(OBSERVERS.to_owned(), raw(&names));
     members
 }
 
 /// Returns the members of a click that the issuer of its token may see, such as an engagement type or an amount.
-pub(crate) fn of_click(event_type: &str, data: &str) -> Members {
-    let names = shown::of_click(event_type);
+pub(crate) fn visible_to_issuer(event_type: &str, data: &str) -> Members {
+    let names = visible_members::click_members(event_type);
     let is_shown =
         |name: &str, value: &RawValue| names.contains(&name) && is_scalar(value) && value.get().len() <= MAX_CLICK_VALUE;
     parse(data).into_iter().filter(|(name, value)| is_shown(name, value)).collect()
@@ -72,11 +72,11 @@ fn parse(object: &str) -> Members {
 }
 
 /// Returns the members on the list whose values can't contain other members.
-fn shown_to_owner(members: Members, event_type: &str, depth: usize) -> Members {
-    let shown = members.into_iter().filter(|(name, _)| shown::is_shown(event_type, name));
+fn visible_to_owner(members: Members, event_type: &str, depth: usize) -> Members {
+    let shown = members.into_iter().filter(|(name, _)| visible_members::is_visible(event_type, name));
     let shown = shown.filter_map(|(name, value)| {
         let value = match name.as_str() {
-            shown::FINGERPRINT => fingerprint(&value)?,
+            visible_members::FINGERPRINT => fingerprint(&value)?,
             name if name.contains('.') => own(value, event_type, depth)?,
             _ => Some(value).filter(|value| is_scalar(value))?,
         };
@@ -92,7 +92,7 @@ fn own(value: Box<RawValue>, event_type: &str, depth: usize) -> Option<Box<RawVa
     }
     let depth = depth.checked_sub(1)?;
     if let Ok(members) = serde_json::from_str::<Members>(value.get()) {
-        return Some(raw(&shown_to_owner(members, event_type, depth)));
+        return Some(raw(&visible_to_owner(members, event_type, depth)));
     }
     let list = serde_json::from_str::<Vec<Box<RawValue>>>(value.get()).ok()?;
     Some(raw(&list.into_iter().filter_map(|value| own(value, event_type, depth)).collect::<Vec<_>>()))
@@ -100,7 +100,7 @@ fn own(value: Box<RawValue>, event_type: &str, depth: usize) -> Option<Box<RawVa
 
 fn fingerprint(value: &RawValue) -> Option<Box<RawValue>> {
     let mut members: Members = serde_json::from_str(value.get()).ok()?;
-    members.retain(|name, value| shown::OF_FINGERPRINT.contains(&name.as_str()) && is_scalar(value));
+    members.retain(|name, value| visible_members::FINGERPRINT_MEMBERS.contains(&name.as_str()) && is_scalar(value));
     Some(raw(&members))
 }
 

@@ -27,13 +27,13 @@ mod access;
 mod read_limiter;
 mod reads;
 mod event_data;
-mod disclose;
+mod click_manifest;
 mod respond;
 pub mod analysts;
 
 pub use read_limiter::ReadSettings;
-pub use read_limiter::metrics::MEASURES;
-pub use routes::clicks::ClickSettings;
+pub use read_limiter::metrics::METRICS;
+pub use routes::click_lookup::ClickSettings;
 pub use routes::dry_run::{dry_run_manifest, parse_period};
 pub use routes::resolve::ResolveSettings;
 pub use routes::routes;
@@ -42,8 +42,8 @@ use crate::access::reader::KEY_USES;
 use crate::access::reader::session_reads::SessionReads;
 use crate::read_limiter::ReadLimiter;
 use crate::reads::Reads;
-use crate::reads::outcomes::Ledger;
-use crate::routes::resolve::Limit;
+use crate::reads::session_outcomes::OutcomeReader;
+use crate::routes::resolve::ResolveLimit;
 use axum::Router;
 use clap::{Args, Parser, Subcommand};
 use schemas::bots::BotTable;
@@ -51,16 +51,16 @@ use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
-use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::http::Transport;
+use service_kit::identity_tables::{HasIdentityTables, IdentityTables};
 use service_kit::key_uses::KeyUses;
-use service_kit::measures;
+use service_kit::metric_definitions;
 use service_kit::process::Process;
-use service_kit::rates::CallerRates;
+use service_kit::rate_limits::CallerRateLimits;
 use service_kit::roles::{self, Role};
 use service_kit::settings::{BotSettings, ClickHouseSettings, PostgresSettings, ProcessSettings};
-use service_kit::{http, openapi, process, server, stores};
+use service_kit::{databases, http, openapi, process, server};
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,34 +125,34 @@ impl Settings {
     }
 
     /// Uses these stores, and defaults for everything else.
-    pub fn on(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
+    pub fn with_stores(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
         let (resolving, clients, clicks) = (ResolveSettings::default(), ClientSettings::default(), ClickSettings::default());
         Self { clickhouse, postgres, resolving, clients, clicks, reads: ReadSettings::default(), bots: BotSettings::default() }
     }
 }
 
 pub struct State {
-    directory: Directory,
+    directory: IdentityTables,
     uses: KeyUses,
     session_reads: SessionReads,
     telemetry: Reads,
-    ledger: Ledger,
-    resolving: Limit,
+    outcomes: OutcomeReader,
+    resolving: ResolveLimit,
     pool: PgPool,
-    lookups: CallerRates,
+    lookups: CallerRateLimits,
     read_limiter: Arc<ReadLimiter>,
     bots: Arc<BotTable>,
     clock: Clock,
     probes: Vec<Probe>,
 }
 
-impl HasDirectory for State {
-    fn directory(&self) -> &Directory {
+impl HasIdentityTables for State {
+    fn identity_tables(&self) -> &IdentityTables {
         &self.directory
     }
 
-    fn note_use(&self, key: ApiKeyId) {
-        self.uses.note(key);
+    fn record_use(&self, key: ApiKeyId) {
+        self.uses.record(key);
     }
 }
 
@@ -164,19 +164,19 @@ impl State {
 
     /// Like [`Self::connect`], with the given clock.
     pub async fn connect_at(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
-        let pool = stores::postgres(&settings.postgres)?;
-        stores::check_postgres(&pool).await?;
-        stores::check_clickhouse(&settings.clickhouse).await?;
-        measures::announce(MEASURES);
+        let pool = databases::postgres(&settings.postgres)?;
+        databases::check_postgres(&pool).await?;
+        databases::check_clickhouse(&settings.clickhouse).await?;
+        metric_definitions::register_metrics(METRICS);
         Ok(Arc::new(Self {
-            probes: vec![Probe::database(pool.clone()), Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?)],
+            probes: vec![Probe::database(pool.clone()), Probe::clickhouse(databases::clickhouse(&settings.clickhouse)?)],
             uses: KeyUses::start(pool.clone(), KEY_USES),
             session_reads: SessionReads::new(pool.clone()),
-            directory: Directory::asked_by(&settings.clients, pool.clone()),
-            telemetry: Reads::new(&stores::clickhouse(&settings.clickhouse)?, &settings.reads),
-            ledger: Ledger::new(pool.clone(), settings.reads.time_to_start()),
-            resolving: Limit::new(&settings.resolving, &settings.clients),
-            lookups: CallerRates::new(settings.clicks.click_lookup_rate),
+            directory: IdentityTables::with_limits(&settings.clients, pool.clone()),
+            telemetry: Reads::new(&databases::clickhouse(&settings.clickhouse)?, &settings.reads),
+            outcomes: OutcomeReader::new(pool.clone(), settings.reads.time_to_start()),
+            resolving: ResolveLimit::new(&settings.resolving, &settings.clients),
+            lookups: CallerRateLimits::new(settings.clicks.click_lookup_rate),
             read_limiter: ReadLimiter::new(&settings.reads),
             bots: settings.bots.table()?,
             pool,
@@ -198,25 +198,25 @@ pub fn router(state: Arc<State>) -> Router {
 fn router_over(transport: Transport, state: Arc<State>) -> Router {
     let probes = state.probes();
     let own = routes(state).merge(health::routes(probes)).merge(openapi::routes(&[Surface::Query]));
-    http::with_boundary_over(transport, own)
+    http::with_request_middleware_over(transport, own)
 }
 
 /// Runs the command of `cli` until it ends.
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         if let Some(Command::Health) = cli.command {
-            return health::report_own(cli.process.listen).await;
+            return health::run_health_command(cli.process.listen).await;
         }
         let process = cli.process.clone();
         if let Some(Command::Analysts(settings)) = cli.command {
-            return process::serve(&process, |stop| keep_analysts(&process, &cli.settings, &settings, stop)).await;
+            return process::serve(&process, |stop| run_analyst_sync(&process, &cli.settings, &settings, stop)).await;
         }
         process::serve(&process, |stop| run(cli, stop)).await
     })
 }
 
 /// Runs the analyst upkeep until `stop`, with `/health` and `/ready`.
-async fn keep_analysts(
+async fn run_analyst_sync(
     process: &ProcessSettings,
     settings: &Settings,
     own: &analysts::AnalystSettings,
@@ -225,14 +225,14 @@ async fn keep_analysts(
     if process.profile.is_production() {
         settings.clickhouse.harden()?;
         settings.postgres.harden()?;
-        roles::refuse_privileged(&settings.postgres, Role::Query).await?;
+        roles::reject_excess_privileges(&settings.postgres, Role::Query).await?;
     }
-    let upkeep = analysts::Upkeep::connect(&settings.clickhouse, &settings.postgres, own).await?;
+    let upkeep = analysts::AnalystSync::connect(&settings.clickhouse, &settings.postgres, own).await?;
     let probes = upkeep.probes();
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(probes.clone());
-    let router = http::with_boundary_over(process.profile.transport(), health::routes(probes));
-    let serving = server::serve(listener, router, server::Limits::of(&settings.clients), stop.clone());
+    let router = http::with_request_middleware_over(process.profile.transport(), health::routes(probes));
+    let serving = server::serve(listener, router, server::ServerLimits::for_clients(&settings.clients), stop.clone());
     tokio::join!(serving, upkeep.run(Duration::from_secs(own.every_seconds), stop));
     Ok(())
 }
@@ -241,15 +241,15 @@ async fn keep_analysts(
 pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
     if cli.process.profile.is_production() {
         cli.settings.harden()?;
-        roles::refuse_privileged(&cli.settings.postgres, Role::Query).await?;
-        roles::refuse_privileged_clickhouse(&cli.settings.clickhouse, Role::Query).await?;
+        roles::reject_excess_privileges(&cli.settings.postgres, Role::Query).await?;
+        roles::reject_excess_clickhouse_privileges(&cli.settings.clickhouse, Role::Query).await?;
     }
     let state = State::connect(&cli.settings).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(state.probes());
     tracing::info!(listen = %cli.process.listen, "query-api is listening");
     let transport = cli.process.profile.transport();
-    let limits = server::Limits::of(&cli.settings.clients).over(transport);
+    let limits = server::ServerLimits::for_clients(&cli.settings.clients).with_transport(transport);
     server::serve(listener, router_over(transport, state), limits, stop).await;
     Ok(())
 }

@@ -4,7 +4,7 @@ pub(crate) mod period;
 pub(crate) mod paging;
 pub(crate) mod cursor;
 pub(crate) mod event_filter;
-pub(crate) mod pages;
+pub(crate) mod page_filter;
 
 use period::Period;
 use schemas::problem::Code;
@@ -42,7 +42,7 @@ impl ReadParameters {
     }
 
     /// Rejects all other parameters: a filter that is ignored would return wrong figures.
-    pub(crate) fn refuse_others(&self, supported: &[&str]) -> Result<(), ApiError> {
+    pub(crate) fn reject_unsupported(&self, supported: &[&str]) -> Result<(), ApiError> {
         match self.0.keys().find(|name| !supported.contains(&name.as_str())) {
             Some(name) => Err(invalid(format!("{} is not supported here.", name.chars().take(MAX_NAME).collect::<String>()))),
             None => Ok(()),
@@ -50,13 +50,13 @@ impl ReadParameters {
     }
 
     /// Like [`Self::refuse_others`], and accepts the parameters that all reads of organizations support.
-    pub(crate) fn refuse_others_of_organization(&self, supported: &[&str]) -> Result<(), ApiError> {
-        self.refuse_others(&[&PERIOD[..], supported].concat())
+    pub(crate) fn reject_unsupported_of_organization(&self, supported: &[&str]) -> Result<(), ApiError> {
+        self.reject_unsupported(&[&PERIOD[..], supported].concat())
     }
 
-    /// Like [`Self::refuse_others_of_organization`], and accepts the parameters that all reads of owners support.
-    pub(crate) fn refuse_others_of_owner(&self, supported: &[&str]) -> Result<(), ApiError> {
-        self.refuse_others_of_organization(&[&VIEW[..], supported].concat())
+    /// Like [`Self::reject_unsupported_of_organization`], and accepts the parameters that all reads of owners support.
+    pub(crate) fn reject_unsupported_by_owners(&self, supported: &[&str]) -> Result<(), ApiError> {
+        self.reject_unsupported_of_organization(&[&VIEW[..], supported].concat())
     }
 
     pub(crate) fn period(&self) -> Result<Period, ApiError> {

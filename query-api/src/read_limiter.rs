@@ -6,7 +6,7 @@
 //! have half of the slots at most, so slow readers never block all of them.
 
 pub(crate) mod metrics;
-pub(crate) mod times;
+pub(crate) mod time_limits;
 
 use crate::State;
 use crate::access::reader::Reader;
@@ -80,7 +80,7 @@ pub(crate) struct ReadLimiter {
     size: usize,
     slots: Arc<Slots<Tenant>>,
     response_memory: Arc<Slots<Tenant>>,
-    of_credential: Mutex<HashMap<Credential, usize>>,
+    running_by_credential: Mutex<HashMap<Credential, usize>>,
     /// Number of large responses by tenant.
     sending: Mutex<HashMap<Tenant, usize>>,
 }
@@ -103,14 +103,14 @@ impl ReadLimiter {
             size: unlimited(settings.reads_at_once),
             slots: Slots::new(Pool::Reads, unlimited(settings.reads_at_once)),
             response_memory: Slots::new(Pool::Responses, RESPONSE_MEMORY),
-            of_credential: Mutex::default(),
+            running_by_credential: Mutex::default(),
             sending: Mutex::default(),
         })
     }
 
     /// Takes a slot. Returns 429 if the credential or its tenant has reached its limit, and 503 if all slots are in use.
-    pub(crate) fn begin(self: &Arc<Self>, credential: Credential, tenant: Tenant) -> Result<ReadPermit, ApiError> {
-        let mut of_credential = self.of_credential.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn acquire(self: &Arc<Self>, credential: Credential, tenant: Tenant) -> Result<ReadPermit, ApiError> {
+        let mut of_credential = self.running_by_credential.lock().unwrap_or_else(PoisonError::into_inner);
         let own = of_credential.get(&credential).copied().unwrap_or(0);
         if own >= self.per_key {
             self.slots.note_credential_limit();
@@ -119,7 +119,7 @@ impl ReadLimiter {
         }
         let slot = self.slots.take(tenant, self.per_organization).map_err(|why| refusal(why, self.size))?;
         of_credential.insert(credential, own + 1);
-        metrics::under_way(of_credential.values().sum());
+        metrics::set_running_reads(of_credential.values().sum());
         Ok(ReadPermit { read_limiter: Arc::clone(self), credential, slot, is_sending: false })
     }
 }
@@ -195,9 +195,9 @@ impl Drop for ReadPermit {
             let mut sending = self.read_limiter.sending.lock().unwrap_or_else(PoisonError::into_inner);
             remove_one(&mut sending, &self.slot.key());
         }
-        let mut of_credential = self.read_limiter.of_credential.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_credential = self.read_limiter.running_by_credential.lock().unwrap_or_else(PoisonError::into_inner);
         remove_one(&mut of_credential, &self.credential);
-        metrics::under_way(of_credential.values().sum());
+        metrics::set_running_reads(of_credential.values().sum());
     }
 }
 
@@ -212,23 +212,23 @@ impl FromRequestParts<Arc<State>> for AdmittedReader {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let reader = Reader::from_request_parts(parts, state).await?;
-        let permit = state.read_limiter.begin(reader.credential, reader.tenant)?;
+        let permit = state.read_limiter.acquire(reader.credential, reader.tenant)?;
         Ok(Self { reader, permit })
     }
 }
 
 /// The holder of an API key that may read, with a slot.
-pub(crate) struct KeyReading {
+pub(crate) struct AdmittedKey {
     pub(crate) caller: Caller,
     pub(crate) permit: ReadPermit,
 }
 
-impl FromRequestParts<Arc<State>> for KeyReading {
+impl FromRequestParts<Arc<State>> for AdmittedKey {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let KeyReader(caller) = KeyReader::from_request_parts(parts, state).await?;
-        let permit = state.read_limiter.begin(Credential::Key(caller.key_id), caller.tenant())?;
+        let permit = state.read_limiter.acquire(Credential::Key(caller.key_id), caller.tenant())?;
         Ok(Self { caller, permit })
     }
 }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn begin(of: &Arc<ReadLimiter>, credential: Credential, organization: u128) -> Result<ReadPermit, ApiError> {
-        of.begin(credential, Tenant::Organization(OrgId(Uuid::from_u128(organization))))
+        of.acquire(credential, Tenant::Organization(OrgId(Uuid::from_u128(organization))))
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
         drop(first);
         assert_eq!((refused(1), refused(3)), (None, None), "freed slots are reused");
         drop(second);
-        let callers = (read_limiter.of_credential.lock().unwrap().len(), read_limiter.slots.by_key().len());
+        let callers = (read_limiter.running_by_credential.lock().unwrap().len(), read_limiter.slots.by_key().len());
         assert_eq!((read_limiter.slots.free(), callers), (3, (0, 0)), "no entries are left for callers without a read");
     }
 
@@ -347,7 +347,7 @@ mod tests {
     fn people_have_one_share_across_organizations() {
         let read_limiter = ReadLimiter::new(&ReadSettings::default());
         let founder = Tenant::Person(UserId(Uuid::from_u128(1)));
-        let of_founder = |number| read_limiter.begin(key(number), founder);
+        let of_founder = |number| read_limiter.acquire(key(number), founder);
         let taken: Vec<_> = (0..96).filter_map(|number| of_founder(number % 18).ok()).collect();
         assert_eq!(taken.len(), 48);
         assert_eq!(of_founder(99).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));

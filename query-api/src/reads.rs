@@ -6,17 +6,17 @@
 mod agent_events;
 mod agent_figures;
 mod agent_series;
-pub(crate) mod caps;
-mod cells;
+pub(crate) mod query_limits;
+mod series_cells;
 mod corroboration;
 mod crawlers;
 mod event_page;
 mod funnel;
-mod most;
-mod one_event;
-mod order;
-pub(crate) mod outcomes;
-mod refusals;
+mod list_limits;
+mod event_with_reports;
+mod sort_order;
+pub(crate) mod session_outcomes;
+mod clickhouse_errors;
 mod report_content;
 mod rows;
 mod scope;
@@ -32,28 +32,28 @@ mod list_tests;
 mod tests;
 
 use crate::read_limiter::ReadSettings;
-use crate::read_limiter::times::Times;
+use crate::read_limiter::time_limits::TimeLimits;
 use clickhouse::Client;
 use clickhouse::query::Query;
-use most::Most;
+use list_limits::ListLimits;
+use service_kit::databases::clickhouse_responds;
 use service_kit::http::ApiError;
-use service_kit::stores::clickhouse_answers;
 use statement::Statement;
 use std::time::Duration;
 
 pub(crate) use agent_figures::OwnFigure;
 pub(crate) use agent_series::OwnSplit;
-pub(crate) use cells::{Cell, Cells, Extent, Value};
+pub(crate) use clickhouse_errors::to_api_error;
 pub(crate) use corroboration::{CorroborationBy, CorroborationRow};
 pub(crate) use crawlers::{BotRow, DrainLinesRow, Requests};
 pub(crate) use event_page::EventRow;
+pub(crate) use event_with_reports::FoundEvent;
 pub(crate) use funnel::{FunnelBy, FunnelRow};
-pub(crate) use one_event::FoundEvent;
-pub(crate) use order::Order;
-pub(crate) use refusals::refused;
 pub(crate) use rows::{ListPage, PageRow, Rows};
-pub(crate) use series::{By, Split};
+pub(crate) use series::{BucketLength, Split};
+pub(crate) use series_cells::{Cell, Cells, Extent, Value};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
+pub(crate) use sort_order::SortOrder;
 pub(crate) use summary::SummaryFigures;
 pub(crate) use urls::{URLS_SORTABLE, UrlRow};
 
@@ -64,13 +64,17 @@ const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Reads {
     client: Client,
-    times: Times,
-    most: Most,
+    times: TimeLimits,
+    list_limits: ListLimits,
 }
 
 impl Reads {
     pub(crate) fn new(client: &Client, settings: &ReadSettings) -> Self {
-        Self { client: caps::capped(client, settings), times: Times::new(settings), most: Most::default() }
+        Self {
+            client: query_limits::with_limits(client, settings),
+            times: TimeLimits::new(settings),
+            list_limits: ListLimits::default(),
+        }
     }
 
     /// Returns all rows of a statement with a small result.
@@ -88,15 +92,15 @@ impl Reads {
         R: clickhouse::RowOwned + clickhouse::RowRead,
     {
         tokio::select! {
-            rows = query.fetch_all::<R>() => rows.map_err(refused),
-            () = self.until_away() => Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
+            rows = query.fetch_all::<R>() => rows.map_err(to_api_error),
+            () = self.wait_until_unavailable() => Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
         }
     }
 
-    async fn until_away(&self) {
+    async fn wait_until_unavailable(&self) {
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
-            if !clickhouse_answers(&self.client, WATCH_DEADLINE).await {
+            if !clickhouse_responds(&self.client, WATCH_DEADLINE).await {
                 return;
             }
         }

@@ -2,6 +2,6 @@
 
 pub(crate) mod accept_header;
 pub(crate) mod page;
-pub(crate) mod streamed_answer;
+pub(crate) mod streamed_response;
 pub(crate) mod compression;
 pub(crate) mod response_memory;

@@ -3,14 +3,14 @@
 //! Handlers contain no logic of their own: `access` decides what is visible, and `reads` counts.
 
 mod agent_figures;
-pub(crate) mod clicks;
+pub(crate) mod click_lookup;
 mod coverage;
 mod crawlers;
-mod documents;
+mod session_documents;
 pub(crate) mod dry_run;
 mod lists;
 mod one_event;
-mod reads;
+mod summary_and_coverage;
 pub(crate) mod resolve;
 mod series;
 
@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
         // Need an API key with telemetry:read, or a member's session.
-        .route("/content-owners/summary", get(reads::read_summary))
+        .route("/content-owners/summary", get(summary_and_coverage::read_summary))
         .route("/content-owners/events", get(lists::read_events))
         .route("/content-owners/events/{id}", get(one_event::read_event))
         .route("/content-owners/urls", get(lists::read_urls))
@@ -33,13 +33,13 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/content-owners/funnel", get(lists::read_funnel))
         .route("/content-owners/series", get(series::read_series))
         .route("/content-owners/crawlers", get(crawlers::read_crawlers))
-        .route("/content-owners/coverage", get(reads::read_coverage))
+        .route("/content-owners/coverage", get(summary_and_coverage::read_coverage))
         .route("/agent/events", get(lists::read_own_events))
         .route("/agent/summary", get(agent_figures::read_own_summary))
         .route("/agent/series", get(agent_figures::read_own_series))
-        .route("/sessions/{id}/document", get(documents::read_document))
+        .route("/sessions/{id}/document", get(session_documents::read_document))
         // Need an API key with telemetry:read.
-        .route("/ctx/{token}", get(clicks::read_manifest))
+        .route("/ctx/{token}", get(click_lookup::read_manifest))
         // Public, rate-limited by client address.
         .route("/resolve", get(resolve::resolve_domain))
         .route_layer(compression::layer())

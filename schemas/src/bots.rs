@@ -99,9 +99,9 @@ pub struct BotTable {
     version: Arc<str>,
     names: AhoCorasick,
     /// The bot of each pattern.
-    bot_of: Vec<usize>,
+    bot_by_pattern: Vec<usize>,
     /// The bot of each `Signature-Agent` host.
-    bot_of_signer: HashMap<String, usize>,
+    bot_by_signature_agent: HashMap<String, usize>,
     cdns: Vec<String>,
     bots: Vec<Bot>,
 }
@@ -140,7 +140,14 @@ impl BotTable {
         };
         let cdns = file.cdns.into_iter().map(|cdn| cdn.user_agent).collect();
         let bots = file.bots.into_iter().map(bot).collect();
-        Ok(Self { version: file.version.into(), names, bot_of, bot_of_signer, cdns, bots })
+        Ok(Self {
+            version: file.version.into(),
+            names,
+            bot_by_pattern: bot_of,
+            bot_by_signature_agent: bot_of_signer,
+            cdns,
+            bots,
+        })
     }
 
     /// Edition of the table, stored with each classification.
@@ -151,10 +158,10 @@ impl BotTable {
     /// Identifies the bot that sent a request: by its user agent, else by its `Signature-Agent` header, else by the CDN's category.
     /// Returns `None` for people and all other programs.
     pub fn classify(&self, sender: &Sender<'_>) -> Option<Classified> {
-        if let Some((bot, variant)) = self.named(sender.user_agent) {
+        if let Some((bot, variant)) = self.find_named(sender.user_agent) {
             return Some(bot.classified(variant, sender.address));
         }
-        let signed = sender.signature_agent.and_then(|header| self.claimed(header));
+        let signed = sender.signature_agent.and_then(|header| self.claimed_by_header(header));
         signed.or_else(|| sender.category.and_then(other_of_category))
     }
 
@@ -173,19 +180,19 @@ impl BotTable {
     }
 
     /// Returns the bot with the longest name in the text, or the first of several.
-    fn named(&self, user_agent: &str) -> Option<(&Bot, Option<String>)> {
+    fn find_named(&self, user_agent: &str) -> Option<(&Bot, Option<String>)> {
         let text = user_agent.as_bytes();
         let products = self.names.find_overlapping_iter(text);
         let products = products.filter_map(|found| product(text, found.start(), found.end()).map(|product| (found, product)));
         let (found, product) = products.min_by_key(|(found, _)| (Reverse(found.len()), found.start()))?;
         let variant = product.variant.and_then(|range| user_agent.get(range)).map(str::to_owned);
-        self.bots.get(self.bot_of[found.pattern().as_usize()]).map(|bot| (bot, variant))
+        self.bots.get(self.bot_by_pattern[found.pattern().as_usize()]).map(|bot| (bot, variant))
     }
 
     /// Returns the bot that the header claims. The address is not checked, because the header names the owner of a key.
-    fn claimed(&self, header: &str) -> Option<Classified> {
+    fn claimed_by_header(&self, header: &str) -> Option<Classified> {
         let host = signature_agent::host(header)?;
-        let bot = self.bot_of_signer.get(&host).and_then(|at| self.bots.get(*at));
+        let bot = self.bot_by_signature_agent.get(&host).and_then(|at| self.bots.get(*at));
         Some(bot.map_or_else(|| other(Purpose::User), |bot| bot.classified(None, None)))
     }
 }

@@ -3,9 +3,9 @@
 //! Keys must never change: keys of stored rows are compared with keys of replayed records. A change of any rule here
 //! needs a new domain word and a rebuild of the store.
 
-mod canonical;
+mod canonical_ids;
 
-pub use canonical::{canonical_content_id, canonical_id, canonical_telemetry_id, telemetry_id_of_line};
+pub use canonical_ids::{canonical_content_id, canonical_id, canonical_telemetry_id, telemetry_id_of_line};
 
 use crate::event::SourceRole;
 use crate::ids::{DrainId, OrgId};
@@ -92,14 +92,14 @@ impl EventKey {
 
     /// The identity of a report that carries a correlation id. It contains the observer and the shared key, so that a copy
     /// never belongs to another event or observer.
-    pub fn of_correlated_report(org: OrgId, role: Option<SourceRole>, drain: Option<DrainId>, shared: Self, own: Self) -> Self {
+    pub fn for_correlated_report(org: OrgId, role: Option<SourceRole>, drain: Option<DrainId>, shared: Self, own: Self) -> Self {
         let (role, drain) = (SourceRole::code(role), drain.map(|drain| drain.0).unwrap_or_default());
         hash("observer", &[org.0.as_bytes(), &[role], drain.as_bytes(), &shared.bytes(), &own.bytes()])
     }
 
     /// The identity of any other report. It doesn't contain the drain, so that a line that is delivered through two drains or
     /// imported again is one report. `host` as in [`EventKey::shared`].
-    pub fn of_report(org: OrgId, host: &str, own: Self) -> Self {
+    pub fn for_report(org: OrgId, host: &str, own: Self) -> Self {
         hash("report", &[org.0.as_bytes(), host.as_bytes(), &own.bytes()])
     }
 

@@ -1,32 +1,32 @@
 //! Organizations, scopes, keys, delegations and settings, as used by the identity API and every authenticated service. One file per noun.
 
 mod access_request;
-mod analyst;
+mod analyst_account;
 mod delegation;
-mod delegation_request_lifecycle;
+mod delegation_request;
 pub mod domain;
 mod drain;
 mod drain_health;
-mod keys;
+mod api_keys;
 mod membership;
 mod org_type;
 mod organization;
-mod settings;
+mod organization_settings;
 
 pub use access_request::{AccessRequest, AccessState, AccessStatus, AlreadyReviewed, Review};
-pub use analyst::{AnalystAccount, CreatedAnalystAccount};
+pub use analyst_account::{AnalystAccount, CreatedAnalystAccount};
+pub use api_keys::{ApiKey, CreatedApiKey, KeyCreator, MAX_KEYS, MakerKind, Scope};
 pub use delegation::Delegation;
-pub use delegation_request_lifecycle::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
+pub use delegation_request::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
 pub use domain::{Domain, VerificationMethod};
 pub use drain::{
     CreatedDrain, Drain, DrainBody, DrainProvider, DrainProviderFacts, DrainResponse, DrainRole, MAX_DRAIN_HOSTS, MAX_DRAINS,
 };
 pub use drain_health::{BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS};
-pub use keys::{ApiKey, CreatedApiKey, KeyMaker, MAX_KEYS, MakerKind, Scope};
 pub use membership::{INVITE_LIFETIME, Invite, MAX_MEMBERS, Membership, Role};
 pub use org_type::OrgType;
 pub use organization::Organization;
-pub use settings::OrganizationSettings;
+pub use organization_settings::OrganizationSettings;
 
 /// A stored or received name that this build does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,9 +2,9 @@
 //!
 //! Use it with `#[serde(with = "crate::instant")]` or `crate::instant::optional`. Deserializing accepts any RFC 3339.
 
-mod read;
+mod parse;
 
-pub use read::{Spelling, read, read_day, read_rfc3339};
+pub use parse::{TimestampFormat, parse_date_and_time, parse_millis, parse_rfc3339};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,7 +15,7 @@ pub fn text(instant: DateTime<Utc>) -> String {
 }
 
 /// Returns the first timestamp in a text that has another format. Tests check examples and responses with it.
-pub fn foreign_in(text: &str) -> Option<&str> {
+pub fn find_misformatted(text: &str) -> Option<&str> {
     // The `T` between date and time. Both are ASCII, so every cut is a character boundary.
     text.bytes().enumerate().filter(|(_, byte)| *byte == b'T').find_map(|(at, _)| {
         let written = text.get(at.checked_sub(10)?..)?;

@@ -21,18 +21,18 @@ pub mod shard;
 
 // Organizations and their objects.
 pub mod identity;
-pub mod clicks;
+pub mod click_tokens;
 
 // Responses of reads.
-pub mod reads;
-pub mod pages;
-pub mod series;
+pub mod summary_responses;
+pub mod paged_responses;
+pub mod series_responses;
 pub mod coverage;
-pub mod crawler_reads;
+pub mod crawler_responses;
 
 // Webhooks.
 pub mod webhook;
-pub mod receiver;
+pub mod webhook_url;
 
 // All APIs.
 pub mod problem;

@@ -4,7 +4,7 @@
 //! new record.
 
 use crate::bots::Purpose;
-use crate::clicks::{ClickLink, site_of};
+use crate::click_tokens::{LinkRelation, site_of_url};
 use crate::crawler::Crawler;
 use crate::event::SourceRole;
 use crate::event_key::EventKey;
@@ -27,7 +27,7 @@ pub const RECORD_VERSION: u16 = 1;
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
 /// Bytes of a dead letter besides its record: headers and framing.
-pub const MAX_LETTER_HEAD_BYTES: usize = 16 * 1024;
+pub const MAX_DEAD_LETTER_OVERHEAD_BYTES: usize = 16 * 1024;
 
 pub mod header {
     /// `telemetry.v1/<record version>`.
@@ -89,7 +89,7 @@ pub struct LogRecord {
 impl LogRecord {
     /// Returns whether the worker must look up a click token or an agent.
     pub fn is_unresolved(&self) -> bool {
-        self.events.iter().any(LogEvent::is_left_to_the_worker)
+        self.events.iter().any(LogEvent::needs_worker_lookup)
     }
 }
 
@@ -143,7 +143,7 @@ pub struct LogEvent {
     /// The organization that owns the session, if that is not the reporter: the issuer of the click token.
     pub session_org: Option<OrgId>,
     /// How the event's URL relates to the token's link. Present together with `session_org`.
-    pub link: Option<ClickLink>,
+    pub link: Option<LinkRelation>,
     /// Reversed host of that link, if `link` is [`ClickLink::Other`] and the host can be owned. An owner of both hosts may learn
     /// which session the click belongs to (docs/api/click-tokens.md#what-a-token-shows).
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -182,9 +182,9 @@ impl LogEvent {
         }
         if self.session_org.is_some() {
             self.agent_id = None;
-            let link = |url: &str| if is_taken { ClickLink::Taken } else { ClickLink::of_reported(url, token_url) };
-            let link = self.content_url.as_deref().map_or(ClickLink::Other, link);
-            let other = (link == ClickLink::Other).then(|| site_of(token_url)).flatten();
+            let link = |url: &str| if is_taken { LinkRelation::Taken } else { LinkRelation::compare(url, token_url) };
+            let link = self.content_url.as_deref().map_or(LinkRelation::Other, link);
+            let other = (link == LinkRelation::Other).then(|| site_of_url(token_url)).flatten();
             self.link_site = other.map(|site| site.as_str().to_owned()).unwrap_or_default();
             self.link = Some(link);
         }
@@ -202,13 +202,13 @@ impl LogEvent {
     }
 
     /// Returns whether the worker must look up the session's agent.
-    pub fn is_nameless(&self) -> bool {
+    pub fn lacks_agent(&self) -> bool {
         self.agent_id.is_none() && self.session_id.is_some()
     }
 
     /// Returns whether the worker must look up its click token or agent.
-    pub fn is_left_to_the_worker(&self) -> bool {
-        self.is_unresolved() || self.is_nameless()
+    pub fn needs_worker_lookup(&self) -> bool {
+        self.is_unresolved() || self.lacks_agent()
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
         let bound = |members: &str, issuer: OrgId| {
             let mut event = event(members);
             event.bind_to_click(reporter, issuer, session, "https://www.shop.test/offer");
-            assert_eq!(event.link_site, if event.link == Some(ClickLink::Other) { "test.shop" } else { "" }, "{event:?}");
+            assert_eq!(event.link_site, if event.link == Some(LinkRelation::Other) { "test.shop" } else { "" }, "{event:?}");
             (event.content_url, event.site, event.session_org, event.link, event.agent_id)
         };
         let own = bound(r#""agent_id":"bot","#, reporter);
@@ -275,11 +275,11 @@ mod tests {
         );
         assert_eq!(own.4.as_deref(), Some("bot"));
         let (url, site, org, link, agent) = bound(r#""agent_id":"bot","#, issuer);
-        assert_eq!((url.as_deref(), org, link), (Some("https://www.shop.test/offer"), Some(issuer), Some(ClickLink::Taken)));
+        assert_eq!((url.as_deref(), org, link), (Some("https://www.shop.test/offer"), Some(issuer), Some(LinkRelation::Taken)));
         assert_eq!(agent, None, "a reporter can't name the agent of another organization's session");
         let elsewhere = bound(r#""content_url":"https://evil.test/","site":"test.evil","#, issuer);
-        assert_eq!((elsewhere.1.as_str(), elsewhere.3), ("test.evil", Some(ClickLink::Other)));
+        assert_eq!((elsewhere.1.as_str(), elsewhere.3), ("test.evil", Some(LinkRelation::Other)));
         let same = bound(&format!(r#""content_url":"https://www.shop.test/thanks","site":"{site}","#), issuer);
-        assert_eq!((same.0.as_deref(), same.3), (Some("https://www.shop.test/thanks"), Some(ClickLink::Same)));
+        assert_eq!((same.0.as_deref(), same.3), (Some("https://www.shop.test/thanks"), Some(LinkRelation::Same)));
     }
 }

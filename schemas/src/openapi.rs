@@ -46,13 +46,13 @@ pub fn document(surfaces: &[Surface]) -> Value {
 fn finish(paths: &mut Map<String, Value>, surface: Option<Surface>) {
     for operations in paths.values_mut() {
         for (method, operation) in operations.as_object_mut().into_iter().flatten() {
-            add_shared_answers(method, operation, surface);
+            add_shared_responses(method, operation, surface);
         }
     }
 }
 
 /// Adds responses that occur before the handler runs: from the HTTP layer, credentials, and reading paths and bodies.
-fn add_shared_answers(method: &str, operation: &mut Value, surface: Option<Surface>) {
+fn add_shared_responses(method: &str, operation: &mut Value, surface: Option<Surface>) {
     // 400: the Host header is missing or repeated.
     let mut shared = vec![("400", "BadRequest"), ("500", "Internal"), ("503", "Unavailable")];
     if operation.get("security").is_some() {
@@ -137,7 +137,7 @@ mod tests {
                     let mut found = Vec::new();
                     texts(&media["example"], &mut found);
                     for text in found {
-                        assert_eq!(instant::foreign_in(text), None, "{name}: a timestamp in another format");
+                        assert_eq!(instant::find_misformatted(text), None, "{name}: a timestamp in another format");
                         seen += usize::from(text.contains(".000Z"));
                     }
                 }

@@ -19,8 +19,8 @@ impl ReportKeys {
     pub fn new(org: OrgId, drain: Option<DrainId>, event: &LogEvent) -> Self {
         let shared = event.correlation_key.map(|correlation| EventKey::shared(&event.site, correlation));
         let identity = match shared {
-            Some(shared) => EventKey::of_correlated_report(org, event.source_role, drain, shared, event.own_key),
-            None => EventKey::of_report(org, &event.site, event.own_key),
+            Some(shared) => EventKey::for_correlated_report(org, event.source_role, drain, shared, event.own_key),
+            None => EventKey::for_report(org, &event.site, event.own_key),
         };
         Self { shared, identity }
     }
@@ -90,7 +90,7 @@ mod tests {
             let unresolved = event(&format!(r#"{url},"ctx_hash":{hash}"#));
             assert_eq!(bound(unresolved), bound(event(url)), "{url}");
             let host = if url.is_empty() { "test.shop" } else { "test.pay" };
-            assert_eq!(bound(event(url)).identity, EventKey::of_report(REPORTER, host, EventKey(10)));
+            assert_eq!(bound(event(url)).identity, EventKey::for_report(REPORTER, host, EventKey(10)));
         }
     }
 }

@@ -19,7 +19,7 @@ const KEY_CHECKSUM_CHARS: usize = 6;
 /// Random base62 characters in a user session: 256 bits.
 const SESSION_RANDOM_CHARS: usize = 43;
 /// Characters of a key that lists show.
-const SHOWN_PREFIX_CHARS: usize = 12;
+const VISIBLE_PREFIX_CHARS: usize = 12;
 /// Random base62 characters in a click token: 256 bits.
 const CLICK_TOKEN_RANDOM_CHARS: usize = 43;
 const CLICK_TOKEN_PREFIX: &str = "ctx_";
@@ -77,7 +77,7 @@ pub struct PlainApiKey(String);
 
 impl PlainApiKey {
     /// Creates a key. Its prefix depends on the organization's type, not on its scopes (docs/api/http.md#authentication).
-    pub fn mint(org_type: OrgType) -> Self {
+    pub fn generate(org_type: OrgType) -> Self {
         let random = Alphanumeric.sample_string(&mut rand::rng(), KEY_RANDOM_CHARS);
         let body = format!("{}{random}", key_prefix(org_type));
         let checksum = checksum(&body);
@@ -98,8 +98,8 @@ impl PlainApiKey {
     }
 
     /// The first characters, which lists show.
-    pub fn shown_prefix(&self) -> &str {
-        &self.0[..SHOWN_PREFIX_CHARS]
+    pub fn visible_prefix(&self) -> &str {
+        &self.0[..VISIBLE_PREFIX_CHARS]
     }
 
     /// The whole key, for the only response that contains it.
@@ -115,7 +115,7 @@ macro_rules! random_secret {
         pub struct $name(String);
 
         impl $name {
-            pub fn mint() -> Self {
+            pub fn generate() -> Self {
                 Self(format!("{}{}", $prefix, Alphanumeric.sample_string(&mut rand::rng(), $random_chars)))
             }
 
@@ -184,7 +184,7 @@ impl PlainUserSession {
     }
 }
 
-/// Finds click tokens in a text, in the format of [`PlainClickToken::mint`].
+/// Finds click tokens in a text, in the format of [`PlainClickToken::generate`].
 pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
     let is_token = |random: &[u8]| random.iter().all(u8::is_ascii_alphanumeric);
     let mut from = 0;
@@ -215,7 +215,7 @@ pub fn looks_like_a_secret(text: &str) -> bool {
 pub struct PlainWebhookSecret(String);
 
 impl PlainWebhookSecret {
-    pub fn mint() -> Self {
+    pub fn generate() -> Self {
         Self(format!("{WEBHOOK_SECRET_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), WEBHOOK_SECRET_RANDOM_CHARS)))
     }
 
@@ -251,7 +251,7 @@ mod tests {
         for (org_type, prefix) in
             [(OrgType::ContentOwner, "svc_pub_"), (OrgType::Platform, "svc_pk_"), (OrgType::Agent, "svc_pk_")]
         {
-            let key = PlainApiKey::mint(org_type);
+            let key = PlainApiKey::generate(org_type);
             assert!(key.reveal().starts_with(prefix));
             assert_eq!(PlainApiKey::parse(key.reveal()).unwrap().hash(), key.hash());
         }
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn rejects_every_single_character_typo() {
-        let key = PlainApiKey::mint(OrgType::Platform);
+        let key = PlainApiKey::generate(OrgType::Platform);
         for at in 0..key.reveal().len() {
             let mut typo = key.reveal().as_bytes().to_vec();
             typo[at] = if typo[at] == b'x' { b'y' } else { b'x' };
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn rejects_malformed_keys() {
-        let key = PlainApiKey::mint(OrgType::ContentOwner);
+        let key = PlainApiKey::generate(OrgType::ContentOwner);
         let long = "svc_pk_".repeat(2_000);
         for presented in ["", "svc_pk_", "svc_pub_é", &long, &key.reveal().to_lowercase(), &format!("{} ", key.reveal())] {
             assert!(PlainApiKey::parse(presented).is_none());
@@ -278,12 +278,12 @@ mod tests {
 
     #[test]
     fn keys_and_sessions_are_distinct() {
-        assert!(PlainApiKey::parse(PlainUserSession::mint().reveal()).is_none());
-        assert!(PlainUserSession::parse(PlainApiKey::mint(OrgType::Agent).reveal()).is_none());
+        assert!(PlainApiKey::parse(PlainUserSession::generate().reveal()).is_none());
+        assert!(PlainUserSession::parse(PlainApiKey::generate(OrgType::Agent).reveal()).is_none());
     }
 
     #[test]
     fn debug_output_redacts_hashes() {
-        assert_eq!(format!("{:?}", PlainUserSession::mint().hash()), "SecretHash(redacted)");
+        assert_eq!(format!("{:?}", PlainUserSession::generate().hash()), "SecretHash(redacted)");
     }
 }

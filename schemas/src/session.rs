@@ -36,7 +36,7 @@ impl PrivacyLevel {
     }
 
     /// Returns the level of a stored number. An unknown level of a newer build counts as the strictest.
-    pub fn of_code(code: i16) -> Self {
+    pub fn from_code(code: i16) -> Self {
         Self::ALL.into_iter().find(|level| level.code() == code).unwrap_or(Self::Minimal)
     }
 }
@@ -87,13 +87,13 @@ pub struct SessionReport {
 
 impl SessionReport {
     /// Creates a report with only the session's id.
-    pub fn of(session_id: SessionId) -> Self {
+    pub fn new(session_id: SessionId) -> Self {
         Self { session_id, privacy_level: None, parent_session_id: None, started_at: None, manifest_ref: None, agent_id: None }
     }
 
     /// Returns whether it contains facts besides the session's id.
-    pub fn says_more(&self) -> bool {
-        *self != Self::of(self.session_id)
+    pub fn has_facts(&self) -> bool {
+        *self != Self::new(self.session_id)
     }
 }
 
@@ -121,7 +121,7 @@ pub struct SessionFacts {
 
 impl SessionFacts {
     /// Creates facts with only the session's id.
-    pub fn of(session_id: SessionId) -> Self {
+    pub fn new(session_id: SessionId) -> Self {
         Self {
             session_id,
             initiator_type: None,
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn codes_have_the_order_of_levels() {
         assert_eq!(PrivacyLevel::ALL.map(PrivacyLevel::code), [0, 1, 2, 3]);
-        assert_eq!(PrivacyLevel::ALL.map(|level| PrivacyLevel::of_code(level.code())), PrivacyLevel::ALL);
+        assert_eq!(PrivacyLevel::ALL.map(|level| PrivacyLevel::from_code(level.code())), PrivacyLevel::ALL);
         for unknown in [-1, 4, i16::MAX] {
-            assert_eq!(PrivacyLevel::of_code(unknown), PrivacyLevel::Minimal);
+            assert_eq!(PrivacyLevel::from_code(unknown), PrivacyLevel::Minimal);
         }
     }
 }

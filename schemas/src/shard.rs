@@ -40,14 +40,15 @@ pub enum Buckets {
 }
 
 impl Buckets {
-    pub fn of(record: &LogRecord) -> Self {
+    pub fn for_record(record: &LogRecord) -> Self {
         let LogRecord { org, drain, events, failed_fetches, named_sessions, .. } = record;
-        if named_sessions.iter().any(SessionReport::says_more) || events.iter().any(|event| event.ctx_hash.is_some()) {
+        if named_sessions.iter().any(SessionReport::has_facts) || events.iter().any(|event| event.ctx_hash.is_some()) {
             return Self::All;
         }
         let of_events = events.iter().map(|event| Bucket::new(&event.site, || ReportKeys::new(*org, *drain, event).event()));
-        let of_fetches =
-            failed_fetches.iter().map(|fetch| Bucket::new(&fetch.site, || EventKey::of_report(*org, &fetch.site, fetch.own_key)));
+        let of_fetches = failed_fetches
+            .iter()
+            .map(|fetch| Bucket::new(&fetch.site, || EventKey::for_report(*org, &fetch.site, fetch.own_key)));
         Self::Some(of_events.chain(of_fetches).collect())
     }
 
@@ -77,7 +78,7 @@ pub struct Shard {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub enum ShardTask {
     /// Skip the record, because it has no report of this shard.
     Skip,
     Read,
@@ -86,7 +87,7 @@ pub enum Duty {
 }
 
 impl Shard {
-    const MOST: u16 = 256;
+    const MAX_SHARDS: u16 = 256;
 
     pub fn has(self, bucket: Bucket) -> bool {
         u16::from(bucket.0) % self.count == self.index
@@ -97,7 +98,7 @@ impl Shard {
     }
 
     /// Returns what the shard does with a record of these buckets.
-    pub fn duty(self, buckets: &Buckets) -> Duty {
+    pub fn duty(self, buckets: &Buckets) -> ShardTask {
         let (is_own, counting) = match buckets {
             Buckets::All => (true, 0),
             Buckets::Some(buckets) => {
@@ -106,9 +107,9 @@ impl Shard {
             }
         };
         match (is_own, counting == self.index) {
-            (_, true) => Duty::ReadAndCount,
-            (true, false) => Duty::Read,
-            (false, false) => Duty::Skip,
+            (_, true) => ShardTask::ReadAndCount,
+            (true, false) => ShardTask::Read,
+            (false, false) => ShardTask::Skip,
         }
     }
 }
@@ -132,10 +133,10 @@ impl FromStr for Shard {
         let numbers =
             text.split_once('/').and_then(|(number, count)| Some((number.parse::<u16>().ok()?, count.parse::<u16>().ok()?)));
         match numbers {
-            Some((number, count)) if 1 <= number && number <= count && count <= Self::MOST => {
+            Some((number, count)) if 1 <= number && number <= count && count <= Self::MAX_SHARDS => {
                 Ok(Self { index: number - 1, count })
             }
-            _ => Err(format!("use SHARD/SHARDS, such as 1/2, with at most {} shards", Self::MOST)),
+            _ => Err(format!("use SHARD/SHARDS, such as 1/2, with at most {} shards", Self::MAX_SHARDS)),
         }
     }
 }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     fn header(members: &str) -> String {
-        Buckets::of(&record(members)).to_header()
+        Buckets::for_record(&record(members)).to_header()
     }
 
     /// Buckets must never change, because stored rows are distributed by them.
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(named(r#","agent_id":"bot""#), "*", "events of every shard get the agent");
         let hash = "35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f";
         assert_eq!(header(&format!(r#","events":[{},{}]"#, events[0], event(4, &format!(r#","ctx_hash":"{hash}""#)))), "*");
-        let buckets = Buckets::of(&record(&format!(r#","events":[{}]"#, events.join(","))));
+        let buckets = Buckets::for_record(&record(&format!(r#","events":[{}]"#, events.join(","))));
         assert_eq!(Buckets::from_header(Some(both.as_bytes())), buckets);
         assert_eq!(Buckets::from_header(Some(b"")), Buckets::Some(BTreeSet::new()));
         for unreadable in [None, Some(&b"*"[..]), Some(b"0"), Some(b"+1"), Some(b"zz"), Some(&[0xff, 0xff])] {
@@ -197,10 +198,10 @@ mod tests {
     fn observers_of_an_event_without_host_share_a_bucket() {
         let members = format!(r#","events":[{}]"#, event(1, r#","correlation_key":"00000000000000000000000000000007""#));
         let other = LogRecord { org: crate::ids::OrgId(uuid::Uuid::from_u128(2)), ..record(&members) };
-        assert_eq!(Buckets::of(&record(&members)), Buckets::of(&other));
+        assert_eq!(Buckets::for_record(&record(&members)), Buckets::for_record(&other));
         let event: &LogEvent = &other.events[0];
         let copy = LogEvent { own_key: EventKey(99), ..event.clone() };
-        assert_eq!(Buckets::of(&LogRecord { events: vec![copy], ..record(&members) }), Buckets::of(&other));
+        assert_eq!(Buckets::for_record(&LogRecord { events: vec![copy], ..record(&members) }), Buckets::for_record(&other));
     }
 
     #[test]
@@ -211,14 +212,14 @@ mod tests {
                 assert_eq!(shards(count).filter(|shard| shard.has(Bucket(bucket))).count(), 1, "{bucket} of {count}");
             }
             for buckets in [Buckets::All, some(&[]), some(&[0]), some(&[255]), some(&[6, 7, 200]), some(&[5, 250])] {
-                let duties: Vec<Duty> = shards(count).map(|shard| shard.duty(&buckets)).collect();
-                assert_eq!(duties.iter().filter(|duty| **duty == Duty::ReadAndCount).count(), 1, "{buckets:?} of {count}");
+                let duties: Vec<ShardTask> = shards(count).map(|shard| shard.duty(&buckets)).collect();
+                assert_eq!(duties.iter().filter(|duty| **duty == ShardTask::ReadAndCount).count(), 1, "{buckets:?} of {count}");
                 for (shard, duty) in shards(count).zip(duties) {
                     let is_own = match &buckets {
                         Buckets::All => true,
                         Buckets::Some(buckets) => buckets.iter().any(|bucket| shard.has(*bucket)),
                     };
-                    assert!(!is_own || duty != Duty::Skip, "{buckets:?} of {count}");
+                    assert!(!is_own || duty != ShardTask::Skip, "{buckets:?} of {count}");
                 }
             }
         }

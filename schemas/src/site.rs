@@ -52,7 +52,7 @@ impl Site {
     }
 
     /// Returns the site of a URL's host, or an error if the host can't be owned.
-    pub fn of_url(url: &Url) -> Result<Self, SiteError> {
+    pub fn from_url(url: &Url) -> Result<Self, SiteError> {
         Self::from_host(&host_name(url)?)
     }
 

@@ -2,12 +2,12 @@
 //!
 //! `signature` signs deliveries, `schedule` defines retries, `progress` is the delivery log, and `verify` is for receivers.
 
-pub mod progress;
-pub mod schedule;
+pub mod delivery_log;
+pub mod retry_schedule;
 pub mod signature;
 pub mod verify;
 
-use self::progress::LastAttempt;
+use self::delivery_log::LastAttempt;
 use crate::identity::{Delegation, DelegationRequest, Scope, UnknownName};
 use crate::ids::{DelegationId, DeliveryId, InviteId, OrgId, WebhookEndpointId};
 use chrono::{DateTime, Utc};

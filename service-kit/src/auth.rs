@@ -1,9 +1,9 @@
 //! Authentication. A handler declares the credential it needs as an argument type, so a missing check is a missing argument.
 
-pub use crate::caller::{Caller, Credential, Member, Membership, Tenant, named_organization};
+pub use crate::caller::{Caller, Credential, Membership, SessionUser, Tenant, named_organization};
 
-use crate::directory::{Directory, HasDirectory};
-use crate::http::{ApiError, only};
+use crate::http::{ApiError, single_header};
+use crate::identity_tables::{HasIdentityTables, IdentityTables};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -15,25 +15,25 @@ use std::sync::{Arc, OnceLock};
 
 pub const API_KEY_HEADER: &str = "x-api-key";
 
-impl Member {
+impl SessionUser {
     /// Returns the person of a session; 401 if there is no such session.
     pub async fn find(
         parts: &Parts,
         session: &PlainUserSession,
-        directory: &Directory,
+        directory: &IdentityTables,
         now: DateTime<Utc>,
     ) -> Result<Self, ApiError> {
         let hash = session.hash();
         let look_up = async { Ok(directory.find_user_session(&hash, now).await?) };
-        directory.strangers().recognise(parts, &hash, look_up).await
+        directory.unknown_credentials().limited_lookup(parts, &hash, look_up).await
     }
 }
 
 /// Passes the organization of the request's key to outer layers; a request extension.
 #[derive(Clone, Debug, Default)]
-pub struct CallerSlot(Arc<OnceLock<OrgId>>);
+pub struct RequestOrganization(Arc<OnceLock<OrgId>>);
 
-impl CallerSlot {
+impl RequestOrganization {
     fn fill(&self, organization: OrgId) {
         self.0.get_or_init(|| organization);
     }
@@ -51,33 +51,33 @@ pub struct KeyReader(pub Caller);
 
 impl Caller {
     /// Returns the caller of a key. `presented` is `None` without a key header, and `Some(None)` if the header isn't a well-formed key.
-    pub async fn of_key<S: HasDirectory>(
+    pub async fn from_key<S: HasIdentityTables>(
         parts: &Parts,
         state: &S,
         presented: Option<Option<PlainApiKey>>,
     ) -> Result<Self, ApiError> {
         let presented = presented.ok_or_else(ApiError::unauthenticated)?;
-        let strangers = state.directory().strangers();
-        let key = presented.ok_or_else(|| strangers.refuse(parts))?.hash();
-        let caller = strangers.recognise(parts, &key, state.find_caller(&key)).await?;
-        state.note_use(caller.key_id);
-        if let Some(slot) = parts.extensions.get::<CallerSlot>() {
+        let strangers = state.identity_tables().unknown_credentials();
+        let key = presented.ok_or_else(|| strangers.reject(parts))?.hash();
+        let caller = strangers.limited_lookup(parts, &key, state.find_caller(&key)).await?;
+        state.record_use(caller.key_id);
+        if let Some(slot) = parts.extensions.get::<RequestOrganization>() {
             slot.fill(caller.org_id);
         }
         Ok(caller)
     }
 }
 
-impl<S: HasDirectory> FromRequestParts<S> for Caller {
+impl<S: HasIdentityTables> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let presented = parts.headers.contains_key(API_KEY_HEADER).then(|| presented_key(&parts.headers));
-        Self::of_key(parts, state, presented).await
+        Self::from_key(parts, state, presented).await
     }
 }
 
-impl<S: HasDirectory> FromRequestParts<S> for Reporter {
+impl<S: HasIdentityTables> FromRequestParts<S> for Reporter {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
@@ -85,7 +85,7 @@ impl<S: HasDirectory> FromRequestParts<S> for Reporter {
     }
 }
 
-impl<S: HasDirectory> FromRequestParts<S> for KeyReader {
+impl<S: HasIdentityTables> FromRequestParts<S> for KeyReader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
@@ -93,7 +93,7 @@ impl<S: HasDirectory> FromRequestParts<S> for KeyReader {
     }
 }
 
-async fn with_scope<S: HasDirectory>(parts: &mut Parts, state: &S, scope: Scope) -> Result<Caller, ApiError> {
+async fn with_scope<S: HasIdentityTables>(parts: &mut Parts, state: &S, scope: Scope) -> Result<Caller, ApiError> {
     let caller = Caller::from_request_parts(parts, state).await?;
     caller.require(scope)?;
     Ok(caller)
@@ -101,19 +101,19 @@ async fn with_scope<S: HasDirectory>(parts: &mut Parts, state: &S, scope: Scope)
 
 /// Returns the key if there is exactly one key header with a well-formed key. Rejects two headers.
 fn presented_key(headers: &HeaderMap) -> Option<PlainApiKey> {
-    PlainApiKey::parse(only(headers, API_KEY_HEADER)?)
+    PlainApiKey::parse(single_header(headers, API_KEY_HEADER)?)
 }
 
 /// Returns the bearer token of a user session if there is exactly one.
 pub fn presented_session(headers: &HeaderMap) -> Option<PlainUserSession> {
-    let (scheme, token) = only(headers, header::AUTHORIZATION)?.split_once(' ')?;
+    let (scheme, token) = single_header(headers, header::AUTHORIZATION)?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| PlainUserSession::parse(token))?
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directory::Directory;
+    use crate::identity_tables::IdentityTables;
     use axum::http::HeaderValue;
     use schemas::identity::OrgType;
     use schemas::problem::Code;
@@ -123,12 +123,12 @@ mod tests {
 
     /// Records each lookup and finds no caller.
     struct Notes {
-        directory: Directory,
+        directory: IdentityTables,
         asked: Mutex<Vec<SecretHash>>,
     }
 
-    impl HasDirectory for Notes {
-        fn directory(&self) -> &Directory {
+    impl HasIdentityTables for Notes {
+        fn identity_tables(&self) -> &IdentityTables {
             &self.directory
         }
 
@@ -141,13 +141,13 @@ mod tests {
     #[tokio::test]
     async fn x21_looks_up_keys_by_their_full_hash() {
         let pool = sqlx::PgPool::connect_lazy("postgres://nobody@localhost/nothing").unwrap();
-        let notes = Notes { directory: Directory::new(pool), asked: Mutex::default() };
+        let notes = Notes { directory: IdentityTables::new(pool), asked: Mutex::default() };
         let ask = async |presented: &str| {
             let request = axum::http::Request::builder().header(API_KEY_HEADER, presented).body(()).unwrap();
             let refused = Caller::from_request_parts(&mut request.into_parts().0, &notes).await.unwrap_err();
             (refused.code(), std::mem::take(&mut *notes.asked.lock().unwrap()))
         };
-        let key = PlainApiKey::mint(OrgType::Agent);
+        let key = PlainApiKey::generate(OrgType::Agent);
         let sha256: [u8; 32] = Sha256::digest(key.reveal().as_bytes()).into();
         let (code, asked) = ask(key.reveal()).await;
         assert_eq!(code, Code::Unauthenticated);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn rejects_two_key_headers() {
-        let key = PlainApiKey::mint(OrgType::Agent);
+        let key = PlainApiKey::generate(OrgType::Agent);
         let value = HeaderValue::from_str(key.reveal()).unwrap();
         let mut headers = HeaderMap::new();
         headers.append(API_KEY_HEADER, value.clone());
@@ -177,7 +177,7 @@ mod tests {
             let value = HeaderValue::from_str(&format!("Bearer {secret}")).unwrap();
             presented_session(&HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
         };
-        assert!(bearer(PlainApiKey::mint(OrgType::Agent).reveal()).is_none());
-        assert!(bearer(PlainUserSession::mint().reveal()).is_some());
+        assert!(bearer(PlainApiKey::generate(OrgType::Agent).reveal()).is_none());
+        assert!(bearer(PlainUserSession::generate().reveal()).is_some());
     }
 }

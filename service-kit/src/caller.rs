@@ -36,7 +36,7 @@ pub enum Credential {
 }
 
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct SessionUser {
     pub user_id: UserId,
     pub organizations: Vec<Membership>,
 }
@@ -54,7 +54,7 @@ struct ActsFor {
 
 /// Returns the organization in the parameter `organization_id`, if any.
 pub fn named_organization(uri: &Uri) -> Result<Option<OrgId>, ApiError> {
-    let Parameters(ActsFor { organization_id }) = Parameters::of_uri(uri)?;
+    let Parameters(ActsFor { organization_id }) = Parameters::from_uri(uri)?;
     let parsed = organization_id.map(|id| id.parse().map_err(|_| invalid_organization()));
     parsed.transpose()
 }
@@ -63,7 +63,7 @@ fn invalid_organization() -> ApiError {
     ApiError::new(Code::InvalidParameter, "organization_id must be a UUID.")
 }
 
-impl Member {
+impl SessionUser {
     /// Returns the organization that the request names, or the person's only one. The error is the same for an organization
     /// that doesn't exist and one that the person doesn't belong to.
     pub fn acting_for(&self, uri: &Uri) -> Result<Membership, ApiError> {
@@ -101,7 +101,7 @@ impl Caller {
     }
 
     /// Returns the drain of a drain key, or `None` for a key with `telemetry:write`; rejects any other key.
-    pub fn feeds(&self) -> Result<Option<DrainId>, ApiError> {
+    pub fn require_drain_or_write(&self) -> Result<Option<DrainId>, ApiError> {
         if self.drain.is_none() {
             self.require(Scope::TelemetryWrite)?;
         }

@@ -3,8 +3,8 @@
 
 pub use hyper::body::Bytes;
 
-use crate::connections::{address, clickhouse_address};
-use crate::egress::trust;
+use crate::database_clients::{address, clickhouse_address};
+use crate::egress::tls_trust;
 use crate::settings::ClickHouseSettings;
 use futures::{StreamExt as _, stream};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -81,9 +81,9 @@ impl ClickHouseHttp {
     pub fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         let (mut url, user, password) = clickhouse_address(settings)?;
         let connector = if url.scheme() == "https" {
-            trust::client_config("TELEMETRY_CLICKHOUSE_CA", settings.clickhouse_ca.as_deref())?
+            tls_trust::client_config("TELEMETRY_CLICKHOUSE_CA", settings.clickhouse_ca.as_deref())?
         } else {
-            trust::trusting_nobody()?
+            tls_trust::trusting_no_authority()?
         };
         let connector = HttpsConnectorBuilder::new().with_tls_config(connector).https_or_http().enable_http1().build();
         url.query_pairs_mut().append_pair("database", &settings.clickhouse_database);

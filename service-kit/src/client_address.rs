@@ -48,9 +48,9 @@ impl Default for ClientSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TrustedProxies {
     #[default]
-    Unsaid,
+    Unset,
     /// Clients connect directly (`none`).
-    Nobody,
+    NoProxies,
     Networks(Vec<IpNet>),
 }
 
@@ -59,8 +59,8 @@ impl FromStr for TrustedProxies {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "" => Ok(Self::Unsaid),
-            "none" => Ok(Self::Nobody),
+            "" => Ok(Self::Unset),
+            "none" => Ok(Self::NoProxies),
             networks => networks.split(',').map(network).collect::<Result<_, _>>().map(Self::Networks),
         }
     }
@@ -99,7 +99,7 @@ impl ClientSettings {
 
     /// Returns the client's address. Each trusted proxy appends the address it saw, so the list is read from its end up to the
     /// first untrusted address. Without a peer (a router without a server), all requests have the same address.
-    pub fn client(&self, extensions: &Extensions, headers: &HeaderMap) -> ClientAddress {
+    pub fn client_address(&self, extensions: &Extensions, headers: &HeaderMap) -> ClientAddress {
         let mut client = extensions.get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0.to_canonical());
         let said: Vec<&str> =
             headers.get_all("x-forwarded-for").iter().flat_map(|value| value.to_str().unwrap_or("?").split(',')).collect();
@@ -124,7 +124,7 @@ mod tests {
             headers.append("x-forwarded-for", HeaderValue::from_static(value));
         }
         let trusted_proxies = trusted.parse().unwrap();
-        ClientSettings { trusted_proxies, ..ClientSettings::default() }.client(&extensions, &headers)
+        ClientSettings { trusted_proxies, ..ClientSettings::default() }.client_address(&extensions, &headers)
     }
 
     fn address(text: &str) -> ClientAddress {
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn a15_none_is_different_from_unset() {
-        assert_eq!("".parse(), Ok(TrustedProxies::Unsaid));
-        assert_eq!("none".parse(), Ok(TrustedProxies::Nobody));
+        assert_eq!("".parse(), Ok(TrustedProxies::Unset));
+        assert_eq!("none".parse(), Ok(TrustedProxies::NoProxies));
         assert!("10.0.0.0/8,proxy.test".parse::<TrustedProxies>().unwrap_err().contains("`proxy.test`"));
     }
 

@@ -1,7 +1,7 @@
 //! `GET /health` (the process is up) and `GET /ready` (its dependencies respond).
 
-use crate::connections::{clickhouse_answers, postgres_answers};
-use crate::measures::common as measures;
+use crate::database_clients::{clickhouse_responds, postgres_responds};
+use crate::metric_definitions::common as measures;
 use crate::{kafka, process};
 use anyhow::Context;
 use axum::Router;
@@ -38,20 +38,20 @@ pub struct Probe {
 
 impl Probe {
     /// Creates a probe of the dependency `name`; `ask` returns whether `client` can use it.
-    fn of<C, F, Fut>(name: &'static str, client: C, ask: F) -> Self
+    fn new<C, F, Fut>(name: &'static str, client: C, ask: F) -> Self
     where
         C: Clone + Send + Sync + 'static,
         F: Fn(C) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = bool> + Send + 'static,
     {
-        Self::worded(name, move || {
+        Self::with_state(name, move || {
             let answer = ask(client.clone());
             async move { answer.await.then_some("ok") }
         })
     }
 
     /// Creates a probe whose `ask` returns the state of a usable dependency in a word, or `None`.
-    pub fn worded<F, Fut>(name: &'static str, ask: F) -> Self
+    pub fn with_state<F, Fut>(name: &'static str, ask: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Option<&'static str>> + Send + 'static,
@@ -60,16 +60,16 @@ impl Probe {
     }
 
     pub fn database(pool: sqlx::PgPool) -> Self {
-        Self::of("database", pool, |pool| async move { postgres_answers(&pool, PROBE_DEADLINE).await })
+        Self::new("database", pool, |pool| async move { postgres_responds(&pool, PROBE_DEADLINE).await })
     }
 
     pub fn clickhouse(client: clickhouse::Client) -> Self {
-        Self::of("clickhouse", client, |client| async move { clickhouse_answers(&client, PROBE_DEADLINE).await })
+        Self::new("clickhouse", client, |client| async move { clickhouse_responds(&client, PROBE_DEADLINE).await })
     }
 
     pub fn kafka(producer: rdkafka::producer::FutureProducer, topic: String) -> Self {
-        Self::of("kafka", (producer, topic), |(producer, topic)| async move {
-            kafka::answers(&producer, &topic, PROBE_DEADLINE).await
+        Self::new("kafka", (producer, topic), |(producer, topic)| async move {
+            kafka::responds(&producer, &topic, PROBE_DEADLINE).await
         })
     }
 }
@@ -84,20 +84,20 @@ pub fn routes<S: Clone + Send + Sync + 'static>(probes: Vec<Probe>) -> Router<S>
 pub fn watch(probes: Vec<Probe>) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
-            for (probe, answer) in probes.iter().zip(ask_all(&probes)) {
-                measures::dependency(probe.name, matches!(answer.await, Ok(Ok(Some(_)))));
+            for (probe, answer) in probes.iter().zip(run_probes(&probes)) {
+                measures::dependency_up(probe.name, matches!(answer.await, Ok(Ok(Some(_)))));
             }
             tokio::time::sleep(WATCH_EVERY).await;
         }
     }))
 }
 
-fn ask_all(probes: &[Probe]) -> Vec<JoinHandle<Result<Option<&'static str>, Elapsed>>> {
+fn run_probes(probes: &[Probe]) -> Vec<JoinHandle<Result<Option<&'static str>, Elapsed>>> {
     probes.iter().map(|probe| tokio::spawn(tokio::time::timeout(PROBE_DEADLINE, (probe.ask)()))).collect()
 }
 
 async fn report_readiness(probes: Vec<Probe>) -> Response {
-    let asked = ask_all(&probes);
+    let asked = run_probes(&probes);
     let mut body = Map::from_iter([("status".to_owned(), Value::from("ok"))]);
     let mut away = None;
     for (probe, answer) in probes.iter().zip(asked) {
@@ -116,7 +116,7 @@ async fn report_readiness(probes: Vec<Probe>) -> Response {
 
 /// Requests `/health` of the process on this address: the `health` subcommand of every service, for containers without an
 /// HTTP client.
-async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
+async fn check_local_process(listen: SocketAddr) -> anyhow::Result<()> {
     let target = if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen };
     let ask = async {
         let mut stream = TcpStream::connect(target).await?;
@@ -135,6 +135,6 @@ async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
     }
 }
 
-pub async fn report_own(listen: SocketAddr) -> ExitCode {
-    process::once(check_own(listen)).await
+pub async fn run_health_command(listen: SocketAddr) -> ExitCode {
+    process::run_once(check_local_process(listen)).await
 }

@@ -1,26 +1,26 @@
 //! Shared by all HTTP services: the error format, the layer around handlers, bodies and parameters.
 
 mod body;
-mod boundary;
+mod request_middleware;
 pub mod csv;
 mod error;
-pub mod inert;
+pub mod sanitize_text;
 mod inflate;
-mod inflaters;
-mod malformed;
+mod inflate_threads;
+mod malformed_head;
 mod parameters;
 pub mod sort;
-mod weighted;
+mod quality_values;
 
-pub(crate) use body::only;
+pub(crate) use body::single_header;
 pub use body::{BodyLimits, BodyReader, is_form, read_wire};
-pub use boundary::{RequestId, Transport, with_boundary, with_boundary_over};
-pub(crate) use boundary::{refuse, shield};
 pub use error::ApiError;
 pub use inflate::content_encoding;
-pub(crate) use malformed::Malformed;
+pub(crate) use malformed_head::MalformedHead;
 pub use parameters::{Parameters, parse_instant};
-pub use weighted::weighted;
+pub use quality_values::quality_values;
+pub use request_middleware::{RequestId, Transport, with_request_middleware, with_request_middleware_over};
+pub(crate) use request_middleware::{reject_malformed_head, set_security_headers};
 
 use axum::http::HeaderName;
 

@@ -53,7 +53,7 @@ pub fn producer_config(settings: &KafkaSettings) -> anyhow::Result<ClientConfig>
         .set("max.in.flight.requests.per.connection", "5")
         .set("compression.type", "lz4")
         .set("linger.ms", "1")
-        .set("message.max.bytes", (schemas::log::MAX_RECORD_BYTES + schemas::log::MAX_LETTER_HEAD_BYTES).to_string())
+        .set("message.max.bytes", (schemas::log::MAX_RECORD_BYTES + schemas::log::MAX_DEAD_LETTER_OVERHEAD_BYTES).to_string())
         .set("message.timeout.ms", DELIVERY_TIMEOUT.as_millis().to_string())
         .set("queue.buffering.max.kbytes", "131072");
     Ok(config)
@@ -138,7 +138,7 @@ pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
 /// Returns each topic's minimum `max.message.bytes`: a dead letter is a record plus a reason.
 fn limits(settings: &KafkaSettings) -> [(&str, usize); 2] {
     let record = schemas::log::MAX_RECORD_BYTES;
-    [(&settings.topic, record), (&settings.rejected_topic, record + schemas::log::MAX_LETTER_HEAD_BYTES)]
+    [(&settings.topic, record), (&settings.rejected_topic, record + schemas::log::MAX_DEAD_LETTER_OVERHEAD_BYTES)]
 }
 
 /// Returns the replicas of a topic. A broker may not know a new topic yet and then returns no partitions, so this retries for a
@@ -169,7 +169,7 @@ const OVERSTAY: TimeDelta = TimeDelta::days(30);
 impl Retention {
     /// Returns how long to keep data that a record may reference up to `after` its creation; `None` means forever. The log's
     /// retention is the minimum. If the log is kept forever, `wished` decides, and replays may miss older data.
-    pub fn outlived(self, wished: Option<TimeDelta>, after: TimeDelta) -> Option<TimeDelta> {
+    pub fn retention_for(self, wished: Option<TimeDelta>, after: TimeDelta) -> Option<TimeDelta> {
         let Self::For(kept) = self else { return wished };
         let needed = TimeDelta::from_std(kept).ok()?.checked_add(&(after + OVERSTAY))?;
         Some(wished.unwrap_or(needed).max(needed))
@@ -233,7 +233,7 @@ async fn topic_config(
     Ok(None)
 }
 
-pub async fn answers(producer: &FutureProducer, topic: &str, within: Duration) -> bool {
+pub async fn responds(producer: &FutureProducer, topic: &str, within: Duration) -> bool {
     let (producer, topic) = (producer.clone(), topic.to_owned());
     let asked = tokio::task::spawn_blocking(move || {
         producer.client().fetch_metadata(Some(&topic), within).is_ok_and(|metadata| {

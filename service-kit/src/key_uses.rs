@@ -32,7 +32,7 @@ impl KeyUses {
     /// Stops when the last handle is dropped.
     pub fn start(pool: PgPool, statement: &'static str) -> Self {
         let uses = Self::silent();
-        tokio::spawn(tell(Arc::downgrade(&uses.0), pool, statement));
+        tokio::spawn(write_uses(Arc::downgrade(&uses.0), pool, statement));
         uses
     }
 
@@ -40,7 +40,7 @@ impl KeyUses {
         Self(Arc::new(Mutex::new(Uses { waiting: HashMap::new(), told: lru(MAX_KEYS).build() })))
     }
 
-    pub fn note(&self, key: ApiKeyId) {
+    pub fn record(&self, key: ApiKeyId) {
         self.0.lock().expect("no holder of the lock panics").note(key, Instant::now());
     }
 }
@@ -74,7 +74,7 @@ impl Uses {
     }
 }
 
-async fn tell(uses: Weak<Mutex<Uses>>, pool: PgPool, statement: &'static str) {
+async fn write_uses(uses: Weak<Mutex<Uses>>, pool: PgPool, statement: &'static str) {
     loop {
         tokio::time::sleep(PAUSE).await;
         let Some(uses) = uses.upgrade() else { return };

@@ -2,26 +2,26 @@
 
 // Processes: setup, lifecycle and observability.
 pub mod process;
-pub mod command;
+pub mod command_output;
 pub mod settings;
 pub mod production;
 pub mod clock;
-pub mod telemetry;
-pub mod measures;
+pub mod observability;
+pub mod metric_definitions;
 pub mod log_throttle;
 mod lru;
 pub mod private_files;
 pub mod health;
-pub mod housekeeping;
+pub mod hourly_deletion;
 pub mod crash_point;
 
 // The stores.
-mod connections;
+mod database_clients;
 pub mod clickhouse_http;
-pub mod database;
-pub mod stores;
+pub mod optional_postgres;
+pub mod databases;
 pub mod roles;
-pub mod sealing;
+pub mod secret_encryption;
 pub mod kafka;
 
 // Requests.
@@ -29,19 +29,19 @@ pub mod server;
 pub mod http;
 pub mod openapi;
 pub mod client_address;
-pub mod rates;
+pub mod rate_limits;
 pub mod slots;
-pub mod budgets;
+pub mod byte_budgets;
 
 // Authentication.
 pub mod auth;
 mod caller;
-pub mod directory;
-pub mod session_cookie;
+pub mod identity_tables;
+pub mod session_cookie_auth;
 pub mod unknown_credentials;
 pub mod stale_cache;
 pub mod key_uses;
-pub mod clicks;
+pub mod click_token_lookups;
 
 // Outgoing requests.
 pub mod egress;

@@ -1,9 +1,9 @@
 //! The lifecycle of a process: run until asked to stop, drain, exit with a code.
 
 use crate::crash_point;
+use crate::observability;
 use crate::server::DRAIN_DEADLINE;
 use crate::settings::ProcessSettings;
-use crate::telemetry;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ where
     F: FnOnce(CancellationToken) -> Fut,
     Fut: Future<Output = anyhow::Result<()>>,
 {
-    if let Err(error) = telemetry::start(settings) {
+    if let Err(error) = observability::start(settings) {
         eprintln!("{error:#}");
         return ExitCode::FAILURE;
     }
@@ -76,7 +76,7 @@ pub fn raise_open_files() -> u64 {
 }
 
 /// Runs work that ends on its own, such as a migration.
-pub async fn once(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+pub async fn run_once(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     match work.await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

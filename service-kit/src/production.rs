@@ -3,10 +3,10 @@
 //!
 //! The configuration of the stores is checked elsewhere (`kafka::check_topics`, `stores::check_clickhouse`).
 
-mod breadth;
+mod network_size;
 
 use crate::client_address::{ClientSettings, TrustedProxies};
-use crate::connections;
+use crate::database_clients;
 use crate::egress::is_this_machine;
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, WebhookSettings};
 use anyhow::ensure;
@@ -25,7 +25,7 @@ impl KafkaSettings {
 impl PostgresSettings {
     /// Rejects unencrypted connections, except through a Unix socket.
     pub fn harden(&self) -> anyhow::Result<()> {
-        let options = connections::postgres_options(self)?;
+        let options = database_clients::postgres_options(self)?;
         let (host, port) = (options.get_host(), options.get_port());
         let is_encrypted = matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
         ensure!(
@@ -55,12 +55,12 @@ impl ClientSettings {
     /// anyone could forge an address.
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
-            self.trusted_proxies != TrustedProxies::Unsaid,
+            self.trusted_proxies != TrustedProxies::Unset,
             "TELEMETRY_TRUSTED_PROXIES is not set: production requires it; list the networks of the reverse proxies, or use none if clients connect directly"
         );
         if let TrustedProxies::Networks(networks) = &self.trusted_proxies {
             ensure!(
-                !breadth::is_internet(networks),
+                !network_size::is_too_broad(networks),
                 "TELEMETRY_TRUSTED_PROXIES={}: production rejects public networks of /8 or larger (IPv6: /24), because clients could forge addresses; list only the networks of the reverse proxies, or use none if clients connect directly",
                 networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
             );
@@ -73,7 +73,7 @@ impl WebhookSettings {
     /// Rejects the settings that weaken the guard of outgoing requests.
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
-            self.webhook_allow.are_public(),
+            self.webhook_allow.allows_only_ports(),
             "WEBHOOK_ALLOW={}: production calls only public servers; remove all entries except those of the form *:PORT",
             self.webhook_allow
         );

@@ -2,13 +2,14 @@
 //! `schemas/clickhouse/accounts.xml`, and the check that production uses no other (`privileges`).
 
 mod clickhouse_grants;
-mod privileges;
+mod excess_privileges;
 
-pub use privileges::{
-    Judged, refuse_privileged, refuse_privileged_clickhouse, refuse_privileged_if_there, refuse_privileged_once_there,
+pub use excess_privileges::{
+    PrivilegeCheck, reject_excess_clickhouse_privileges, reject_excess_privileges, reject_excess_privileges_if_available,
+    reject_excess_privileges_when_available,
 };
 
-use crate::connections;
+use crate::database_clients;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use anyhow::{Context, ensure};
 use data_encoding::HEXLOWER;
@@ -81,7 +82,7 @@ fn own_password(user: &str, password: &str, role: Role) -> Option<String> {
 /// Creates missing roles in PostgreSQL with the passwords that [`PostgresSettings::signed_in_as`] uses; for development.
 pub async fn create_for_development(settings: &PostgresSettings) -> anyhow::Result<()> {
     let own = |role| settings.signed_in_as(role).ok().and_then(|own| password(&own.database_url));
-    create_missing(&connections::postgres(settings)?, own).await
+    create_missing(&database_clients::postgres(settings)?, own).await
 }
 
 /// Returns the password without URL escapes.
@@ -148,7 +149,7 @@ pub(crate) async fn grant(pool: &PgPool) -> anyhow::Result<()> {
 
 /// Returns the statement that only a server administrator can run: it revokes the creation of large objects, which PostgreSQL
 /// grants to everyone. `None` if that is already done.
-pub async fn left_to_administrator(pool: &PgPool) -> anyhow::Result<Option<String>> {
+pub async fn statement_for_administrator(pool: &PgPool) -> anyhow::Result<Option<String>> {
     let statement = sqlx::query_scalar(
         "SELECT 'REVOKE EXECUTE ON FUNCTION ' || string_agg(oid::regprocedure::text, ', ' ORDER BY oid) || ' FROM PUBLIC' \
          FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)' \

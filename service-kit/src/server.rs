@@ -3,20 +3,20 @@
 //!
 //! Heads are validated here because not every router has the boundary.
 
-mod framing;
-mod guarded;
-mod pace;
+mod request_framing;
+mod connection_stream;
+mod read_pace;
 
-pub use pace::Pace;
+pub use read_pace::Pace;
 
 use crate::client_address::{ClientAddress, ClientSettings, Peer};
-use crate::http::{Malformed, Transport, refuse};
-use crate::measures::common as measures;
+use crate::http::{MalformedHead, Transport, reject_malformed_head};
+use crate::metric_definitions::common as measures;
 use crate::slots::{NoSlot, Slot, Slots};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use guarded::Guarded;
+use connection_stream::ConnectionStream;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -40,20 +40,20 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct ServerLimits {
     pub clients: ClientSettings,
     pub pace: Pace,
     pub transport: Transport,
 }
 
-impl Limits {
+impl ServerLimits {
     /// Returns limits for these clients at the default pace over plain HTTP.
-    pub fn of(clients: &ClientSettings) -> Self {
+    pub fn for_clients(clients: &ClientSettings) -> Self {
         Self { clients: clients.clone(), ..Self::default() }
     }
 
     #[must_use]
-    pub fn over(self, transport: Transport) -> Self {
+    pub fn with_transport(self, transport: Transport) -> Self {
         Self { transport, ..self }
     }
 }
@@ -66,7 +66,7 @@ pub async fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpLis
 }
 
 /// Serves until `stop` is cancelled, then finishes requests in progress within [`DRAIN_DEADLINE`].
-pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, router: Router, limits: ServerLimits, stop: CancellationToken) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let addresses = Slots::unlimited();
     let graceful = GracefulShutdown::new();
@@ -82,8 +82,8 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             .header_read_timeout(HEAD_DEADLINE)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(
-                TokioIo::new(Guarded::new(stream, limits.pace)),
-                hyper::service::service_fn(move |request| answer(&service, request, peer, limits.transport)),
+                TokioIo::new(ConnectionStream::new(stream, limits.pace)),
+                hyper::service::service_fn(move |request| respond(&service, request, peer, limits.transport)),
             );
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
@@ -99,14 +99,14 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
 }
 
 /// Returns the router's response, or an error for a malformed head.
-fn answer(
+fn respond(
     service: &TowerToHyperService<Router>,
     mut request: hyper::Request<Incoming>,
     peer: IpAddr,
     transport: Transport,
 ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
-    let answer = match Malformed::find(&request) {
-        Some(malformed) => Err(refuse(&request, malformed, transport)),
+    let answer = match MalformedHead::find(&request) {
+        Some(malformed) => Err(reject_malformed_head(&request, malformed, transport)),
         None => {
             request.extensions_mut().insert(Peer(peer));
             Ok(hyper::service::Service::call(service, request.map(Body::new)))
@@ -132,7 +132,7 @@ async fn accept(
         match listener.accept().await {
             Ok((stream, peer)) => match place(addresses, clients, peer.ip()) {
                 Ok(place) => return (stream, peer.ip(), (permit, place)),
-                Err(_) => measures::cut(measures::ADDRESS_SHARE),
+                Err(_) => measures::connection_cut(measures::ADDRESS_SHARE),
             },
             Err(error) => {
                 tracing::warn!("failed to accept a connection: {error}");

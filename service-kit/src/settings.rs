@@ -2,16 +2,16 @@
 
 mod bots;
 pub mod kafka_security;
-mod needed;
+mod mode_settings;
 
 pub use bots::BotSettings;
-pub use needed::Needed;
+pub use mode_settings::ModeSettings;
 
 use crate::http::Transport;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, Command, Parser};
 use kafka_security::KafkaSecurity;
-use schemas::receiver::AllowedReceivers;
+use schemas::webhook_url::AllowedReceivers;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
@@ -166,21 +166,21 @@ impl WebhookSettings {
 
 /// A secret setting: never printed, and validated only on use, because clap prints invalid values.
 #[derive(Clone)]
-pub struct Hidden(String);
+pub struct SecretSetting(String);
 
-impl Hidden {
+impl SecretSetting {
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl From<String> for Hidden {
+impl From<String> for SecretSetting {
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for SecretSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hidden")
     }

@@ -3,7 +3,7 @@
 //! A tenant that takes all it can gets half of the slots, the next one a quarter, and so on. Dropping a slot frees it.
 //! For work that ends within milliseconds, a tenant may take all slots until another one waits ([`Slots::for_short_work`]).
 
-use crate::measures::common;
+use crate::metric_definitions::common;
 use schemas::ids::OrgId;
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -7,7 +7,7 @@
 use crate::clock::Clock;
 use crate::http::ApiError;
 use crate::lru::lru;
-use crate::measures::common as measures;
+use crate::metric_definitions::common as measures;
 use chrono::{DateTime, TimeDelta, Utc};
 use moka::sync::Cache;
 use std::hash::Hash;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// a second.
 const FRESH: TimeDelta = TimeDelta::milliseconds(800);
 /// How long a stale result may be used: a minute of outage, plus the time by which the last lookup may predate the outage.
-const FAIL_STATIC: TimeDelta = TimeDelta::seconds(62);
+const MAX_STALENESS: TimeDelta = TimeDelta::seconds(62);
 /// Pause between lookups while the store is unavailable, so that requests don't queue behind it.
 const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ const MAX_UNANSWERED: usize = 2_000;
 pub struct StaleCache<K, V> {
     clock: Clock,
     entries: Cache<K, Arc<Entry<V>>>,
-    unanswered: Cache<K, Arc<Entry<V>>>,
+    pending: Cache<K, Arc<Entry<V>>>,
 }
 
 struct Entry<V> {
@@ -56,7 +56,7 @@ where
     V: Clone + Send + Sync + 'static,
 {
     pub fn new(clock: Clock) -> Self {
-        Self { clock, entries: lru(MAX_ENTRIES).build(), unanswered: lru(MAX_UNANSWERED).build() }
+        Self { clock, entries: lru(MAX_ENTRIES).build(), pending: lru(MAX_UNANSWERED).build() }
     }
 
     /// Returns the value of `key`, calling `ask` unless a fresh result is cached. `None` if the key doesn't exist.
@@ -65,12 +65,12 @@ where
         Fut: Future<Output = Result<Option<V>, sqlx::Error>>,
     {
         let entry = self.entry(key);
-        if let Some(answer) = entry.answer(self.clock.now()) {
+        if let Some(answer) = entry.cached_result(self.clock.now()) {
             return answer;
         }
         let _asking = entry.asking.lock().await;
         let asked_at = self.clock.now();
-        if let Some(answer) = entry.answer(asked_at) {
+        if let Some(answer) = entry.cached_result(asked_at) {
             return answer;
         }
         let failure = match tokio::time::timeout(PATIENCE, ask()).await {
@@ -90,11 +90,11 @@ where
             let state = Mutex::new(State::Unknown { until: None });
             Arc::new(Entry { state, asking: tokio::sync::Mutex::default() })
         };
-        self.entries.get(key).unwrap_or_else(|| self.unanswered.get_with(key.clone(), fresh))
+        self.entries.get(key).unwrap_or_else(|| self.pending.get_with(key.clone(), fresh))
     }
 
     fn keep(&self, key: &K, entry: &Arc<Entry<V>>, is_answered: bool) {
-        let (to, other) = if is_answered { (&self.entries, &self.unanswered) } else { (&self.unanswered, &self.entries) };
+        let (to, other) = if is_answered { (&self.entries, &self.pending) } else { (&self.pending, &self.entries) };
         other.invalidate(key);
         to.insert(key.clone(), Arc::clone(entry));
     }
@@ -106,7 +106,7 @@ impl<V: Clone> Entry<V> {
     }
 
     /// Returns the result without a lookup, or `None` if a lookup is needed.
-    fn answer(&self, now: DateTime<Utc>) -> Option<Result<Option<V>, ApiError>> {
+    fn cached_result(&self, now: DateTime<Utc>) -> Option<Result<Option<V>, ApiError>> {
         match &*self.state() {
             // If the clock was set back, the result seems to be from the future; look it up again.
             State::Known { value, asked_at, ask_at } => (now < *ask_at && now >= *asked_at).then(|| Ok(value.clone())),
@@ -121,9 +121,9 @@ impl<V: Clone> Entry<V> {
     fn stale(&self, now: DateTime<Utc>) -> Option<Option<V>> {
         let mut state = self.state();
         match &mut *state {
-            State::Known { value, asked_at, ask_at } if now - *asked_at < FAIL_STATIC => {
-                *ask_at = (now + ASK_AGAIN).min(*asked_at + FAIL_STATIC);
-                measures::stale();
+            State::Known { value, asked_at, ask_at } if now - *asked_at < MAX_STALENESS => {
+                *ask_at = (now + ASK_AGAIN).min(*asked_at + MAX_STALENESS);
+                measures::stale_lookup();
                 Some(value.clone())
             }
             _ => {
@@ -190,8 +190,8 @@ mod tests {
         for key in 10..10 + 2 * u32::try_from(MAX_ENTRIES).unwrap() {
             assert!(ask(&known, key, Ok(None)).await.unwrap().is_none());
         }
-        known.unanswered.run_pending_tasks();
-        assert!(known.unanswered.entry_count() <= MAX_UNANSWERED as u64);
+        known.pending.run_pending_tasks();
+        assert!(known.pending.entry_count() <= MAX_UNANSWERED as u64);
         clock.advance(TimeDelta::seconds(30));
         for key in 0..10 {
             assert_eq!(ask(&known, key, away()).await.unwrap(), Some(key), "while the store is away");

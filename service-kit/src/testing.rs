@@ -2,7 +2,7 @@
 
 mod clickhouse_proxy;
 mod dns;
-mod documented;
+mod openapi_check;
 mod log;
 mod npm;
 mod process;
@@ -12,17 +12,17 @@ mod stores;
 
 pub use clickhouse_proxy::{ClickHouseProxy, ClickHouseRequest};
 pub use dns::{DnsRecord, TestDns};
-pub use log::{SetAside, TestLog};
+pub use log::{DeadLetter, TestLog};
 pub use npm::npm_package;
-pub use process::{TestProcess, be_the_service, free_address};
+pub use process::{TestProcess, free_address, run_as_service};
 pub use receiver::{TestAuthority, TestReceiver};
 pub use seed::{Seed, SeededOrg};
 pub use stores::TestStores;
 
 use crate::client_address::ClientSettings;
-use crate::server::Limits;
+use crate::server::ServerLimits;
 use axum::Router;
-use documented::Undocumented;
+use openapi_check::Undocumented;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -41,10 +41,10 @@ impl TestServer {
     /// Serves `router` without a limit on connections per address, because all test clients share one.
     pub async fn start(router: Router) -> Self {
         let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
-        Self::with(Limits::of(&clients), router).await
+        Self::with(ServerLimits::for_clients(&clients), router).await
     }
 
-    pub async fn with(limits: Limits, router: Router) -> Self {
+    pub async fn with(limits: ServerLimits, router: Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port 0 is always free");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
         let stop = CancellationToken::new();
@@ -68,7 +68,7 @@ pub fn client() -> reqwest::Client {
 
 /// Returns a ClickHouse request with the credentials of the URL in headers: servers of `cargo local` reject parameters next to
 /// `Authorization`.
-pub fn ask_clickhouse(method: reqwest::Method, url: &str) -> reqwest::RequestBuilder {
+pub fn clickhouse_request(method: reqwest::Method, url: &str) -> reqwest::RequestBuilder {
     let mut url = reqwest::Url::parse(url).expect("the address of ClickHouse is a URL");
     let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
     url.set_username("").and_then(|()| url.set_password(None)).expect("the address of ClickHouse has a host");

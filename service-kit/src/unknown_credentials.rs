@@ -14,8 +14,8 @@ use crate::client_address::{ClientAddress, ClientSettings};
 use crate::clock::Clock;
 use crate::http::ApiError;
 use crate::lru::lru;
-use crate::measures::common as measures;
-use crate::rates::Rates;
+use crate::metric_definitions::common as measures;
+use crate::rate_limits::RateLimits;
 use axum::http::request::Parts;
 use chrono::{DateTime, TimeDelta, Utc};
 use moka::sync::Cache;
@@ -26,17 +26,17 @@ const UNKNOWN_FOR: TimeDelta = TimeDelta::milliseconds(800);
 /// Maximum number of unknown credentials in the cache, separate from the others.
 const MAX_UNKNOWN: usize = 10_000;
 /// Maximum number of recognized credentials in the cache; an evicted one costs its address another token.
-const MAX_RECOGNISED: usize = 50_000;
+const MAX_RECOGNIZED: usize = 50_000;
 
-pub struct Strangers {
+pub struct UnknownCredentials {
     clients: ClientSettings,
     clock: Clock,
-    rates: Rates<ClientAddress>,
+    rates: RateLimits<ClientAddress>,
     unknown: Cache<SecretHash, DateTime<Utc>>,
-    recognised: Cache<SecretHash, ()>,
+    recognized: Cache<SecretHash, ()>,
 }
 
-impl Strangers {
+impl UnknownCredentials {
     pub fn new(clients: &ClientSettings) -> Self {
         Self::at(clients, Clock::System)
     }
@@ -45,39 +45,39 @@ impl Strangers {
         Self {
             clients: clients.clone(),
             clock,
-            rates: Rates::per_minute(clients.refused_rate),
+            rates: RateLimits::per_minute(clients.refused_rate),
             unknown: lru(MAX_UNKNOWN).build(),
-            recognised: lru(MAX_RECOGNISED).build(),
+            recognized: lru(MAX_RECOGNIZED).build(),
         }
     }
 
     /// Returns the result of `look_up`; 401 if the credential is unknown, and 429 if the address has tried too many.
-    pub async fn recognise<T>(
+    pub async fn limited_lookup<T>(
         &self,
         request: &Parts,
         credential: &SecretHash,
         look_up: impl Future<Output = Result<Option<T>, ApiError>>,
     ) -> Result<T, ApiError> {
-        let client = self.clients.client(&request.extensions, &request.headers);
+        let client = self.clients.client_address(&request.extensions, &request.headers);
         // If the clock was set back, the entry seems to be from the future.
         let is_fresh = |asked: DateTime<Utc>| (TimeDelta::zero()..UNKNOWN_FOR).contains(&(self.clock.now() - asked));
         if self.unknown.get(credential).is_some_and(is_fresh) {
             self.pay(client)?;
-            measures::stranger(measures::REMEMBERED);
+            measures::unknown_credential(measures::REMEMBERED);
             return Err(ApiError::unauthenticated());
         }
-        let is_recognised = self.recognised.get(credential).is_some();
+        let is_recognised = self.recognized.get(credential).is_some();
         if !is_recognised {
             self.pay(client)?;
         }
         let asked_at = self.clock.now();
         if let Some(holder) = look_up.await? {
-            self.recognised.insert(*credential, ());
+            self.recognized.insert(*credential, ());
             return Ok(holder);
         }
-        self.recognised.invalidate(credential);
+        self.recognized.invalidate(credential);
         self.unknown.insert(*credential, asked_at);
-        measures::stranger(measures::LOOKED_UP);
+        measures::unknown_credential(measures::LOOKED_UP);
         // The credential was valid until now.
         if is_recognised {
             self.pay(client)?;
@@ -86,13 +86,13 @@ impl Strangers {
     }
 
     /// Returns the error for a malformed credential, which needs no lookup.
-    pub fn refuse(&self, request: &Parts) -> ApiError {
-        let client = self.clients.client(&request.extensions, &request.headers);
+    pub fn reject(&self, request: &Parts) -> ApiError {
+        let client = self.clients.client_address(&request.extensions, &request.headers);
         self.pay(client).err().unwrap_or_else(ApiError::unauthenticated)
     }
 
     fn pay(&self, client: ClientAddress) -> Result<(), ApiError> {
-        self.rates.admit(client).inspect_err(|_| measures::stranger(measures::LIMITED))
+        self.rates.admit(client).inspect_err(|_| measures::unknown_credential(measures::LIMITED))
     }
 }
 
@@ -112,15 +112,15 @@ mod tests {
     }
 
     fn credential() -> SecretHash {
-        PlainUserSession::mint().hash()
+        PlainUserSession::generate().hash()
     }
 
-    fn with_rate(refused_rate: u32) -> Strangers {
-        Strangers::new(&ClientSettings { refused_rate, ..ClientSettings::default() })
+    fn with_rate(refused_rate: u32) -> UnknownCredentials {
+        UnknownCredentials::new(&ClientSettings { refused_rate, ..ClientSettings::default() })
     }
 
-    async fn ask(strangers: &Strangers, from: &Parts, credential: &SecretHash, holder: Option<u8>) -> Result<u8, Code> {
-        strangers.recognise(from, credential, async { Ok(holder) }).await.map_err(|refusal| refusal.code())
+    async fn ask(strangers: &UnknownCredentials, from: &Parts, credential: &SecretHash, holder: Option<u8>) -> Result<u8, Code> {
+        strangers.limited_lookup(from, credential, async { Ok(holder) }).await.map_err(|refusal| refusal.code())
     }
 
     #[tokio::test]
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(ask(&strangers, &flood, &known, Some(1)).await, Ok(1));
         let mut refused = Vec::new();
         for _ in 0..2_000 {
-            refused.push(strangers.recognise(&flood, &credential(), look_up()).await.unwrap_err().code());
+            refused.push(strangers.limited_lookup(&flood, &credential(), look_up()).await.unwrap_err().code());
         }
         let limited = refused.iter().filter(|code| **code == Code::TooManyRequests).count();
         // One token is refilled every 1.2 seconds.
@@ -146,10 +146,10 @@ mod tests {
     #[tokio::test]
     async fn caches_unknown_credentials_for_less_than_a_second() {
         let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
-        let strangers = Strangers::at(&ClientSettings::default(), clock.clone());
+        let strangers = UnknownCredentials::at(&ClientSettings::default(), clock.clone());
         let (client, wanted) = (from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &wanted, None).await, Err(Code::Unauthenticated));
-        let asked = strangers.recognise(&client, &wanted, async { unreachable!("it is known to be unknown") });
+        let asked = strangers.limited_lookup(&client, &wanted, async { unreachable!("it is known to be unknown") });
         assert_eq!(asked.await.map(|holder: u8| holder).unwrap_err().code(), Code::Unauthenticated);
         clock.advance(TimeDelta::seconds(1));
         assert_eq!(ask(&strangers, &client, &wanted, Some(1)).await, Ok(1));
@@ -159,11 +159,11 @@ mod tests {
     async fn cached_unknown_credentials_still_cost_a_token() {
         let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
         let settings = ClientSettings { refused_rate: 3, ..ClientSettings::default() };
-        let (strangers, client, wanted) = (Strangers::at(&settings, clock), from("192.0.2.1"), credential());
+        let (strangers, client, wanted) = (UnknownCredentials::at(&settings, clock), from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &wanted, None).await, Err(Code::Unauthenticated));
         let mut answers = Vec::new();
         for _ in 0..4 {
-            let asked = strangers.recognise(&client, &wanted, async { unreachable!("it is known to be unknown") });
+            let asked = strangers.limited_lookup(&client, &wanted, async { unreachable!("it is known to be unknown") });
             answers.push(asked.await.map(|holder: u8| holder).unwrap_err().code());
         }
         assert_eq!(answers[..2], [Code::Unauthenticated; 2]);
@@ -179,20 +179,20 @@ mod tests {
             assert!(ask(&strangers, &client, &credential(), None).await.is_err());
         }
         strangers.unknown.run_pending_tasks();
-        assert!(strangers.recognised.contains_key(&known) && strangers.unknown.entry_count() <= MAX_UNKNOWN as u64);
+        assert!(strangers.recognized.contains_key(&known) && strangers.unknown.entry_count() <= MAX_UNKNOWN as u64);
     }
 
     #[tokio::test]
     async fn revoked_credentials_cost_a_token_before_the_lookup() {
         let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
         let settings = ClientSettings { refused_rate: 1, ..ClientSettings::default() };
-        let (strangers, client, key) = (Strangers::at(&settings, clock.clone()), from("192.0.2.1"), credential());
+        let (strangers, client, key) = (UnknownCredentials::at(&settings, clock.clone()), from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &key, Some(1)).await, Ok(1));
         let revoked = ask(&strangers, &client, &key, None).await;
         assert_eq!(revoked, Err(Code::TooManyRequests), "the address must pay before the lookup");
         for _ in 0..3 {
             clock.advance(TimeDelta::seconds(1));
-            let asked = strangers.recognise(&client, &key, async { unreachable!("the address has no tokens left") });
+            let asked = strangers.limited_lookup(&client, &key, async { unreachable!("the address has no tokens left") });
             assert_eq!(asked.await.map(|holder: u8| holder).unwrap_err().code(), Code::TooManyRequests);
         }
     }
@@ -202,7 +202,7 @@ mod tests {
         let (strangers, client, key) = (with_rate(3), from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &key, Some(1)).await, Ok(1));
         assert_eq!(ask(&strangers, &client, &key, None).await, Err(Code::Unauthenticated), "the key is revoked");
-        assert_eq!(strangers.refuse(&client.clone()).code(), Code::Unauthenticated);
-        assert_eq!(strangers.refuse(&client).code(), Code::TooManyRequests);
+        assert_eq!(strangers.reject(&client.clone()).code(), Code::Unauthenticated);
+        assert_eq!(strangers.reject(&client).code(), Code::TooManyRequests);
     }
 }

@@ -12,8 +12,8 @@ pub mod row_binary;
 pub mod tables;
 
 #[cfg(test)]
-mod model;
+mod reference_model;
 #[cfg(test)]
-mod table;
+mod test_table;
 #[cfg(test)]
-mod sim;
+mod simulation;

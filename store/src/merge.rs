@@ -23,11 +23,11 @@ use arrange::{Arrangement, first_copies};
 use schemas::event_key::EventKey;
 
 /// Maximum number of reports, and so of observers, per event. It limits the row size if an attacker uses many drains.
-pub const MOST_OBSERVERS: usize = 32;
+pub const MAX_OBSERVERS: usize = 32;
 
 /// The current rows of a group of reports; see [`keys_to_look_up`].
 #[derive(Clone, Debug)]
-pub struct Current<F> {
+pub struct CurrentRows<F> {
     /// The row of the group's shared key.
     pub joined: Option<EventRow<F>>,
     pub standalone: Vec<EventRow<F>>,
@@ -39,7 +39,7 @@ pub struct Current<F> {
     pub first_month: Home,
 }
 
-impl<F> Default for Current<F> {
+impl<F> Default for CurrentRows<F> {
     fn default() -> Self {
         Self { joined: None, standalone: Vec::new(), interrupted: Vec::new(), first_month: Home(0) }
     }
@@ -95,12 +95,12 @@ pub fn keys_to_look_up<F>(joined: Option<&EventRow<F>>, new: &[Report<F>]) -> Ve
 ///
 /// Writes nothing for reports that are stored, even if their `facts` differ: a report with the same identity and acceptance
 /// doesn't change a row. Skips reports accepted before the first month, unless another copy is stored.
-pub fn merge<F: Clone>(current: &Current<F>, new: &[Report<F>]) -> Changes<F> {
-    merge_within(current, new, MOST_OBSERVERS)
+pub fn merge<F: Clone>(current: &CurrentRows<F>, new: &[Report<F>]) -> Changes<F> {
+    merge_with_limit(current, new, MAX_OBSERVERS)
 }
 
 /// Like [`merge`], with another limit, for tests.
-pub(crate) fn merge_within<F: Clone>(current: &Current<F>, new: &[Report<F>], most_observers: usize) -> Changes<F> {
+pub(crate) fn merge_with_limit<F: Clone>(current: &CurrentRows<F>, new: &[Report<F>], most_observers: usize) -> Changes<F> {
     let Some(report) = new.first() else { return Changes::default() };
     let firsts = first_copies(current, new);
     let reports = changes::report_writes(current, new, &firsts);

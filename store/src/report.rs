@@ -82,7 +82,7 @@ impl Acceptance {
     }
 
     /// Limits a place to what [`stored`](Self::stored) has room for. Records of the gateway never exceed it.
-    pub fn clamped_place(place: usize) -> u16 {
+    pub fn clamp_place(place: usize) -> u16 {
         const LAST: u16 = (1 << PLACE_BITS) - 1;
         u16::try_from(place).unwrap_or(LAST).min(LAST)
     }

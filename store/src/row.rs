@@ -31,7 +31,7 @@ impl<F> EventRow<F> {
     }
 
     /// Returns the report that represents the event: agent, edge, origin, index, no role; within a role the first accepted.
-    pub fn representing(&self) -> Option<&Entry<F>> {
+    pub fn representative(&self) -> Option<&Entry<F>> {
         self.reports.iter().min_by_key(|report| (report.observer.precedence(), report.accepted))
     }
 

@@ -3,10 +3,10 @@
 //! A block is stored only after its dead letters are acknowledged, so no record is lost.
 
 mod archive;
-mod put_back;
+mod requeue;
 mod command;
 
-pub(crate) use archive::KnownLetters;
+pub(crate) use archive::KnownDeadLetters;
 pub use command::RejectedCommand;
 
 use crate::consume::DeadLetter;
@@ -30,11 +30,11 @@ const HEAD_BYTES: usize = 1024 * 1024;
 pub(crate) struct RejectedTopic {
     producer: FutureProducer,
     topic: String,
-    known: KnownLetters,
+    known: KnownDeadLetters,
 }
 
 impl RejectedTopic {
-    pub(crate) fn connect(settings: &KafkaSettings, known: KnownLetters) -> anyhow::Result<Self> {
+    pub(crate) fn connect(settings: &KafkaSettings, known: KnownDeadLetters) -> anyhow::Result<Self> {
         Ok(Self { producer: kafka::producer_of_any_size(settings)?, topic: settings.rejected_topic.clone(), known })
     }
 
@@ -42,12 +42,12 @@ impl RejectedTopic {
     pub(crate) async fn send_all(&self, letters: &[DeadLetter]) {
         let is_new = |letter: &&DeadLetter| !self.known.contains(letter.partition, letter.offset);
         futures::stream::iter(letters.iter().filter(is_new))
-            .for_each_concurrent(AT_ONCE, |letter| self.send_patiently(letter))
+            .for_each_concurrent(AT_ONCE, |letter| self.send_with_retries(letter))
             .await;
     }
 
-    async fn send_patiently(&self, letter: &DeadLetter) {
-        while let Err(error) = self.send_what_has_room(letter).await {
+    async fn send_with_retries(&self, letter: &DeadLetter) {
+        while let Err(error) = self.send_or_truncate(letter).await {
             tracing::error!(origin = letter.origin, "failed to send a dead letter, retrying: {error}");
             tokio::time::sleep(RETRY_PAUSE).await;
         }
@@ -55,7 +55,7 @@ impl RejectedTopic {
     }
 
     /// Sends the record, or only its head if the record is too large for the topic of rejected records.
-    async fn send_what_has_room(&self, letter: &DeadLetter) -> KafkaResult<()> {
+    async fn send_or_truncate(&self, letter: &DeadLetter) -> KafkaResult<()> {
         let whole = self.send(letter, &letter.reason, &letter.payload).await;
         let Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge)) = whole else { return whole };
         let head = &letter.payload[..letter.payload.len().min(HEAD_BYTES)];

@@ -12,27 +12,27 @@
 //! ignore what they have seen. An attempt counts as one of the eight only if its end was stored.
 
 mod attempt;
-mod lanes;
+mod attempt_limits;
 mod metrics;
 mod queue;
-mod waiting;
+mod queue_figures;
 
-pub use metrics::MEASURES;
-pub use waiting::{Waiting, WithoutRoom};
+pub use metrics::METRICS;
+pub use queue_figures::{DroppedFigures, QueueFigures};
 
 use crate::serve_probes;
 use attempt::Sender;
+use attempt_limits::AttemptLimits;
 use clap::Args;
-use lanes::Lanes;
 use queue::Queue;
 use schemas::ids::OrgId;
+use service_kit::databases;
 use service_kit::egress::Egress;
 use service_kit::health::Probe;
-use service_kit::measures;
+use service_kit::metric_definitions;
 use service_kit::roles::{self, Role};
-use service_kit::sealing::SecretsSettings;
+use service_kit::secret_encryption::SecretsSettings;
 use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
-use service_kit::stores;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -41,7 +41,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 use tokio_util::sync::CancellationToken;
 
 /// Pause between two polls of the queue.
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after the end of an attempt, which makes room for another one.
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// Pause between two sweeps, which drop the deliveries of disabled endpoints.
@@ -49,7 +49,7 @@ const SWEEP: Duration = Duration::from_secs(30);
 /// Time in which running attempts can end after a stop; less than a process has to stop.
 const GRACE: Duration = Duration::from_secs(6);
 /// Time in which a running poll can end after a stop. Leases whose response is lost stay unused until they expire.
-const LAST_LOOK: Duration = Duration::from_secs(1);
+const LAST_POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Settings of a deliverer, without its listener.
 #[derive(Args, Clone, Debug)]
@@ -65,12 +65,12 @@ pub struct DeliverSettings {
     pub webhooks: WebhookSettings,
     /// How much at a time
     #[command(flatten)]
-    pub pace: Pace,
+    pub pace: ConcurrencySettings,
 }
 
 /// Limits of concurrent deliveries.
 #[derive(Args, Clone, Debug)]
-pub struct Pace {
+pub struct ConcurrencySettings {
     /// Maximum concurrent webhook attempts; one organization can use at most as many as remain free
     #[arg(long, env = "TELEMETRY_DELIVERIES_AT_ONCE", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub deliveries_at_once: u32,
@@ -82,7 +82,7 @@ pub struct Pace {
     pub delivery_lease: u32,
 }
 
-impl Default for Pace {
+impl Default for ConcurrencySettings {
     fn default() -> Self {
         Self { deliveries_at_once: 1024, deliveries_per_endpoint: 4, delivery_lease: 30 }
     }
@@ -91,9 +91,9 @@ impl Default for Pace {
 /// Offset added to the database's clock, which decides what is due; only tests set it. Several deliverers agree on the time,
 /// because they all use that clock.
 #[derive(Clone, Debug, Default)]
-pub struct Ahead(Arc<AtomicI64>);
+pub struct ClockOffset(Arc<AtomicI64>);
 
-impl Ahead {
+impl ClockOffset {
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
     }
@@ -105,15 +105,15 @@ impl Ahead {
 }
 
 /// Delivers until `stop`, then gives running attempts six seconds to end, and gives the other leases back.
-pub async fn deliver(settings: &DeliverSettings, ahead: Ahead, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn deliver(settings: &DeliverSettings, ahead: ClockOffset, stop: CancellationToken) -> anyhow::Result<()> {
     let (sealer, egress) = (settings.secrets.sealer()?, Egress::new(&settings.webhooks)?);
-    let pool = stores::postgres(&settings.postgres)?;
-    stores::check_postgres(&pool).await?;
-    measures::announce(MEASURES);
+    let pool = databases::postgres(&settings.postgres)?;
+    databases::check_postgres(&pool).await?;
+    metric_definitions::register_metrics(METRICS);
     let lease = Duration::from_secs(settings.pace.delivery_lease.into());
     let queue = Queue { pool, ahead, lease };
     let sender = Sender { queue, egress, sealer };
-    Deliverer { sender, lanes: Lanes::new(&settings.pace) }.run(stop).await;
+    Deliverer { sender, limits: AttemptLimits::new(&settings.pace) }.run(stop).await;
     Ok(())
 }
 
@@ -123,19 +123,19 @@ pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: Ca
         settings.postgres.harden()?;
         settings.webhooks.harden()?;
         settings.secrets.sealer()?;
-        roles::refuse_privileged(&settings.postgres, Role::Deliverer).await?;
+        roles::reject_excess_privileges(&settings.postgres, Role::Deliverer).await?;
     }
     settings.webhooks.warn_if_open();
-    let probes = vec![Probe::database(stores::postgres(&settings.postgres)?)];
+    let probes = vec![Probe::database(databases::postgres(&settings.postgres)?)];
     let serving = serve_probes(process, probes, stop.clone()).await?;
     tracing::info!(listen = %process.listen, "webhook delivery is listening");
-    deliver(settings, Ahead::default(), stop).await?;
+    deliver(settings, ClockOffset::default(), stop).await?;
     serving.await.map_err(anyhow::Error::from)
 }
 
 struct Deliverer {
     sender: Sender,
-    lanes: Lanes,
+    limits: AttemptLimits,
 }
 
 impl Deliverer {
@@ -153,9 +153,9 @@ impl Deliverer {
                 () = sleep_until(next_look) => {
                     tokio::select! {
                         () = self.begin(&mut attempts, &hurry) => {}
-                        () = async { stop.cancelled().await; sleep(LAST_LOOK).await } => break,
+                        () = async { stop.cancelled().await; sleep(LAST_POLL_TIMEOUT).await } => break,
                     }
-                    next_look = Instant::now() + PAUSE;
+                    next_look = Instant::now() + POLL_INTERVAL;
                 }
             }
         }
@@ -169,7 +169,7 @@ impl Deliverer {
 
     /// Claims as many due deliveries as there is room for, and starts an attempt for each.
     async fn begin(&self, attempts: &mut JoinSet<()>, hurry: &CancellationToken) {
-        let Some(room) = self.lanes.room() else { return };
+        let Some(room) = self.limits.capacity() else { return };
         let asked_at = Instant::now();
         let claimed = self.sender.queue.claim(&room).await;
         metrics::claimed(claimed.is_err());
@@ -177,7 +177,7 @@ impl Deliverer {
             Ok(claimed) => {
                 for delivery in claimed {
                     let sender = self.sender.clone();
-                    match self.lanes.enter(OrgId(delivery.organization_id), delivery.endpoint_id) {
+                    match self.limits.acquire(OrgId(delivery.organization_id), delivery.endpoint_id) {
                         Some(lane) => drop(attempts.spawn(sender.attempt(delivery, asked_at, lane, hurry.clone()))),
                         // Claimed deliveries fit, unless lanes were taken in the meantime.
                         None => drop(attempts.spawn(async move { sender.give_back(&delivery, Duration::ZERO).await })),

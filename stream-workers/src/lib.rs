@@ -22,30 +22,30 @@ mod dead_letters;
 mod resolve;
 mod consume;
 mod record;
-mod keep;
+mod retention_settings;
 pub mod deliver;
 mod metrics;
 
 pub use consume::partition_stats;
 pub use dead_letters::RejectedCommand;
-pub use keep::Keep;
-pub use metrics::MEASURES;
-pub use processed::standing;
+pub use metrics::METRICS;
+pub use processed::progress_by_partition;
 pub use record::dry_run;
 pub use replay::rebuild::{RebuildOptions, rebuild};
 pub use replay::{ReplayOptions, replay};
+pub use retention_settings::RetentionSettings;
 pub use writer::EventLoader;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use schemas::shard::Shard;
-use service_kit::command::OutputOptions;
+use service_kit::command_output::OutputOptions;
 use service_kit::health::{self, Probe};
-use service_kit::measures;
+use service_kit::metric_definitions;
 use service_kit::process::Process;
-use service_kit::roles::{self, Judged, Role};
-use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresSettings, ProcessSettings, Profile};
-use service_kit::{http, kafka, openapi, process, server, stores, telemetry};
+use service_kit::roles::{self, PrivilegeCheck, Role};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, ModeSettings, PostgresSettings, ProcessSettings, Profile};
+use service_kit::{databases, http, kafka, observability, openapi, process, server};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -63,7 +63,7 @@ pub struct Cli {
     pub process: ProcessSettings,
     /// Settings of the worker; `deliver` and `health` don't need them
     #[command(flatten)]
-    pub settings: Needed<Settings>,
+    pub settings: ModeSettings<Settings>,
 }
 
 /// Commands of `telemetry stream-workers`.
@@ -100,7 +100,7 @@ impl PrepareOptions {
     async fn prepare(&self, settings: &Settings) -> anyhow::Result<()> {
         prepare(settings).await?;
         let Some(cluster) = &self.cluster else { return Ok(()) };
-        let created = stores::create_distributed_tables(&settings.clickhouse, cluster).await;
+        let created = databases::create_distributed_tables(&settings.clickhouse, cluster).await;
         created.with_context(|| format!("TELEMETRY_CLICKHOUSE_CLUSTER={cluster}"))
     }
 }
@@ -128,12 +128,12 @@ pub struct Settings {
     pub tuning: Tuning,
     /// Retention
     #[command(flatten)]
-    pub keep: Keep,
+    pub keep: RetentionSettings,
 }
 
 impl Settings {
     /// Rejects settings that are only safe for development, if the profile is production.
-    pub fn under(mut self, profile: Profile) -> anyhow::Result<Self> {
+    pub fn harden(mut self, profile: Profile) -> anyhow::Result<Self> {
         if profile.is_production() {
             self.kafka.harden()?;
             self.clickhouse.harden()?;
@@ -186,16 +186,16 @@ pub fn start(cli: Cli) -> Process {
         // All but these two need the log and the stores.
         let settings = match &command {
             Command::Deliver(own) => return process::serve(&process, |stop| deliver::run(&process, own, stop)).await,
-            Command::Health => return health::report_own(process.listen).await,
-            _ => settings.or_refuse(),
+            Command::Health => return health::run_health_command(process.listen).await,
+            _ => settings.or_exit(),
         };
-        let settings = || settings.under(process.profile);
+        let settings = || settings.harden(process.profile);
         match command {
-            Command::Prepare(options) => process::once(async { options.prepare(&settings()?).await }).await,
+            Command::Prepare(options) => process::run_once(async { options.prepare(&settings()?).await }).await,
             Command::Replay(options) => run_command(&process, async { replay(&settings()?, &options).await }).await,
             Command::Rebuild(options) => run_command(&process, async { rebuild(&settings()?, &options).await }).await,
             Command::Processed(output) => {
-                run_command(&process, async { processed::processed(&settings()?, output.form()).await }).await
+                run_command(&process, async { processed::processed(&settings()?, output.format()).await }).await
             }
             Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
             _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
@@ -205,8 +205,8 @@ pub fn start(cli: Cli) -> Process {
 
 /// Runs a command that ends by itself. It logs, because it may have to wait for a store.
 async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    service_kit::command::run(async {
-        telemetry::start_logs(settings)?;
+    service_kit::command_output::run(async {
+        observability::start_logs(settings)?;
         work.await
     })
     .await
@@ -215,7 +215,7 @@ async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyh
 /// Creates missing topics, databases and tables. Safe to repeat, and to run in several processes at once.
 pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
     kafka::create_topics(&settings.kafka).await?;
-    stores::apply_clickhouse_ddl(&settings.clickhouse).await?;
+    databases::apply_clickhouse_ddl(&settings.clickhouse).await?;
     settings.keep.apply(&settings.kafka).await
 }
 
@@ -225,24 +225,24 @@ pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
 /// # Errors
 ///
 /// If topics or tables would break exactness, or if ClickHouse doesn't behave as the writer requires.
-pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn run_worker(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
-    stores::check_clickhouse(&settings.clickhouse).await?;
-    measures::announce(MEASURES);
-    writer::write(settings, stop).await
+    databases::check_clickhouse(&settings.clickhouse).await?;
+    metric_definitions::register_metrics(METRICS);
+    writer::run_writer(settings, stop).await
 }
 
 /// Like [`work`], with `/health`, `/ready` and their OpenAPI document beside it.
 pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    let mut account = Judged::Good;
+    let mut account = PrivilegeCheck::Passed;
     if process.profile.is_production() {
-        account = roles::refuse_privileged_if_there(&settings.postgres, Role::Worker).await?;
-        roles::refuse_privileged_clickhouse(&settings.clickhouse, Role::Worker).await?;
+        account = roles::reject_excess_privileges_if_available(&settings.postgres, Role::Worker).await?;
+        roles::reject_excess_clickhouse_privileges(&settings.clickhouse, Role::Worker).await?;
     }
     let serving = serve_probes(process, probes(settings)?, stop.clone()).await?;
     tracing::info!(topic = settings.kafka.topic, "worker started");
     tokio::select! {
-        worked = work(settings, stop) => worked?,
+        worked = run_worker(settings, stop) => worked?,
         refused = refuse_later(account, &settings.postgres) => return Err(refused),
     }
     serving.await.map_err(anyhow::Error::from)
@@ -253,7 +253,8 @@ async fn serve_probes(process: &ProcessSettings, probes: Vec<Probe>, stop: Cance
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let (transport, watch) = (process.profile.transport(), health::watch(probes.clone()));
     let own = health::routes(probes).merge(openapi::routes(&[]));
-    let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::default().over(transport));
+    let (router, limits) =
+        (http::with_request_middleware_over(transport, own), server::ServerLimits::default().with_transport(transport));
     Ok(tokio::spawn(async move {
         server::serve(listener, router, limits, stop).await;
         drop(watch);
@@ -261,9 +262,9 @@ async fn serve_probes(process: &ProcessSettings, probes: Vec<Probe>, stop: Cance
 }
 
 /// Returns an error once PostgreSQL, which was unavailable at the start, is available and the account has too many privileges.
-async fn refuse_later(account: Judged, settings: &PostgresSettings) -> anyhow::Error {
-    if account == Judged::NotYet
-        && let Err(refused) = roles::refuse_privileged_once_there(settings, Role::Worker).await
+async fn refuse_later(account: PrivilegeCheck, settings: &PostgresSettings) -> anyhow::Error {
+    if account == PrivilegeCheck::Unavailable
+        && let Err(refused) = roles::reject_excess_privileges_when_available(settings, Role::Worker).await
     {
         return refused;
     }
@@ -273,8 +274,8 @@ async fn refuse_later(account: Judged, settings: &PostgresSettings) -> anyhow::E
 pub fn probes(settings: &Settings) -> anyhow::Result<Vec<Probe>> {
     let producer = kafka::producer(&settings.kafka)?;
     Ok(vec![
-        Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?),
+        Probe::clickhouse(databases::clickhouse(&settings.clickhouse)?),
         Probe::kafka(producer, settings.kafka.topic.clone()),
-        Probe::database(stores::postgres(&settings.postgres)?),
+        Probe::database(databases::postgres(&settings.postgres)?),
     ])
 }

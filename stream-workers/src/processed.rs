@@ -6,7 +6,7 @@ use crate::consume::topic_reader::TopicReader;
 use crate::writer::progress_of;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
-use service_kit::command::{Form, print_json, print_table};
+use service_kit::command_output::{OutputFormat, print_json, print_table};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings};
 use std::collections::BTreeMap;
 
@@ -16,32 +16,32 @@ use std::collections::BTreeMap;
 /// # Errors
 ///
 /// If the topic doesn't exist, or if a server doesn't respond.
-pub async fn standing(
+pub async fn progress_by_partition(
     kafka: &KafkaSettings,
     clickhouse: &ClickHouseSettings,
 ) -> anyhow::Result<BTreeMap<i32, (PartitionStats, i64)>> {
     let parts = TopicReader::open(kafka, &kafka.topic)?.whole().await?;
     ensure!(!parts.is_empty(), "topic {} does not exist: create it with `telemetry stream-workers prepare`", kafka.topic);
     let stored = progress_of(clickhouse, &kafka.topic).await.context("CLICKHOUSE_URL: failed to read the table progress")?;
-    let of = |partition: &i32| stored.get(partition).copied().unwrap_or_else(|| PartitionStats::anew(0));
+    let of = |partition: &i32| stored.get(partition).copied().unwrap_or_else(|| PartitionStats::starting_at(0));
     Ok(parts.into_iter().map(|part| (part.partition, (of(&part.partition), part.to))).collect())
 }
 
-pub(crate) async fn processed(settings: &Settings, form: Form) -> anyhow::Result<()> {
-    let standing = standing(&settings.kafka, &settings.clickhouse).await?;
+pub(crate) async fn processed(settings: &Settings, form: OutputFormat) -> anyhow::Result<()> {
+    let progress = progress_by_partition(&settings.kafka, &settings.clickhouse).await?;
     match form {
-        Form::Table => print_table(&TITLES, &rows(&standing)),
-        Form::Json => print_json(&document(&standing)),
+        OutputFormat::Table => print_table(&TITLES, &rows(&progress)),
+        OutputFormat::Json => print_json(&document(&progress)),
     }
 }
 
-fn document(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> Value {
-    let (all, missing) = all_of(standing);
+fn document(progress: &BTreeMap<i32, (PartitionStats, i64)>) -> Value {
+    let (all, missing) = all_of(progress);
     let partition = |(partition, (stats, end)): (&i32, &(PartitionStats, i64))| {
         let PartitionStats { since, next, counts } = stats;
         json!({"partition": partition, "since": since, "next": next, "end": end, "figures": figures(counts, stats.missing())})
     };
-    json!({"partitions": standing.iter().map(partition).collect::<Vec<_>>(), "all": figures(&all, missing)})
+    json!({"partitions": progress.iter().map(partition).collect::<Vec<_>>(), "all": figures(&all, missing)})
 }
 
 fn figures(counts: &Counts, missing: u64) -> Value {
@@ -53,14 +53,14 @@ const TITLES: [&str; 9] =
     ["partition", "since", "next", "end", "records", "missing", "rejected records", "stored events", "rejected events"];
 
 /// Returns a line for each partition and one for all.
-fn rows(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> Vec<Vec<String>> {
-    let (all, missing) = all_of(standing);
+fn rows(progress: &BTreeMap<i32, (PartitionStats, i64)>) -> Vec<Vec<String>> {
+    let (all, missing) = all_of(progress);
     let partition = |(partition, (stats, end)): (&i32, &(PartitionStats, i64))| {
         let places = [i64::from(*partition), stats.since, stats.next, *end].map(|place| place.to_string());
         row(places, &stats.counts, stats.missing())
     };
     let all = row(["all", "", "", ""].map(str::to_owned), &all, missing);
-    standing.iter().map(partition).chain([all]).collect()
+    progress.iter().map(partition).chain([all]).collect()
 }
 
 fn row(places: [String; 4], counts: &Counts, missing: u64) -> Vec<String> {
@@ -68,6 +68,6 @@ fn row(places: [String; 4], counts: &Counts, missing: u64) -> Vec<String> {
     places.into_iter().chain([records, missing, rejected_records, stored, rejected].map(|figure| figure.to_string())).collect()
 }
 
-fn all_of(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> (Counts, u64) {
-    total(standing.values().map(|(stats, _)| stats))
+fn all_of(progress: &BTreeMap<i32, (PartitionStats, i64)>) -> (Counts, u64) {
+    total(progress.values().map(|(stats, _)| stats))
 }

@@ -7,7 +7,7 @@ pub(crate) mod rebuild;
 
 use crate::Settings;
 use crate::consume::topic_reader::TopicReader;
-use crate::writer::replay::{Figures, Plan, Reader, Replay, Status, message};
+use crate::writer::replay::{Plan, Reader, Replay, ReplayFigures, Status, message};
 use anyhow::bail;
 use clap::Args;
 use progress::Progress;
@@ -15,13 +15,13 @@ use range::{Bound, Range};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::command::{Form, OutputOptions, print_json};
-use service_kit::stores;
+use service_kit::command_output::{OutputFormat, OutputOptions, print_json};
+use service_kit::databases;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 /// Interval of reading the writer's newest row.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Time without a start after which a message is printed to standard error.
 const WAITS_AFTER: Duration = Duration::from_secs(20);
 
@@ -57,7 +57,7 @@ pub struct ReplayOptions {
 /// If a record can't be read and has no dead letter, if reading fails or, with `--expect-unchanged`, if something was missing
 /// in the store. The figures are printed first.
 pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Result<()> {
-    stores::check_clickhouse(&settings.clickhouse).await?;
+    databases::check_clickhouse(&settings.clickhouse).await?;
     let topic = TopicReader::open(&settings.kafka, &settings.kafka.topic)?;
     let range = Range::find(&topic, options.from.as_ref(), options.to.as_ref()).await?;
     for (partition, first) in &range.gaps {
@@ -66,9 +66,9 @@ pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Res
     let plan = Plan { orgs: options.orgs.clone(), rate: options.rate.map_or(0, NonZeroU32::get) };
     let (figures, message) =
         if options.dry_run { dry_run(settings, &plan, &range).await? } else { follow(settings, plan, &range).await? };
-    match options.output.form() {
-        Form::Table => println!("{}", sentence(&figures, options.dry_run)),
-        Form::Json => print_json(&document(&figures, options.dry_run))?,
+    match options.output.format() {
+        OutputFormat::Table => println!("{}", sentence(&figures, options.dry_run)),
+        OutputFormat::Json => print_json(&document(&figures, options.dry_run))?,
     }
     if !message.is_empty() {
         bail!(message);
@@ -80,9 +80,9 @@ pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Res
 }
 
 /// Reads the range without storing it.
-async fn dry_run(settings: &Settings, plan: &Plan, range: &Range) -> anyhow::Result<(Figures, String)> {
+async fn dry_run(settings: &Settings, plan: &Plan, range: &Range) -> anyhow::Result<(ReplayFigures, String)> {
     let mut reader = Reader::begin(settings, plan, &range.parts).await?;
-    let (mut figures, mut unexpected, mut progress) = (Figures::default(), Vec::new(), Progress::new(range.len()));
+    let (mut figures, mut unexpected, mut progress) = (ReplayFigures::default(), Vec::new(), Progress::new(range.len()));
     while let Some(chunk) = reader.chunk().await? {
         figures.add(&chunk.figures);
         unexpected.extend(chunk.unexpected);
@@ -91,13 +91,13 @@ async fn dry_run(settings: &Settings, plan: &Plan, range: &Range) -> anyhow::Res
     Ok((figures, message(&unexpected)))
 }
 
-async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Result<(Figures, String)> {
+async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Result<(ReplayFigures, String)> {
     let requested_ms = Clock::System.now().timestamp_millis();
     let request = Replay::new(&settings.kafka.topic, requested_ms, plan, range.parts.clone());
     request.request(&settings.clickhouse).await?;
     let (mut progress, begun, mut has_waited) = (Progress::new(range.len()), Instant::now(), false);
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let replay = match request.read(&settings.clickhouse).await {
             Ok(replay) => replay,
             Err(error) => {
@@ -120,8 +120,8 @@ async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Resul
     }
 }
 
-fn sentence(figures: &Figures, is_dry: bool) -> String {
-    let Figures { records, events, unreadable, quarantined, changed_events, changed_reports } = figures;
+fn sentence(figures: &ReplayFigures, is_dry: bool) -> String {
+    let ReplayFigures { records, events, unreadable, quarantined, changed_events, changed_reports } = figures;
     let changed = match is_dry {
         true => "nothing was stored".to_owned(),
         false => format!("{changed_events} rows of events and {changed_reports} rows of reports changed"),
@@ -131,8 +131,8 @@ fn sentence(figures: &Figures, is_dry: bool) -> String {
     )
 }
 
-fn document(figures: &Figures, is_dry: bool) -> Value {
-    let Figures { records, events, unreadable, quarantined, changed_events, changed_reports } = figures;
+fn document(figures: &ReplayFigures, is_dry: bool) -> Value {
+    let ReplayFigures { records, events, unreadable, quarantined, changed_events, changed_reports } = figures;
     json!({
         "dry_run": is_dry, "records": records, "events": events, "unreadable": unreadable, "quarantined": quarantined,
         "changed_events": changed_events, "changed_reports": changed_reports,

@@ -20,9 +20,9 @@ use lru::LruCache;
 use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::SecretHash;
-use service_kit::clicks::{self, Clicked, Named, RememberedClicks, Session};
+use service_kit::click_token_lookups::{self, ClickTokenCache, IssuedClickToken, Session, SessionAgent};
+use service_kit::databases;
 use service_kit::settings::PostgresSettings;
-use service_kit::stores;
 use sqlx::PgPool;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -37,19 +37,19 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Resolver {
     pool: PgPool,
-    clicks: RememberedClicks,
-    agents: LruCache<Session, Named>,
+    clicks: ClickTokenCache,
+    agents: LruCache<Session, SessionAgent>,
 }
 
 impl Resolver {
     /// Creates a resolver that connects with its first query, because a worker starts without PostgreSQL.
     pub(crate) fn connect(settings: &PostgresSettings) -> anyhow::Result<Self> {
-        Ok(Self::on(stores::postgres(settings)?))
+        Ok(Self::on(databases::postgres(settings)?))
     }
 
     pub(crate) fn on(pool: PgPool) -> Self {
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
-        Self { pool, clicks: RememberedClicks::default(), agents: LruCache::new(capacity) }
+        Self { pool, clicks: ClickTokenCache::default(), agents: LruCache::new(capacity) }
     }
 
     /// Removes sessions from the cache if a record names their agent: it may have been accepted before the cached one.
@@ -66,10 +66,10 @@ impl Resolver {
         }
         let mut unresolved = block.take_unresolved();
         let clicks = self.look_up_clicks(unresolved.iter().flat_map(|one| hashes_of(&one.record)).collect()).await;
-        let refused = |one: &mut Unresolved| guarded(|| bind(&mut one.record, &clicks)).err();
+        let refused = |one: &mut Unresolved| guarded(|| add_sessions(&mut one.record, &clicks)).err();
         let refusals: Vec<Option<String>> = unresolved.iter_mut().map(refused).collect();
         let agents = self.look_up_agents(unresolved.iter().flat_map(|one| nameless_sessions_of(&one.record)).collect()).await;
-        for (Unresolved { mut record, letter }, refusal) in unresolved.into_iter().zip(refusals) {
+        for (Unresolved { mut record, dead_letter: letter }, refusal) in unresolved.into_iter().zip(refusals) {
             let (origin, events) = ((letter.partition, letter.offset), record.events.len());
             let reports = || {
                 refusal.map_or(Ok(()), Err)?;
@@ -87,25 +87,26 @@ impl Resolver {
     }
 
     /// Returns why the record would become a dead letter, or `None` if it wouldn't. Queries PostgreSQL once.
-    pub(crate) async fn refusal(&self, mut record: LogRecord) -> anyhow::Result<Option<String>> {
+    pub(crate) async fn rejection_reason(&self, mut record: LogRecord) -> anyhow::Result<Option<String>> {
         let hashes: Vec<SecretHash> = hashes_of(&record).collect();
         let mut clicks = HashMap::new();
         if !hashes.is_empty() {
-            let asked = tokio::time::timeout(DEADLINE, clicks::find(&self.pool, &hashes)).await;
+            let asked = tokio::time::timeout(DEADLINE, click_token_lookups::find_tokens(&self.pool, &hashes)).await;
             clicks = asked
                 .map_err(anyhow::Error::from)
                 .and_then(|found| Ok(found?))
                 .context("DATABASE_URL: failed to look up click tokens")?;
         }
         // A missing agent never rejects a record.
-        Ok(bind(&mut record, &clicks).err())
+        Ok(add_sessions(&mut record, &clicks).err())
     }
 
     /// Returns the tokens that exist. Unknown tokens are not cached.
-    async fn look_up_clicks(&mut self, hashes: HashSet<SecretHash>) -> HashMap<SecretHash, Clicked> {
-        let (mut answers, missing) = remembered(|hash| self.clicks.get(hash), hashes);
+    async fn look_up_clicks(&mut self, hashes: HashSet<SecretHash>) -> HashMap<SecretHash, IssuedClickToken> {
+        let (mut answers, missing) = split_cached(|hash| self.clicks.get(hash), hashes);
         for asked in missing.chunks(MAX_ASKED) {
-            let found = patiently("click tokens", asked.len(), || clicks::find(&self.pool, asked).boxed()).await;
+            let found =
+                retry_until_ok("click tokens", asked.len(), || click_token_lookups::find_tokens(&self.pool, asked).boxed()).await;
             for (hash, clicked) in &found {
                 self.clicks.put(*hash, clicked.clone());
             }
@@ -115,10 +116,12 @@ impl Resolver {
     }
 
     /// Returns the agents of these sessions. A session without an agent is not cached, because it may get one.
-    async fn look_up_agents(&mut self, sessions: HashSet<Session>) -> HashMap<Session, Named> {
-        let (mut answers, missing) = remembered(|session| self.agents.get(session).cloned(), sessions);
+    async fn look_up_agents(&mut self, sessions: HashSet<Session>) -> HashMap<Session, SessionAgent> {
+        let (mut answers, missing) = split_cached(|session| self.agents.get(session).cloned(), sessions);
         for asked in missing.chunks(MAX_ASKED) {
-            let found = patiently("agents of sessions", asked.len(), || clicks::agents(&self.pool, asked).boxed()).await;
+            let found =
+                retry_until_ok("agents of sessions", asked.len(), || click_token_lookups::find_agents(&self.pool, asked).boxed())
+                    .await;
             for (session, agent) in &found {
                 self.agents.put(*session, agent.clone());
             }
@@ -129,7 +132,7 @@ impl Resolver {
 }
 
 /// Returns the cached values, and the keys that are not in the cache.
-fn remembered<K: Hash + Eq, V>(mut known: impl FnMut(&K) -> Option<V>, wanted: HashSet<K>) -> (HashMap<K, V>, Vec<K>) {
+fn split_cached<K: Hash + Eq, V>(mut known: impl FnMut(&K) -> Option<V>, wanted: HashSet<K>) -> (HashMap<K, V>, Vec<K>) {
     let (mut answers, mut missing) = (HashMap::with_capacity(wanted.len()), Vec::new());
     for key in wanted {
         match known(&key) {
@@ -141,7 +144,11 @@ fn remembered<K: Hash + Eq, V>(mut known: impl FnMut(&K) -> Option<V>, wanted: H
 }
 
 /// Repeats a query until PostgreSQL responds.
-pub(crate) async fn patiently<'a, T>(what: &str, count: usize, ask: impl Fn() -> BoxFuture<'a, Result<T, sqlx::Error>>) -> T {
+pub(crate) async fn retry_until_ok<'a, T>(
+    what: &str,
+    count: usize,
+    ask: impl Fn() -> BoxFuture<'a, Result<T, sqlx::Error>>,
+) -> T {
     let mut back_off = BackOff::default();
     loop {
         match tokio::time::timeout(DEADLINE, ask()).await {
@@ -164,12 +171,12 @@ fn nameless_sessions_of(record: &LogRecord) -> impl Iterator<Item = Session> {
 
 /// Returns the session whose agent the event gets.
 fn nameless_session(event: &LogEvent, reporter: OrgId) -> Option<Session> {
-    let session = event.session_id.filter(|_| event.is_nameless())?;
+    let session = event.session_id.filter(|_| event.lacks_agent())?;
     Some((event.session_org.unwrap_or(reporter), session))
 }
 
 /// Adds the agents of sessions to a record's events, as of its acceptance, so that a replay adds the same ones.
-fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, Named>) {
+fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, SessionAgent>) {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     for event in &mut record.events {
         let named = nameless_session(event, reporter).and_then(|session| agents.get(&session)?.at(accepted_at?));
@@ -184,7 +191,7 @@ fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, Named>) {
 /// # Errors
 ///
 /// Returns why the gateway would have rejected the request. A record is stored completely or not at all.
-fn bind(record: &mut LogRecord, clicks: &HashMap<SecretHash, Clicked>) -> Result<(), String> {
+fn add_sessions(record: &mut LogRecord, clicks: &HashMap<SecretHash, IssuedClickToken>) -> Result<(), String> {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     for (index, event) in record.events.iter_mut().enumerate() {
         let Some(hash) = event.ctx_hash else { continue };

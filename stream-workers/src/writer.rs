@@ -3,52 +3,52 @@
 //! One writer per ClickHouse server is active. The others stand by until it stops, which they see in `progress`.
 
 mod batch;
-mod block;
-mod caution;
-mod contact;
-mod cover;
+mod store_block;
+mod poison_records;
+mod kafka_contact;
+mod interrupted_rows;
 mod culprits;
 mod epoch;
-mod figures;
-mod gather;
-mod hot_rows;
-mod loader;
+mod event_metrics;
+mod current_rows;
+mod row_cache;
+mod event_loader;
 mod progress;
 pub(crate) mod replay;
 mod retention;
 mod rows;
 mod self_test;
-mod server;
+mod statements;
 mod sites;
-mod source;
+mod log_source;
 mod state;
 mod takeover;
 
 use crate::Settings;
 use crate::consume::partition_stats::PartitionStats;
 use crate::consume::{Block, Lag};
-use crate::dead_letters::{KnownLetters, RejectedTopic};
+use crate::dead_letters::{KnownDeadLetters, RejectedTopic};
 use crate::metrics;
 use crate::resolve::Resolver;
 use crate::resolve::session_writer::SessionWriter;
 use batch::Records;
-use block::Destination;
-use caution::Narrowing;
-use contact::Contact;
-pub use loader::EventLoader;
+pub use event_loader::EventLoader;
+use kafka_contact::KafkaContact;
+use log_source::LogSource;
+use poison_records::BlockLimits;
 use progress::Progress;
 use replay::Replays;
-pub(crate) use server::Ended;
-use server::{FailedBlock, Server};
 use service_kit::clock::Clock;
+use service_kit::databases;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::stores;
-use source::Source;
 use state::State;
+pub(crate) use statements::WriterExit;
+use statements::{FailedBlock, Server};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::LazyLock;
 use std::time::Duration;
+use store_block::Destination;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -69,26 +69,26 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 /// # Errors
 ///
 /// If ClickHouse doesn't behave as the fence requires, or if the tables are inconsistent.
-pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn run_writer(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     metrics::is_active(false);
     let server = Server::of_shard(&settings.clickhouse, settings.tuning.shard)?;
     self_test::run(&server).await?;
-    let (contact, _watching) = Contact::watch(&settings.kafka)?;
+    let (contact, _watching) = KafkaContact::watch(&settings.kafka)?;
     let work = async {
-        let (mut narrowing, mut is_standby) = (Narrowing::default(), true);
+        let (mut narrowing, mut is_standby) = (BlockLimits::default(), true);
         loop {
             let ended = stand_by_and_write(settings, (&server, &contact), (&mut narrowing, is_standby), &stop).await;
-            is_standby = !matches!(ended, Err(Ended::Block(_) | Ended::MonthExpired));
+            is_standby = !matches!(ended, Err(WriterExit::Block(_) | WriterExit::MonthExpired));
             match ended {
-                Err(Ended::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
+                Err(WriterExit::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
                 // A statement of the takeover failed.
-                Err(Ended::Block(failed)) => {
+                Err(WriterExit::Block(failed)) => {
                     tracing::error!("failed to take over, retrying: {}", failed.reason);
                     tokio::time::sleep(FAILURE_PAUSE).await;
                 }
-                Err(Ended::MonthExpired) => {}
-                Err(Ended::Failed(error)) => return Err(error),
-                Err(Ended::Stopped) => return Ok(()),
+                Err(WriterExit::MonthExpired) => {}
+                Err(WriterExit::Failed(error)) => return Err(error),
+                Err(WriterExit::Stopped) => return Ok(()),
                 Ok(never) => match never {},
             }
         }
@@ -107,29 +107,29 @@ pub(crate) async fn progress_of(settings: &ClickHouseSettings, topic: &str) -> a
 
 async fn stand_by_and_write(
     settings: &Settings,
-    (server, contact): (&Server, &Contact),
-    (narrowing, mut is_standby): (&mut Narrowing, bool),
+    (server, contact): (&Server, &KafkaContact),
+    (narrowing, mut is_standby): (&mut BlockLimits, bool),
     stop: &CancellationToken,
-) -> Result<Infallible, Ended> {
+) -> Result<Infallible, WriterExit> {
     let (topic, silence) = (settings.kafka.topic.as_str(), settings.tuning.takeover_after());
     loop {
         metrics::is_active(false);
         if is_standby {
-            stop.run_until_cancelled(wait_for_silence((server, contact), silence)).await.ok_or(Ended::Stopped)?;
+            stop.run_until_cancelled(wait_for_silence((server, contact), silence)).await.ok_or(WriterExit::Stopped)?;
         }
         is_standby = true;
         if let Some(epoch) = takeover::claim(server, writer_name(), topic).await? {
             let first_month = retention::first_month(settings.keep.events_keep, Clock::System.now());
             let mut state = takeover::read_state(server, (epoch, first_month), (topic, silence / HEARTBEATS)).await?;
             state.contact = contact.clone();
-            return work(settings, server, state, (narrowing, stop)).await;
+            return run_active_writer(settings, server, state, (narrowing, stop)).await;
         }
     }
 }
 
 /// Returns when the active writer has stopped, or when `progress` has not changed for some time, by this process's clock. This
 /// process must reach Kafka all that time: when Kafka is back after an outage, the active writer has as long to continue.
-async fn wait_for_silence((server, contact): (&Server, &Contact), silence: Duration) {
+async fn wait_for_silence((server, contact): (&Server, &KafkaContact), silence: Duration) {
     let mut seen: Option<((u64, u64), Instant)> = None;
     let mut is_logged = false;
     loop {
@@ -160,49 +160,49 @@ async fn wait_for_silence((server, contact): (&Server, &Contact), silence: Durat
     }
 }
 
-async fn work(
+async fn run_active_writer(
     settings: &Settings,
     server: &Server,
     state: State,
-    (narrowing, stop): (&mut Narrowing, &CancellationToken),
-) -> Result<Infallible, Ended> {
+    (narrowing, stop): (&mut BlockLimits, &CancellationToken),
+) -> Result<Infallible, WriterExit> {
     let known = known_letters(settings, server, &state).await?;
-    let source = Source::connect(settings, state.progress.next(), known.clone())?;
+    let source = LogSource::connect(settings, state.progress.next(), known.clone())?;
     let lag = source.lag();
     metrics::is_active(true);
     tokio::select! {
-        ended = Work::connect(settings, server, state, (source, known))?.run(narrowing, stop) => ended,
+        ended = ActiveWriter::connect(settings, server, state, (source, known))?.run(narrowing, stop) => ended,
         never = report_lag(&lag) => match never {},
-        never = figures::keep_checking_keys(server) => match never {},
-        never = figures::keep_counting_parts(server) => match never {},
+        never = event_metrics::keep_checking_keys(server) => match never {},
+        never = event_metrics::keep_counting_parts(server) => match never {},
     }
 }
 
 /// Reads the known dead letters if there is no progress: the writer then reads the whole log, and may meet records that another
 /// database's writer has rejected.
-async fn known_letters(settings: &Settings, server: &Server, state: &State) -> Result<KnownLetters, Ended> {
+async fn known_letters(settings: &Settings, server: &Server, state: &State) -> Result<KnownDeadLetters, WriterExit> {
     if !state.progress.partitions.is_empty() {
-        return Ok(KnownLetters::default());
+        return Ok(KnownDeadLetters::default());
     }
     let (topic, every) = (settings.kafka.topic.as_str(), settings.tuning.takeover_after() / HEARTBEATS);
     let read = tokio::select! {
-        read = KnownLetters::read(&settings.kafka) => read,
-        ended = keep_beating(server, (topic, every), state) => match ended? {},
+        read = KnownDeadLetters::read(&settings.kafka) => read,
+        ended = send_heartbeats(server, (topic, every), state) => match ended? {},
     };
     Ok(read.unwrap_or_else(|error| {
         // A dead letter may then be sent twice.
         tracing::warn!("failed to read the dead letters: {error:#}");
-        KnownLetters::default()
+        KnownDeadLetters::default()
     }))
 }
 
-struct Work<'a> {
+struct ActiveWriter<'a> {
     settings: &'a Settings,
     server: &'a Server,
     topic: &'a str,
-    beat_every: Duration,
+    heartbeat_interval: Duration,
     state: State,
-    source: Source,
+    source: LogSource,
     sessions: SessionWriter,
     resolver: Resolver,
     rejected: RejectedTopic,
@@ -210,19 +210,19 @@ struct Work<'a> {
     replays: Replays,
 }
 
-impl<'a> Work<'a> {
+impl<'a> ActiveWriter<'a> {
     fn connect(
         settings: &'a Settings,
         server: &'a Server,
         state: State,
-        (source, known): (Source, KnownLetters),
+        (source, known): (LogSource, KnownDeadLetters),
     ) -> anyhow::Result<Self> {
-        let pool = stores::postgres(&settings.postgres)?;
+        let pool = databases::postgres(&settings.postgres)?;
         Ok(Self {
             settings,
             server,
             topic: &settings.kafka.topic,
-            beat_every: settings.tuning.takeover_after() / HEARTBEATS,
+            heartbeat_interval: settings.tuning.takeover_after() / HEARTBEATS,
             state,
             source,
             sessions: SessionWriter::new(pool.clone(), Clock::System),
@@ -233,32 +233,36 @@ impl<'a> Work<'a> {
         })
     }
 
-    async fn run(mut self, narrowing: &mut Narrowing, stop: &CancellationToken) -> Result<Infallible, Ended> {
-        let mut beat_at = Instant::now() + self.beat_every;
+    async fn run(mut self, narrowing: &mut BlockLimits, stop: &CancellationToken) -> Result<Infallible, WriterExit> {
+        let mut beat_at = Instant::now() + self.heartbeat_interval;
         loop {
             match self.step(beat_at, (narrowing, stop)).await {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(Ended::Block(failed)) => self.recover(&failed, narrowing).await?,
+                Err(WriterExit::Block(failed)) => self.recover(&failed, narrowing).await?,
                 Err(ended) => return Err(ended),
             }
-            beat_at = Instant::now() + self.beat_every;
+            beat_at = Instant::now() + self.heartbeat_interval;
         }
     }
 
     /// Stores a block, a part of a replay, or a heartbeat. Returns whether `progress` has a new row.
-    async fn step(&mut self, beat_at: Instant, (narrowing, stop): (&mut Narrowing, &CancellationToken)) -> Result<bool, Ended> {
+    async fn step(
+        &mut self,
+        beat_at: Instant,
+        (narrowing, stop): (&mut BlockLimits, &CancellationToken),
+    ) -> Result<bool, WriterExit> {
         let destination = self.destination();
         // An interrupted block of the log must be completed before a replay starts or continues.
-        let may_replay = self.state.cover.is_complete(&self.state.progress.next());
+        let may_replay = self.state.interrupted_rows.is_complete(&self.state.progress.next());
         if retention::first_month(self.events_keep, Clock::System.now()) > self.state.first_month {
-            return Err(Ended::MonthExpired);
+            return Err(WriterExit::MonthExpired);
         }
         tokio::select! {
             biased;
             () = stop.cancelled() => {
                 self.state.release(self.server, self.topic).await?;
-                Err(Ended::Stopped)
+                Err(WriterExit::Stopped)
             }
             // Blocks of the log have priority over replays.
             block = self.source.block(&mut self.state, (narrowing, self.server)) => {
@@ -266,9 +270,9 @@ impl<'a> Work<'a> {
                 narrowing.stored();
                 Ok(true)
             }
-            () = tokio::time::sleep_until(beat_at) => self.beat().await.map(|()| true),
+            () = tokio::time::sleep_until(beat_at) => self.send_heartbeat().await.map(|()| true),
             step = self.replays.next(), if may_replay => {
-                self.replays.take(step, (&mut self.state, destination)).await?;
+                self.replays.execute(step, (&mut self.state, destination)).await?;
                 // A step of a replay needn't insert a row of `progress`.
                 Ok(false)
             }
@@ -276,7 +280,7 @@ impl<'a> Work<'a> {
     }
 
     /// Continues after a failed block. A part of it may be visible, so the writer takes over from itself.
-    async fn recover(&mut self, failed: &FailedBlock, narrowing: &mut Narrowing) -> Result<(), Ended> {
+    async fn recover(&mut self, failed: &FailedBlock, narrowing: &mut BlockLimits) -> Result<(), WriterExit> {
         let FailedBlock { reason, records, culprits, .. } = failed;
         tracing::error!(records = records.len(), culprits = culprits.len(), "failed to store a block: {reason}");
         narrowing.failed(failed);
@@ -285,14 +289,14 @@ impl<'a> Work<'a> {
         }
         let own = &self.state.epoch;
         let claimed = takeover::claim_after(Some(own), self.server, (writer_name(), self.topic)).await?;
-        let epoch = claimed.ok_or(Ended::Fenced(own.number))?;
-        takeover::continue_in(epoch, &mut self.state, (self.server, self.topic, self.beat_every)).await?;
-        self.replays = Replays::new(self.settings, self.beat_every);
-        self.source.begin_anew(self.settings, self.state.progress.next())?;
+        let epoch = claimed.ok_or(WriterExit::Fenced(own.number))?;
+        takeover::continue_in(epoch, &mut self.state, (self.server, self.topic, self.heartbeat_interval)).await?;
+        self.replays = Replays::new(self.settings, self.heartbeat_interval);
+        self.source.restart(self.settings, self.state.progress.next())?;
         Ok(())
     }
 
-    async fn beat(&mut self) -> Result<(), Ended> {
+    async fn send_heartbeat(&mut self) -> Result<(), WriterExit> {
         tokio::select! {
             beaten = self.state.beat(self.server, self.topic) => beaten?,
             never = self.source.keep_watching() => match never {},
@@ -303,12 +307,12 @@ impl<'a> Work<'a> {
     }
 
     fn destination(&self) -> Destination<'a> {
-        Destination { server: self.server, topic: self.topic, beat_every: self.beat_every }
+        Destination { server: self.server, topic: self.topic, heartbeat_interval: self.heartbeat_interval }
     }
 
     /// Stores a block, and decodes the records of the next one meanwhile.
-    async fn store(&mut self, (mut block, records): (Block, Records), narrowing: &Narrowing) -> Result<(), Ended> {
-        let (destination, is_calm) = (self.destination(), self.state.is_calm());
+    async fn store(&mut self, (mut block, records): (Block, Records), narrowing: &BlockLimits) -> Result<(), WriterExit> {
+        let (destination, is_calm) = (self.destination(), self.state.can_decode_ahead());
         let Self { state, source, sessions, resolver, rejected, .. } = self;
         let store = async {
             let prepare = async {
@@ -321,9 +325,9 @@ impl<'a> Work<'a> {
             tokio::select! {
                 () = prepare => {}
                 // PostgreSQL may be unavailable for long, and a standby couldn't do better.
-                ended = keep_beating(destination.server, (destination.topic, destination.beat_every), state) => match ended? {},
+                ended = send_heartbeats(destination.server, (destination.topic, destination.heartbeat_interval), state) => match ended? {},
             }
-            block::write(block, records, (state, destination)).await
+            store_block::write(block, records, (state, destination)).await
         };
         tokio::select! {
             biased;
@@ -341,12 +345,12 @@ async fn report_lag(lag: &Lag) -> Infallible {
     let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
         second.tick().await;
-        metrics::lag(lag.at(Clock::System.now().timestamp_millis()));
+        metrics::lag(lag.age_at(Clock::System.now().timestamp_millis()));
     }
 }
 
 /// Inserts heartbeats while there is contact with Kafka, so that no standby takes over.
-async fn keep_beating(server: &Server, (topic, every): (&str, Duration), state: &State) -> Result<Infallible, Ended> {
+async fn send_heartbeats(server: &Server, (topic, every): (&str, Duration), state: &State) -> Result<Infallible, WriterExit> {
     loop {
         tokio::time::sleep(every).await;
         state.beat(server, topic).await?;

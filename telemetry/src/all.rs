@@ -1,17 +1,16 @@
 //! Runs all services in one process on one address, for development, with the routers and workers of the separate services.
 
-mod accounts;
-mod addresses;
-mod claim;
+mod store_accounts;
+mod listen_addresses;
+mod state_lock;
 mod demo_data;
 mod demo_env;
 mod local_receiver;
-mod own_file;
+mod private_file;
 mod secrets_key;
-mod seed;
-mod welcome;
+mod demo_tenant;
+mod welcome_screen;
 
-use accounts::Accounts;
 use anyhow::ensure;
 use axum::Router;
 use clap::Parser;
@@ -26,16 +25,17 @@ use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::http::Transport;
 use service_kit::roles::Role;
-use service_kit::sealing::SecretsSettings;
+use service_kit::secret_encryption::SecretsSettings;
 use service_kit::settings::{
     BotSettings, ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, Profile, WebhookSettings,
 };
-use service_kit::{http, openapi, server, stores, telemetry};
+use service_kit::{databases, http, observability, openapi, server};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use stream_workers::deliver::{self, Ahead, DeliverSettings, Pace};
-use stream_workers::{Keep, Tuning};
+use store_accounts::StoreAccounts;
+use stream_workers::deliver::{self, ClockOffset, ConcurrencySettings, DeliverSettings};
+use stream_workers::{RetentionSettings, Tuning};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -102,11 +102,11 @@ pub struct Cli {
     #[command(flatten)]
     session_expiry: SessionExpiry,
     #[command(flatten)]
-    keep: Keep,
+    keep: RetentionSettings,
     #[command(flatten)]
     worker: Tuning,
     #[command(flatten)]
-    pace: Pace,
+    pace: ConcurrencySettings,
 }
 
 impl Cli {
@@ -148,7 +148,7 @@ impl Cli {
 
     /// The console calls the API of this process.
     fn console(&self, process: &ProcessSettings, clock: Clock) -> anyhow::Result<Arc<web_console::State>> {
-        let api_url = Url::parse(&format!("http://{}", reachable(process.listen)))?;
+        let api_url = Url::parse(&format!("http://{}", client_address(process.listen)))?;
         let settings = web_console::Settings { api_url, public_url: self.sign_in.public_url.clone() };
         web_console::State::new(&settings, self.sign_in.clients.clone(), clock)
     }
@@ -168,7 +168,7 @@ impl Cli {
 }
 
 /// Returns the address at which this machine reaches a listener.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+fn client_address(listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen }
 }
 
@@ -184,9 +184,9 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
         !cli.profile.is_production(),
         "TELEMETRY_PROFILE=production: `telemetry all` creates a demo tenant and writes its keys to a file; run the services separately, or set it to development"
     );
-    let _claim = claim::claim(&cli.state_dir)?;
-    let listener = addresses::listen(cli.listen).await?;
-    let metrics_listen = addresses::metrics(cli.metrics_listen).await?;
+    let _claim = state_lock::lock(&cli.state_dir)?;
+    let listener = listen_addresses::listen(cli.listen).await?;
+    let metrics_listen = listen_addresses::metrics(cli.metrics_listen).await?;
     let process = ProcessSettings {
         listen: listener.local_addr()?,
         metrics_listen,
@@ -194,43 +194,43 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
         log_format: cli.log_format,
         profile: cli.profile,
     };
-    telemetry::start(&process)?;
+    observability::start(&process)?;
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
-    cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
+    cli.secrets = secrets_key::configured_or_stored(cli.secrets, &cli.state_dir)?;
     // Warn before the local receiver is added: it is not a reason to warn.
     cli.webhooks.warn_if_open();
-    cli.webhooks = local_receiver::allow(cli.webhooks, &cli.state_dir)?;
+    cli.webhooks = local_receiver::allow_local_receiver(cli.webhooks, &cli.state_dir)?;
 
-    let accounts = Accounts::prepare(&cli).await?;
+    let accounts = StoreAccounts::prepare(&cli).await?;
     let identity_account = accounts.postgres(Role::Identity)?;
-    let demo = seed::seed(&cli, &identity_account, &process, &clock).await?;
+    let demo = demo_tenant::create(&cli, &identity_account, &process, &clock).await?;
 
     let gateway = ingest_gateway::State::connect(&cli.gateway(accounts.postgres(Role::Gateway)?), clock.clone()).await?;
     let identity = identity_api::State::connect(&cli.identity(identity_account), clock.clone()).await?;
     let query = cli.query(accounts.clickhouse(Role::Query), accounts.postgres(Role::Query)?);
     let mut probes = gateway.probes();
-    probes.push(Probe::clickhouse(stores::clickhouse(&query.clickhouse)?));
+    probes.push(Probe::clickhouse(databases::clickhouse(&query.clickhouse)?));
     let _watch = health::watch(probes.clone());
     let query = query_api::State::connect_at(&query, clock.clone()).await?;
     let console = cli.console(&process, clock.clone())?;
-    let router = surfaces(Arc::clone(&gateway), query, Arc::clone(&identity), probes).merge(web_console::routes(console));
+    let router = combined_router(Arc::clone(&gateway), query, Arc::clone(&identity), probes).merge(web_console::routes(console));
     let transport = cli.sign_in.transport().unwrap_or(Transport::Plain);
-    let router = http::with_boundary_over(transport, router);
-    let limits = server::Limits::of(&cli.sign_in.clients).over(transport);
+    let router = http::with_request_middleware_over(transport, router);
+    let limits = server::ServerLimits::for_clients(&cli.sign_in.clients).with_transport(transport);
     let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
     let worker = cli.worker(accounts.clickhouse(Role::Worker), accounts.postgres(Role::Worker)?);
     let (deliverer, stop_delivering) = (cli.deliverer(accounts.postgres(Role::Deliverer)?), stop.clone());
     let mut workers = JoinSet::new();
-    workers.spawn(async move { stream_workers::work(&worker, stop).await });
-    workers.spawn(async move { deliver::deliver(&deliverer, Ahead::default(), stop_delivering).await });
+    workers.spawn(async move { stream_workers::run_worker(&worker, stop).await });
+    workers.spawn(async move { deliver::deliver(&deliverer, ClockOffset::default(), stop_delivering).await });
     if cli.demo_data {
-        let reported = demo_data::report(&demo, clock.now()).await?;
+        let reported = demo_data::send(&demo, clock.now()).await?;
         println!(
             "Sent sample data: {} fetches from a CDN, {} from a web server, {} agent sessions and {} visit events",
             reported.edge, reported.origin, reported.sessions, reported.visit_events
         );
     }
-    welcome::print(&demo, &cli.state_dir);
+    welcome_screen::print(&demo, &cli.state_dir);
 
     // All tasks end with the same token. A worker that fails ends the process, because reads would return stale data.
     let mut stopped_early = Ok(());
@@ -247,7 +247,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     stopped_early
 }
 
-fn surfaces(
+fn combined_router(
     gateway: Arc<ingest_gateway::State>,
     query: Arc<query_api::State>,
     identity: Arc<identity_api::State>,

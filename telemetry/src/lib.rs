@@ -5,7 +5,7 @@ mod secrets;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use service_kit::clock::Clock;
-use service_kit::{command, process};
+use service_kit::{command_output, process};
 use std::process::ExitCode;
 
 /// Content Telemetry: commands for people, and the services
@@ -47,6 +47,6 @@ pub async fn start(cli: Cli) -> ExitCode {
         Command::QueryApi(cli) => query_api::start(cli).await,
         Command::IdentityApi(cli) => identity_api::start(cli).await,
         Command::Console(cli) => web_console::start(cli).await,
-        Command::Secrets(secrets) => command::run(async { secrets.write() }).await,
+        Command::Secrets(secrets) => command_output::run(async { secrets.write() }).await,
     }
 }

@@ -4,7 +4,7 @@
 use anyhow::{Context, bail};
 use clap::Args;
 use rand::distr::{Alphanumeric, SampleString};
-use service_kit::sealing::SecretsKey;
+use service_kit::secret_encryption::SecretsKey;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -52,7 +52,7 @@ impl Secrets {
 
 fn text() -> String {
     let passwords = PASSWORDS.map(|name| format!("{name}={}\n", Alphanumeric.sample_string(&mut rand::rng(), PASSWORD_CHARS)));
-    format!("{}TELEMETRY_SECRETS_KEY={}\n", passwords.concat(), SecretsKey::mint().reveal())
+    format!("{}TELEMETRY_SECRETS_KEY={}\n", passwords.concat(), SecretsKey::generate().reveal())
 }
 
 fn write_new(file: &Path, text: &str) -> anyhow::Result<()> {

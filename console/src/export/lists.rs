@@ -1,7 +1,7 @@
 //! Downloads of lists that the API returns only as JSON, or inside a larger response.
 
 use super::PAGE;
-use crate::api::{Asker, Parameters};
+use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
 use crate::query::path_segment;
 use crate::session::{Member, SignedIn};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// Name in the address, API path and columns of a list.
-struct Known {
+struct ExportList {
     name: &'static str,
     /// May contain placeholders in braces for parameters of the address.
     path: &'static str,
@@ -34,8 +34,8 @@ enum Kind {
     OfPeriod(&'static str),
 }
 
-const fn known(name: &'static str, path: &'static str, columns: &'static [&'static str], kind: Kind) -> Known {
-    Known { name, path, columns, kind }
+const fn known(name: &'static str, path: &'static str, columns: &'static [&'static str], kind: Kind) -> ExportList {
+    ExportList { name, path, columns, kind }
 }
 
 const DELEGATIONS: &[&str] =
@@ -166,7 +166,7 @@ const OWN_SUMMARY: &str = "/agent/summary";
 const MEMBERS: &str = "/api/v1/identity/organizations/{organization}/members";
 const DELIVERIES_OF: &str = "/api/v1/identity/webhooks/{webhook}/deliveries";
 
-const LISTS: &[Known] = &[
+const LISTS: &[ExportList] = &[
     known("keys", "/api/v1/identity/api-keys", KEYS, Kind::Whole),
     known("members", MEMBERS, &["user_id", "email", "role", "created_at"], Kind::Whole),
     known("domains", "/api/v1/identity/domains", DOMAINS, Kind::Whole),
@@ -196,12 +196,12 @@ const LISTS: &[Known] = &[
     known("outcome-values", OWN_SUMMARY, &["currency", "count", "value_amount"], Kind::OfPeriod("/outcomes/by_currency")),
 ];
 
-const OF_PEOPLE: &[Known] = &[
+const OF_PEOPLE: &[ExportList] = &[
     known("agent-access-requests", "/api/v1/identity/agent-access-requests", ACCESS_REQUESTS, Kind::Whole),
     known("platform-access-requests", "/api/v1/identity/platform-access-requests", ACCESS_REQUESTS, Kind::Whole),
 ];
 
-const OF_OPERATORS: &[Known] = &[
+const OF_OPERATORS: &[ExportList] = &[
     known("organizations", "/api/v1/identity/operator/organizations", ORGANIZATIONS, Kind::Paged(&["id"])),
     known("webhooks", "/api/v1/identity/operator/webhooks", ALL_WEBHOOKS, Kind::Paged(&["id"])),
     known("deliveries", "/api/v1/identity/operator/webhooks/{webhook}/deliveries", DELIVERIES, Kind::Paged(&["id"])),
@@ -231,7 +231,7 @@ pub(crate) struct FileParameters {
 
 impl FileParameters {
     /// Returns the path with its placeholders filled in, or `None` if a parameter is missing.
-    fn path(&self, known: &Known, organization: &str) -> Option<String> {
+    fn path(&self, known: &ExportList, organization: &str) -> Option<String> {
         let (webhook, drain) = (self.webhook.map(|id| id.to_string()), self.drain.map(|id| id.to_string()));
         let event = (!self.event.is_empty()).then(|| path_segment(&self.event));
         let named = [("{webhook}", webhook), ("{drain}", drain), ("{event}", event)];
@@ -262,7 +262,7 @@ impl FileParameters {
 
 /// Position in a list that is being exported.
 pub(super) struct File {
-    api: Asker,
+    api: SessionClient,
     path: String,
     parameters: Parameters,
     columns: &'static [&'static str],
@@ -270,7 +270,7 @@ pub(super) struct File {
     /// JSON pointer of the list; empty if the response is the list.
     place: &'static str,
     /// Set for paged lists.
-    told: Option<Told>,
+    told: Option<ExportedIds>,
     /// Offset of the next page; `None` after the last.
     offset: Option<u64>,
     /// Period of the list, if it has one.
@@ -314,10 +314,10 @@ impl File {
         Some(Self::from(known, person.api.clone(), known.path.to_owned(), Vec::new(), is_csv))
     }
 
-    fn from(known: &Known, api: Asker, path: String, parameters: Parameters, is_csv: bool) -> Self {
+    fn from(known: &ExportList, api: SessionClient, path: String, parameters: Parameters, is_csv: bool) -> Self {
         let (place, told) = match known.kind {
             Kind::Whole => ("", None),
-            Kind::Paged(by) => ("", Some(Told { by, before: BTreeSet::new() })),
+            Kind::Paged(by) => ("", Some(ExportedIds { by, before: BTreeSet::new() })),
             Kind::Within(place) | Kind::OfPeriod(place) => (place, None),
         };
         Self { api, path, parameters, columns: known.columns, is_csv, place, told, offset: Some(0), period: None }
@@ -389,12 +389,12 @@ fn listed(answer: &RawValue, place: &str) -> serde_json::Result<Vec<Box<RawValue
 }
 
 /// Ids of the previous page's items. Rows that are added during an export move older ones to the next page.
-struct Told {
+struct ExportedIds {
     by: &'static [&'static str],
     before: BTreeSet<Vec<String>>,
 }
 
-impl Told {
+impl ExportedIds {
     /// Removes the items that the previous page contained.
     fn untold(&mut self, page: Vec<Box<RawValue>>) -> Result<Vec<Box<RawValue>>, Failure> {
         let mut untold = Vec::with_capacity(page.len());
@@ -423,7 +423,7 @@ mod tests {
         let page = |ids: std::ops::Range<u32>| -> Vec<Box<RawValue>> {
             ids.map(|id| RawValue::from_string(format!("{{\"id\":{id},\"at\":\"now\"}}")).unwrap()).collect()
         };
-        let mut told = Told { by: &["id"], before: BTreeSet::new() };
+        let mut told = ExportedIds { by: &["id"], before: BTreeSet::new() };
         let mut count = |ids| told.untold(page(ids)).unwrap().len();
         // Two rows were added before the second page was requested, and none before the third.
         assert_eq!((count(0..10), count(8..18), count(18..23)), (10, 8, 5));
@@ -437,7 +437,7 @@ mod tests {
             let row = json!({"route": "/events", "status": 422, "code": "c", "field": field, "rule": "r", "requests": requests});
             RawValue::from_string(row.to_string()).unwrap()
         };
-        let mut told = Told { by, before: BTreeSet::new() };
+        let mut told = ExportedIds { by, before: BTreeSet::new() };
         assert_eq!(told.untold(vec![row("a", 1), row("b", 1)]).unwrap().len(), 2);
         assert_eq!(told.untold(vec![row("b", 2), row("c", 1)]).unwrap().len(), 1, "changed counts must not make it a new item");
     }

@@ -1,13 +1,13 @@
 //! Agents or bots over time, with the number of events of each. Both splits have the same sum.
 
-use super::{Behind, Filters, Pager, UNKNOWN, agent_name, bot_name};
+use super::{Filters, Pager, TableFooter, UNKNOWN, agent_name, bot_name};
 use crate::State;
-use crate::answers::{ALL_OTHERS, AgentCount, Series, SeriesItem, Summary};
 use crate::chart::Chart;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::{Count, Share};
 use crate::query::Query;
+use crate::responses::{ALL_OTHERS, AgentCount, Series, SeriesItem, Summary};
 use crate::session::Member;
 use crate::sort::{Headings, Key};
 use crate::window::PeriodParameters;
@@ -24,7 +24,7 @@ const SPLITS: [(&str, &str); 2] = [("agent", "By agent"), ("bot", "By bot")];
 #[derive(Template)]
 #[template(path = "agents.html")]
 pub(crate) struct Agents {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     headings: Headings,
     home: String,
@@ -39,8 +39,8 @@ pub(crate) struct Agents {
     unknown: Count,
     pager: Pager,
     total_events: Count,
-    behind: Behind,
-    behind_agents: Behind,
+    behind: TableFooter,
+    behind_agents: TableFooter,
 }
 
 impl Agents {
@@ -113,8 +113,8 @@ pub(crate) async fn show(
         unknown: Count(summary.total_events.saturating_sub(listed)),
         pager,
         total_events: Count(summary.total_events),
-        behind: Behind::of(&state, &member, "series", "/content-owners/series", &by),
-        behind_agents: Behind::of(&state, &member, "agents", "/content-owners/summary", &all),
+        behind: TableFooter::of(&state, &member, "series", "/content-owners/series", &by),
+        behind_agents: TableFooter::of(&state, &member, "agents", "/content-owners/summary", &all),
         filters,
     }))
 }

@@ -1,11 +1,11 @@
 //! For operators: the webhook endpoints of all organizations, failing ones first, and the errors of their deliveries.
 
 use super::webhooks::{Attempt, Log, LogParameters, badge, sentence};
-use super::{Behind, Pager};
+use super::{Pager, TableFooter};
 use crate::State;
 use crate::api::Parameters;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::{Count, Time};
 use crate::query::Query;
 use crate::session::SignedIn;
@@ -24,7 +24,7 @@ const CHOICES: [(&str, &str); 2] = [("failing", "Failing"), ("all", "All")];
 const LIMIT: u64 = 50;
 
 #[derive(Deserialize)]
-struct Watched {
+struct WebhookStatus {
     id: Uuid,
     organization_id: Uuid,
     organization_name: String,
@@ -39,7 +39,7 @@ struct Watched {
     waiting: Count,
 }
 
-impl Watched {
+impl WebhookStatus {
     fn state(&self) -> &'static str {
         match (self.deleted_at.is_some(), self.disabled_at.is_some(), self.is_failing, self.last_attempt.is_some()) {
             (true, ..) => "Deleted",
@@ -81,15 +81,15 @@ impl Watched {
 #[derive(Template)]
 #[template(path = "all_webhooks.html")]
 pub(crate) struct AllWebhooks {
-    frame: Frame,
+    frame: Layout,
     headings: Headings,
     choices: [(&'static str, &'static str); 2],
     which: &'static str,
     /// Filters by organization; empty for all.
     organization: String,
-    endpoints: Vec<Watched>,
+    endpoints: Vec<WebhookStatus>,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 impl AllWebhooks {
@@ -101,11 +101,11 @@ impl AllWebhooks {
 
 #[derive(Template)]
 #[template(path = "any_webhook.html")]
-pub(crate) struct AnyWebhook {
-    frame: Frame,
-    endpoint: Watched,
+pub(crate) struct OperatorWebhookPage {
+    frame: Layout,
+    endpoint: WebhookStatus,
     log: Log,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 #[derive(Default, Deserialize)]
@@ -136,9 +136,9 @@ pub(crate) async fn list(
     let sort = (!asked.sort.is_empty()).then(|| ("sort", asked.sort.clone()));
     let narrowing: Parameters = of.into_iter().chain(failing).chain(sort).collect();
     let page = [("limit", (LIMIT + 1).to_string()), ("offset", asked.offset.to_string())];
-    let mut endpoints: Vec<Watched> = person.api.get(ALL, &page.into_iter().chain(narrowing.clone()).collect()).await?;
+    let mut endpoints: Vec<WebhookStatus> = person.api.get(ALL, &page.into_iter().chain(narrowing.clone()).collect()).await?;
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&narrowing).finish();
-    let behind = Behind::of_operator(&state, "webhooks", ALL, &query);
+    let behind = TableFooter::of_operator(&state, "webhooks", ALL, &query);
     let pager = Pager::of_part(list_of(which, &asked.organization_id, &asked.sort), &mut endpoints, asked.offset, LIMIT);
     let headings = Headings::of(list_of(which, &asked.organization_id, ""), &asked.sort, "-created_at");
     let (frame, organization) = (person.frame("All webhooks"), asked.organization_id);
@@ -151,15 +151,15 @@ pub(crate) async fn show(
     person: SignedIn,
     Path(named): Path<HashMap<String, String>>,
     Query(asked): Query<LogParameters>,
-) -> Result<Page<AnyWebhook>, Failure> {
+) -> Result<Page<OperatorWebhookPage>, Failure> {
     let id: Uuid = named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)?;
     let path = format!("{ALL}/{id}");
     let log = format!("{path}/deliveries");
     let endpoint = person.api.get(&path, &Vec::new()).await?;
     let deliveries = person.api.get(&log, &asked.asked()).await?;
-    let behind = Behind::of_operator(&state, "deliveries", &log, &asked.of_file(id));
+    let behind = TableFooter::of_operator(&state, "deliveries", &log, &asked.of_file(id));
     let log = asked.log(&format!("{HERE}/{id}"), deliveries);
-    Ok(Page(AnyWebhook { frame: person.frame("All webhooks"), endpoint, log, behind }))
+    Ok(Page(OperatorWebhookPage { frame: person.frame("All webhooks"), endpoint, log, behind }))
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn watched(changed: &Value) -> Watched {
+    fn watched(changed: &Value) -> WebhookStatus {
         let mut endpoint = json!({"id": Uuid::nil(), "organization_id": Uuid::nil(), "organization_name": "A & B", "host": "a.test",
             "event_types": [], "created_at": "2026-11-01T10:00:00.000Z", "disabled_at": null, "deleted_at": null,
             "disabled_by": null, "is_failing": false, "last_attempt": null, "waiting": 0});

@@ -1,10 +1,10 @@
 //! The audit trail: changes to the organization, newest first.
 
-use super::{Behind, Pager};
+use super::{Pager, TableFooter};
 use crate::State;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
 use crate::labels::{self, ACTIONS};
+use crate::layout::{Layout, Page};
 use crate::numbers::Time;
 use crate::query::Query;
 use crate::session::Member;
@@ -78,12 +78,12 @@ impl Entry {
 #[derive(Template)]
 #[template(path = "audit.html")]
 pub(crate) struct Audit {
-    frame: Frame,
+    frame: Layout,
     home: String,
     action: String,
     entries: Vec<Entry>,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 #[derive(Default, Deserialize)]
@@ -108,7 +108,7 @@ pub(crate) async fn show(
     Ok(Page(Audit {
         frame: member.frame("Audit trail", ""),
         pager: Pager::of_part(format!("{home}/audit?{}", only(&action)), &mut entries, offset, LIMIT),
-        behind: Behind::of(&state, &member, "audit", AUDIT, &parameters),
+        behind: TableFooter::of(&state, &member, "audit", AUDIT, &parameters),
         home,
         action,
         entries,

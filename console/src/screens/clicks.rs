@@ -3,14 +3,14 @@
 use super::events::as_text;
 use super::reported::{SUMMARY, behind_outcomes};
 use super::reports::OWN_EVENTS;
-use super::{Behind, Filters, Pager, reporter};
+use super::{Filters, Pager, TableFooter, reporter};
 use crate::State;
-use crate::answers::{ALL_OTHERS, Clicks, Outcomes, OwnEvent, TypeCount};
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
 use crate::labels;
+use crate::layout::{Layout, Page};
 use crate::numbers::money;
 use crate::query::Query;
+use crate::responses::{ALL_OTHERS, Clicks, Outcomes, OwnEvent, TypeCount};
 use crate::session::Member;
 use crate::sort::{Headings, Key};
 use crate::window::PeriodParameters;
@@ -66,16 +66,16 @@ impl OwnEvent {
 #[derive(Template)]
 #[template(path = "clicks.html")]
 pub(crate) struct ClicksPage {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     headings: Headings,
     home: String,
     summary: Summary,
     clicks: Vec<OwnEvent>,
     pager: Pager,
-    behind: Behind,
-    behind_types: Behind,
-    behind_outcomes: [Behind; 2],
+    behind: TableFooter,
+    behind_types: TableFooter,
+    behind_outcomes: [TableFooter; 2],
 }
 
 /// `GET /console/o/{organization}/clicks`
@@ -101,8 +101,8 @@ pub(crate) async fn show(
         summary,
         clicks: page.items,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
-        behind: Behind::of(&state, &member, "clicks", OWN_EVENTS, &parameters),
-        behind_types: Behind::of(&state, &member, "click-types", SUMMARY, &whole),
+        behind: TableFooter::of(&state, &member, "clicks", OWN_EVENTS, &parameters),
+        behind_types: TableFooter::of(&state, &member, "click-types", SUMMARY, &whole),
         behind_outcomes: behind_outcomes(&state, &member, &whole),
         filters,
     }))

@@ -2,13 +2,13 @@
 //!
 //! Totals are sums of all rows that the API returns for the period.
 
-use super::{Behind, FETCHES, Filters, Pager, overview};
+use super::{FETCHES, Filters, Pager, TableFooter, overview};
 use crate::State;
-use crate::answers::{Corroborated, List};
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::{Count, Share};
 use crate::query::Query;
+use crate::responses::{Corroborated, List};
 use crate::session::Member;
 use crate::sort::Headings;
 use crate::window::PeriodParameters;
@@ -23,14 +23,14 @@ const LIMIT: u64 = 50;
 #[derive(Template)]
 #[template(path = "corroboration.html")]
 pub(crate) struct CorroborationPage {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     headings: Headings,
     home: String,
     claims: Share,
     rows: Vec<Corroborated>,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 impl CorroborationPage {
@@ -112,7 +112,7 @@ pub(crate) async fn show(
         claims,
         rows: page.items,
         pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
-        behind: Behind::of(&state, &member, "corroboration", "/content-owners/corroboration", &parameters),
+        behind: TableFooter::of(&state, &member, "corroboration", "/content-owners/corroboration", &parameters),
         filters,
     }))
 }

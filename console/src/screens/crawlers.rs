@@ -1,15 +1,15 @@
 //! Crawlers: fetches by operator and purpose, their responses, and click-throughs. Compares server data with agents' claims.
 
-use super::{Behind, FETCHES, Filters, UNKNOWN};
+use super::{FETCHES, Filters, TableFooter, UNKNOWN};
 use crate::State;
-use crate::answers::{ALL_OTHERS, Series, SeriesItem};
-use crate::api::{Asker, Parameters};
+use crate::api::{Parameters, SessionClient};
 use crate::chart::Chart;
 use crate::coverage::Coverage;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::{Bytes, Count, Ratio, Share};
 use crate::query::Query;
+use crate::responses::{ALL_OTHERS, Series, SeriesItem};
 use crate::session::Member;
 use crate::sort::{Headings, Key};
 use crate::window::{PeriodParameters, Window};
@@ -28,7 +28,7 @@ const SPLITS: [(&str, &str); 3] = [("operator", "By operator"), ("purpose", "By 
 
 /// `GET /content-owners/crawlers`
 #[derive(Deserialize)]
-struct Answer {
+struct CrawlersResponse {
     items: Vec<Crawler>,
     total: u64,
     operators: Vec<Operator>,
@@ -181,13 +181,13 @@ fn all<'a>(operators: impl IntoIterator<Item = &'a Operator>) -> Operator {
 }
 
 /// The bot with the most fetches, from all addresses.
-struct Most {
+struct TopBot {
     operator: String,
     bot: String,
     retrievals: Count,
 }
 
-impl Most {
+impl TopBot {
     fn of(crawlers: &[Crawler]) -> Option<Self> {
         let mut bots = BTreeMap::<(&str, &str), u64>::new();
         for crawler in crawlers {
@@ -230,15 +230,15 @@ fn over_time(split: &str, series: &Series, is_hourly: bool) -> Chart {
 #[derive(Template)]
 #[template(path = "crawlers.html")]
 pub(crate) struct Crawlers {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     headings: Headings,
     home: String,
     splits: [(&'static str, &'static str); 3],
     split: &'static str,
     chart: Chart,
-    behind_chart: Behind,
-    most: Option<Most>,
+    behind_chart: TableFooter,
+    most: Option<TopBot>,
     operators: Vec<Operator>,
     /// Fetches without a known bot, and claims and visits of agents without a known operator.
     unknown: Operator,
@@ -247,11 +247,11 @@ pub(crate) struct Crawlers {
     total: Operator,
     crawlers: Vec<Crawler>,
     refused: Vec<Refused>,
-    behind_operators: Behind,
-    behind_refused: Behind,
+    behind_operators: TableFooter,
+    behind_refused: TableFooter,
     coverage: Coverage,
-    behind_coverage: Behind,
-    behind: Behind,
+    behind_coverage: TableFooter,
+    behind: TableFooter,
 }
 
 impl Crawlers {
@@ -262,10 +262,10 @@ impl Crawlers {
 }
 
 /// Reads all pages of bots. The other members are those of the first page.
-async fn read(api: &Asker, window: &Window) -> Result<Answer, Failure> {
-    let mut all: Answer = api.get(CRAWLERS, &page_at(window, 0)).await?;
+async fn read(api: &SessionClient, window: &Window) -> Result<CrawlersResponse, Failure> {
+    let mut all: CrawlersResponse = api.get(CRAWLERS, &page_at(window, 0)).await?;
     while (all.items.len() as u64) < all.total {
-        let page: Answer = api.get(CRAWLERS, &page_at(window, all.items.len())).await?;
+        let page: CrawlersResponse = api.get(CRAWLERS, &page_at(window, all.items.len())).await?;
         if page.items.is_empty() {
             break;
         }
@@ -306,8 +306,8 @@ pub(crate) async fn show(
         splits: SPLITS,
         split,
         chart: over_time(split, &series, filters.window.bucket() == "hour").until(state.clock.now()),
-        behind_chart: Behind::of(&state, &member, "series", "/content-owners/series", &over),
-        most: Most::of(&answer.items),
+        behind_chart: TableFooter::of(&state, &member, "series", "/content-owners/series", &over),
+        most: TopBot::of(&answer.items),
         operators,
         total,
         crawlers: answer.items,
@@ -315,10 +315,10 @@ pub(crate) async fn show(
         known,
         refused: answer.refused,
         coverage: answer.coverage.until(state.clock.now()),
-        behind_operators: Behind::of(&state, &member, "operators", CRAWLERS, &filters.window.parameters()),
-        behind_refused: Behind::of(&state, &member, "refused-bots", CRAWLERS, &filters.window.parameters()),
-        behind_coverage: Behind::of(&state, &member, "coverage", "/content-owners/coverage", &filters.window.parameters()),
-        behind: Behind::of(&state, &member, "crawlers", CRAWLERS, &page_at(&filters.window, 0)),
+        behind_operators: TableFooter::of(&state, &member, "operators", CRAWLERS, &filters.window.parameters()),
+        behind_refused: TableFooter::of(&state, &member, "refused-bots", CRAWLERS, &filters.window.parameters()),
+        behind_coverage: TableFooter::of(&state, &member, "coverage", "/content-owners/coverage", &filters.window.parameters()),
+        behind: TableFooter::of(&state, &member, "crawlers", CRAWLERS, &page_at(&filters.window, 0)),
         filters,
     }))
 }

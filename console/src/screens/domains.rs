@@ -1,12 +1,12 @@
 //! Domains: add, verify and remove.
 
-use super::{Behind, Outcome, start};
+use super::{FormError, TableFooter, start};
 use crate::State;
-use crate::answers::Domain;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::query::{Query, path_segment};
+use crate::responses::Domain;
 use crate::session::Member;
 use crate::sort::{Headings, Key};
 use askama::Template;
@@ -24,13 +24,13 @@ pub(super) const DOMAINS: &str = "/api/v1/identity/domains";
 #[derive(Template)]
 #[template(path = "domains.html")]
 pub(crate) struct Domains {
-    frame: Frame,
+    frame: Layout,
     headings: Headings,
     home: String,
     may_change: bool,
     domains: Vec<Domain>,
-    behind: Behind,
-    problem: Outcome,
+    behind: TableFooter,
+    problem: FormError,
     /// Rejected input, shown again in the form.
     typed: String,
     /// Domain that was added for an address.
@@ -40,7 +40,7 @@ pub(crate) struct Domains {
 /// Query parameters of the page.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct DomainParameters {
     sort: String,
     /// Domain that was added for an address.
     used: String,
@@ -86,7 +86,7 @@ impl Domain {
 }
 
 /// `GET /console/o/{organization}/domains`
-pub(crate) async fn show(member: Member, Query(asked): Query<Asked>) -> Result<Page<Domains>, Failure> {
+pub(crate) async fn show(member: Member, Query(asked): Query<DomainParameters>) -> Result<Page<Domains>, Failure> {
     view(&member, &asked, None, String::new()).await
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn register(Shared(state): Shared<Arc<State>>, member: Member, 
         Ok(added) if added.domain.eq_ignore_ascii_case(&typed) => Ok(back(&member, "")),
         Ok(added) => Ok(back(&member, &format!("?used={}", path_segment(&added.domain)))),
         Err(failure) if is_of_guide(&form) => Ok(start::view(&state, &member, Some(failure.refusal()?)).await?.into_response()),
-        Err(failure) => Ok(view(&member, &Asked::default(), Some(failure.refusal()?), typed).await?.into_response()),
+        Err(failure) => Ok(view(&member, &DomainParameters::default(), Some(failure.refusal()?), typed).await?.into_response()),
     }
 }
 
@@ -147,7 +147,9 @@ pub(crate) async fn release(member: Member, Path(named): Path<HashMap<String, St
 async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
     match done {
         Ok(()) => Ok(back(member, "")),
-        Err(failure) => Ok(view(member, &Asked::default(), Some(failure.refusal()?), String::new()).await?.into_response()),
+        Err(failure) => {
+            Ok(view(member, &DomainParameters::default(), Some(failure.refusal()?), String::new()).await?.into_response())
+        }
     }
 }
 
@@ -159,7 +161,7 @@ fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-async fn view(member: &Member, asked: &Asked, problem: Outcome, typed: String) -> Result<Page<Domains>, Failure> {
+async fn view(member: &Member, asked: &DomainParameters, problem: FormError, typed: String) -> Result<Page<Domains>, Failure> {
     let mut domains: Vec<Domain> = member.api().get(DOMAINS, &Vec::new()).await?;
     let headings = Headings::of(format!("{}/domains", member.organization.home()), &asked.sort, "");
     headings.sort(&mut domains, Domain::key);
@@ -170,7 +172,7 @@ async fn view(member: &Member, asked: &Asked, problem: Outcome, typed: String) -
         may_change: member.organization.is_owner(),
         used: domains.iter().find(|domain| domain.domain == asked.used).map(|domain| domain.domain.clone()),
         domains,
-        behind: Behind::identity(member, "domains", DOMAINS, ""),
+        behind: TableFooter::identity(member, "domains", DOMAINS, ""),
         problem,
         typed,
     }))

@@ -1,12 +1,12 @@
 //! One drain: setup, received lines, the last 48 hours, key rotation and deletion.
 
-use super::{Behind, Outcome};
+use super::{FormError, TableFooter};
 use crate::State;
 use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
 use crate::labels;
+use crate::layout::{Layout, Page};
 use crate::numbers::{Bytes, Count, Millis, Time, grouped};
 use crate::platforms::{self, Block, Platform};
 use crate::query::Query;
@@ -163,7 +163,7 @@ impl Hour {
 }
 
 /// A key that was just created.
-pub(crate) struct Made {
+pub(crate) struct NewDrainKey {
     /// The drain, with its key.
     pub(crate) drain: Drain,
     /// Whether it replaces another key.
@@ -173,7 +173,7 @@ pub(crate) struct Made {
 #[derive(Template)]
 #[template(path = "drain.html")]
 pub(crate) struct DrainPage {
-    frame: Frame,
+    frame: Layout,
     home: String,
     may_change: bool,
     is_owner_of_content: bool,
@@ -182,15 +182,15 @@ pub(crate) struct DrainPage {
     platforms: Vec<&'static Platform>,
     platform: &'static Platform,
     blocks: Vec<Block>,
-    made: Option<Made>,
-    arrival: Lines,
-    problem: Outcome,
+    made: Option<NewDrainKey>,
+    arrival: DrainActivity,
+    problem: FormError,
 }
 
 /// Received lines; a part of the page that refreshes.
 #[derive(Template)]
 #[template(path = "parts/drain_lines.html")]
-pub(crate) struct Lines {
+pub(crate) struct DrainActivity {
     here: String,
     last_batch_at: Option<Time>,
     figures: Figures,
@@ -200,12 +200,12 @@ pub(crate) struct Lines {
     coverage: Coverage,
     /// Newest first.
     hours: Vec<Hour>,
-    behind: Behind,
+    behind: TableFooter,
 }
 
-impl askama::filters::HtmlSafe for Lines {}
+impl askama::filters::HtmlSafe for DrainActivity {}
 
-impl Lines {
+impl DrainActivity {
     /// Refresh interval; short until the first line arrives.
     fn pause(&self) -> &'static str {
         if self.last_batch_at.is_none() { "2s" } else { "10s" }
@@ -224,7 +224,7 @@ impl Lines {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Chosen {
+pub(crate) struct PlatformParameters {
     #[serde(default)]
     with: String,
 }
@@ -234,7 +234,7 @@ pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Path(named): Path<HashMap<String, String>>,
-    Query(Chosen { with }): Query<Chosen>,
+    Query(PlatformParameters { with }): Query<PlatformParameters>,
 ) -> Result<Page<DrainPage>, Failure> {
     view(&state, &member, id(&named)?, platforms::named(&with), None, None).await
 }
@@ -251,7 +251,7 @@ pub(crate) async fn lines(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let correlated = correlated(&state, &member, id).await;
-    Ok(Page(Lines::of(&member, id, health, correlated)).into_response())
+    Ok(Page(DrainActivity::of(&member, id, health, correlated)).into_response())
 }
 
 /// `POST /console/o/{organization}/drains/{id}/rotate`
@@ -264,7 +264,7 @@ pub(crate) async fn rotate(
     let (id, chosen) = (id(&named)?, platforms::named(&form.text("with")));
     match form.once.make(&member.api(), &format!("{DRAINS}/{id}/rotate"), &json!({})).await {
         Ok((drain, sent)) => {
-            let new = Made { drain, is_another: true };
+            let new = NewDrainKey { drain, is_another: true };
             Ok((sent, view(&state, &member, id, chosen, Some(new), None).await?).into_response())
         }
         Err(failure) => Ok(view(&state, &member, id, chosen, None, Some(failure.refusal()?)).await?.into_response()),
@@ -290,8 +290,8 @@ pub(super) async fn view(
     member: &Member,
     id: Uuid,
     chosen: Option<&'static Platform>,
-    made: Option<Made>,
-    problem: Outcome,
+    made: Option<NewDrainKey>,
+    problem: FormError,
 ) -> Result<Page<DrainPage>, Failure> {
     let drain = match &made {
         Some(made) => made.drain.clone(),
@@ -299,7 +299,7 @@ pub(super) async fn view(
     };
     let health = super::beside_secret(made.is_some(), health(member, id).await)?.unwrap_or_default();
     let correlated = correlated(state, member, id).await;
-    let arrival = Lines::of(member, id, health, correlated);
+    let arrival = DrainActivity::of(member, id, health, correlated);
     let platforms = platforms::of_provider(&drain.provider);
     let chosen = chosen.filter(|chosen| chosen.provider == drain.provider);
     let platform = chosen.or(platforms.first().copied()).ok_or_else(|| unknown(&drain.provider))?;
@@ -333,13 +333,13 @@ async fn correlated(state: &State, member: &Member, id: Uuid) -> Option<DrainLin
     found.drains.into_iter().find(|drain| drain.drain_id == id)
 }
 
-impl Lines {
+impl DrainActivity {
     fn of(member: &Member, id: Uuid, health: Health, correlated: Option<DrainLines>) -> Self {
         let here = format!("{}/drains/{id}", member.organization.home());
         let Health { last_batch_at, figures, bad_lines, mut hours } = health;
         let coverage = Coverage::of_hours(hours.iter().map(|hour| (hour.hour, hour.coverage)));
         hours.reverse();
-        let behind = Behind::identity(member, "drain-hours", &format!("{DRAINS}/{id}/health"), &format!("drain={id}"));
+        let behind = TableFooter::identity(member, "drain-hours", &format!("{DRAINS}/{id}/health"), &format!("drain={id}"));
         Self { here, last_batch_at, figures, bad_lines, correlated, coverage, hours, behind }
     }
 }

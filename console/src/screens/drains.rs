@@ -1,11 +1,11 @@
 //! Log drains: list and create.
 
-use super::drain::{self, DRAINS, Drain, DrainPage, Made};
-use super::{Behind, Outcome};
+use super::drain::{self, DRAINS, Drain, DrainPage, NewDrainKey};
+use super::{FormError, TableFooter};
 use crate::State;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::{Count, Time};
 use crate::platforms::{self, Platform};
 use crate::query::Query;
@@ -22,28 +22,28 @@ use std::sync::Arc;
 #[derive(Template)]
 #[template(path = "drains.html")]
 pub(crate) struct Drains {
-    frame: Frame,
+    frame: Layout,
     headings: Headings,
     home: String,
     may_change: bool,
     is_owner_of_content: bool,
-    drains: Vec<(Drain, Fared)>,
+    drains: Vec<(Drain, DrainStatus)>,
     platforms: &'static [Platform],
     chosen: Option<&'static Platform>,
-    typed: Typed,
-    behind: Behind,
-    problem: Outcome,
+    typed: DrainInput,
+    behind: TableFooter,
+    problem: FormError,
 }
 
 /// Status of a drain in the list.
 #[derive(Deserialize)]
-struct Fared {
+struct DrainStatus {
     last_batch_at: Option<Time>,
     lines: Count,
     kept: Count,
 }
 
-fn key((drain, fared): &(Drain, Fared), column: &str) -> Option<Key> {
+fn key((drain, fared): &(Drain, DrainStatus), column: &str) -> Option<Key> {
     match column {
         "name" => Some(Key::text(&drain.name)),
         "provider" => Some(Key::text(drain.provider_label())),
@@ -56,7 +56,7 @@ fn key((drain, fared): &(Drain, Fared), column: &str) -> Option<Key> {
 
 /// Rejected input, shown again in the form.
 #[derive(Default)]
-struct Typed {
+struct DrainInput {
     name: String,
     hosts: String,
     asked: String,
@@ -64,20 +64,20 @@ struct Typed {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Chosen {
+pub(crate) struct DrainListParameters {
     with: String,
     sort: String,
 }
 
 /// `GET /console/o/{organization}/drains`. `?with=` shows the form of a platform.
-pub(crate) async fn list(member: Member, Query(asked): Query<Chosen>) -> Result<Page<Drains>, Failure> {
-    view(&member, &asked.sort, platforms::named(&asked.with), (Typed::default(), None)).await
+pub(crate) async fn list(member: Member, Query(asked): Query<DrainListParameters>) -> Result<Page<Drains>, Failure> {
+    view(&member, &asked.sort, platforms::named(&asked.with), (DrainInput::default(), None)).await
 }
 
 /// `POST /console/o/{organization}/drains`: shows the new drain with its key.
 pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
     let platform = platforms::named(&form.text("with")).ok_or(Failure::NotFound)?;
-    let typed = Typed { name: form.text("name"), hosts: form.text("hosts"), asked: form.text("asked") };
+    let typed = DrainInput { name: form.text("name"), hosts: form.text("hosts"), asked: form.text("asked") };
     let hosts: Vec<&str> = typed.hosts.split([' ', ',', '\n', '\r', '\t']).filter(|host| !host.is_empty()).collect();
     let mut asked = json!({"name": typed.name, "provider": platform.provider, "hosts": hosts});
     let role = form.text("role");
@@ -99,7 +99,7 @@ async fn made_page(
     drain: Drain,
     platform: &'static Platform,
 ) -> Result<Page<DrainPage>, Failure> {
-    let (id, new) = (drain.id, Made { drain, is_another: false });
+    let (id, new) = (drain.id, NewDrainKey { drain, is_another: false });
     drain::view(state, member, id, Some(platform), Some(new), None).await
 }
 
@@ -107,13 +107,13 @@ async fn view(
     member: &Member,
     sort: &str,
     chosen: Option<&'static Platform>,
-    (typed, problem): (Typed, Outcome),
+    (typed, problem): (DrainInput, FormError),
 ) -> Result<Page<Drains>, Failure> {
     let (api, none) = (member.api(), Vec::new());
     let drains: Vec<Drain> = api.get(DRAINS, &none).await?;
     let paths: Vec<String> = drains.iter().map(|drain| format!("{DRAINS}/{}/health", drain.id)).collect();
-    let fared: Vec<Fared> = try_join_all(paths.iter().map(|path| api.get(path, &none))).await?;
-    let mut drains: Vec<(Drain, Fared)> = drains.into_iter().zip(fared).collect();
+    let fared: Vec<DrainStatus> = try_join_all(paths.iter().map(|path| api.get(path, &none))).await?;
+    let mut drains: Vec<(Drain, DrainStatus)> = drains.into_iter().zip(fared).collect();
     let headings = Headings::of(format!("{}/drains", member.organization.home()), sort, "");
     headings.sort(&mut drains, key);
     Ok(Page(Drains {
@@ -126,7 +126,7 @@ async fn view(
         platforms: platforms::all(),
         chosen,
         typed,
-        behind: Behind::identity(member, "drains", DRAINS, ""),
+        behind: TableFooter::identity(member, "drains", DRAINS, ""),
         problem,
     }))
 }

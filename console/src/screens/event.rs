@@ -1,13 +1,13 @@
 //! One event: the agent's report next to those of servers.
 
 use super::events::as_text;
-use super::{Behind, ROLES, SeenAs, reporter};
+use super::{PartnerView, ROLES, TableFooter, reporter};
 use crate::State;
-use crate::answers::{OneEvent, Report};
 use crate::api::Parameters;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::query::{Query, path_segment};
+use crate::responses::{OneEvent, Report};
 use crate::session::Member;
 use askama::Template;
 use axum::extract::{Path, State as Shared};
@@ -19,14 +19,14 @@ use std::sync::Arc;
 #[derive(Template)]
 #[template(path = "event.html")]
 pub(crate) struct EventPage {
-    frame: Frame,
+    frame: Layout,
     home: String,
-    seen_as: Option<SeenAs>,
+    seen_as: Option<PartnerView>,
     /// Query of the link back to the list.
     query: String,
     event: OneEvent,
     rows: Vec<Row>,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 /// Label of the row with the ID that each reporter chose.
@@ -81,7 +81,7 @@ impl OneEvent {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Moment {
+pub(crate) struct EventParameters {
     at: String,
     seen_by: String,
 }
@@ -91,7 +91,7 @@ pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Path(named): Path<HashMap<String, String>>,
-    Query(Moment { at, seen_by }): Query<Moment>,
+    Query(EventParameters { at, seen_by }): Query<EventParameters>,
 ) -> Result<Page<EventPage>, Failure> {
     let id = named.get("id").map(String::as_str).unwrap_or_default();
     let path = format!("/content-owners/events/{}", path_segment(id));
@@ -114,10 +114,10 @@ pub(crate) async fn show(
     Ok(Page(EventPage {
         frame: member.frame("Events", &query),
         home,
-        seen_as: SeenAs::find(&api, &seen_by, back).await?,
+        seen_as: PartnerView::find(&api, &seen_by, back).await?,
         query,
         rows: rows(&event.reports),
-        behind: Behind::within(&state, &member, "reports-of-event", ("event", id), &path, &parameters),
+        behind: TableFooter::within(&state, &member, "reports-of-event", ("event", id), &path, &parameters),
         event,
     }))
 }

@@ -1,12 +1,12 @@
 //! The list of events, newest first. An event that several observers reported is one row.
 
-use super::{Behind, Filters, Pager, ROLES, reporter};
+use super::{Filters, Pager, ROLES, TableFooter, reporter};
 use crate::State;
-use crate::answers::{Event, List};
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::money;
 use crate::query::{Query, path_segment};
+use crate::responses::{Event, List};
 use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
@@ -26,7 +26,7 @@ const LIMIT: u64 = 50;
 #[derive(Template)]
 #[template(path = "events.html")]
 pub(crate) struct Events {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     home: String,
     is_live: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Events {
     query: String,
     tail: Tail,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 /// The rows. With `live`, new ones are added.
@@ -75,7 +75,7 @@ pub(crate) struct Known {
 
 /// Whether the list refreshes.
 #[derive(Deserialize)]
-pub(crate) struct Live {
+pub(crate) struct LiveParameters {
     #[serde(default)]
     live: String,
 }
@@ -145,7 +145,7 @@ pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Query(asked): Query<PeriodParameters>,
-    Query(Live { live }): Query<Live>,
+    Query(LiveParameters { live }): Query<LiveParameters>,
 ) -> Result<Page<Events>, Failure> {
     let is_live = !live.is_empty() && asked.after.is_empty();
     let mut filters = Filters::read(&state, &member, "events", &asked).await?.narrowing(&asked);
@@ -171,7 +171,7 @@ pub(crate) async fn show(
         tail: Tail { again, here, home: home.clone(), seen_by: filters.window.seen_by.clone(), events: page.items },
         home,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
-        behind: Behind::of(&state, &member, "events", EVENTS, &parameters),
+        behind: TableFooter::of(&state, &member, "events", EVENTS, &parameters),
         filters,
     }))
 }

@@ -2,14 +2,14 @@
 //!
 //! Every figure is taken from the API as it is.
 
-use super::{Behind, FETCHES, Filters, LARGEST, Pager, UNDECLARED, UNKNOWN};
+use super::{FETCHES, Filters, LARGEST, Pager, TableFooter, UNDECLARED, UNKNOWN};
 use crate::State;
-use crate::answers::{FunnelItem, List};
-use crate::api::{Asker, Parameters};
+use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::Count;
 use crate::query::Query;
+use crate::responses::{FunnelItem, List};
 use crate::session::Member;
 use crate::sort::Headings;
 use crate::window::PeriodParameters;
@@ -25,7 +25,7 @@ const BY: [(&str, &str); 3] = [("agent", "By agent"), ("url", "By page"), ("day"
 #[derive(Template)]
 #[template(path = "funnel.html")]
 pub(crate) struct Funnel {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     headings: Headings,
     home: String,
@@ -33,7 +33,7 @@ pub(crate) struct Funnel {
     by: &'static str,
     rows: Vec<FunnelItem>,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 impl FunnelItem {
@@ -55,7 +55,7 @@ pub(super) struct Fetches {
 
 impl Fetches {
     /// Reads a funnel of fetches alone.
-    pub(super) async fn read(api: &Asker, parameters: &Parameters) -> Result<Self, Failure> {
+    pub(super) async fn read(api: &SessionClient, parameters: &Parameters) -> Result<Self, Failure> {
         let page: List<FunnelItem> = api.get(FUNNEL, parameters).await?;
         let is_whole = page.items.len() as u64 >= page.total;
         Ok(Self { of: page.items.into_iter().map(|item| (item.key(), item.retrieved)).collect(), is_whole })
@@ -94,7 +94,7 @@ pub(crate) async fn show(
         by,
         rows: page.items,
         pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
-        behind: Behind::of(&state, &member, "funnel", FUNNEL, &parameters),
+        behind: TableFooter::of(&state, &member, "funnel", FUNNEL, &parameters),
         filters,
     }))
 }

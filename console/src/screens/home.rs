@@ -1,9 +1,9 @@
 //! Addresses without a screen of their own, which redirect to the most likely one.
 
-use crate::answers::{Membership, OrgKind};
 use crate::failure::Failure;
-use crate::frame::Reader;
+use crate::layout::Reader;
 use crate::navigation::SIGN_IN;
+use crate::responses::{Membership, OrgType};
 use crate::session::{Member, SignedIn, Visitor};
 use axum::Extension;
 use axum::http::Uri;
@@ -43,6 +43,6 @@ pub(crate) async fn wants_a_form(_: Result<Member, Failure>) -> Failure {
 }
 
 fn first_screen(organization: &Membership) -> String {
-    let screen = if organization.org_type == OrgKind::ContentOwner { "overview" } else { "reported" };
+    let screen = if organization.org_type == OrgType::ContentOwner { "overview" } else { "reported" };
     format!("{}/{screen}", organization.home())
 }

@@ -2,15 +2,15 @@
 //!
 //! Opening the link accepts nothing, because programs that read email open links too.
 
-use super::Outcome;
+use super::FormError;
 use crate::State;
-use crate::answers::Whoami;
-use crate::api::Asker;
+use crate::api::SessionClient;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
-use crate::kept_invite;
+use crate::invite_cookie;
+use crate::layout::{Layout, Page};
 use crate::query::Query;
+use crate::responses::SessionInfo;
 use crate::session::Visitor;
 use askama::Template;
 use axum::extract::State as Shared;
@@ -24,22 +24,22 @@ use uuid::Uuid;
 #[derive(Template)]
 #[template(path = "invite.html")]
 pub(crate) struct Invitation {
-    frame: Frame,
+    frame: Layout,
     token: String,
     /// The signed-in person, if any.
-    who: Option<Whoami>,
-    problem: Outcome,
+    who: Option<SessionInfo>,
+    problem: FormError,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Opened {
+pub(crate) struct InviteParameters {
     #[serde(default)]
     token: String,
 }
 
 /// The membership that the invite created.
 #[derive(Deserialize)]
-struct Claimed {
+struct AcceptedInvite {
     organization_id: Uuid,
 }
 
@@ -47,35 +47,35 @@ struct Claimed {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     Visitor(api): Visitor,
-    Query(Opened { token }): Query<Opened>,
+    Query(InviteParameters { token }): Query<InviteParameters>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let token = if token.is_empty() { kept_invite::kept(state.transport(), &headers).unwrap_or_default() } else { token };
+    let token = if token.is_empty() { invite_cookie::kept(state.transport(), &headers).unwrap_or_default() } else { token };
     let page = view(&api, token, None).await?;
-    let keep = if page.0.who.is_none() { kept_invite::keep(state.transport(), &page.0.token) } else { HeaderMap::new() };
+    let keep = if page.0.who.is_none() { invite_cookie::keep(state.transport(), &page.0.token) } else { HeaderMap::new() };
     Ok((keep, page).into_response())
 }
 
 /// `POST /sign-in/invite`
 pub(crate) async fn accept(Shared(state): Shared<Arc<State>>, Visitor(api): Visitor, form: Form) -> Result<Response, Failure> {
-    let (token, forget) = (form.text("token"), kept_invite::forget(state.transport()));
-    match api.change::<Claimed>(Method::POST, "/api/v1/identity/invites/claim", &json!({"token": token})).await {
+    let (token, forget) = (form.text("token"), invite_cookie::forget(state.transport()));
+    match api.change::<AcceptedInvite>(Method::POST, "/api/v1/identity/invites/claim", &json!({"token": token})).await {
         Ok(claimed) => Ok((forget, Redirect::to(&format!("/console/o/{}", claimed.organization_id))).into_response()),
         // Keep the invite for people who still have to sign in, or use another address. Delete it if it is no longer valid.
         Err(Failure::Refused(problem)) if problem.status < 500 && problem.status != 401 => {
             let is_over = matches!(problem.status, 404 | 409 | 410);
-            let keep = if is_over { forget } else { kept_invite::keep(state.transport(), &token) };
+            let keep = if is_over { forget } else { invite_cookie::keep(state.transport(), &token) };
             Ok((keep, view(&api, token, Some(*problem)).await?).into_response())
         }
         Err(Failure::SignedOut | Failure::Refused(_)) => {
-            let keep = kept_invite::keep(state.transport(), &token);
+            let keep = invite_cookie::keep(state.transport(), &token);
             Ok((keep, view(&api, token, None).await?).into_response())
         }
         Err(other) => Err(other),
     }
 }
 
-async fn view(api: &Asker, token: String, problem: Outcome) -> Result<Page<Invitation>, Failure> {
+async fn view(api: &SessionClient, token: String, problem: FormError) -> Result<Page<Invitation>, Failure> {
     let who = match &api.session {
         Some(_) => match api.get("/api/v1/identity/auth/session", &Vec::new()).await {
             Err(Failure::SignedOut) => None,
@@ -83,5 +83,5 @@ async fn view(api: &Asker, token: String, problem: Outcome) -> Result<Page<Invit
         },
         None => None,
     };
-    Ok(Page(Invitation { frame: Frame::bare("Invite"), token, who, problem }))
+    Ok(Page(Invitation { frame: Layout::bare("Invite"), token, who, problem }))
 }

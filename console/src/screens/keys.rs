@@ -1,13 +1,13 @@
 //! API keys: create, list and revoke. A new key is shown once.
 
-use super::{Behind, Outcome, members};
+use super::{FormError, TableFooter, members};
 use crate::State;
-use crate::answers::ApiKey;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
 use crate::labels;
+use crate::layout::{Layout, Page};
 use crate::query::Query;
+use crate::responses::ApiKey;
 use crate::session::Member;
 use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
@@ -34,7 +34,7 @@ const USUAL: [&str; 2] = ["telemetry:write", "telemetry:read"];
 #[derive(Template)]
 #[template(path = "keys.html")]
 pub(crate) struct Keys {
-    frame: Frame,
+    frame: Layout,
     headings: Headings,
     home: String,
     may_change: bool,
@@ -43,13 +43,13 @@ pub(crate) struct Keys {
     scopes: [(&'static str, &'static str); 4],
     /// `None` if only the new key is known.
     keys: Option<Vec<ApiKey>>,
-    minted: Option<ApiKey>,
+    created: Option<ApiKey>,
     /// Command that tries the new key.
     trial: String,
     /// Whether the key can't report anything until a domain is verified.
     needs_proof: bool,
-    behind: Behind,
-    problem: Outcome,
+    behind: TableFooter,
+    problem: FormError,
 }
 
 impl Keys {
@@ -93,10 +93,10 @@ pub(crate) async fn show(
 }
 
 /// `POST /console/o/{organization}/keys`
-pub(crate) async fn mint(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
+pub(crate) async fn generate(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
     let asked = json!({"name": form.text("name"), "scopes": form.all("scope")});
     match form.once.make::<ApiKey>(&member.api(), KEYS, &asked).await {
-        Ok((minted, sent)) => Ok((sent, view(&state, &member, "", (Some(minted), None)).await?).into_response()),
+        Ok((created, sent)) => Ok((sent, view(&state, &member, "", (Some(created), None)).await?).into_response()),
         Err(failure) => Ok(view(&state, &member, "", (None, Some(failure.refusal()?))).await?.into_response()),
     }
 }
@@ -131,22 +131,22 @@ async fn view(
     state: &State,
     member: &Member,
     sort: &str,
-    (minted, problem): (Option<ApiKey>, Outcome),
+    (created, problem): (Option<ApiKey>, FormError),
 ) -> Result<Page<Keys>, Failure> {
     let api = member.api();
-    let mut keys = super::beside_secret(minted.is_some(), api.get::<Vec<ApiKey>>(KEYS, &Vec::new()).await)?;
+    let mut keys = super::beside_secret(created.is_some(), api.get::<Vec<ApiKey>>(KEYS, &Vec::new()).await)?;
     let headings = Headings::of(format!("{}/keys", member.organization.home()), sort, "");
     for keys in keys.iter_mut() {
         headings.sort(keys, ApiKey::key_of);
         keys.sort_by_key(|key| key.revoked_at.is_some());
     }
     let (mut trial, mut needs_proof) = (String::new(), false);
-    if let Some(minted) = minted.as_ref().filter(|minted| minted.scopes.iter().any(|scope| scope == "telemetry:write")) {
+    if let Some(created) = created.as_ref().filter(|created| created.scopes.iter().any(|scope| scope == "telemetry:write")) {
         let own = if member.is_owner_of_content() { super::proved_domains(&api).await } else { Ok(Vec::new()) };
         let own = super::beside_secret(true, own)?;
         needs_proof = member.is_owner_of_content() && own.as_ref().is_some_and(Vec::is_empty);
         let own = own.unwrap_or_default();
-        trial = own.first().map(|domain| report(state, &minted.key, domain)).unwrap_or_default();
+        trial = own.first().map(|domain| report(state, &created.key, domain)).unwrap_or_default();
     }
     Ok(Page(Keys {
         headings,
@@ -156,10 +156,10 @@ async fn view(
         owners: members::owners(member).await?,
         scopes: SCOPES,
         keys,
-        minted,
+        created,
         trial,
         needs_proof,
-        behind: Behind::identity(member, "keys", KEYS, ""),
+        behind: TableFooter::identity(member, "keys", KEYS, ""),
         problem,
     }))
 }

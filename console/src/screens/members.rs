@@ -1,11 +1,11 @@
 //! Members and invites.
 
-use super::{Behind, Outcome};
-use crate::answers::{Invite, Person, Role};
+use super::{FormError, TableFooter};
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::query::Query;
+use crate::responses::{Invite, Person, Role};
 use crate::session::Member;
 use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
@@ -22,15 +22,15 @@ const NAMED: usize = 5;
 #[derive(Template)]
 #[template(path = "members.html")]
 pub(crate) struct Members {
-    frame: Frame,
+    frame: Layout,
     headings: Headings,
     home: String,
     may_change: bool,
     own: Uuid,
     people: Vec<Person>,
     invites: Vec<Invite>,
-    behind: Behind,
-    problem: Outcome,
+    behind: TableFooter,
+    problem: FormError,
 }
 
 /// `GET /console/o/{organization}/members`
@@ -97,7 +97,7 @@ pub(super) async fn owners(member: &Member) -> Result<String, Failure> {
     Ok(owners.join(", ") + &others)
 }
 
-async fn view(member: &Member, sort: &str, problem: Outcome) -> Result<Page<Members>, Failure> {
+async fn view(member: &Member, sort: &str, problem: FormError) -> Result<Page<Members>, Failure> {
     let (api, none) = (&member.person.api, Vec::new());
     let may_change = member.organization.is_owner();
     let mut people: Vec<Person> = api.get(&path(member, "members"), &none).await?;
@@ -105,7 +105,7 @@ async fn view(member: &Member, sort: &str, problem: Outcome) -> Result<Page<Memb
     headings.sort(&mut people, Person::key);
     let invites = if may_change { api.get(&path(member, "invites"), &none).await? } else { Vec::new() };
     let (frame, own) = (member.frame("Members", ""), member.person.who.user.id);
-    let behind = Behind::identity(member, "members", &path(member, "members"), "");
+    let behind = TableFooter::identity(member, "members", &path(member, "members"), "");
     let home = member.organization.home();
     Ok(Page(Members { frame, headings, home, may_change, own, people, invites, behind, problem }))
 }

@@ -1,15 +1,15 @@
 //! For operators: pending requests, and all organizations. The API rejects other readers.
 
 use super::requests::AccessRequest;
-use super::{Behind, Outcome, Pager};
+use super::{FormError, Pager, TableFooter};
 use crate::State;
-use crate::answers::OrgKind;
 use crate::api::Parameters;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::{Count, Time};
 use crate::query::Query;
+use crate::responses::OrgType;
 use crate::session::SignedIn;
 use crate::sort::Headings;
 use askama::Template;
@@ -32,21 +32,24 @@ const LIMIT: u64 = 50;
 #[derive(Template)]
 #[template(path = "reviews.html")]
 pub(crate) struct Reviews {
-    frame: Frame,
+    frame: Layout,
     states: [(&'static str, &'static str); 3],
     status: &'static str,
     requests: Vec<AccessRequest>,
-    problem: Outcome,
+    problem: FormError,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct ReviewParameters {
     #[serde(default)]
     status: String,
 }
 
 /// `GET /console/operator/requests`
-pub(crate) async fn reviews(person: SignedIn, Query(Which { status }): Query<Which>) -> Result<Page<Reviews>, Failure> {
+pub(crate) async fn reviews(
+    person: SignedIn,
+    Query(ReviewParameters { status }): Query<ReviewParameters>,
+) -> Result<Page<Reviews>, Failure> {
     let status = STATES.iter().map(|(name, _)| *name).find(|name| *name == status).unwrap_or("pending");
     requests(&person, status, None).await
 }
@@ -71,16 +74,16 @@ pub(crate) async fn review(
     }
 }
 
-async fn requests(person: &SignedIn, status: &'static str, problem: Outcome) -> Result<Page<Reviews>, Failure> {
+async fn requests(person: &SignedIn, status: &'static str, problem: FormError) -> Result<Page<Reviews>, Failure> {
     let requests = person.api.get(REQUESTS, &vec![("status", status.to_owned())]).await?;
     Ok(Page(Reviews { frame: person.frame("Requests to review"), states: STATES, status, requests, problem }))
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct OrganizationRow {
     id: Uuid,
     name: String,
-    org_type: OrgKind,
+    org_type: OrgType,
     domains: Vec<String>,
     members: Count,
     is_trusted_partner: bool,
@@ -91,13 +94,13 @@ struct Listed {
 #[derive(Template)]
 #[template(path = "all_organizations.html")]
 pub(crate) struct AllOrganizations {
-    frame: Frame,
+    frame: Layout,
     title: &'static str,
     headings: Headings,
     asked: SearchParameters,
-    organizations: Vec<Listed>,
+    organizations: Vec<OrganizationRow>,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 #[derive(Default, Deserialize)]
@@ -133,8 +136,8 @@ pub(crate) async fn organizations(
     let query = written(&sorted);
     let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", asked.offset.to_string())];
     parameters.extend(sorted);
-    let mut organizations: Vec<Listed> = person.api.get(ORGANIZATIONS, &parameters).await?;
-    let behind = Behind::of_operator(&state, "organizations", ORGANIZATIONS, &query);
+    let mut organizations: Vec<OrganizationRow> = person.api.get(ORGANIZATIONS, &parameters).await?;
+    let behind = TableFooter::of_operator(&state, "organizations", ORGANIZATIONS, &query);
     let pager = Pager::of_part(format!("{HERE}?{query}"), &mut organizations, asked.offset, LIMIT);
     let title = if asked.trusted_partner == "true" { "Trusted partners" } else { "All organizations" };
     Ok(Page(AllOrganizations { frame: person.frame(title), title, headings, asked, organizations, pager, behind }))

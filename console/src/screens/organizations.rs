@@ -1,10 +1,10 @@
 //! The organizations of a person, and creating another one.
 
-use super::Outcome;
-use crate::answers::Organization;
+use super::FormError;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
+use crate::responses::Organization;
 use crate::session::SignedIn;
 use askama::Template;
 use axum::http::Method;
@@ -14,9 +14,9 @@ use serde_json::json;
 #[derive(Template)]
 #[template(path = "organizations.html")]
 pub(crate) struct Organizations {
-    frame: Frame,
+    frame: Layout,
     person: SignedIn,
-    problem: Outcome,
+    problem: FormError,
     name: String,
     domain: String,
 }
@@ -39,6 +39,6 @@ pub(crate) async fn found(person: SignedIn, form: Form) -> Result<Response, Fail
     }
 }
 
-fn page(person: SignedIn, problem: Outcome, name: String, domain: String) -> Page<Organizations> {
+fn page(person: SignedIn, problem: FormError, name: String, domain: String) -> Page<Organizations> {
     Page(Organizations { frame: person.frame("Organizations"), person, problem, name, domain })
 }

@@ -5,16 +5,16 @@
 
 use super::agents::named;
 use super::funnel::{FUNNEL, Fetches};
-use super::{Behind, FETCHES, Filters, LARGEST};
+use super::{FETCHES, Filters, LARGEST, TableFooter};
 use crate::State;
-use crate::answers::{CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
-use crate::api::{Asker, Parameters};
+use crate::api::{Parameters, SessionClient};
 use crate::chart::{Chart, Sparkline};
-use crate::coverage::{Coverage, Covered};
+use crate::coverage::{Coverage, CoverageResponse};
 use crate::failure::{Card, Failure, card};
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::{Change, Count, Share, ShareChange, grouped};
 use crate::query::Query;
+use crate::responses::{CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
 use crate::session::Member;
 use crate::sort::Headings;
 use crate::window::{Comparison, PeriodParameters, Window};
@@ -38,7 +38,7 @@ const SERIES: &str = "/content-owners/series";
 #[derive(Template)]
 #[template(path = "overview.html")]
 pub(crate) struct Overview {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     home: String,
     /// Address of the page, for cards that couldn't be loaded.
@@ -53,14 +53,14 @@ pub(crate) struct Overview {
     splits: [(&'static str, &'static str); 3],
     split: &'static str,
     chart: Card<Chart>,
-    behind: Behind,
+    behind: TableFooter,
     headings: Headings,
     agents: Card<Vec<FunnelItem>>,
-    behind_agents: Behind,
+    behind_agents: TableFooter,
     sources: Card<Vec<SourceCount>>,
-    behind_sources: Behind,
+    behind_sources: TableFooter,
     coverage: Card<Coverage>,
-    behind_coverage: Behind,
+    behind_coverage: TableFooter,
 }
 
 /// One of the figures; `None` if it couldn't be loaded. `figure` and `change` are safe HTML.
@@ -106,12 +106,12 @@ impl std::fmt::Display for Difference {
 /// The part of `GET /content-owners/crawlers` that counts visits.
 #[derive(Deserialize)]
 struct Visits {
-    operators: Vec<Visited>,
-    unattributed: Visited,
+    operators: Vec<OperatorVisits>,
+    unattributed: OperatorVisits,
 }
 
 #[derive(Deserialize)]
-struct Visited {
+struct OperatorVisits {
     clicks: Count,
 }
 
@@ -131,7 +131,7 @@ struct Period {
 }
 
 impl Period {
-    async fn read(api: &Asker, period: &Parameters, bucket: &'static str) -> Result<Self, Failure> {
+    async fn read(api: &SessionClient, period: &Parameters, bucket: &'static str) -> Result<Self, Failure> {
         let with = |more: &[(&'static str, &str)]| -> Parameters {
             period.iter().cloned().chain(more.iter().map(|(name, value)| (*name, (*value).to_owned()))).collect()
         };
@@ -187,7 +187,7 @@ pub(crate) async fn show(
         // The series by type is requested anyway.
         async { if split == "type" { Ok(None) } else { api.get::<Series>(SERIES, &shown).await.map(Some) } },
         agents(&api, window, &by_agent),
-        api.get::<Covered>("/content-owners/coverage", &whole),
+        api.get::<CoverageResponse>("/content-owners/coverage", &whole),
     );
     let (now, earlier, types, drawn) = (now?, earlier?, card(types)?, card(drawn)?);
     let is_hourly = window.bucket() == "hour";
@@ -216,14 +216,14 @@ pub(crate) async fn show(
         splits: SPLITS,
         split,
         chart,
-        behind: Behind::of(&state, &member, "series", SERIES, &shown),
+        behind: TableFooter::of(&state, &member, "series", SERIES, &shown),
         headings: filters.headings(&asked, &[("split", split)], ""),
         agents: card(funnel)?,
-        behind_agents: Behind::of(&state, &member, "funnel", FUNNEL, &by_agent),
+        behind_agents: TableFooter::of(&state, &member, "funnel", FUNNEL, &by_agent),
         sources: now.summary.map(|summary| summary.events_by_source),
-        behind_sources: Behind::of(&state, &member, "observers", SUMMARY, &whole),
+        behind_sources: TableFooter::of(&state, &member, "observers", SUMMARY, &whole),
         coverage: card(hours)?.map(|hours| hours.coverage.until(at)),
-        behind_coverage: Behind::of(&state, &member, "coverage", "/content-owners/coverage", &whole),
+        behind_coverage: TableFooter::of(&state, &member, "coverage", "/content-owners/coverage", &whole),
         filters,
     }))
 }
@@ -236,7 +236,7 @@ fn both<'a, A, B>(one: &'a Card<A>, other: &'a Card<B>) -> Card<(&'a A, &'a B)> 
 }
 
 /// Returns the first agents of the funnel with their fetches.
-async fn agents(api: &Asker, window: &Window, parameters: &Parameters) -> Result<Vec<FunnelItem>, Failure> {
+async fn agents(api: &SessionClient, window: &Window, parameters: &Parameters) -> Result<Vec<FunnelItem>, Failure> {
     let of_fetches = window.parameters_and(&[("by", "agent"), FETCHES, LARGEST]);
     let (mut page, fetches) = tokio::try_join!(api.get::<List<FunnelItem>>(FUNNEL, parameters), Fetches::read(api, &of_fetches))?;
     fetches.fill(&mut page.items);
@@ -264,7 +264,7 @@ fn by_type_of(types: &Series, outcomes: &Series, is_hourly: bool) -> Chart {
 }
 
 /// Returns the days of all pages.
-pub(super) async fn corroboration(api: &Asker, period: &Parameters) -> Result<Vec<CorroboratedDay>, Failure> {
+pub(super) async fn corroboration(api: &SessionClient, period: &Parameters) -> Result<Vec<CorroboratedDay>, Failure> {
     let mut all: Vec<CorroboratedDay> = Vec::new();
     loop {
         let offset = all.len().to_string();

@@ -2,14 +2,14 @@
 //!
 //! Rows keep the API's order: most events first, or by the chosen column.
 
-use super::{Behind, FETCHES, Filters, LARGEST, Pager};
+use super::{FETCHES, Filters, LARGEST, Pager, TableFooter};
 use crate::State;
-use crate::answers::{List, UrlMetric};
 use crate::api::Parameters;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::Count;
 use crate::query::Query;
+use crate::responses::{List, UrlMetric};
 use crate::session::Member;
 use crate::sort::Headings;
 use crate::window::PeriodParameters;
@@ -28,7 +28,7 @@ const SECTION: &str = "section";
 #[derive(Template)]
 #[template(path = "pages.html")]
 pub(crate) struct Pages {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     headings: Headings,
     home: String,
@@ -38,7 +38,7 @@ pub(crate) struct Pages {
     is_of_sections: bool,
     pages: Vec<UrlMetric>,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
     /// The API's error about the path.
     problem: Option<Problem>,
 }
@@ -96,7 +96,7 @@ pub(crate) async fn show(
             is_of_sections: asked.by == SECTION,
             pager: Pager::numbered(address(&asked.by, &asked.sort), page.total, asked.offset, LIMIT),
             pages: page.items,
-            behind: Behind::of(&state, &member, "pages", URLS, &parameters),
+            behind: TableFooter::of(&state, &member, "pages", URLS, &parameters),
             problem,
             filters,
         }),

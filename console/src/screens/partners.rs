@@ -1,11 +1,11 @@
 //! Partners: requests for access, current access, and revoking it. Platforms and agents see the access they requested.
 
-use super::{Behind, Outcome, members};
-use crate::answers::{Delegation, DelegationRequest, OrgKind};
+use super::{FormError, TableFooter, members};
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::query::Query;
+use crate::responses::{Delegation, DelegationRequest, OrgType};
 use crate::session::Member;
 use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
@@ -22,7 +22,7 @@ pub(crate) const DELEGATIONS: &str = "/api/v1/identity/delegations";
 #[derive(Template)]
 #[template(path = "partners.html")]
 pub(crate) struct Partners {
-    frame: Frame,
+    frame: Layout,
     headings: Headings,
     home: String,
     is_grantor: bool,
@@ -31,9 +31,9 @@ pub(crate) struct Partners {
     owners: String,
     requests: Vec<DelegationRequest>,
     delegations: Vec<Delegation>,
-    behind_requests: [Behind; 1],
-    behind: Behind,
-    problem: Outcome,
+    behind_requests: [TableFooter; 1],
+    behind: TableFooter,
+    problem: FormError,
 }
 
 /// `GET /console/o/{organization}/partners`
@@ -103,9 +103,9 @@ fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-async fn view(member: &Member, sort: &str, problem: Outcome) -> Result<Page<Partners>, Failure> {
+async fn view(member: &Member, sort: &str, problem: FormError) -> Result<Page<Partners>, Failure> {
     let api = member.api();
-    let is_grantor = member.organization.org_type == OrgKind::ContentOwner;
+    let is_grantor = member.organization.org_type == OrgType::ContentOwner;
     let role = vec![("role", if is_grantor { "grantor" } else { "grantee" }.to_owned())];
     let (mut requests, mut delegations, owners) = tokio::try_join!(
         api.get::<Vec<DelegationRequest>>(REQUESTS, &role),
@@ -126,8 +126,8 @@ async fn view(member: &Member, sort: &str, problem: Outcome) -> Result<Page<Part
         owners,
         requests,
         delegations,
-        behind_requests: [Behind::identity(member, "delegation-requests", REQUESTS, query)],
-        behind: Behind::identity(member, "delegations", DELEGATIONS, query),
+        behind_requests: [TableFooter::identity(member, "delegation-requests", REQUESTS, query)],
+        behind: TableFooter::identity(member, "delegations", DELEGATIONS, query),
         problem,
     }))
 }

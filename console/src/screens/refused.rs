@@ -1,10 +1,10 @@
 //! Rejected requests of the organization in recent days, by reason.
 
-use super::{Behind, Pager};
+use super::{Pager, TableFooter};
 use crate::State;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
 use crate::labels;
+use crate::layout::{Layout, Page};
 use crate::numbers::{Count, Time};
 use crate::query::Query;
 use crate::session::Member;
@@ -44,14 +44,14 @@ impl Reason {
 #[derive(Template)]
 #[template(path = "refused.html")]
 pub(crate) struct Refused {
-    frame: Frame,
+    frame: Layout,
     home: String,
     choices: [(&'static str, &'static str, i64); 3],
     period: &'static str,
     told: &'static str,
     reasons: Vec<Reason>,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 #[derive(Default, Deserialize)]
@@ -79,7 +79,7 @@ pub(crate) async fn show(
         period,
         told,
         pager: Pager::of_part(format!("{home}/refused?period={period}"), &mut reasons, asked.offset, LIMIT),
-        behind: Behind::of(&state, &member, "refused", REFUSED, &parameters),
+        behind: TableFooter::of(&state, &member, "refused", REFUSED, &parameters),
         home,
         reasons,
     }))

@@ -1,16 +1,16 @@
 //! Events that an agent or a platform reported, what others did with its click tokens, and how its sessions ended.
 
 use super::agents::LIMIT;
-use super::{Behind, Filters, Pager};
+use super::{Filters, Pager, TableFooter};
 use crate::State;
-use crate::answers::{ALL_OTHERS, Clicks, Outcomes, Series, SourceCount, TypeCount};
 use crate::api::Parameters;
 use crate::chart::Chart;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
 use crate::labels;
+use crate::layout::{Layout, Page};
 use crate::numbers::Count;
 use crate::query::Query;
+use crate::responses::{ALL_OTHERS, Clicks, Outcomes, Series, SourceCount, TypeCount};
 use crate::session::Member;
 use crate::sort::{Headings, Key};
 use crate::window::PeriodParameters;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 pub(super) const SUMMARY: &str = "/agent/summary";
 
 /// Footers of the tables of session outcomes and their values.
-pub(super) fn behind_outcomes(state: &State, member: &Member, window: &Parameters) -> [Behind; 2] {
-    ["outcomes", "outcome-values"].map(|list| Behind::of(state, member, list, SUMMARY, window))
+pub(super) fn behind_outcomes(state: &State, member: &Member, window: &Parameters) -> [TableFooter; 2] {
+    ["outcomes", "outcome-values"].map(|list| TableFooter::of(state, member, list, SUMMARY, window))
 }
 
 /// `GET /agent/summary`
@@ -66,12 +66,12 @@ impl OwnAgent {
 }
 
 /// Number of events of one type.
-struct Counted {
+struct TypeRow {
     counted: TypeCount,
     is_of_others: bool,
 }
 
-impl Counted {
+impl TypeRow {
     fn label(&self) -> &str {
         self.counted.label()
     }
@@ -87,11 +87,11 @@ impl Counted {
 
 impl Summary {
     /// Returns the types that the organization reported and others reported with its tokens, most events first.
-    fn types(&mut self) -> Vec<Counted> {
-        let counted = |is_of_others: bool| move |counted: TypeCount| Counted { counted, is_of_others };
+    fn types(&mut self) -> Vec<TypeRow> {
+        let counted = |is_of_others: bool| move |counted: TypeCount| TypeRow { counted, is_of_others };
         let own = std::mem::take(&mut self.events_by_type).into_iter().map(counted(false));
         let of_others = std::mem::take(&mut self.clicks.events_by_type).into_iter().map(counted(true));
-        let mut types: Vec<Counted> = own.chain(of_others).collect();
+        let mut types: Vec<TypeRow> = own.chain(of_others).collect();
         types.sort_by_key(|of| Reverse(of.counted.count));
         types
     }
@@ -104,18 +104,18 @@ impl Summary {
 #[derive(Template)]
 #[template(path = "reported.html")]
 pub(crate) struct Reported {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     headings: Headings,
     home: String,
     summary: Summary,
     pager: Pager,
-    types: Vec<Counted>,
+    types: Vec<TypeRow>,
     chart: Chart,
-    behind: Behind,
-    behind_agents: Behind,
-    behind_types: Behind,
-    behind_outcomes: [Behind; 2],
+    behind: TableFooter,
+    behind_agents: TableFooter,
+    behind_types: TableFooter,
+    behind_outcomes: [TableFooter; 2],
 }
 
 /// `GET /console/o/{organization}/reported`
@@ -135,7 +135,7 @@ pub(crate) async fn show(
     let address = format!("{}?{}", filters.here, window.query_and(&[("sort", &asked.sort)]));
     let pager = Pager::of_all(address, &mut summary.agents, asked.offset, LIMIT);
     let mut types = summary.types();
-    headings.sort(&mut types, Counted::key);
+    headings.sort(&mut types, TypeRow::key);
     summary.outcomes.sort(&headings);
     Ok(Page(Reported {
         headings,
@@ -148,9 +148,9 @@ pub(crate) async fn show(
             if item.other { ALL_OTHERS.to_owned() } else { labels::events(&item.event_type).to_owned() }
         })
         .until(state.clock.now()),
-        behind: Behind::of(&state, &member, "own-series", "/agent/series", &split),
-        behind_agents: Behind::of(&state, &member, "own-agents", SUMMARY, &whole),
-        behind_types: Behind::of(&state, &member, "own-types", SUMMARY, &whole),
+        behind: TableFooter::of(&state, &member, "own-series", "/agent/series", &split),
+        behind_agents: TableFooter::of(&state, &member, "own-agents", SUMMARY, &whole),
+        behind_types: TableFooter::of(&state, &member, "own-types", SUMMARY, &whole),
         behind_outcomes: behind_outcomes(&state, &member, &whole),
         filters,
     }))

@@ -1,13 +1,13 @@
 //! Events that an organization reported, events that others reported with its click tokens, and its sessions as documents.
 
 use super::events::fact;
-use super::{Behind, Filters, Pager};
+use super::{Filters, Pager, TableFooter};
 use crate::State;
-use crate::answers::OwnEvent;
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
 use crate::labels;
+use crate::layout::{Layout, Page};
 use crate::query::Query;
+use crate::responses::OwnEvent;
 use crate::session::Member;
 use crate::window::PeriodParameters;
 use askama::Template;
@@ -44,12 +44,12 @@ impl OwnEvent {
 #[derive(Template)]
 #[template(path = "reports.html")]
 pub(crate) struct Reports {
-    frame: Frame,
+    frame: Layout,
     filters: Filters,
     home: String,
     reports: Vec<OwnEvent>,
     pager: Pager,
-    behind: Behind,
+    behind: TableFooter,
 }
 
 /// `GET /console/o/{organization}/reports`
@@ -68,7 +68,7 @@ pub(crate) async fn show(
         home: member.organization.home(),
         reports: page.items,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
-        behind: Behind::of(&state, &member, "own-events", OWN_EVENTS, &parameters),
+        behind: TableFooter::of(&state, &member, "own-events", OWN_EVENTS, &parameters),
         filters,
     }))
 }

@@ -1,13 +1,13 @@
 //! Requests for an agent's or a platform's organization, and their status.
 
-use super::{Behind, Outcome};
+use super::{FormError, TableFooter};
 use crate::State;
-use crate::answers::OrgKind;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::Time;
 use crate::query::Query;
+use crate::responses::OrgType;
 use crate::session::SignedIn;
 use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
@@ -25,7 +25,7 @@ const PLATFORMS: &str = "/api/v1/identity/platform-access-requests";
 #[derive(Deserialize)]
 pub(crate) struct AccessRequest {
     pub(crate) id: Uuid,
-    pub(crate) org_type: OrgKind,
+    pub(crate) org_type: OrgType,
     pub(crate) org_name: String,
     pub(crate) admin_email: String,
     pub(crate) use_case: String,
@@ -73,18 +73,18 @@ impl AccessRequest {
 #[derive(Template)]
 #[template(path = "requests.html")]
 pub(crate) struct Requests {
-    frame: Frame,
+    frame: Layout,
     headings: Headings,
     /// Newest first by default.
     requests: Vec<AccessRequest>,
     /// Footers of the tables of agents and platforms.
-    behind: [Behind; 2],
-    typed: Typed,
-    problem: Outcome,
+    behind: [TableFooter; 2],
+    typed: RequestInput,
+    problem: FormError,
 }
 
 /// Rejected input, shown again in the form.
-struct Typed {
+struct RequestInput {
     name: String,
     email: String,
     use_case: String,
@@ -97,12 +97,12 @@ pub(crate) async fn show(
     Query(SortParameter { sort }): Query<SortParameter>,
 ) -> Result<Page<Requests>, Failure> {
     let email = person.who.user.email.clone();
-    view(&state, &person, &sort, Typed { name: String::new(), email, use_case: String::new() }, None).await
+    view(&state, &person, &sort, RequestInput { name: String::new(), email, use_case: String::new() }, None).await
 }
 
 /// `POST /console/requests`
 pub(crate) async fn ask(Shared(state): Shared<Arc<State>>, person: SignedIn, form: Form) -> Result<Response, Failure> {
-    let typed = Typed { name: form.text("org_name"), email: form.text("admin_email"), use_case: form.text("use_case") };
+    let typed = RequestInput { name: form.text("org_name"), email: form.text("admin_email"), use_case: form.text("use_case") };
     let path = if form.text("org_type") == "platform" { PLATFORMS } else { AGENTS };
     let asked = json!({"org_name": typed.name, "admin_email": typed.email, "use_case": typed.use_case});
     match person.api.change::<Value>(Method::POST, path, &asked).await {
@@ -111,7 +111,13 @@ pub(crate) async fn ask(Shared(state): Shared<Arc<State>>, person: SignedIn, for
     }
 }
 
-async fn view(state: &State, person: &SignedIn, sort: &str, typed: Typed, problem: Outcome) -> Result<Page<Requests>, Failure> {
+async fn view(
+    state: &State,
+    person: &SignedIn,
+    sort: &str,
+    typed: RequestInput,
+    problem: FormError,
+) -> Result<Page<Requests>, Failure> {
     let none = Vec::new();
     let (agents, platforms) = tokio::try_join!(
         person.api.get::<Vec<AccessRequest>>(AGENTS, &none),
@@ -122,6 +128,6 @@ async fn view(state: &State, person: &SignedIn, sort: &str, typed: Typed, proble
     let headings = Headings::of("/console/requests".to_owned(), sort, "-asked");
     headings.sort(&mut requests, AccessRequest::key);
     let behind = [("agent-access-requests", AGENTS), ("platform-access-requests", PLATFORMS)];
-    let behind = behind.map(|(list, path)| Behind::of_person(state, list, path));
+    let behind = behind.map(|(list, path)| TableFooter::of_person(state, list, path));
     Ok(Page(Requests { frame: person.frame("Agents and platforms"), headings, requests, behind, typed, problem }))
 }

@@ -4,17 +4,17 @@
 //! that requested the link, the person must enter the account's address. The old session is sent to the API, which ends it, to prevent
 //! session fixation.
 
-use super::Outcome;
+use super::FormError;
 use crate::State;
-use crate::answers::Whoami;
-use crate::api::Asker;
+use crate::api::SessionClient;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
-use crate::kept_invite;
-use crate::kept_return;
+use crate::invite_cookie;
+use crate::layout::{Layout, Page};
 use crate::navigation::SIGN_IN;
 use crate::query::Query;
+use crate::responses::SessionInfo;
+use crate::return_cookie;
 use crate::session::Visitor;
 use askama::Template;
 use axum::extract::State as Shared;
@@ -33,11 +33,11 @@ const INVITE: &str = "/sign-in/invite";
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignIn {
-    frame: Frame,
+    frame: Layout,
     step: Step,
     /// Identity providers for sign-in.
     providers: Vec<Provider>,
-    problem: Outcome,
+    problem: FormError,
 }
 
 /// `GET /api/v1/identity/auth/oidc`
@@ -79,15 +79,15 @@ struct OpenedLink {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Opened {
+pub(crate) struct LinkParameters {
     #[serde(default)]
     token: String,
 }
 
-async fn page(api: &Asker, step: Step, problem: Outcome) -> Response {
+async fn page(api: &SessionClient, step: Step, problem: FormError) -> Response {
     let status = problem.as_ref().map_or(200, |problem| problem.status);
     let providers = if matches!(step, Step::Address) { providers(api).await } else { Vec::new() };
-    let page = Page(SignIn { frame: Frame::bare("Sign in"), step, providers, problem });
+    let page = Page(SignIn { frame: Layout::bare("Sign in"), step, providers, problem });
     (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), page).into_response()
 }
 
@@ -95,7 +95,7 @@ async fn page(api: &Asker, step: Step, problem: Outcome) -> Response {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns the configured providers; empty on errors, because sign-in by email still works.
-async fn providers(api: &Asker) -> Vec<Provider> {
+async fn providers(api: &SessionClient) -> Vec<Provider> {
     match tokio::time::timeout(PATIENCE, api.get("/api/v1/identity/auth/oidc", &Vec::new())).await {
         Ok(Ok(providers)) => providers,
         Ok(Err(failure)) => {
@@ -107,12 +107,15 @@ async fn providers(api: &Asker) -> Vec<Provider> {
 }
 
 /// `GET /sign-in`. `?token=` shows the page of a sign-in link.
-pub(crate) async fn show(Visitor(api): Visitor, Query(Opened { token }): Query<Opened>) -> Result<Response, Failure> {
+pub(crate) async fn show(
+    Visitor(api): Visitor,
+    Query(LinkParameters { token }): Query<LinkParameters>,
+) -> Result<Response, Failure> {
     if token.is_empty() { Ok(page(&api, Step::Address, None).await) } else { link(&api, token, None).await }
 }
 
 /// Returns the page of a link, or the sign-in page if it can't be redeemed.
-async fn link(api: &Asker, token: String, problem: Outcome) -> Result<Response, Failure> {
+async fn link(api: &SessionClient, token: String, problem: FormError) -> Result<Response, Failure> {
     match api.get(MAGIC_LINK, &vec![("token", token.clone())]).await {
         Ok(opened) => {
             let link = Link { token, opened, signed_in_as: signed_in_as(api).await? };
@@ -122,11 +125,11 @@ async fn link(api: &Asker, token: String, problem: Outcome) -> Result<Response, 
     }
 }
 
-async fn signed_in_as(api: &Asker) -> Result<Option<String>, Failure> {
+async fn signed_in_as(api: &SessionClient) -> Result<Option<String>, Failure> {
     if api.session.is_none() {
         return Ok(None);
     }
-    match api.get::<Whoami>("/api/v1/identity/auth/session", &Vec::new()).await {
+    match api.get::<SessionInfo>("/api/v1/identity/auth/session", &Vec::new()).await {
         Ok(who) => Ok(Some(who.user.email)),
         Err(Failure::SignedOut) => Ok(None),
         Err(other) => Err(other),
@@ -143,7 +146,7 @@ fn unusable(failure: Failure, request_id: &str) -> Result<Problem, Failure> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Arrived {
+pub(crate) struct SignInParameters {
     #[serde(default)]
     refused: String,
 }
@@ -152,7 +155,7 @@ pub(crate) struct Arrived {
 pub(crate) async fn arrived(
     Shared(state): Shared<Arc<State>>,
     Visitor(api): Visitor,
-    Query(Arrived { refused }): Query<Arrived>,
+    Query(SignInParameters { refused }): Query<SignInParameters>,
     headers: HeaderMap,
 ) -> Response {
     if refused.is_empty() {
@@ -169,9 +172,9 @@ pub(crate) async fn arrived(
 /// Redirects to the first page after sign-in: a pending invite, or the page that the person wanted to open.
 fn next(state: &State, headers: &HeaderMap) -> (HeaderMap, Redirect) {
     let transport = state.transport();
-    match (kept_invite::kept(transport, headers), kept_return::kept(transport, headers)) {
+    match (invite_cookie::kept(transport, headers), return_cookie::kept(transport, headers)) {
         (Some(_), _) => (HeaderMap::new(), Redirect::to(INVITE)),
-        (None, Some(page)) => (kept_return::forget(transport), Redirect::to(&page)),
+        (None, Some(page)) => (return_cookie::forget(transport), Redirect::to(&page)),
         (None, None) => (HeaderMap::new(), Redirect::to("/console")),
     }
 }

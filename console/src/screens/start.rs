@@ -4,11 +4,11 @@
 
 use super::domains::DOMAINS;
 use super::keys::report;
-use super::{Outcome, members};
+use super::{FormError, members};
 use crate::State;
-use crate::answers::{ApiKey, Domain, Event, List};
 use crate::failure::Failure;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
+use crate::responses::{ApiKey, Domain, Event, List};
 use crate::session::Member;
 use askama::Template;
 use axum::extract::State as Shared;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Template)]
 #[template(path = "start.html")]
 pub(crate) struct Start {
-    frame: Frame,
+    frame: Layout,
     home: String,
     domains: Vec<Domain>,
     is_verified: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Start {
     /// Owners who can create keys, if the reader can't.
     owners: String,
     arrival: Arrival,
-    problem: Outcome,
+    problem: FormError,
 }
 
 /// The step that waits for the first event; it refreshes until then.
@@ -51,7 +51,7 @@ pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> R
 }
 
 /// Returns the guide, with the error of a form.
-pub(super) async fn view(state: &State, member: &Member, problem: Outcome) -> Result<Page<Start>, Failure> {
+pub(super) async fn view(state: &State, member: &Member, problem: FormError) -> Result<Page<Start>, Failure> {
     let api = member.api();
     let domains: Vec<Domain> = api.get(DOMAINS, &Vec::new()).await?;
     let keys: Vec<ApiKey> = api.get("/api/v1/identity/api-keys", &Vec::new()).await?;

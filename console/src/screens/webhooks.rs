@@ -1,10 +1,10 @@
 //! Webhook endpoints and their deliveries: create, test, redeliver, rotate the secret, disable and delete.
 
-use super::{Behind, Outcome, Pager};
+use super::{FormError, Pager, TableFooter};
 use crate::api::Parameters;
 use crate::failure::Failure;
 use crate::forms::Form;
-use crate::frame::{Frame, Page};
+use crate::layout::{Layout, Page};
 use crate::numbers::Time;
 use crate::query::Query;
 use crate::session::Member;
@@ -215,7 +215,7 @@ impl Delivery {
 #[derive(Template)]
 #[template(path = "webhooks.html")]
 pub(crate) struct Webhooks {
-    frame: Frame,
+    frame: Layout,
     headings: Headings,
     home: String,
     /// Whether the reader can create endpoints and rotate secrets; only owners can.
@@ -225,22 +225,22 @@ pub(crate) struct Webhooks {
     endpoints: Option<Vec<Endpoint>>,
     made: Option<Endpoint>,
     typed: String,
-    behind: Behind,
-    problem: Outcome,
+    behind: TableFooter,
+    problem: FormError,
 }
 
 #[derive(Template)]
 #[template(path = "webhook.html")]
 pub(crate) struct Webhook {
-    frame: Frame,
+    frame: Layout,
     home: String,
     may_change: bool,
     endpoint: Endpoint,
     made: Option<Endpoint>,
     /// `None` if only the new secret is known.
     log: Option<Log>,
-    behind: Behind,
-    problem: Outcome,
+    behind: TableFooter,
+    problem: FormError,
 }
 
 /// `GET /console/o/{organization}/webhooks`
@@ -330,7 +330,7 @@ async fn all(
     sort: &str,
     made: Option<Endpoint>,
     typed: String,
-    problem: Outcome,
+    problem: FormError,
 ) -> Result<Page<Webhooks>, Failure> {
     let mut endpoints = super::beside_secret(made.is_some(), member.api().get::<Vec<Endpoint>>(WEBHOOKS, &Vec::new()).await)?;
     let headings = Headings::of(format!("{}/webhooks", member.organization.home()), sort, "");
@@ -338,11 +338,11 @@ async fn all(
         headings.sort(endpoints, Endpoint::key);
     }
     let (frame, may_change) = (member.frame("Webhooks", ""), member.organization.is_owner());
-    let (home, behind) = (member.organization.home(), Behind::identity(member, "webhooks", WEBHOOKS, ""));
+    let (home, behind) = (member.organization.home(), TableFooter::identity(member, "webhooks", WEBHOOKS, ""));
     Ok(Page(Webhooks { frame, headings, home, may_change, types: TYPES, endpoints, made, typed, behind, problem }))
 }
 
-async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: Outcome) -> Result<Page<Webhook>, Failure> {
+async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: FormError) -> Result<Page<Webhook>, Failure> {
     part(member, id, &LogParameters::default(), (made, problem)).await
 }
 
@@ -350,7 +350,7 @@ async fn part(
     member: &Member,
     id: Uuid,
     asked: &LogParameters,
-    (made, problem): (Option<Endpoint>, Outcome),
+    (made, problem): (Option<Endpoint>, FormError),
 ) -> Result<Page<Webhook>, Failure> {
     let (api, path) = (member.api(), format!("{WEBHOOKS}/{id}"));
     let log = format!("{path}/deliveries");
@@ -360,7 +360,7 @@ async fn part(
     };
     let deliveries = super::beside_secret(made.is_some(), api.get(&log, &asked.asked()).await)?;
     let (frame, may_change) = (member.frame("Webhooks", ""), member.organization.is_owner());
-    let (home, behind) = (member.organization.home(), Behind::identity(member, "deliveries", &log, &asked.of_file(id)));
+    let (home, behind) = (member.organization.home(), TableFooter::identity(member, "deliveries", &log, &asked.of_file(id)));
     let log = deliveries.map(|deliveries| asked.log(&format!("{home}/webhooks/{id}"), deliveries));
     Ok(Page(Webhook { frame, home, may_change, endpoint, made, log, behind, problem }))
 }
@@ -368,7 +368,7 @@ async fn part(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};
+    use schemas::webhook::delivery_log::{AttemptOutcome, DeliveryStatus};
 
     fn delivery(status: &str, attempt: Option<(&str, Option<u16>)>) -> Delivery {
         let attempt = attempt.map(|(outcome, status_code)| {

@@ -1,8 +1,8 @@
 //! Tests of forms: their API requests, and errors of the API.
 
+use super::all_links::{kind, walk};
 use super::reader::{Page, Reader};
 use super::stub::{AGENT, Call, HOSTILE, OWNER, Stub};
-use super::walk::{kind, walk};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -119,7 +119,7 @@ async fn u4_forms_of_other_pages_change_nothing() {
 async fn each_form_creates_one_secret() {
     let (stub, mut reader) = Stub::start().await;
     for (screen, action, secret) in [
-        ("keys", "/keys", "id=\"minted\""),
+        ("keys", "/keys", "id=\"created\""),
         ("webhooks", "/webhooks", "id=\"secret\""),
         ("drains?with=nginx", "/drains", "contains the new key"),
         ("webhooks/0195f3a0-0000-7000-8000-000000000050", "/rotate", "id=\"secret\""),

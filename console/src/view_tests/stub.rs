@@ -14,7 +14,7 @@ use schemas::secrets::PlainUserSession;
 use serde_json::{Map, Value, json};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
-use service_kit::http::{Transport, with_boundary_over};
+use service_kit::http::{Transport, with_request_middleware_over};
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock, Mutex};
 use tokio::net::TcpListener;
@@ -64,7 +64,7 @@ impl Call {
 }
 
 #[derive(Default)]
-struct Inner {
+struct StubState {
     said: Vec<(&'static str, u16, Value)>,
     calls: Vec<Call>,
     faults: BTreeSet<String>,
@@ -73,7 +73,7 @@ struct Inner {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Stub(Arc<Mutex<Inner>>);
+pub(super) struct Stub(Arc<Mutex<StubState>>);
 
 impl Stub {
     /// Starts a stub and a console, and returns a signed-in browser.
@@ -85,8 +85,8 @@ impl Stub {
         let state = State::new(&settings, ClientSettings::default(), Clock::manual(NOW.parse().unwrap())).unwrap();
         let router = Router::new().fallback(answer).with_state(stub.clone());
         tokio::spawn(async move { axum::serve(api, router).await });
-        tokio::spawn(async move { axum::serve(console, with_boundary_over(Transport::Plain, routes(state))).await });
-        (stub, Reader::new(&url).signed_in_with(PlainUserSession::mint().reveal()))
+        tokio::spawn(async move { axum::serve(console, with_request_middleware_over(Transport::Plain, routes(state))).await });
+        (stub, Reader::new(&url).signed_in_with(PlainUserSession::generate().reveal()))
     }
 
     /// Overrides the response of an operation.

@@ -9,10 +9,10 @@ use axum::http::{Method, header};
 use schemas::identity::Scope;
 use schemas::ids::{OrgId, UserId};
 pub(crate) use service_kit::auth::Credential;
-use service_kit::auth::{API_KEY_HEADER, Caller, Member, Tenant, presented_session};
-use service_kit::budgets::{Budgets, cost};
-use service_kit::directory::HasDirectory;
+use service_kit::auth::{API_KEY_HEADER, Caller, SessionUser, Tenant, presented_session};
+use service_kit::byte_budgets::{Budgets, cost};
 use service_kit::http::ApiError;
+use service_kit::identity_tables::HasIdentityTables;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct IdentityReader(pub(crate) Actor);
 pub(crate) struct IdentityWriter(pub(crate) Actor);
 
 /// A signed-in person, whatever their memberships. Rejects keys.
-pub(crate) struct SignedIn(pub(crate) Member);
+pub(crate) struct SignedIn(pub(crate) SessionUser);
 
 impl FromRequestParts<Arc<State>> for IdentityReader {
     type Rejection = ApiError;
@@ -85,7 +85,7 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
     // Check the scope first, so that a key without it doesn't use up the organization's rate.
     state.rates.admit_organization(caller.org_id, NonZeroU32::MIN)?;
-    request_slot::take(&state.request_slots, caller.tenant()).await?;
+    request_slot::acquire(&state.request_slots, caller.tenant()).await?;
     Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
 }
 
@@ -101,18 +101,18 @@ impl FromRequestParts<Arc<State>> for SignedIn {
         if !parts.method.is_safe() && parts.method != Method::DELETE {
             state.budgets.people.spend(member.user_id, price(parts), state.now())?;
         }
-        request_slot::take(&state.request_slots, Tenant::Person(member.user_id)).await?;
+        request_slot::acquire(&state.request_slots, Tenant::Person(member.user_id)).await?;
         Ok(Self(member))
     }
 }
 
-pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Member, ApiError> {
+pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<SessionUser, ApiError> {
     if !parts.headers.contains_key(header::AUTHORIZATION) {
         return Err(ApiError::unauthenticated());
     }
-    let (directory, now) = (state.directory(), state.clock.now());
-    let session = presented_session(&parts.headers).ok_or_else(|| directory.strangers().refuse(parts))?;
-    let member = Member::find(parts, &session, directory, now).await?;
+    let (directory, now) = (state.identity_tables(), state.clock.now());
+    let session = presented_session(&parts.headers).ok_or_else(|| directory.unknown_credentials().reject(parts))?;
+    let member = SessionUser::find(parts, &session, directory, now).await?;
     state.rates.admit_credential(Credential::User(member.user_id))?;
     Ok(member)
 }
@@ -121,6 +121,6 @@ async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
     let member = signed_in(parts, state).await?;
     let membership = member.acting_for(&parts.uri)?;
     state.rates.admit_organization(membership.org_id, NonZeroU32::MIN)?;
-    request_slot::take(&state.request_slots, Tenant::Person(member.user_id)).await?;
+    request_slot::acquire(&state.request_slots, Tenant::Person(member.user_id)).await?;
     Ok(Actor { org_id: membership.org_id, credential: Credential::User(member.user_id) })
 }

@@ -20,7 +20,7 @@ pub(crate) struct Change {
 }
 
 /// Customer objects that an operator read, each with its id and its organization.
-pub(crate) struct Read<'a> {
+pub(crate) struct AuditedRead<'a> {
     pub(crate) action: &'static str,
     pub(crate) object_kind: &'static str,
     pub(crate) of: &'a [(Uuid, Uuid)],
@@ -112,7 +112,7 @@ pub(crate) async fn record_reads(
     connection: &mut PgConnection,
     operator: UserId,
     at: DateTime<Utc>,
-    read: Read<'_>,
+    read: AuditedRead<'_>,
 ) -> Result<(), sqlx::Error> {
     let (kind, id) = Author::Operator(operator).name();
     let (objects, organizations): (Vec<Uuid>, Vec<Uuid>) = read.of.iter().copied().unzip();

@@ -3,9 +3,9 @@
 pub(crate) use crate::State;
 pub(crate) use crate::access::actor::{IdentityReader, IdentityWriter};
 pub(crate) use crate::access::audit::{self, Author, Change};
-pub(crate) use crate::access::organization;
+pub(crate) use crate::access::organization_rows;
 pub(crate) use crate::request::bodies;
-pub(crate) use crate::request::bodies::paging::{ListPart, Listed};
+pub(crate) use crate::request::bodies::paging::{BoundedPaging, ListResponse};
 pub(crate) use axum::Json;
 pub(crate) use axum::body::Body;
 pub(crate) use axum::extract::{Path, State as Shared};

@@ -1,9 +1,9 @@
 //! `telemetry identity-api admin access-request …`
 
-use super::Office;
-use super::print::Printed;
+use super::AdminContext;
+use super::command_output::CommandOutput;
 use crate::organizations::access_requests::{Verdict, review, with_status};
-use crate::organizations::mails;
+use crate::organizations::emails;
 use crate::request::bodies;
 use crate::request::text_rules;
 use clap::Subcommand;
@@ -41,22 +41,22 @@ fn status() -> impl TypedValueParser<Value = AccessStatus> {
 }
 
 impl AdminCommand {
-    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
+    pub(super) async fn run(self, context: &AdminContext) -> Result<CommandOutput, ApiError> {
         let (verdict, ReviewArguments { id, note }) = match self {
             Self::List { status } => {
-                let requests = with_status(&office.pool, status).await?;
-                return Printed::list(&requests, &["id", "status", "org_type", "org_name", "admin_email", "created_at"]);
+                let requests = with_status(&context.pool, status).await?;
+                return CommandOutput::list(&requests, &["id", "status", "org_type", "org_name", "admin_email", "created_at"]);
             }
             Self::Approve(answer) => (Verdict::Approve, answer),
             Self::Reject(answer) => (Verdict::Reject, answer),
         };
         let note = note.map(|note| text_rules::prose("note", Some(note))).transpose().map_err(bodies::refuse)?;
-        let mut transaction = office.begin().await?;
-        let reviewed = review(&mut transaction, office.operator, id, verdict, note, office.now()).await?;
+        let mut transaction = context.begin().await?;
+        let reviewed = review(&mut transaction, context.operator, id, verdict, note, context.now()).await?;
         transaction.commit().await?;
-        if let Some(mailer) = &office.mailer {
-            mails::send_verdict(&office.pool, mailer, office.entrance.clone(), &reviewed).await;
+        if let Some(mailer) = &context.mailer {
+            emails::send_verdict(&context.pool, mailer, context.entrance.clone(), &reviewed).await;
         }
-        Printed::one(reviewed)
+        CommandOutput::one(reviewed)
     }
 }

@@ -1,8 +1,8 @@
 //! `telemetry identity-api admin analyst …`
 
-use super::Office;
-use super::print::Printed;
-use crate::keys::analysts::{self, NewAccount};
+use super::AdminContext;
+use super::command_output::CommandOutput;
+use crate::keys::analyst_accounts::{self, NewAccount};
 use crate::request::bodies;
 use crate::request::email_address::EmailAddress;
 use crate::request::text_rules;
@@ -42,27 +42,27 @@ pub(super) enum AdminCommand {
 }
 
 impl AdminCommand {
-    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
-        let mut transaction = office.begin().await?;
+    pub(super) async fn run(self, context: &AdminContext) -> Result<CommandOutput, ApiError> {
+        let mut transaction = context.begin().await?;
         match self {
             Self::Create { organization, delegated_from, member, name } => {
                 let name = text_rules::label("name", Some(name)).map_err(bodies::refuse)?;
                 let new = NewAccount { organization, delegated_from, member, name };
-                let created = analysts::create(&mut transaction, office.author(), new, office.now()).await?;
+                let created = analyst_accounts::create(&mut transaction, context.author(), new, context.now()).await?;
                 transaction.commit().await?;
-                Printed::one(created)
+                CommandOutput::one(created)
             }
             Self::List { organization } => {
-                let accounts = analysts::list(&mut *transaction, organization).await?;
-                Printed::list(
+                let accounts = analyst_accounts::list(&mut *transaction, organization).await?;
+                CommandOutput::list(
                     &accounts,
                     &["id", "organization_id", "delegated_from", "user_id", "login", "name", "created_at", "revoked_at"],
                 )
             }
             Self::Revoke { id } => {
-                let revoked = analysts::revoke(&mut transaction, office.author(), id, None, office.now()).await?;
+                let revoked = analyst_accounts::revoke(&mut transaction, context.author(), id, None, context.now()).await?;
                 transaction.commit().await?;
-                Printed::one(revoked)
+                CommandOutput::one(revoked)
             }
         }
     }

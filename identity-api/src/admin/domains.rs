@@ -1,9 +1,9 @@
 //! `telemetry identity-api admin domain …`
 
-use super::print::Printed;
-use super::{Office, site};
-use crate::access::organization;
-use crate::domains::registrations::{self, Voucher};
+use super::command_output::CommandOutput;
+use super::{AdminContext, site};
+use crate::access::organization_rows;
+use crate::domains::registrations::{self, Attester};
 use clap::Subcommand;
 use schemas::ids::{DomainId, OrgId};
 use schemas::site::Site;
@@ -41,26 +41,26 @@ pub(super) enum AdminCommand {
 }
 
 impl AdminCommand {
-    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
-        let (author, now) = (office.author(), office.now());
-        let mut transaction = office.begin().await?;
+    pub(super) async fn run(self, context: &AdminContext) -> Result<CommandOutput, ApiError> {
+        let (author, now) = (context.author(), context.now());
+        let mut transaction = context.begin().await?;
         let changed = match self {
             Self::Add { organization, domain } => {
-                organization::lock(&mut transaction, organization).await?;
+                organization_rows::lock(&mut transaction, organization).await?;
                 registrations::register(&mut transaction, author, organization, &domain, now).await?
             }
-            Self::Verify { id } => registrations::vouch(&mut transaction, author, id, Voucher::Operator, now).await?,
+            Self::Verify { id } => registrations::attest(&mut transaction, author, id, Attester::Operator, now).await?,
             Self::Release { id } => registrations::release(&mut transaction, author, id, now).await?,
             Self::List { organization } => {
-                let mut registered = registrations::of(&mut transaction, &[organization.0], None).await?;
+                let mut registered = registrations::by_organization(&mut transaction, &[organization.0], None).await?;
                 let domains = registered.remove(&organization).unwrap_or_default().domains;
-                return Printed::list(
+                return CommandOutput::list(
                     &domains,
                     &["id", "domain", "verified", "verification_method", "created_at", "verified_at"],
                 );
             }
         };
         transaction.commit().await?;
-        Printed::one(changed)
+        CommandOutput::one(changed)
     }
 }

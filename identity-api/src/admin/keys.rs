@@ -1,8 +1,8 @@
 //! `telemetry identity-api admin key …`
 
-use super::Office;
-use super::print::Printed;
-use crate::access::organization;
+use super::AdminContext;
+use super::command_output::CommandOutput;
+use crate::access::organization_rows;
 use crate::keys::api_keys;
 use crate::request::bodies;
 use crate::request::text_rules;
@@ -45,36 +45,36 @@ fn scope() -> impl TypedValueParser<Value = Scope> {
 }
 
 impl AdminCommand {
-    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
-        let mut transaction = office.begin().await?;
+    pub(super) async fn run(self, context: &AdminContext) -> Result<CommandOutput, ApiError> {
+        let mut transaction = context.begin().await?;
         match self {
             Self::Create { organization, name, mut scopes } => {
                 let name = text_rules::label("name", Some(name)).map_err(bodies::refuse)?;
-                let org_type = organization::type_of(&office.pool, organization).await?;
-                let org_type = org_type.ok_or_else(organization::no_organization)?;
+                let org_type = organization_rows::type_of(&context.pool, organization).await?;
+                let org_type = org_type.ok_or_else(organization_rows::no_organization)?;
                 if scopes.is_empty() {
                     scopes = Scope::DEFAULT.to_vec();
                 }
                 scopes.sort_unstable();
                 scopes.dedup();
-                let holder = api_keys::Holder { org: organization, org_type };
+                let holder = api_keys::KeyHolder { org: organization, org_type };
                 let grants = api_keys::Grants::Scopes(&scopes);
                 let (api_key, key) =
-                    api_keys::issue(&mut transaction, office.author(), holder, &name, grants, office.now()).await?;
+                    api_keys::issue(&mut transaction, context.author(), holder, &name, grants, context.now()).await?;
                 transaction.commit().await?;
-                Printed::one(CreatedApiKey { api_key, key: key.reveal().to_owned() })
+                CommandOutput::one(CreatedApiKey { api_key, key: key.reveal().to_owned() })
             }
             Self::List { organization } => {
-                let keys = api_keys::of(&mut *transaction, organization).await?;
-                Printed::list(
+                let keys = api_keys::list(&mut *transaction, organization).await?;
+                CommandOutput::list(
                     &keys,
                     &["id", "name", "prefix", "scopes", "drain_id", "created_by", "created_at", "last_used_at", "revoked_at"],
                 )
             }
             Self::Revoke { id } => {
-                let revoked = api_keys::revoke(&mut transaction, office.author(), id, None, office.now()).await?;
+                let revoked = api_keys::revoke(&mut transaction, context.author(), id, None, context.now()).await?;
                 transaction.commit().await?;
-                Printed::one(revoked)
+                CommandOutput::one(revoked)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `telemetry identity-api admin operator …`
 
-use super::print::Printed;
-use super::{Office, email};
+use super::command_output::CommandOutput;
+use super::{AdminContext, email};
 use crate::people;
 use crate::request::email_address::EmailAddress;
 use clap::Subcommand;
@@ -29,18 +29,18 @@ pub(super) enum AdminCommand {
 }
 
 impl AdminCommand {
-    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
-        let mut transaction = office.begin().await?;
+    pub(super) async fn run(self, context: &AdminContext) -> Result<CommandOutput, ApiError> {
+        let mut transaction = context.begin().await?;
         let changed = match &self {
-            Self::Add { email } => people::add_operator(&mut transaction, office.author(), email, office.now()).await?,
+            Self::Add { email } => people::add_operator(&mut transaction, context.author(), email, context.now()).await?,
             Self::Remove { email, keep_keys } => {
-                people::remove_operator(&mut transaction, office.author(), email, *keep_keys, office.now()).await?
+                people::remove_operator(&mut transaction, context.author(), email, *keep_keys, context.now()).await?
             }
             Self::List => {
-                return Printed::list(&people::operators(&mut transaction).await?, &["id", "email", "created_at"]);
+                return CommandOutput::list(&people::operators(&mut transaction).await?, &["id", "email", "created_at"]);
             }
         };
         transaction.commit().await?;
-        Printed::one(changed)
+        CommandOutput::one(changed)
     }
 }

@@ -1,8 +1,8 @@
 //! `telemetry identity-api admin organization …`
 
-use super::print::Printed;
-use super::{Office, email, site};
-use crate::organizations::founding::{self, Founding, ShownOrganization};
+use super::command_output::CommandOutput;
+use super::{AdminContext, email, site};
+use crate::organizations::creation::{self, OrganizationDetails, OrganizationToCreate};
 use crate::organizations::memberships;
 use crate::people::sign_in::account;
 use crate::request::bodies;
@@ -52,39 +52,45 @@ fn org_type() -> impl TypedValueParser<Value = OrgType> {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct OrganizationWithMembers {
     #[serde(flatten)]
-    organization: ShownOrganization,
+    organization: OrganizationDetails,
     #[serde(flatten)]
-    partnership: founding::Partnership,
+    partnership: creation::Partnership,
     members: Vec<Membership>,
 }
 
 impl AdminCommand {
-    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
-        let mut transaction = office.begin().await?;
+    pub(super) async fn run(self, context: &AdminContext) -> Result<CommandOutput, ApiError> {
+        let mut transaction = context.begin().await?;
         match self {
             Self::Create { name, org_type, domain, owner } => {
                 let name = text_rules::name("name", Some(name)).map_err(bodies::refuse)?;
                 let owner = match &owner {
-                    Some(email) => Some(account::of_address(&mut transaction, Some(office.author()), email, office.now()).await?),
+                    Some(email) => {
+                        Some(account::find_or_create(&mut transaction, Some(context.author()), email, context.now()).await?)
+                    }
                     None => None,
                 };
-                let founding = Founding { name: &name, org_type, owner, site: domain.as_ref(), provisioned_by: None };
-                let id = founding::found(&mut transaction, office.author(), founding, office.now()).await?;
-                let organization = founding::read(&mut transaction, id).await?;
+                let founding = OrganizationToCreate { name: &name, org_type, owner, site: domain.as_ref(), provisioned_by: None };
+                let id = creation::insert_organization(&mut transaction, context.author(), founding, context.now()).await?;
+                let organization = creation::read(&mut transaction, id).await?;
                 transaction.commit().await?;
-                Printed::one(organization)
+                CommandOutput::one(organization)
             }
             Self::List { org_type } => {
-                let ids = founding::ids_of(&mut transaction, org_type).await?;
-                let organizations = founding::read_all(&mut transaction, &ids).await?;
-                Printed::list(&organizations, &["id", "name", "org_type", "domain", "created_at"])
+                let ids = creation::ids_of(&mut transaction, org_type).await?;
+                let organizations = creation::read_all(&mut transaction, &ids).await?;
+                CommandOutput::list(&organizations, &["id", "name", "org_type", "domain", "created_at"])
             }
             Self::Show { id } => {
-                let organization = founding::read(&mut transaction, id).await?;
-                let partnership = founding::partnership(&mut transaction, id).await?;
-                Printed::one(Shown { organization, partnership, members: memberships::all(&mut transaction, id).await? })
+                let organization = creation::read(&mut transaction, id).await?;
+                let partnership = creation::partnership(&mut transaction, id).await?;
+                CommandOutput::one(OrganizationWithMembers {
+                    organization,
+                    partnership,
+                    members: memberships::all(&mut transaction, id).await?,
+                })
             }
         }
     }

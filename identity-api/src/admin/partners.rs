@@ -1,8 +1,8 @@
 //! `telemetry identity-api admin partner …`
 
-use super::Office;
-use super::print::Printed;
-use crate::organizations::founding;
+use super::AdminContext;
+use super::command_output::CommandOutput;
+use crate::organizations::creation;
 use crate::organizations::partners;
 use clap::Subcommand;
 use schemas::ids::OrgId;
@@ -25,15 +25,15 @@ pub(super) enum AdminCommand {
 }
 
 impl AdminCommand {
-    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
+    pub(super) async fn run(self, context: &AdminContext) -> Result<CommandOutput, ApiError> {
         let (id, is_trusted) = match self {
             Self::Trust { id } => (id, true),
             Self::Untrust { id } => (id, false),
         };
-        let mut transaction = office.begin().await?;
-        partners::set_trust(&mut transaction, office.author(), id, is_trusted, office.now()).await?;
-        let partnership = founding::partnership(&mut transaction, id).await?;
+        let mut transaction = context.begin().await?;
+        partners::set_trust(&mut transaction, context.author(), id, is_trusted, context.now()).await?;
+        let partnership = creation::partnership(&mut transaction, id).await?;
         transaction.commit().await?;
-        Printed::one(partnership)
+        CommandOutput::one(partnership)
     }
 }

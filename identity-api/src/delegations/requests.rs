@@ -3,14 +3,14 @@
 //! The transitions are in `schemas::identity::DelegationRequest` and are applied under the row's lock, so only the first answer
 //! counts. `filing` creates requests.
 
-mod filing;
+mod create_requests;
 
-pub(crate) use filing::{create_delegation_request, create_delegation_requests, dry_run, dry_run_bulk};
+pub(crate) use create_requests::{create_delegation_request, create_delegation_requests, dry_run, dry_run_bulk};
 
 use crate::access::actor::Actor;
 use crate::access::columns;
 use crate::access::prelude::*;
-use crate::delegations::{self, Pair, Side};
+use crate::delegations::{self, Pair, SideFilter};
 use crate::request::bodies::paging::Paging;
 use schemas::identity::{Delegation, DelegationRequest, InvalidTransition, REQUEST_LIFETIME, RequestState};
 use schemas::ids::{DelegationId, DelegationRequestId};
@@ -19,7 +19,7 @@ use sqlx::postgres::PgRow;
 
 fn read(row: &PgRow) -> Result<DelegationRequest, sqlx::Error> {
     let (status, delegation): (String, Option<Uuid>) = (row.try_get("status")?, row.try_get("delegation_id")?);
-    let state = RequestState::of(&status, row.try_get("resolved_at")?, delegation.map(DelegationId));
+    let state = RequestState::from_parts(&status, row.try_get("resolved_at")?, delegation.map(DelegationId));
     Ok(DelegationRequest {
         id: DelegationRequestId(row.try_get("id")?),
         requester_org_id: OrgId(row.try_get("requester_org_id")?),
@@ -38,9 +38,9 @@ fn read(row: &PgRow) -> Result<DelegationRequest, sqlx::Error> {
 pub(crate) async fn list_delegation_requests(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-    Parameters(side): Parameters<Side>,
-    part: ListPart,
-) -> Result<Listed<DelegationRequest>, ApiError> {
+    Parameters(side): Parameters<SideFilter>,
+    part: BoundedPaging,
+) -> Result<ListResponse<DelegationRequest>, ApiError> {
     let (now, Paging { limit, offset }) = (state.now(), part.bounded());
     let requests = sqlx::query(include_str!("sql/list_requests.sql"))
         .bind(actor.org_id.0)
@@ -59,7 +59,7 @@ pub(crate) async fn list_delegation_requests(
         .bind(now)
         .fetch_one(&state.pool)
         .await?;
-    Ok(Listed::new(requests, total))
+    Ok(ListResponse::new(requests, total))
 }
 
 /// Handles `POST /api/v1/identity/delegation-requests/{id}/approve`: returns 201 with the new delegation.
@@ -73,7 +73,7 @@ pub(crate) async fn approve_delegation_request(
     // Lock the pair before the row, as filing does, to avoid a deadlock.
     pair.lock(&mut transaction).await?;
     let request = locked(&mut transaction, id).await?;
-    pair.spend(&state, &mut transaction, &actor).await?;
+    pair.charge(&state, &mut transaction, &actor).await?;
     let now = state.now();
     let delegation_id = DelegationId(Uuid::now_v7());
     let approved = request.approve(delegation_id, now).map_err(refused)?;
@@ -190,7 +190,7 @@ fn tell_owners(state: &Arc<State>, filed: &[&DelegationRequest]) {
                  WHERE m.organization_id = $1 AND m.role = 'owner' ORDER BY u.email",
             );
             let owners = owners.bind(grantor.0).fetch_all(&telling.pool).await;
-            telling.tell(owners, "A partner requests access to your data", &text).await;
+            telling.email_all(owners, "A partner requests access to your data", &text).await;
         }
     });
 }

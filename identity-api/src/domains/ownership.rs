@@ -22,39 +22,39 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))"
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Basis {
     /// A verification, and when it is checked again.
-    Proof(VerificationMethod, DateTime<Utc>),
+    Token(VerificationMethod, DateTime<Utc>),
     /// An attestation, with its method.
-    Word(&'static str),
+    Attestation(&'static str),
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TakeError {
+pub(crate) enum OwnershipError {
     #[error("another organization owns the domain")]
-    Held,
+    OwnedByAnother,
     #[error(transparent)]
     Store(#[from] sqlx::Error),
 }
 
-const HELD: &str = "Another organization has verified this domain. Ask it to release the domain. A TXT record takes over \
+const OWNED_BY_ANOTHER: &str = "Another organization has verified this domain. Ask it to release the domain. A TXT record takes over \
     a domain only if a partner or operator attested it, or if its owner's record is missing.";
 
-impl From<TakeError> for ApiError {
-    fn from(error: TakeError) -> Self {
+impl From<OwnershipError> for ApiError {
+    fn from(error: OwnershipError) -> Self {
         match error {
-            TakeError::Held => Self::new(Code::Conflict, HELD),
-            TakeError::Store(error) => error.into(),
+            OwnershipError::OwnedByAnother => Self::new(Code::Conflict, OWNED_BY_ANOTHER),
+            OwnershipError::Store(error) => error.into(),
         }
     }
 }
 
 /// Locks the ownership of all hosts until the transaction ends.
-pub(super) async fn hold(transaction: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn lock(transaction: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query(LOCK).execute(transaction).await.map(drop)
 }
 
 /// Returns the registration by which another organization owns this exact host, if any. Locks the row, because `upkeep` changes
 /// it without [`hold`].
-pub(super) async fn holder(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<Option<Row>, sqlx::Error> {
+pub(super) async fn current_owner(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<Option<Row>, sqlx::Error> {
     sqlx::query_as(
         "SELECT * FROM domains WHERE site = $1 AND organization_id <> $2 AND verified_at IS NOT NULL AND released_at IS NULL \
          FOR NO KEY UPDATE",
@@ -67,14 +67,14 @@ pub(super) async fn holder(connection: &mut PgConnection, org: OrgId, site: &Sit
 
 /// Makes a registration the owner of its host, for verified and attested domains alike. Returns `None` if it no longer exists or
 /// already owned the host.
-pub(crate) async fn take(
+pub(crate) async fn assign(
     transaction: &mut PgConnection,
     org: OrgId,
     id: DomainId,
     site: &Site,
     basis: Basis,
     now: DateTime<Utc>,
-) -> Result<Option<Row>, TakeError> {
+) -> Result<Option<Row>, OwnershipError> {
     sqlx::query(LOCK).execute(&mut *transaction).await?;
     // If this clock is behind the one that released the host, use that time, so that periods don't overlap.
     let released: Option<DateTime<Utc>> =
@@ -85,8 +85,8 @@ pub(crate) async fn take(
     let verified_at = released.map_or(now, |released| released.max(now));
     let visible_from = visible_from(transaction, org, site, verified_at).await?;
     let (method, due_at) = match basis {
-        Basis::Proof(method, due_at) => (method.as_str(), Some(due_at)),
-        Basis::Word(method) => (method, None),
+        Basis::Token(method, due_at) => (method.as_str(), Some(due_at)),
+        Basis::Attestation(method) => (method, None),
     };
     let taken = sqlx::query_as(
         "UPDATE domains SET verified_at = $3, visible_from = $4, verification_method = $5, \
@@ -102,7 +102,9 @@ pub(crate) async fn take(
     .fetch_optional(transaction)
     .await;
     taken.map_err(|error| match error {
-        sqlx::Error::Database(refusal) if refusal.constraint() == Some("domains_one_owner_at_a_time") => TakeError::Held,
+        sqlx::Error::Database(refusal) if refusal.constraint() == Some("domains_one_owner_at_a_time") => {
+            OwnershipError::OwnedByAnother
+        }
         error => error.into(),
     })
 }

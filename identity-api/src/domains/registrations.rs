@@ -10,12 +10,12 @@ use schemas::site::{Site, SiteError};
 use std::collections::HashMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voucher {
+pub(crate) enum Attester {
     Partner,
     Operator,
 }
 
-impl Voucher {
+impl Attester {
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Partner => "attested",
@@ -36,7 +36,7 @@ pub(crate) async fn register(
     site: &Site,
     now: DateTime<Utc>,
 ) -> Result<Domain, ApiError> {
-    if organization::type_of(&mut *transaction, org).await? != Some(OrgType::ContentOwner) {
+    if organization_rows::type_of(&mut *transaction, org).await? != Some(OrgType::ContentOwner) {
         return Err(rule_broken("domain", "only content owners can have domains"));
     }
     let registered = insert(transaction, author, org, site, now).await?;
@@ -70,23 +70,23 @@ pub(super) async fn insert(
 
 /// Marks a registered domain as verified by attestation; one that is already verified stays unchanged. A partner can't take a
 /// subdomain of another organization's verified domain; an operator can, like the holder of the DNS name.
-pub(crate) async fn vouch(
+pub(crate) async fn attest(
     transaction: &mut PgConnection,
     author: Author,
     id: DomainId,
-    voucher: Voucher,
+    voucher: Attester,
     now: DateTime<Utc>,
 ) -> Result<Domain, ApiError> {
-    ownership::hold(transaction).await?;
+    ownership::lock(transaction).await?;
     let row = registered(transaction, id).await?;
     if row.verified_at.is_some() {
         return Ok(row.into());
     }
     let (org, site) = (OrgId(row.organization_id), Site::from_domain(&row.domain).map_err(unreadable)?);
-    if voucher == Voucher::Partner && is_anothers(transaction, org, &site).await? {
+    if voucher == Attester::Partner && is_owned_by_another(transaction, org, &site).await? {
         return Err(owned_by_another());
     }
-    let taken = ownership::take(transaction, org, id, &site, Basis::Word(voucher.method()), now).await?;
+    let taken = ownership::assign(transaction, org, id, &site, Basis::Attestation(voucher.method()), now).await?;
     let row = taken.ok_or_else(not_found)?;
     let detail = json!({"domain": row.domain, "method": voucher.method()});
     let change = Change { action: "domain.verified", object_kind: "domain", object_id: row.id, detail };
@@ -97,7 +97,7 @@ pub(crate) async fn vouch(
 /// Marks a domain as verified by an operator and registers it if necessary; one that is already verified stays unchanged. Fails
 /// if another organization owns the host.
 pub async fn ensure_verified(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> anyhow::Result<()> {
-    ensure(pool, org, site, now).await.map_err(|refusal| anyhow::anyhow!(refusal.in_one_line()))
+    ensure(pool, org, site, now).await.map_err(|refusal| anyhow::anyhow!(refusal.one_line()))
 }
 
 async fn ensure(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> Result<(), ApiError> {
@@ -108,7 +108,7 @@ async fn ensure(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> R
         .bind(site.as_str())
         .fetch_one(&mut *transaction)
         .await?;
-    vouch(&mut transaction, Author::System, DomainId(id), Voucher::Operator, now).await?;
+    attest(&mut transaction, Author::System, DomainId(id), Attester::Operator, now).await?;
     transaction.commit().await?;
     Ok(())
 }
@@ -144,7 +144,7 @@ pub(super) async fn end(
 }
 
 /// Returns whether an organization other than `org` has verified the host or one of its parents.
-pub(crate) async fn is_anothers(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<bool, sqlx::Error> {
+pub(crate) async fn is_owned_by_another(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<bool, sqlx::Error> {
     let candidates: Vec<String> = site.candidates().iter().map(|site| site.as_str().to_owned()).collect();
     let owner: Option<Uuid> = sqlx::query_scalar(
         "SELECT organization_id FROM domains WHERE site = ANY($1) AND verified_at IS NOT NULL AND released_at IS NULL \
@@ -172,7 +172,7 @@ pub(crate) struct Registered {
 
 /// Returns registered domains by organization: all, or at most `most` of each. The oldest one of each is always included;
 /// verified ones come next. Organizations without domains are missing.
-pub(crate) async fn of(
+pub(crate) async fn by_organization(
     connection: &mut PgConnection,
     orgs: &[Uuid],
     most: Option<i64>,

@@ -1,9 +1,9 @@
 //! `POST /api/v1/identity/domains/{id}/verify`: makes the caller the owner if the token is found.
 
 use super::ownership::Basis;
-use super::proof::{Claim, ProofFinder};
-use super::upkeep::{self, Terms, Upkeep};
-use super::{DomainSettings, Row, contest, is_proof, not_found, owners_only, ownership};
+use super::recheck::{self, DomainRecheck, RecheckSettings};
+use super::token_lookup::{ExpectedToken, TokenFinder};
+use super::{DomainSettings, Row, is_token_verified, not_found, owners_only, ownership, takeover};
 use crate::access::actor::Actor;
 use crate::access::prelude::*;
 use crate::people::mail::Mailer;
@@ -15,31 +15,31 @@ use schemas::identity::{Domain, VerificationMethod};
 use schemas::ids::DomainId;
 use schemas::site::Site;
 use service_kit::egress::Egress;
-use service_kit::rates::Rates;
+use service_kit::rate_limits::RateLimits;
 
 pub(crate) struct Verification {
-    pub(super) finder: ProofFinder,
-    attempts: Rates<OrgId>,
-    terms: Terms,
+    pub(super) finder: TokenFinder,
+    attempts: RateLimits<OrgId>,
+    terms: RecheckSettings,
     most_domains: i64,
 }
 
 impl Verification {
     pub(crate) fn new(settings: &DomainSettings, egress: Egress) -> Self {
         Self {
-            finder: ProofFinder::new(egress, settings.verification_port),
-            attempts: Rates::per_minute(settings.verifications_per_minute),
-            terms: Terms {
-                again: TimeDelta::days(settings.domain_proof_days.into()),
-                lapse: TimeDelta::days(settings.domain_lapse_days.into()),
+            finder: TokenFinder::new(egress, settings.verification_port),
+            attempts: RateLimits::per_minute(settings.verifications_per_minute),
+            terms: RecheckSettings {
+                recheck_after: TimeDelta::days(settings.domain_proof_days.into()),
+                lapse_after: TimeDelta::days(settings.domain_lapse_days.into()),
                 every: settings.proof_round,
             },
             most_domains: settings.domains_per_organization.into(),
         }
     }
 
-    pub(crate) fn upkeep(&self, pool: PgPool, mailer: Mailer) -> Upkeep {
-        Upkeep { pool, mailer, finder: self.finder.clone(), terms: self.terms }
+    pub(crate) fn recheck(&self, pool: PgPool, mailer: Mailer) -> DomainRecheck {
+        DomainRecheck { pool, mailer, finder: self.finder.clone(), terms: self.terms }
     }
 
     pub(super) fn most_domains(&self) -> i64 {
@@ -52,13 +52,13 @@ impl Verification {
     }
 
     pub(super) fn basis(&self, method: VerificationMethod, now: DateTime<Utc>) -> Basis {
-        Basis::Proof(method, now + self.terms.again)
+        Basis::Token(method, now + self.terms.recheck_after)
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Places {
+struct VerifyRequest {
     methods: Option<Vec<String>>,
 }
 
@@ -72,28 +72,28 @@ pub(crate) async fn verify_domain(
     let methods = if request.body().is_end_stream() {
         VerificationMethod::ALL.to_vec()
     } else {
-        parse_places(&state.bodies.read(request).await?)?
+        parse_methods(&state.bodies.read(request).await?)?
     };
     owners_only(&state, &actor).await?;
     let id: DomainId = id.parse().map_err(|_| not_found())?;
     let registered = find(&state, actor.org_id, id).await?.ok_or_else(not_found)?;
     if registered.verified_at.is_some() {
-        return prove_again(&state, &actor, registered, &methods).await.map(|row| Json(row.into()));
+        return verify_again(&state, &actor, registered, &methods).await.map(|row| Json(row.into()));
     }
     let site: Site = registered.domain.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("a stored domain is invalid")))?;
     let holder = {
         let mut connection = state.pool.acquire().await?;
-        ownership::holder(&mut connection, actor.org_id, &site).await?
+        ownership::current_owner(&mut connection, actor.org_id, &site).await?
     };
     if let Some(holder) = holder {
-        let owner = contest::take_over(&state, &actor, &site, (registered, holder), &methods).await?;
+        let owner = takeover::take_over(&state, &actor, &site, (registered, holder), &methods).await?;
         return Ok(Json(owner.into()));
     }
     let method = look(&state, &actor, &registered, &methods).await?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     let basis = state.verification.basis(method, now);
-    let taken = ownership::take(&mut transaction, actor.org_id, id, &site, basis, now).await?;
+    let taken = ownership::assign(&mut transaction, actor.org_id, id, &site, basis, now).await?;
     if let Some(row) = taken {
         let detail = json!({"domain": row.domain, "method": method.as_str()});
         let change = Change { action: "domain.verified", object_kind: "domain", object_id: id.0, detail };
@@ -114,14 +114,14 @@ async fn look(
     methods: &[VerificationMethod],
 ) -> Result<VerificationMethod, ApiError> {
     state.verification.admit(actor.org_id)?;
-    let claim = Claim { domain: &registered.domain, token: &registered.verification_token, organization: actor.org_id };
-    let found = request_slot::without(&state.request_slots, state.verification.finder.find(claim, methods)).await?;
+    let claim = ExpectedToken { domain: &registered.domain, token: &registered.verification_token, organization: actor.org_id };
+    let found = request_slot::without_slot(&state.request_slots, state.verification.finder.find(claim, methods)).await?;
     found.map_err(|faults| ApiError::faults(Code::InvalidRequest, faults))
 }
 
 /// Verifies a domain again that is only attested or whose token was missing lately. It stays unchanged if no token is found.
-async fn prove_again(state: &State, actor: &Actor, held: Row, methods: &[VerificationMethod]) -> Result<Row, ApiError> {
-    if is_proof(&held) && held.unproved_since.is_none() {
+async fn verify_again(state: &State, actor: &Actor, held: Row, methods: &[VerificationMethod]) -> Result<Row, ApiError> {
+    if is_token_verified(&held) && held.unproved_since.is_none() {
         return Ok(held);
     }
     let method = match look(state, actor, &held, methods).await {
@@ -131,7 +131,7 @@ async fn prove_again(state: &State, actor: &Actor, held: Row, methods: &[Verific
     };
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    let proved = upkeep::note_proved(&mut transaction, held.id, method, now, state.verification.terms).await?;
+    let proved = recheck::record_verified(&mut transaction, held.id, method, now, state.verification.terms).await?;
     let proved = proved.ok_or_else(not_found)?;
     let detail = json!({"domain": proved.domain, "method": method.as_str()});
     let change = Change { action: "domain.proved", object_kind: "domain", object_id: proved.id, detail };
@@ -140,8 +140,8 @@ async fn prove_again(state: &State, actor: &Actor, held: Row, methods: &[Verific
     Ok(proved)
 }
 
-pub(crate) fn parse_places(body: &[u8]) -> Result<Vec<VerificationMethod>, ApiError> {
-    let places: Places = bodies::object(body)?;
+pub(crate) fn parse_methods(body: &[u8]) -> Result<Vec<VerificationMethod>, ApiError> {
+    let places: VerifyRequest = bodies::object(body)?;
     let Some(names) = places.methods else { return Ok(VerificationMethod::ALL.to_vec()) };
     let methods = names.iter().map(|name| name.parse::<VerificationMethod>().map_err(|_| name)).collect::<Result<Vec<_>, _>>();
     let known = || VerificationMethod::ALL.map(VerificationMethod::as_str).join(", ");

@@ -1,21 +1,21 @@
 //! API keys: create, list, revoke (docs/api/identity.md#api-keys).
 
-mod makers;
+mod key_creators;
 
-pub(crate) use makers::revoke_made_by;
+pub(crate) use key_creators::revoke_created_by;
 
 use crate::access::columns;
-use crate::access::granting::{self, LettingIn};
+use crate::access::permissions::{self, OwnerAction};
 use crate::access::prelude::*;
 use crate::request::text_rules;
-use schemas::identity::{ApiKey, CreatedApiKey, KeyMaker, MAX_KEYS, OrgType, Scope};
+use schemas::identity::{ApiKey, CreatedApiKey, KeyCreator, MAX_KEYS, OrgType, Scope};
 use schemas::ids::{ApiKeyId, DrainId};
 use schemas::secrets::PlainApiKey;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 /// Records uses of keys by this service; the other services have tables of their own.
-pub(crate) const TELL_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \
+pub(crate) const RECORD_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \
      FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) WHERE id = key";
 
 fn read(row: &PgRow) -> Result<ApiKey, sqlx::Error> {
@@ -34,21 +34,21 @@ fn read(row: &PgRow) -> Result<ApiKey, sqlx::Error> {
     })
 }
 
-pub(super) fn read_maker(row: &PgRow) -> Result<KeyMaker, sqlx::Error> {
+pub(super) fn read_maker(row: &PgRow) -> Result<KeyCreator, sqlx::Error> {
     let kind = columns::named(row, "created_by_kind")?;
-    Ok(KeyMaker { kind, id: row.try_get("created_by")?, name: row.try_get("created_by_name")? })
+    Ok(KeyCreator { kind, id: row.try_get("created_by")?, name: row.try_get("created_by_name")? })
 }
 
 pub(crate) async fn list_api_keys(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-    part: ListPart,
-) -> Result<Listed<ApiKey>, ApiError> {
-    Ok(part.of(of(&state.pool, actor.org_id).await?))
+    part: BoundedPaging,
+) -> Result<ListResponse<ApiKey>, ApiError> {
+    Ok(part.of(list(&state.pool, actor.org_id).await?))
 }
 
 /// Returns the active keys of an organization and the latest 1,000 revoked ones, oldest first.
-pub(crate) async fn of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, ApiError> {
+pub(crate) async fn list(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, ApiError> {
     let keys = sqlx::query(include_str!("api_keys/list.sql")).bind(org.0).bind(MAX_KEYS).try_map(|row| read(&row));
     Ok(keys.fetch_all(store).await?)
 }
@@ -67,10 +67,10 @@ pub(crate) async fn create_api_key(
 ) -> Result<(StatusCode, Json<CreatedApiKey>), ApiError> {
     let body = state.bodies.read(request).await?;
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Keys).await?;
     let (name, scopes) = parse_new_key(&body)?;
-    let org_type = organization::type_of(&mut *transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
-    let holder = Holder { org: actor.org_id, org_type };
+    let org_type = organization_rows::type_of(&mut *transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
+    let holder = KeyHolder { org: actor.org_id, org_type };
     let grants = Grants::Scopes(&scopes);
     let (api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, grants, state.now()).await?;
     transaction.commit().await?;
@@ -78,7 +78,7 @@ pub(crate) async fn create_api_key(
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Holder {
+pub(crate) struct KeyHolder {
     pub(crate) org: OrgId,
     pub(crate) org_type: OrgType,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Holder {
 #[derive(Clone, Copy)]
 pub(crate) enum Grants<'a> {
     Scopes(&'a [Scope]),
-    Feeding(DrainId),
+    Drain(DrainId),
 }
 
 impl Grants<'_> {
@@ -94,7 +94,7 @@ impl Grants<'_> {
     fn takes(&self) -> &[Scope] {
         match self {
             Self::Scopes(scopes) => scopes,
-            Self::Feeding(_) => &[Scope::TelemetryWrite],
+            Self::Drain(_) => &[Scope::TelemetryWrite],
         }
     }
 
@@ -102,7 +102,7 @@ impl Grants<'_> {
     fn stored(&self) -> (Vec<&'static str>, Option<Uuid>) {
         match self {
             Self::Scopes(scopes) => (scopes.iter().map(|scope| scope.as_str()).collect(), None),
-            Self::Feeding(drain) => (Vec::new(), Some(drain.0)),
+            Self::Drain(drain) => (Vec::new(), Some(drain.0)),
         }
     }
 }
@@ -111,15 +111,15 @@ impl Grants<'_> {
 pub(crate) async fn issue(
     transaction: &mut PgConnection,
     author: Author,
-    holder: Holder,
+    holder: KeyHolder,
     name: &str,
     grants: Grants<'_>,
     now: DateTime<Utc>,
 ) -> Result<(ApiKey, PlainApiKey), ApiError> {
-    organization::lock(transaction, holder.org).await?;
-    makers::require_grantable(transaction, author, holder.org, grants.takes()).await?;
+    organization_rows::lock(transaction, holder.org).await?;
+    key_creators::require_grantable(transaction, author, holder.org, grants.takes()).await?;
     admit_one_more(transaction, holder.org, now).await?;
-    let (api_key, key) = mint(transaction, author, holder, name, grants).await?;
+    let (api_key, key) = insert(transaction, author, holder, name, grants).await?;
     let mut detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
     if let Some(drain) = api_key.drain_id {
         detail["drain_id"] = json!(drain);
@@ -153,14 +153,14 @@ pub(crate) fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiErro
     Ok((name, scopes))
 }
 
-async fn mint(
+async fn insert(
     transaction: &mut PgConnection,
     author: Author,
-    holder: Holder,
+    holder: KeyHolder,
     name: &str,
     grants: Grants<'_>,
 ) -> Result<(ApiKey, PlainApiKey), ApiError> {
-    let key = PlainApiKey::mint(holder.org_type);
+    let key = PlainApiKey::generate(holder.org_type);
     let (scopes, drain) = grants.stored();
     let (kind, maker) = author.name();
     let id: Uuid = sqlx::query_scalar(
@@ -169,7 +169,7 @@ async fn mint(
     )
     .bind(holder.org.0)
     .bind(name)
-    .bind(key.shown_prefix())
+    .bind(key.visible_prefix())
     .bind(key.hash().as_bytes().as_slice())
     .bind(scopes)
     .bind(kind)
@@ -182,7 +182,7 @@ async fn mint(
 }
 
 /// Creates a key on the server, without an operator's name.
-pub async fn mint_api_key(
+pub async fn create_key_as_system(
     pool: &PgPool,
     org: OrgId,
     org_type: OrgType,
@@ -192,12 +192,12 @@ pub async fn mint_api_key(
 ) -> anyhow::Result<PlainApiKey> {
     let minting = async {
         let mut transaction = pool.begin().await?;
-        let (holder, grants) = (Holder { org, org_type }, Grants::Scopes(scopes));
+        let (holder, grants) = (KeyHolder { org, org_type }, Grants::Scopes(scopes));
         let (_, key) = issue(&mut transaction, Author::System, holder, name, grants, now).await?;
         transaction.commit().await?;
         Ok(key)
     };
-    minting.await.map_err(|refusal: ApiError| anyhow::anyhow!(refusal.in_one_line()))
+    minting.await.map_err(|refusal: ApiError| anyhow::anyhow!(refusal.one_line()))
 }
 
 /// Handles `DELETE /api/v1/identity/api-keys/{id}`: returns the key, even if it was already revoked.
@@ -207,7 +207,7 @@ pub(crate) async fn revoke_api_key(
     Path(id): Path<String>,
 ) -> Result<Json<ApiKey>, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Keys).await?;
     // Text that isn't an id gets the same response as an unknown key or another organization's.
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
     let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;

@@ -3,10 +3,10 @@
 pub(crate) mod health;
 mod new_drain;
 
-use super::api_keys::{self, Grants, Holder};
+use super::api_keys::{self, Grants, KeyHolder};
 use crate::access::actor::Actor;
 use crate::access::columns;
-use crate::access::granting::{self, LettingIn};
+use crate::access::permissions::{self, OwnerAction};
 use crate::access::prelude::*;
 use chrono::TimeDelta;
 use new_drain::CheckedDrain;
@@ -16,7 +16,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 /// How long a replaced key stays valid, so that no batch is lost while the new one is entered at the CDN.
-const OLD_KEY_STANDS: TimeDelta = TimeDelta::hours(1);
+const OLD_KEY_LIFETIME: TimeDelta = TimeDelta::hours(1);
 
 /// Selects what is shown of a drain; operators are not named.
 macro_rules! shown {
@@ -59,8 +59,8 @@ fn not_found() -> ApiError {
 pub(crate) async fn list_drains(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-    part: ListPart,
-) -> Result<Listed<Drain>, ApiError> {
+    part: BoundedPaging,
+) -> Result<ListResponse<Drain>, ApiError> {
     let drains = sqlx::query(shown!("d.organization_id = $1 ORDER BY d.created_at, d.id")).bind(actor.org_id.0);
     Ok(part.of(drains.try_map(|row| read(&row)).fetch_all(&state.pool).await?))
 }
@@ -89,12 +89,12 @@ pub(crate) async fn create_drain(
     let body = state.bodies.read(request).await?;
     let sites = state.directory.owned_sites(actor.org_id).await?;
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Drains).await?;
     let holder = holder(&mut transaction, &actor).await?;
     let wanted = new_drain::parse(&body, holder.org_type, &sites)?;
     let count = "SELECT count(*) FROM drains WHERE organization_id = $1 AND deleted_at IS NULL";
     let refusal = format!("The organization has reached the limit of {MAX_DRAINS} log drains. Delete one first.");
-    organization::require_room(&mut transaction, count, (actor.org_id.0, MAX_DRAINS), refusal).await?;
+    organization_rows::require_room(&mut transaction, count, (actor.org_id.0, MAX_DRAINS), refusal).await?;
     let now = state.now();
     let drain = insert(&mut transaction, &state, &actor, &wanted, now).await?;
     let detail = json!({"name": drain.name, "provider": drain.provider, "hosts": drain.hosts});
@@ -110,9 +110,9 @@ pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     new_drain::parse(body, OrgType::Platform, &[]).map(drop)
 }
 
-async fn holder(transaction: &mut PgConnection, actor: &Actor) -> Result<Holder, ApiError> {
-    let org_type = organization::type_of(transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
-    Ok(Holder { org: actor.org_id, org_type })
+async fn holder(transaction: &mut PgConnection, actor: &Actor) -> Result<KeyHolder, ApiError> {
+    let org_type = organization_rows::type_of(transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
+    Ok(KeyHolder { org: actor.org_id, org_type })
 }
 
 async fn insert(
@@ -150,11 +150,11 @@ async fn insert(
 async fn with_key(
     transaction: &mut PgConnection,
     actor: &Actor,
-    holder: Holder,
+    holder: KeyHolder,
     drain: Drain,
     now: DateTime<Utc>,
 ) -> Result<CreatedDrain, ApiError> {
-    let grants = Grants::Feeding(drain.id);
+    let grants = Grants::Drain(drain.id);
     let (_, key) = api_keys::issue(transaction, actor.credential.into(), holder, &drain.name, grants, now).await?;
     Ok(CreatedDrain { drain, key: key.reveal().to_owned() })
 }
@@ -167,7 +167,7 @@ pub(crate) async fn delete_drain(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Drains).await?;
     let id: DrainId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let known: Option<bool> =
@@ -201,13 +201,13 @@ pub(crate) async fn rotate_key(
     Path(id): Path<String>,
 ) -> Result<Json<CreatedDrain>, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Drains).await?;
     let drain = find(&mut *transaction, &actor, &id).await?;
     let now = state.now();
     for key in replaced_before(&mut transaction, drain.id).await? {
         api_keys::revoke(&mut transaction, actor.credential.into(), ApiKeyId(key), Some(actor.org_id), now).await?;
     }
-    let replaced = let_expire(&mut transaction, drain.id, now + OLD_KEY_STANDS).await?;
+    let replaced = let_expire(&mut transaction, drain.id, now + OLD_KEY_LIFETIME).await?;
     let detail = json!({"replaced": replaced});
     let change = Change { action: "drain.key_rotated", object_kind: "drain", object_id: drain.id.0, detail };
     audit::record(&mut transaction, &actor, now, change).await?;

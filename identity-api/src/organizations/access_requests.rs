@@ -8,7 +8,7 @@ pub(crate) use review::{
 
 use crate::access::columns;
 use crate::access::prelude::*;
-use crate::organizations::mails;
+use crate::organizations::emails;
 use crate::people::{self, Person};
 use crate::request::email_address::EmailAddress;
 use crate::request::text_rules::{self, Faults};
@@ -24,7 +24,7 @@ fn read(row: &PgRow) -> Result<AccessRequest, sqlx::Error> {
     let (reviewed_at, note): (Option<DateTime<Utc>>, _) = (row.try_get("reviewed_at")?, row.try_get("reviewer_note")?);
     let review = reviewed_at.map(|at| Review { at, by, note });
     let organization = row.try_get::<Option<_>, _>("approved_org_id")?.map(OrgId);
-    let state = AccessState::of(columns::named(row, "status")?, review, organization);
+    let state = AccessState::from_parts(columns::named(row, "status")?, review, organization);
     Ok(AccessRequest {
         id: AccessRequestId(row.try_get("id")?),
         user_id: UserId(row.try_get("user_id")?),
@@ -57,7 +57,7 @@ pub(crate) fn parse_new_request(body: &[u8]) -> Result<(String, EmailAddress, St
     Ok((org_name, admin_email, use_case))
 }
 
-pub(crate) async fn ask_for_platform(
+pub(crate) async fn request_platform(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     request: Request<Body>,
@@ -65,7 +65,7 @@ pub(crate) async fn ask_for_platform(
     file(&state, &person, OrgType::Platform, request).await
 }
 
-pub(crate) async fn ask_for_agent(
+pub(crate) async fn request_agent(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     request: Request<Body>,
@@ -86,7 +86,7 @@ async fn file(
     people::lock(&mut transaction, person.user_id).await?;
     let count = "SELECT count(*) FROM access_requests WHERE user_id = $1 AND status = 'pending'";
     let refusal = format!("You already have {MAX_PENDING} pending requests. Wait until one is reviewed.");
-    organization::require_room(&mut transaction, count, (person.user_id.0, MAX_PENDING), refusal).await?;
+    organization_rows::require_room(&mut transaction, count, (person.user_id.0, MAX_PENDING), refusal).await?;
     let filed = sqlx::query(
         "INSERT INTO access_requests (id, user_id, org_type, org_name, admin_email, use_case, created_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING *",
@@ -105,23 +105,23 @@ async fn file(
     let change = Change { action: "access_request.created", object_kind: "access_request", object_id: filed.id.0, detail };
     audit::record_by(&mut transaction, person.author(), None, now, change).await?;
     transaction.commit().await?;
-    mails::tell_operators(state, &filed);
+    emails::email_operators(state, &filed);
     Ok((StatusCode::CREATED, Json(filed)))
 }
 
 pub(crate) async fn list_platform_requests(
     Shared(state): Shared<Arc<State>>,
     person: Person,
-    part: ListPart,
-) -> Result<Listed<AccessRequest>, ApiError> {
+    part: BoundedPaging,
+) -> Result<ListResponse<AccessRequest>, ApiError> {
     own(&state, &person, OrgType::Platform).await.map(|requests| part.of(requests))
 }
 
 pub(crate) async fn list_agent_requests(
     Shared(state): Shared<Arc<State>>,
     person: Person,
-    part: ListPart,
-) -> Result<Listed<AccessRequest>, ApiError> {
+    part: BoundedPaging,
+) -> Result<ListResponse<AccessRequest>, ApiError> {
     own(&state, &person, OrgType::Agent).await.map(|requests| part.of(requests))
 }
 

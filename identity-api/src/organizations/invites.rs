@@ -8,8 +8,8 @@ mod quota;
 
 pub(crate) use claim::{claim_invite, parse_claim};
 
-use super::mails::{self, Letter};
-use super::memberships::Standing;
+use super::emails::{self, InviteEmail};
+use super::memberships::MemberRole;
 use crate::access::columns;
 use crate::access::prelude::*;
 use crate::people::Person;
@@ -52,7 +52,7 @@ pub(crate) async fn invite(
     author: Author,
     invitation: Invitation<'_>,
     now: DateTime<Utc>,
-) -> Result<Letter, ApiError> {
+) -> Result<InviteEmail, ApiError> {
     let Invitation { org, email: to, role, provisioned_by, .. } = invitation;
     let email = to.as_str();
     require_no_member(transaction, org, email).await?;
@@ -72,7 +72,7 @@ pub(crate) async fn invite(
         audit::record_by(transaction, author, Some(org), now, change).await?;
     }
     require_room(transaction, org, now).await?;
-    let token = PlainInvite::mint();
+    let token = PlainInvite::generate();
     let (person, key) = quota::inviter(author);
     let invite = sqlx::query(
         "INSERT INTO invites (id, organization_id, email, role, token_hash, provisioned_by, created_at, expires_at, invited_by, invited_by_key) \
@@ -94,7 +94,7 @@ pub(crate) async fn invite(
     let detail = json!({"email": email, "role": role});
     let change = Change { action: "invite.created", object_kind: "invite", object_id: invite.id.0, detail };
     audit::record_by(transaction, author, Some(org), now, change).await?;
-    Ok(Letter { invite, to: to.clone(), token })
+    Ok(InviteEmail { invite, to: to.clone(), token })
 }
 
 /// Withdraws the open invites of an organization, or only those that a person created in it or could claim. The caller has locked
@@ -187,12 +187,12 @@ pub(crate) async fn invite_member(
     let body = state.bodies.read(request).await?;
     let new: NewMember = bodies::object(&body)?;
     let mut transaction = state.pool.begin().await?;
-    let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let org = MemberRole::require_owner(&mut transaction, &org, person.user_id).await?;
     let (email, role) = checked(new)?;
     let invitation = Invitation { org, email: &email, role, provisioned_by: None, quota: state.sign_in.invites };
     let letter = invite(&mut transaction, person.author(), invitation, state.now()).await?;
     transaction.commit().await?;
-    Ok((StatusCode::CREATED, Json(mails::send_invite(&state, letter).await)))
+    Ok((StatusCode::CREATED, Json(emails::send_invite(&state, letter).await)))
 }
 
 /// Handles `GET /api/v1/identity/organizations/{id}/invites`; open ones, oldest first.
@@ -200,10 +200,10 @@ pub(crate) async fn list_invites(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     Path(org): Path<String>,
-    part: ListPart,
-) -> Result<Listed<Invite>, ApiError> {
+    part: BoundedPaging,
+) -> Result<ListResponse<Invite>, ApiError> {
     let mut connection = state.pool.acquire().await?;
-    let org = Standing::of(&mut connection, &org, person.user_id).await?.org;
+    let org = MemberRole::find(&mut connection, &org, person.user_id).await?.org;
     let open = sqlx::query(
         "SELECT id, organization_id, email, role, created_at, expires_at, mailed_at FROM invites WHERE organization_id = $1 \
          AND claimed_at IS NULL AND withdrawn_at IS NULL AND expires_at > $2 ORDER BY created_at, id",
@@ -219,7 +219,7 @@ pub(crate) async fn withdraw_invite(
     Path((org, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let org = MemberRole::require_owner(&mut transaction, &org, person.user_id).await?;
     let no_invite = || ApiError::new(Code::NotFound, "Invite not found.");
     let id: InviteId = id.parse().map_err(|_| no_invite())?;
     let found: Option<(bool, bool)> = sqlx::query_as(

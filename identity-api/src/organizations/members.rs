@@ -4,10 +4,10 @@
 //! sessions, which belong to the person in all organizations.
 
 use super::invites;
-use super::memberships::{Standing, all, no_member, read};
+use super::memberships::{MemberRole, all, no_member, read};
 use crate::access::prelude::*;
 use crate::people::Person;
-use crate::people::removal::{self, CreatedBy, Keeping};
+use crate::people::revoke_created::{self, CreatedBy, RemovalParameters};
 use crate::request::text_rules;
 use schemas::identity::{Membership, Role};
 
@@ -16,10 +16,10 @@ pub(crate) async fn list_members(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     Path(org): Path<String>,
-    part: ListPart,
-) -> Result<Listed<Membership>, ApiError> {
+    part: BoundedPaging,
+) -> Result<ListResponse<Membership>, ApiError> {
     let mut connection = state.pool.acquire().await?;
-    let org = Standing::of(&mut connection, &org, person.user_id).await?.org;
+    let org = MemberRole::find(&mut connection, &org, person.user_id).await?.org;
     all(&mut connection, org).await.map(|members| part.of(members))
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn change_member(
     let body = state.bodies.read(request).await?;
     let change: MemberChange = bodies::object(&body)?;
     let mut transaction = state.pool.begin().await?;
-    let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let org = MemberRole::require_owner(&mut transaction, &org, person.user_id).await?;
     let keep_keys = change.keep_keys.unwrap_or(false);
     let role = checked(change.role)?;
     let member = member_named(&mut transaction, org, &user).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn change_member(
     if role == Role::Member {
         invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
         if !keep_keys {
-            removal::take_back(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
+            revoke_created::revoke_created(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
         }
     }
     transaction.commit().await?;
@@ -84,15 +84,15 @@ pub(crate) async fn remove_member(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     Path((org, user)): Path<(String, String)>,
-    Parameters(Keeping { keep_keys }): Parameters<Keeping>,
+    Parameters(RemovalParameters { keep_keys }): Parameters<RemovalParameters>,
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;
     let is_own = user.parse().is_ok_and(|user: UserId| user == person.user_id);
     // Only owners can keep a member's keys.
     let org = if is_own && !keep_keys {
-        Standing::of_member(&mut transaction, &org, person.user_id).await?
+        MemberRole::require_member(&mut transaction, &org, person.user_id).await?
     } else {
-        Standing::of_owner(&mut transaction, &org, person.user_id).await?
+        MemberRole::require_owner(&mut transaction, &org, person.user_id).await?
     };
     let member = member_named(&mut transaction, org, &user).await?;
     if member.role == Role::Owner {
@@ -111,7 +111,7 @@ pub(crate) async fn remove_member(
     // Otherwise the member could come back by an invite that they created.
     invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
     if !keep_keys {
-        removal::take_back(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
+        revoke_created::revoke_created(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
     }
     transaction.commit().await?;
     Ok(StatusCode::NO_CONTENT)

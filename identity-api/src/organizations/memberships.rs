@@ -1,7 +1,7 @@
 //! Memberships and roles.
 
 use crate::access::columns;
-use crate::access::organization::{lock, no_organization, role_of};
+use crate::access::organization_rows::{lock, no_organization, role_of};
 use crate::access::prelude::*;
 use schemas::identity::{Membership, Role};
 use sqlx::Row;
@@ -9,21 +9,21 @@ use sqlx::postgres::PgRow;
 
 /// A person's role in an organization. Returns 404 to people who aren't members.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct MemberRole {
     pub(crate) org: OrgId,
     role: Role,
 }
 
-impl Standing {
+impl MemberRole {
     /// Returns the role by the organization's id in the path.
-    pub(crate) async fn of(connection: &mut PgConnection, org: &str, user: UserId) -> Result<Self, ApiError> {
+    pub(crate) async fn find(connection: &mut PgConnection, org: &str, user: UserId) -> Result<Self, ApiError> {
         let org: OrgId = org.parse().map_err(|_| no_organization())?;
         let role = role_of(connection, org, user).await?.ok_or_else(no_organization)?;
         Ok(Self { org, role })
     }
 
     /// Requires an owner and locks the organization's row, so its members can't change until the transaction ends.
-    pub(crate) async fn of_owner(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
+    pub(crate) async fn require_owner(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
         match Self::locked(transaction, org, user).await? {
             Self { org, role: Role::Owner } => Ok(org),
             Self { role: Role::Member, .. } => Err(ApiError::new(Code::Forbidden, "Only owners can change members.")),
@@ -31,13 +31,13 @@ impl Standing {
     }
 
     /// Like `of_owner`, for any member.
-    pub(crate) async fn of_member(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
+    pub(crate) async fn require_member(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
         Self::locked(transaction, org, user).await.map(|standing| standing.org)
     }
 
     async fn locked(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<Self, ApiError> {
         lock(transaction, org.parse().map_err(|_| no_organization())?).await?;
-        Self::of(transaction, org, user).await
+        Self::find(transaction, org, user).await
     }
 }
 

@@ -3,12 +3,12 @@
 //! Requires a key with `partner:provision` of a trusted organization. Returns 404 for organizations that the partner didn't
 //! create.
 
-use super::founding::{self, Founding, ShownOrganization};
+use super::creation::{self, OrganizationDetails, OrganizationToCreate};
+use super::emails;
 use super::invites::{self, Invitation};
-use super::mails;
 use crate::access::actor::Credential;
 use crate::access::prelude::*;
-use crate::domains::registrations::{self, Voucher};
+use crate::domains::registrations::{self, Attester};
 use crate::request::email_address::EmailAddress;
 use crate::request::text_rules::{self, Faults};
 use axum::extract::FromRequestParts;
@@ -32,7 +32,7 @@ impl FromRequestParts<Arc<State>> for Partner {
         state.rates.admit_credential(Credential::Key(caller.key_id))?;
         caller.require(Scope::PartnerProvision)?;
         state.rates.admit_organization(caller.org_id, NonZeroU32::MIN)?;
-        if !organization::is_trusted(&state.pool, caller.org_id).await? {
+        if !organization_rows::is_trusted(&state.pool, caller.org_id).await? {
             return Err(ApiError::new(Code::Forbidden, "The organization is not a trusted partner."));
         }
         Ok(Self { org: caller.org_id, author: Author::Key(caller.key_id) })
@@ -46,7 +46,7 @@ pub(crate) async fn set_trust(
     is_trusted: bool,
     now: DateTime<Utc>,
 ) -> Result<(), ApiError> {
-    organization::lock(transaction, org).await?;
+    organization_rows::lock(transaction, org).await?;
     let changed = sqlx::query("UPDATE organizations SET is_trusted_partner = $2 WHERE id = $1 AND is_trusted_partner <> $2")
         .bind(org.0)
         .bind(is_trusted)
@@ -79,7 +79,7 @@ pub(crate) struct Provisioning {
 
 #[derive(Serialize)]
 pub(crate) struct Provisioned {
-    organization: ShownOrganization,
+    organization: OrganizationDetails,
     /// `None` if the request names no owner.
     invite: Option<Invite>,
 }
@@ -93,20 +93,20 @@ pub(crate) async fn provision_organization(
     let new = parse_new_owner(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    let founding = Founding {
+    let founding = OrganizationToCreate {
         name: &new.name,
         org_type: OrgType::ContentOwner,
         owner: None,
         site: Some(&new.site),
         provisioned_by: Some(partner.org),
     };
-    let org = founding::found(&mut transaction, partner.author, founding, now).await?;
-    if registrations::is_anothers(&mut transaction, org, &new.site).await? {
+    let org = creation::insert_organization(&mut transaction, partner.author, founding, now).await?;
+    if registrations::is_owned_by_another(&mut transaction, org, &new.site).await? {
         return Err(registrations::owned_by_another());
     }
-    let registered = founding::read(&mut transaction, org).await?;
+    let registered = creation::read(&mut transaction, org).await?;
     if let (true, Some(domain)) = (new.is_attested, registered.organization.domains.first()) {
-        registrations::vouch(&mut transaction, partner.author, domain.id, Voucher::Partner, now).await?;
+        registrations::attest(&mut transaction, partner.author, domain.id, Attester::Partner, now).await?;
     }
     let mut letter = None;
     if let Some(email) = &new.admin_email {
@@ -114,10 +114,10 @@ pub(crate) async fn provision_organization(
             Invitation { org, email, role: Role::Owner, provisioned_by: Some(partner.org), quota: state.sign_in.invites };
         letter = Some(invites::invite(&mut transaction, partner.author, invitation, now).await?);
     }
-    let organization = founding::read(&mut transaction, org).await?;
+    let organization = creation::read(&mut transaction, org).await?;
     transaction.commit().await?;
     let invite = match letter {
-        Some(letter) => Some(mails::send_invite(&state, letter).await),
+        Some(letter) => Some(emails::send_invite(&state, letter).await),
         None => None,
     };
     Ok((StatusCode::CREATED, Json(Provisioned { organization, invite })))
@@ -161,7 +161,7 @@ pub(crate) async fn attest_domain(
     .fetch_optional(&mut *transaction)
     .await?;
     is_provisioned.ok_or_else(not_found)?;
-    let attested = registrations::vouch(&mut transaction, partner.author, domain, Voucher::Partner, state.now()).await?;
+    let attested = registrations::attest(&mut transaction, partner.author, domain, Attester::Partner, state.now()).await?;
     transaction.commit().await?;
     Ok(Json(attested))
 }
@@ -194,14 +194,14 @@ pub(crate) async fn invite_first_owner(
     let invitation = Invitation { org, email: &email, role: Role::Owner, provisioned_by: Some(partner.org), quota };
     let letter = invites::invite(&mut transaction, partner.author, invitation, now).await?;
     transaction.commit().await?;
-    Ok((StatusCode::CREATED, Json(mails::send_invite(&state, letter).await)))
+    Ok((StatusCode::CREATED, Json(emails::send_invite(&state, letter).await)))
 }
 
 /// Locks and returns the organization if this partner created it and it has no members. Claiming an invite takes the same lock.
 async fn unclaimed(transaction: &mut PgConnection, partner: &Partner, org: &str) -> Result<OrgId, ApiError> {
     let not_found = || ApiError::new(Code::NotFound, "You haven't created an organization with this ID.");
     let org: OrgId = org.parse().map_err(|_| not_found())?;
-    organization::lock(transaction, org)
+    organization_rows::lock(transaction, org)
         .await
         .map_err(|error| if error.code() == Code::NotFound { not_found() } else { error })?;
     let has_members: Option<bool> = sqlx::query_scalar(

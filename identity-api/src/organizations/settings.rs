@@ -51,7 +51,7 @@ pub(crate) async fn change_settings(
             "UPDATE organizations SET visible_in_click_token_lookups = $2 WHERE id = $1 AND visible_in_click_token_lookups <> $2",
         ),
     ];
-    let own = organization::type_of(&state.pool, actor.org_id).await?;
+    let own = organization_rows::type_of(&state.pool, actor.org_id).await?;
     if let Some((flag, ..)) = asked.iter().find(|(_, value, has, _)| value.is_some() && !own.is_some_and(has)) {
         return Err(ApiError::new(Code::Forbidden, format!("Organizations of this type don't have {flag}.")));
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Body, Mailbox};
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
-use service_kit::settings::Hidden;
+use service_kit::settings::SecretSetting;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -29,7 +29,7 @@ const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
 pub struct MailSettings {
     /// Mail server, such as `smtps://user:password@mail.example.com` or `smtp://host:587?tls=required` (STARTTLS)
     #[arg(long, env = "TELEMETRY_SMTP_URL", value_name = "URL", hide_env_values = true)]
-    pub smtp_url: Option<Hidden>,
+    pub smtp_url: Option<SecretSetting>,
     /// Sender of emails, such as `Telemetry <telemetry@example.com>`; required with a mail server
     #[arg(long, env = "TELEMETRY_MAIL_FROM", value_name = "ADDRESS")]
     pub mail_from: Option<String>,
@@ -71,8 +71,8 @@ impl MailSettings {
             format!("TELEMETRY_MAIL_FROM={from:?}: invalid address; use the form `Telemetry <telemetry@example.com>`")
         })?;
         let outlet = match (&self.smtp_url, &self.mail_dir) {
-            (Some(url), _) => Outlet::Server(smtp(url)?),
-            (None, Some(folder)) => Outlet::Folder(folder.clone()),
+            (Some(url), _) => MailTransport::Server(smtp(url)?),
+            (None, Some(folder)) => MailTransport::Folder(folder.clone()),
             (None, None) => {
                 bail!("no email delivery: set TELEMETRY_SMTP_URL, or TELEMETRY_MAIL_DIR to write each email to a file")
             }
@@ -81,7 +81,7 @@ impl MailSettings {
     }
 }
 
-fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
+fn smtp(url: &SecretSetting) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
     // The error of lettre can contain the password.
     let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal()).map_err(|_| {
         anyhow::anyhow!("TELEMETRY_SMTP_URL: not a valid URL; use the form smtps://user:password@mail.example.com")
@@ -92,11 +92,11 @@ fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
 #[derive(Clone)]
 pub struct Mailer {
     from: Mailbox,
-    outlet: Outlet,
+    outlet: MailTransport,
 }
 
 #[derive(Clone)]
-enum Outlet {
+enum MailTransport {
     Server(AsyncSmtpTransport<Tokio1Executor>),
     Folder(PathBuf),
 }
@@ -114,8 +114,8 @@ impl Mailer {
             .header(ContentType::TEXT_PLAIN)
             .body(body(text))?;
         match &self.outlet {
-            Outlet::Server(server) => server.send(mail).await.map(drop).context("the mail server rejected an email"),
-            Outlet::Folder(folder) => {
+            MailTransport::Server(server) => server.send(mail).await.map(drop).context("the mail server rejected an email"),
+            MailTransport::Folder(folder) => {
                 let folder = folder.clone();
                 let bytes = mail.formatted();
                 tokio::task::spawn_blocking(move || keep(&folder, &bytes)).await?

@@ -2,14 +2,14 @@
 
 pub(crate) mod account;
 mod cookies;
-pub(crate) mod expiry;
+pub(crate) mod session_cleanup;
 pub(crate) mod magic_links;
 pub(crate) mod oidc;
-mod page;
-pub(crate) mod redemption;
+mod sign_in_pages;
+pub(crate) mod redeem_link;
 mod requesting_browser;
 pub(crate) mod session;
-pub(crate) mod session_cookie;
+pub(crate) mod cookie_guard;
 pub(crate) mod session_use;
 mod settings;
 
@@ -24,7 +24,7 @@ use cookies::Cookies;
 use schemas::secrets::PlainInvite;
 use service_kit::client_address::{ClientAddress, ClientSettings};
 use service_kit::http::ApiError;
-use service_kit::rates::Rates;
+use service_kit::rate_limits::RateLimits;
 use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -38,13 +38,13 @@ pub(crate) struct SignIn {
     origins: Vec<String>,
     cookies: Cookies,
     clients: ClientSettings,
-    rates: Rates<ClientAddress>,
+    rates: RateLimits<ClientAddress>,
     pub(crate) lifetimes: Lifetimes,
     pub(crate) invites: InviteQuota,
     mails_per_account: u32,
-    outbox: magic_links::Outbox,
+    outbox: magic_links::LinkEmails,
     providers: oidc::Providers,
-    seen: session_use::Seen,
+    seen: session_use::RecentUses,
 }
 
 impl SignIn {
@@ -113,7 +113,7 @@ impl FromRequestParts<Arc<State>> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let sign_in = &state.sign_in;
-        let address = sign_in.clients.client(&parts.extensions, &parts.headers);
+        let address = sign_in.clients.client_address(&parts.extensions, &parts.headers);
         sign_in.rates.admit(address)?;
         Ok(Self(address))
     }

@@ -36,7 +36,7 @@ pub(crate) async fn open_for(
     now: DateTime<Utc>,
     lifetimes: Lifetimes,
 ) -> Result<(PlainUserSession, DateTime<Utc>), sqlx::Error> {
-    let session = PlainUserSession::mint();
+    let session = PlainUserSession::generate();
     let expires_at = now + lifetimes.absolute;
     sqlx::query(
         "INSERT INTO user_sessions (token_hash, user_id, created_at, expires_at, last_seen_at, idle_until) \

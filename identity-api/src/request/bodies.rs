@@ -24,12 +24,12 @@ impl Bodies {
 
     /// Like [`BodyReader::read`].
     pub(crate) async fn read(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
-        request_slot::without(&self.slots, self.reader.read(request)).await?
+        request_slot::without_slot(&self.slots, self.reader.read(request)).await?
     }
 
     /// Like [`BodyReader::read_form`].
     pub(crate) async fn read_form(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
-        request_slot::without(&self.slots, self.reader.read_form(request)).await?
+        request_slot::without_slot(&self.slots, self.reader.read_form(request)).await?
     }
 }
 

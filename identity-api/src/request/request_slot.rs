@@ -33,7 +33,7 @@ pub(crate) async fn hold(request: Request, next: Next) -> Response {
 }
 
 /// Acquires a slot for a request; a request has at most one.
-pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant) -> Result<(), ApiError> {
+pub(crate) async fn acquire(slots: &RequestSlots, tenant: Tenant) -> Result<(), ApiError> {
     if change(|held| held.is_some())? {
         return Ok(());
     }
@@ -42,17 +42,17 @@ pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant) -> Result<(), Api
 }
 
 /// Runs slow work without the slot, and acquires the slot again afterwards.
-pub(crate) async fn without<T>(slots: &RequestSlots, work: impl Future<Output = T>) -> Result<T, ApiError> {
+pub(crate) async fn without_slot<T>(slots: &RequestSlots, work: impl Future<Output = T>) -> Result<T, ApiError> {
     let tenant = change(|held| held.take().map(|slot| slot.key()))?;
     let done = work.await;
     if let Some(tenant) = tenant {
-        take(slots, tenant).await?;
+        acquire(slots, tenant).await?;
     }
     Ok(done)
 }
 
 /// Releases the slot of a request that only has slow work left.
-pub(crate) fn give_back() {
+pub(crate) fn release() {
     // A request may have no slot.
     let _ = change(Option::take);
 }

@@ -6,7 +6,7 @@ pub(crate) use names::is_unseen;
 
 use super::bodies::fault;
 use super::email_address::EmailAddress;
-use super::ownable::ownable;
+use super::ownable_host::parse_ownable;
 use schemas::problem::{Code, Fault};
 use schemas::site::Site;
 use service_kit::http::ApiError;
@@ -65,7 +65,7 @@ pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> 
 }
 
 pub(crate) fn domain(field: &str, text: Option<String>) -> Result<Site, Fault> {
-    ownable(&required(field, text)?).map_err(|why| fault(field, why))
+    parse_ownable(&required(field, text)?).map_err(|why| fault(field, why))
 }
 
 pub(crate) fn one_of<T: std::str::FromStr>(field: &str, text: Option<String>, all: &[&str]) -> Result<T, Fault> {

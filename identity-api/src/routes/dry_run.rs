@@ -5,10 +5,10 @@
 use crate::delegations::{self, requests};
 use crate::domains;
 use crate::keys::{api_keys, drains};
-use crate::organizations::{access_requests, founding, invites, members, partners, settings};
-use crate::people::sign_in::{magic_links, redemption};
+use crate::organizations::{access_requests, creation, invites, members, partners, settings};
+use crate::people::sign_in::{magic_links, redeem_link};
 use crate::webhooks::{self, endpoint_state};
-use schemas::receiver::AllowedReceivers;
+use schemas::webhook_url::AllowedReceivers;
 use service_kit::http::ApiError;
 
 pub type DryRun = fn(&[u8]) -> Result<(), ApiError>;
@@ -20,12 +20,12 @@ pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
     ("POST", "/api/v1/identity/delegation-requests", requests::dry_run),
     ("POST", "/api/v1/identity/delegation-requests/bulk", requests::dry_run_bulk),
     ("POST", "/api/v1/identity/domains", |body| domains::parse_new_domain(body).map(drop)),
-    ("POST", "/api/v1/identity/domains/{id}/verify", |body| domains::parse_places(body).map(drop)),
+    ("POST", "/api/v1/identity/domains/{id}/verify", |body| domains::parse_methods(body).map(drop)),
     ("POST", "/api/v1/identity/drains", drains::dry_run),
     ("PATCH", "/api/v1/identity/settings", |body| settings::parse_changes(body).map(drop)),
     ("POST", "/api/v1/identity/webhooks", |body| webhooks::parse_new_webhook(body, &AllowedReceivers::default()).map(drop)),
     ("PATCH", "/api/v1/identity/webhooks/{id}", |body| endpoint_state::parse_change(body).map(drop)),
-    ("POST", "/api/v1/identity/organizations", |body| founding::parse_new_organization(body).map(drop)),
+    ("POST", "/api/v1/identity/organizations", |body| creation::parse_new_organization(body).map(drop)),
     ("POST", "/api/v1/identity/organizations/{id}/members", invites::dry_run),
     ("PATCH", "/api/v1/identity/organizations/{id}/members/{user_id}", members::dry_run),
     ("POST", "/api/v1/identity/invites/claim", |body| invites::parse_claim(body).map(drop)),
@@ -36,7 +36,7 @@ pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
     ("POST", "/api/v1/identity/partner/organizations", |body| partners::parse_new_owner(body).map(drop)),
     ("POST", "/api/v1/identity/partner/organizations/{id}/invites", |body| partners::parse_first_owner(body).map(drop)),
     ("POST", "/api/v1/identity/auth/magic-link", |body| magic_links::parse_address(body).map(drop)),
-    ("POST", "/api/v1/identity/auth/magic-link/verify", redemption::dry_run_verify),
+    ("POST", "/api/v1/identity/auth/magic-link/verify", redeem_link::dry_run_verify),
 ];
 
 #[cfg(test)]

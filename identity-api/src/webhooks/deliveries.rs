@@ -8,7 +8,7 @@ use crate::access::columns;
 use crate::access::prelude::*;
 use crate::request::bodies::paging::Paging;
 use schemas::ids::{DeliveryId, WebhookEndpointId};
-use schemas::webhook::progress::{DeliveryStatus, LastAttempt, LoggedDelivery};
+use schemas::webhook::delivery_log::{DeliveryStatus, LastAttempt, LoggedDelivery};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -51,10 +51,10 @@ pub(crate) struct Filter {
 }
 
 /// Status to list, or all, and the page.
-pub(crate) type Which = (Option<DeliveryStatus>, Paging);
+pub(crate) type DeliveryFilter = (Option<DeliveryStatus>, Paging);
 
 impl Filter {
-    pub(crate) fn parse(&self) -> Result<Which, ApiError> {
+    pub(crate) fn parse(&self) -> Result<DeliveryFilter, ApiError> {
         let status = self.status.as_deref().map(str::parse::<DeliveryStatus>).transpose().map_err(|_| {
             let names = DeliveryStatus::ALL.map(DeliveryStatus::as_str).join(", ");
             ApiError::new(Code::InvalidParameter, format!("status must be one of: {names}."))
@@ -69,7 +69,7 @@ pub(crate) async fn list_deliveries(
     IdentityReader(actor): IdentityReader,
     Path(id): Path<String>,
     Parameters(which): Parameters<Filter>,
-) -> Result<Listed<LoggedDelivery>, ApiError> {
+) -> Result<ListResponse<LoggedDelivery>, ApiError> {
     let endpoint: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
     let which = which.parse()?;
     let is_there: bool =
@@ -89,8 +89,8 @@ pub(crate) async fn log_of(
     pool: &PgPool,
     endpoint: WebhookEndpointId,
     org: OrgId,
-    (status, paging): Which,
-) -> Result<Listed<LoggedDelivery>, ApiError> {
+    (status, paging): DeliveryFilter,
+) -> Result<ListResponse<LoggedDelivery>, ApiError> {
     let status = status.map(DeliveryStatus::as_str);
     let total = sqlx::query_scalar(COUNT).bind(endpoint.0).bind(org.0).bind(status).fetch_one(pool).await?;
     let listed = format!(
@@ -105,7 +105,7 @@ pub(crate) async fn log_of(
         .try_map(|row| read(&row))
         .fetch_all(pool)
         .await?;
-    Ok(Listed::new(deliveries, total))
+    Ok(ListResponse::new(deliveries, total))
 }
 
 /// Handles `POST /api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver`: returns 202. Sends the same body with the
@@ -122,7 +122,7 @@ pub(crate) async fn redeliver(
     let standing = lock(&mut transaction, endpoint, actor.org_id).await?;
     find(&mut *transaction, endpoint, actor.org_id, delivery).await?;
     standing.require_enabled()?;
-    state.trials.admit(endpoint, actor.org_id)?;
+    state.manual_send_limits.admit(endpoint, actor.org_id)?;
     order(&mut transaction, delivery, now).await?;
     let change = Change {
         action: "webhook.redelivery_ordered",
@@ -138,11 +138,11 @@ pub(crate) async fn redeliver(
 
 /// Whether an endpoint gets deliveries.
 #[derive(Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct EndpointState {
     is_disabled: bool,
 }
 
-impl Standing {
+impl EndpointState {
     pub(super) fn require_enabled(self) -> Result<(), ApiError> {
         if self.is_disabled {
             return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled. Enable it first."));
@@ -152,14 +152,18 @@ impl Standing {
 }
 
 /// Locks an endpoint before its queue, as the deliverer does; disabling the endpoint waits for this lock.
-pub(super) async fn lock(transaction: &mut PgConnection, endpoint: WebhookEndpointId, org: OrgId) -> Result<Standing, ApiError> {
+pub(super) async fn lock(
+    transaction: &mut PgConnection,
+    endpoint: WebhookEndpointId,
+    org: OrgId,
+) -> Result<EndpointState, ApiError> {
     let disabled_at: Option<Option<DateTime<Utc>>> =
         sqlx::query_scalar("SELECT disabled_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2 FOR SHARE")
             .bind(endpoint.0)
             .bind(org.0)
             .fetch_optional(transaction)
             .await?;
-    Ok(Standing { is_disabled: disabled_at.ok_or_else(not_found)?.is_some() })
+    Ok(EndpointState { is_disabled: disabled_at.ok_or_else(not_found)?.is_some() })
 }
 
 async fn order(transaction: &mut PgConnection, delivery: DeliveryId, now: DateTime<Utc>) -> Result<(), ApiError> {

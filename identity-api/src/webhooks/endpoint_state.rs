@@ -5,12 +5,12 @@
 use super::outbox::{self, Event};
 use super::{COLUMNS, deliveries, not_found, read};
 use crate::access::actor::Actor;
-use crate::access::granting::{self, LettingIn};
+use crate::access::permissions::{self, OwnerAction};
 use crate::access::prelude::*;
 use crate::request::bodies::rule_broken;
 use schemas::ids::WebhookEndpointId;
 use schemas::secrets::PlainWebhookSecret;
-use schemas::webhook::progress::LoggedDelivery;
+use schemas::webhook::delivery_log::LoggedDelivery;
 use schemas::webhook::{CreatedWebhookEndpoint, Data, EventType, WebhookData, WebhookEndpoint};
 
 /// When an endpoint was disabled and deleted.
@@ -84,7 +84,7 @@ pub(crate) async fn change_webhook(
     let mut transaction = state.pool.begin().await?;
     let disabled = parse_change(&body);
     if matches!(disabled, Ok(false)) {
-        granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+        permissions::require_owner(&mut transaction, &actor, OwnerAction::Webhooks).await?;
     }
     let (disabled_at, deleted_at) = lock(&mut transaction, &actor, id).await?;
     let disabled = disabled?;
@@ -114,9 +114,9 @@ pub(crate) async fn test_webhook(
     let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Webhooks).await?;
     deliveries::lock(&mut transaction, id, actor.org_id).await?.require_enabled()?;
-    state.trials.admit(id, actor.org_id)?;
+    state.manual_send_limits.admit(id, actor.org_id)?;
     let data = Data::Webhook(WebhookData { id });
     let event = Event { from: actor.org_id, to: &[actor.org_id], kind: EventType::WebhookTest, at: now, data };
     let delivery = outbox::write(&mut transaction, id, actor.org_id, &event).await?;
@@ -134,10 +134,10 @@ pub(crate) async fn rotate_secret(
     Path(id): Path<String>,
 ) -> Result<Json<CreatedWebhookEndpoint>, ApiError> {
     let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
-    let secret = PlainWebhookSecret::mint();
+    let secret = PlainWebhookSecret::generate();
     let sealed = state.sealer.seal(secret.reveal(), id.0.as_bytes()).map_err(ApiError::internal)?;
     let mut transaction = state.pool.begin().await?;
-    granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Webhooks).await?;
     let (kind, maker) = Author::from(actor.credential).name();
     // For a disabled endpoint, the error below rolls this back.
     let rotate = format!(

@@ -5,7 +5,7 @@
 use crate::access::prelude::*;
 use schemas::ids::{DeliveryId, WebhookEndpointId};
 use schemas::webhook::{Data, Envelope, EventType};
-use service_kit::budgets::cost;
+use service_kit::byte_budgets::cost;
 
 const COUNT: &str = include_str!("count_subscribed.sql");
 

@@ -1,20 +1,20 @@
 //! Access requests, from filing to review (threat rows I2, I4, I5).
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, Person, REVIEWS};
-use crate::test_app::{Answer, KEYS, TestApp, sign_in};
+use crate::test_app::{KEYS, TestApp, TestResponse, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::testing::eventually;
 
-async fn send_note(app: &TestApp, by: &Person, id: &str, verdict: &str, note: &Value) -> Answer {
-    app.post(by.shows(), &format!("{REVIEWS}/{id}/{verdict}"), note).await
+async fn send_note(app: &TestApp, by: &Person, id: &str, verdict: &str, note: &Value) -> TestResponse {
+    app.post(by.credentials(), &format!("{REVIEWS}/{id}/{verdict}"), note).await
 }
 
 #[tokio::test]
 async fn i4_people_see_only_their_own_requests() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let platform = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
     let agent = app.ask_for(&ada, AGENT_REQUESTS, "Bot").await;
@@ -23,16 +23,16 @@ async fn i4_people_see_only_their_own_requests() {
         platform.body,
         json!({
             "id": platform.body["id"], "user_id": ada.id, "org_type": "platform", "org_name": "Partner",
-            "admin_email": "admin@partner.test", "use_case": "we measure", "status": "pending", "created_at": app.told(),
+            "admin_email": "admin@partner.test", "use_case": "we measure", "status": "pending", "created_at": app.now_text(),
             "reviewed_at": null, "reviewed_by": null, "reviewer_note": null, "approved_org_id": null,
         })
     );
-    assert_eq!(app.get(ada.shows(), PLATFORM_REQUESTS).await.body, json!([platform.body]));
-    assert_eq!(app.get(ada.shows(), AGENT_REQUESTS).await.body, json!([agent.body]));
+    assert_eq!(app.get(ada.credentials(), PLATFORM_REQUESTS).await.body, json!([platform.body]));
+    assert_eq!(app.get(ada.credentials(), AGENT_REQUESTS).await.body, json!([agent.body]));
     for endpoint in [PLATFORM_REQUESTS, AGENT_REQUESTS] {
-        assert_eq!(app.get(eve.shows(), endpoint).await.body, json!([]), "only her own requests");
+        assert_eq!(app.get(eve.credentials(), endpoint).await.body, json!([]), "only her own requests");
     }
-    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([]), "no organization before the approval");
+    assert_eq!(app.get(ada.credentials(), ORGANIZATIONS).await.body, json!([]), "no organization before the approval");
     let trail = "SELECT count(*) FROM audit_log WHERE action = 'access_request.created' AND actor_kind = 'user' AND organization_id IS NULL";
     assert_eq!(app.count(trail).await, 2);
 }
@@ -54,7 +54,7 @@ async fn verdict_email_links_to_the_next_step() {
 
 #[tokio::test]
 async fn operators_get_one_fixed_email_per_hour() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let (ada, eve, operator) =
         (app.person("ada@a.test").await, app.person("eve@b.test").await, app.operator("op@svc.test").await);
     let told = async |count: usize| {
@@ -78,7 +78,7 @@ async fn operators_get_one_fixed_email_per_hour() {
     app.clock.advance(TimeDelta::minutes(61));
     assert_eq!(app.ask_for(&eve, AGENT_REQUESTS, "Bargain").await.status, 201);
     told(2).await;
-    for request in app.get(operator.shows(), &format!("{REVIEWS}?status=pending")).await.body.as_array().unwrap() {
+    for request in app.get(operator.credentials(), &format!("{REVIEWS}?status=pending")).await.body.as_array().unwrap() {
         assert!(matches!(app.review(&operator, request["id"].as_str().unwrap(), "reject").await.status, 200));
     }
     assert_eq!(app.ask_for(&eve, AGENT_REQUESTS, "Bargain").await.status, 201);
@@ -88,7 +88,7 @@ async fn operators_get_one_fixed_email_per_hour() {
 
 #[tokio::test]
 async fn approval_creates_the_organization_with_its_owner() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for (endpoint, org_type) in [(PLATFORM_REQUESTS, "platform"), (AGENT_REQUESTS, "agent")] {
         let filed = app.ask_for(&ada, endpoint, org_type).await;
@@ -96,23 +96,23 @@ async fn approval_creates_the_organization_with_its_owner() {
         assert_eq!(approved.status, 201, "{}", approved.body);
         let mut expected = filed.body.clone();
         expected["status"] = json!("approved");
-        expected["reviewed_at"] = app.told();
+        expected["reviewed_at"] = app.now_text();
         expected["reviewed_by"] = json!(operator.id);
         expected["reviewer_note"] = json!("welcome\nin");
         expected["approved_org_id"] = approved.body["approved_org_id"].clone();
         assert_eq!(approved.body, expected);
-        assert_eq!(app.get(ada.shows(), endpoint).await.body, json!([expected]), "the requester sees the verdict");
+        assert_eq!(app.get(ada.credentials(), endpoint).await.body, json!([expected]), "the requester sees the verdict");
         let org = approved.text("approved_org_id");
-        let shown = app.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await;
+        let shown = app.get(ada.credentials(), &format!("{ORGANIZATIONS}/{org}")).await;
         assert_eq!((shown.text("org_type"), shown.text("name")), (org_type, org_type));
         assert_eq!((&shown.body["domain"], &shown.body["domains"]), (&Value::Null, &json!([])));
         assert_eq!(app.members(&ada, org).await, [("ada@a.test".to_owned(), "owner".to_owned())]);
         assert_eq!(
-            app.get(operator.shows(), &format!("{ORGANIZATIONS}/{org}")).await.status,
+            app.get(operator.credentials(), &format!("{ORGANIZATIONS}/{org}")).await.status,
             404,
             "the operator is not a member"
         );
-        let key = app.post(ada.shows(), &format!("{KEYS}?organization_id={org}"), &json!({})).await;
+        let key = app.post(ada.credentials(), &format!("{KEYS}?organization_id={org}"), &json!({})).await;
         assert!(key.text("key").starts_with("svc_pk_"), "the owner can create keys");
         let changes = app.audited(org.parse().unwrap()).await;
         assert_eq!(changes, ["organization.created", "member.added", "access_request.approved", "api_key.created"]);
@@ -144,7 +144,7 @@ async fn requests_are_reviewed_once() {
     }
     assert_eq!(app.count("SELECT count(*) FROM organizations").await, 1, "a rejected approval creates nothing");
     let listed = async |query: &str| {
-        let listed = app.get(operator.shows(), &format!("{REVIEWS}{query}")).await.body;
+        let listed = app.get(operator.credentials(), &format!("{REVIEWS}{query}")).await.body;
         listed.as_array().unwrap().iter().map(|request| request["status"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     app.ask_for(&ada, AGENT_REQUESTS, "Bot").await;
@@ -153,7 +153,7 @@ async fn requests_are_reviewed_once() {
         assert_eq!(listed(&format!("?status={status}")).await, [status]);
     }
     for query in ["?status=open", "?status=", "?status=pending&status=approved"] {
-        let refused = app.get(operator.shows(), &format!("{REVIEWS}{query}")).await;
+        let refused = app.get(operator.credentials(), &format!("{REVIEWS}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
 }

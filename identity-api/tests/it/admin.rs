@@ -1,11 +1,11 @@
 //! `telemetry identity-api admin …`, run as a process: help, effects, errors, JSON and tables of every subcommand.
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS};
-use crate::test_app::{KEYS, NOBODY, Shows, TestApp};
+use crate::test_app::{Credentials, KEYS, TestApp, UNKNOWN_ID};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
-use service_kit::directory::Directory;
+use service_kit::identity_tables::IdentityTables;
 use service_kit::testing::TestProcess;
 
 #[derive(Debug)]
@@ -113,11 +113,11 @@ async fn subcommands_have_help_and_one_line_errors() {
 async fn adds_lists_and_removes_operators() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
-    assert_eq!(app.get(ada.shows(), REVIEWS).await.status, 403);
+    assert_eq!(app.get(ada.credentials(), REVIEWS).await.status, 403);
     let added = json_of(&app, "operator add Ada@A.test").await;
     assert_eq!((&added["id"], text(&added, "email"), &added["is_operator"]), (&json!(ada.id), "ada@a.test", &json!(true)));
     let ada = app.back(&ada).await;
-    assert_eq!(app.get(ada.shows(), REVIEWS).await.status, 200, "takes effect at once");
+    assert_eq!(app.get(ada.credentials(), REVIEWS).await.status, 200, "takes effect at once");
     assert_eq!(json_of(&app, "operator add ada@a.test").await, added, "repeating it changes nothing");
     assert_eq!(author_of(&app, "operator.added").await, [system()]);
     json_of(&app, "operator add bob@a.test --as ada@a.test").await;
@@ -131,7 +131,7 @@ async fn adds_lists_and_removes_operators() {
     assert!(table.starts_with("ID ") && table.contains("ada@a.test") && table.lines().count() == 3, "{table}");
 
     assert_eq!(json_of(&app, "operator remove ada@a.test").await["is_operator"], false);
-    assert_eq!(app.get(app.back(&ada).await.shows(), REVIEWS).await.status, 403);
+    assert_eq!(app.get(app.back(&ada).await.credentials(), REVIEWS).await.status, 403);
     assert!(refusal(&app, "operator remove ada@a.test", 4).await.contains("No operator has this email address"));
     assert!(refusal(&app, "operator list --as ada@a.test", 1).await.contains("--as ada@a.test"));
     assert_eq!(author_of(&app, "operator.removed").await, [system()]);
@@ -142,7 +142,7 @@ async fn creates_lists_and_shows_organizations() {
     let app = TestApp::open().await;
     let created = json_of(&app, "organization create --name Owner --type content_owner --domain A.test --owner ada@a.test").await;
     let (ada, id) = (app.person("ada@a.test").await, text(&created, "id"));
-    assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{id}")).await.body, created, "same JSON as the HTTP API");
+    assert_eq!(app.get(ada.credentials(), &format!("{ORGANIZATIONS}/{id}")).await.body, created, "same JSON as the HTTP API");
     assert_eq!((text(&created, "domain"), &created["domains"][0]["verified"]), ("a.test", &json!(false)));
     let platform = json_of(&app, "organization create --name Partner --type platform").await;
     assert_eq!(json_of(&app, "organization list").await, json!([created, platform]));
@@ -152,7 +152,7 @@ async fn creates_lists_and_shows_organizations() {
     let shown = json_of(&app, &format!("organization show {id}")).await;
     assert_eq!((text(&shown["members"][0], "email"), text(&shown["members"][0], "role")), ("ada@a.test", "owner"));
     assert_eq!((text(&shown, "name"), &shown["is_trusted_partner"]), ("Owner", &json!(false)));
-    assert!(refusal(&app, &format!("organization show {NOBODY}"), 4).await.contains("Organization not found"));
+    assert!(refusal(&app, &format!("organization show {UNKNOWN_ID}"), 4).await.contains("Organization not found"));
     let unnamed = run_words(&app, &["admin", "organization", "create", "--type", "agent", "--name", "a\u{1b}b"]).await;
     assert_eq!((unnamed.code, unnamed.stdout.as_str()), (Some(1), ""), "{unnamed:?}");
     refusal(&app, "organization create --type platform --name www.evil.example", 1).await;
@@ -163,11 +163,11 @@ async fn creates_lists_and_shows_organizations() {
 async fn creates_lists_and_revokes_keys() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
-    let minted =
+    let created =
         json_of(&app, &format!("key create --organization {org} --name CDN --scope telemetry:write --scope identity:read")).await;
-    let key = text(&minted, "key").to_owned();
-    assert_eq!(minted["scopes"], json!(["identity:read", "telemetry:write"]));
-    assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 200, "the key works");
+    let key = text(&created, "key").to_owned();
+    assert_eq!(created["scopes"], json!(["identity:read", "telemetry:write"]));
+    assert_eq!(app.get(Credentials::Key(&key), KEYS).await.status, 200, "the key works");
     let default = json_of(&app, &format!("key create --organization {org}")).await;
     assert_eq!(default["scopes"], json!(["identity:read", "telemetry:read", "telemetry:write"]));
     let table = run(&app, &format!("key create --organization {org}")).await;
@@ -176,24 +176,24 @@ async fn creates_lists_and_revokes_keys() {
     let listed = json_of(&app, &format!("key list --organization {org}")).await;
     assert_eq!(listed.as_array().unwrap().len(), 5);
     assert!(!listed.to_string().contains(&key[12..]));
-    let revoked = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
+    let revoked = json_of(&app, &format!("key revoke {}", text(&created, "id"))).await;
     assert!(revoked["revoked_at"].is_string());
-    assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 401, "takes effect at once");
-    let again = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
+    assert_eq!(app.get(Credentials::Key(&key), KEYS).await.status, 401, "takes effect at once");
+    let again = json_of(&app, &format!("key revoke {}", text(&created, "id"))).await;
     assert_eq!(again["revoked_at"], revoked["revoked_at"], "repeating it changes nothing");
-    assert!(refusal(&app, &format!("key revoke {NOBODY}"), 4).await.contains("API key not found"));
-    assert!(refusal(&app, &format!("key create --organization {NOBODY}"), 4).await.contains("Organization not found"));
+    assert!(refusal(&app, &format!("key revoke {UNKNOWN_ID}"), 4).await.contains("API key not found"));
+    assert!(refusal(&app, &format!("key create --organization {UNKNOWN_ID}"), 4).await.contains("Organization not found"));
     refusal(&app, &format!("key create --organization {org} --scope identity:admin"), 2).await;
     let audited = app.audited(org).await;
     assert_eq!(audited, ["api_key.created", "api_key.created", "api_key.created", "api_key.revoked"]);
-    assert_eq!(app.get(Shows::Key(&owner), KEYS).await.status, 200, "other keys stay valid");
+    assert_eq!(app.get(Credentials::Key(&owner), KEYS).await.status, 200, "other keys stay valid");
 }
 
 #[tokio::test]
 async fn adds_verifies_lists_and_releases_domains() {
     let app = TestApp::open().await;
     let ((org, _), (other, _)) = (app.org("owner").await, app.org("other").await);
-    let directory = Directory::new(app.stores.pool.clone());
+    let directory = IdentityTables::new(app.stores.pool.clone());
     let site = Site::from_domain("www.a.test").unwrap();
     let owner = async || directory.owner_of(&site).await.unwrap().map(|owner| owner.id);
     let added = json_of(&app, &format!("domain add --organization {org} A.test.")).await;
@@ -215,8 +215,8 @@ async fn adds_verifies_lists_and_releases_domains() {
     assert_eq!(json_of(&app, &format!("domain verify {}", text(&rival, "id"))).await["verified"], true);
     let owned = directory.owned_sites(other).await.unwrap();
     assert!(owned[0].visible_from.is_some(), "earlier history belongs to the earlier owner");
-    refusal(&app, &format!("domain add --organization {NOBODY} b.test"), 4).await;
-    refusal(&app, &format!("domain verify {NOBODY}"), 4).await;
+    refusal(&app, &format!("domain add --organization {UNKNOWN_ID} b.test"), 4).await;
+    refusal(&app, &format!("domain verify {UNKNOWN_ID}"), 4).await;
     refusal(&app, &format!("domain add --organization {org} 127.0.0.1"), 2).await;
     assert_eq!(app.audited(org).await, ["domain.registered", "domain.verified", "domain.released"]);
 }
@@ -232,16 +232,16 @@ async fn lists_approves_and_rejects_access_requests() {
     assert_eq!((text(&approved, "status"), text(&approved, "reviewer_note")), ("approved", "welcome"));
     assert_eq!(approved["reviewed_by"], json!(operator.id));
     let org = text(&approved, "approved_org_id");
-    assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await.text("org_type"), "platform");
+    assert_eq!(app.get(ada.credentials(), &format!("{ORGANIZATIONS}/{org}")).await.text("org_type"), "platform");
     let rejected = json_of(&app, &format!("access-request reject {}", text(&second, "id"))).await;
     assert_eq!((text(&rejected, "status"), &rejected["reviewed_by"]), ("rejected", &Value::Null));
-    assert_eq!(app.get(ada.shows(), AGENT_REQUESTS).await.body, json!([rejected]), "the requester sees the verdict");
+    assert_eq!(app.get(ada.credentials(), AGENT_REQUESTS).await.body, json!([rejected]), "the requester sees the verdict");
     let to_her = app.mails().into_iter().filter(|mail| mail.contains("To: ada@a.test\r\n"));
     assert_eq!(to_her.count(), 2, "and gets emails");
     for verdict in ["approve", "reject"] {
         let refused = refusal(&app, &format!("access-request {verdict} {}", text(&first, "id")), 1).await;
         assert!(refused.contains("already reviewed"), "{refused}");
-        refusal(&app, &format!("access-request {verdict} {NOBODY}"), 4).await;
+        refusal(&app, &format!("access-request {verdict} {UNKNOWN_ID}"), 4).await;
     }
     assert_eq!(json_of(&app, "access-request list").await, json!([approved, rejected]));
     let table = run(&app, "access-request list").await.stdout;
@@ -255,7 +255,7 @@ async fn trusts_and_untrusts_partners() {
     let app = TestApp::open().await;
     let (org, key): (OrgId, String) = app.platform("partner").await;
     let provision = async |domain: &str| {
-        app.post(Shows::Key(&key), PROVISIONED, &json!({"name": "Owner", "domain": domain, "attest": true})).await.status
+        app.post(Credentials::Key(&key), PROVISIONED, &json!({"name": "Owner", "domain": domain, "attest": true})).await.status
     };
     assert_eq!(provision("a.test").await, 403);
     for _ in 0..2 {
@@ -266,7 +266,7 @@ async fn trusts_and_untrusts_partners() {
     let table = run(&app, &format!("partner untrust {org}")).await;
     assert!(table.code == Some(0) && table.stdout.contains("is_trusted_partner"), "{table:?}");
     assert_eq!(provision("b.test").await, 403, "takes effect at once");
-    refusal(&app, &format!("partner trust {NOBODY}"), 4).await;
+    refusal(&app, &format!("partner trust {UNKNOWN_ID}"), 4).await;
     assert_eq!(app.audited(org).await, ["partner.trusted", "partner.untrusted"]);
 }
 

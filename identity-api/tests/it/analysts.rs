@@ -2,7 +2,7 @@
 
 use crate::admin::{json_of, refusal, run, text};
 use crate::people::{Person, members_of};
-use crate::test_app::{NOBODY, TestApp};
+use crate::test_app::{TestApp, UNKNOWN_ID};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn creates_lists_and_revokes_analyst_accounts() {
     assert_eq!(kept, [(login.to_owned(), stored)], "only the hash is stored");
 
     for (words, code, why) in [
-        (format!("--organization {NOBODY}"), 4, "Organization not found"),
+        (format!("--organization {UNKNOWN_ID}"), 4, "Organization not found"),
         (format!("--organization {owner} --delegated-from {partner}"), 1, "delegated_from"),
         (format!("--organization {owner} --member ada@a.test"), 1, "a member of the organization"),
         (format!("--organization {partner}"), 1, "delegated_from"),
@@ -64,7 +64,7 @@ async fn creates_lists_and_revokes_analyst_accounts() {
     let revoked = json_of(&app, &format!("analyst revoke {id}")).await;
     assert!(revoked["revoked_at"].is_string(), "{revoked}");
     assert_eq!(json_of(&app, &format!("analyst revoke {id}")).await, revoked, "repeating it changes nothing");
-    assert!(refusal(&app, &format!("analyst revoke {NOBODY}"), 4).await.contains("Analyst account not found"));
+    assert!(refusal(&app, &format!("analyst revoke {UNKNOWN_ID}"), 4).await.contains("Analyst account not found"));
     assert_eq!(app.audited(owner).await, ["analyst_account.created", "analyst_account.revoked"]);
 }
 
@@ -107,21 +107,29 @@ async fn owners_list_and_revoke_their_analyst_accounts() {
     let other = app.seed().owner_of("b.test").await;
     let (id, others) =
         (create(&app, &format!("--organization {org}")).await, create(&app, &format!("--organization {}", other.id)).await);
-    for shows in [ada.shows(), bob.shows()] {
+    for shows in [ada.credentials(), bob.credentials()] {
         let listed = app.get(shows, ANALYSTS).await;
         assert_eq!(listed.status, 200, "{}", listed.body);
         let ids: Vec<&Value> = listed.body.as_array().unwrap().iter().map(|account| &account["id"]).collect();
         assert_eq!(ids, [&json!(id)]);
         assert_eq!(listed.body[0].get("password"), None);
     }
-    assert_eq!(app.delete(bob.shows(), &format!("{ANALYSTS}/{id}")).await.refusal(), (403, "forbidden"));
-    for unknown in [others.as_str(), NOBODY, "x"] {
-        assert_eq!(app.delete(ada.shows(), &format!("{ANALYSTS}/{unknown}")).await.refusal(), (404, "not_found"), "{unknown}");
+    assert_eq!(app.delete(bob.credentials(), &format!("{ANALYSTS}/{id}")).await.refusal(), (403, "forbidden"));
+    for unknown in [others.as_str(), UNKNOWN_ID, "x"] {
+        assert_eq!(
+            app.delete(ada.credentials(), &format!("{ANALYSTS}/{unknown}")).await.refusal(),
+            (404, "not_found"),
+            "{unknown}"
+        );
     }
     assert_eq!(live(&app, &other.id.to_string()).await, [others]);
-    let revoked = app.delete(ada.shows(), &format!("{ANALYSTS}/{id}")).await;
+    let revoked = app.delete(ada.credentials(), &format!("{ANALYSTS}/{id}")).await;
     assert!(revoked.status == 200 && revoked.body["revoked_at"].is_string(), "{}", revoked.body);
-    assert_eq!(app.delete(ada.shows(), &format!("{ANALYSTS}/{id}")).await.body, revoked.body, "repeating it changes nothing");
+    assert_eq!(
+        app.delete(ada.credentials(), &format!("{ANALYSTS}/{id}")).await.body,
+        revoked.body,
+        "repeating it changes nothing"
+    );
     let org: OrgId = org.parse().unwrap();
     let audited = app.audited(org).await;
     assert_eq!(audited.iter().filter(|action| *action == "analyst_account.revoked").count(), 1, "{audited:?}");
@@ -143,13 +151,13 @@ async fn accounts(app: &TestApp) -> (Person, Person, String, [String; 3]) {
 async fn removing_a_person_revokes_their_analyst_accounts() {
     let app = TestApp::open().await;
     let (ada, bob, org, [adas, bobs, nobodys]) = accounts(&app).await;
-    let elsewhere = app.founded(&bob, "b.test").await.text("id").to_owned();
+    let elsewhere = app.create_organization(&bob, "b.test").await.text("id").to_owned();
     let kept = create(&app, &format!("--organization {elsewhere} --member bob@a.test")).await;
     let path = format!("{}/{}", members_of(&org), bob.id);
-    assert_eq!(app.delete(ada.shows(), &format!("{path}?keep_keys=true")).await.status, 204);
+    assert_eq!(app.delete(ada.credentials(), &format!("{path}?keep_keys=true")).await.status, 204);
     assert_eq!(live(&app, &org).await, [adas.clone(), bobs, nobodys.clone()]);
     let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
-    assert_eq!(app.delete(ada.shows(), &path).await.status, 204);
+    assert_eq!(app.delete(ada.credentials(), &path).await.status, 204);
     assert_eq!(live(&app, &org).await, [adas, nobodys]);
     assert_eq!(live(&app, &elsewhere).await, [kept], "{} is still a member there", bob.id);
     let audited = app.audited(org.parse().unwrap()).await;

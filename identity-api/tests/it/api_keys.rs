@@ -1,13 +1,14 @@
 //! API keys: create, list, use, revoke.
 
-use crate::test_app::{Shows, TestApp};
+use crate::test_app::{Credentials, TestApp};
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn creates_lists_uses_and_revokes_a_key() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
-    let created = app.create(Shows::Key(&owner), &json!({"name": "CDN", "scopes": ["telemetry:write", "identity:read"]})).await;
+    let created =
+        app.create(Credentials::Key(&owner), &json!({"name": "CDN", "scopes": ["telemetry:write", "identity:read"]})).await;
     assert_eq!(created.status, 201, "{}", created.body);
     let (id, key) = (created.body["id"].as_str().unwrap(), created.body["key"].as_str().unwrap());
     assert!(key.starts_with("svc_pub_") && key.starts_with(created.body["prefix"].as_str().unwrap()));
@@ -32,18 +33,18 @@ async fn creates_lists_uses_and_revokes_a_key() {
     assert_eq!((&shown["name"], &shown["organization_id"]), (&json!("CDN"), &json!(org)));
     assert_eq!((&shown["scopes"], &shown["revoked_at"]), (&json!(["identity:read", "telemetry:write"]), &Value::Null));
 
-    let listed = app.list(Shows::Key(key)).await;
+    let listed = app.list(Credentials::Key(key)).await;
     assert_eq!(listed.status, 200, "the new key works");
     let listed = listed.body.as_array().unwrap().clone();
     assert_eq!((listed.len(), unused(&listed[2])), (3, shown), "oldest first, unchanged");
 
-    let revoked = app.revoke(Shows::Key(&owner), id).await;
+    let revoked = app.revoke(Credentials::Key(&owner), id).await;
     assert_eq!(revoked.status, 200);
     assert!(revoked.body["revoked_at"].is_string(), "{}", revoked.body);
-    let again = app.revoke(Shows::Key(&owner), id).await;
+    let again = app.revoke(Credentials::Key(&owner), id).await;
     assert_eq!((again.status, unused(&again.body)), (200, unused(&revoked.body)), "repeating it changes nothing");
-    assert_eq!(app.list(Shows::Key(key)).await.refusal(), (401, "unauthenticated"), "the key no longer works");
-    let listed = app.list(Shows::Key(&owner)).await.body;
+    assert_eq!(app.list(Credentials::Key(key)).await.refusal(), (401, "unauthenticated"), "the key no longer works");
+    let listed = app.list(Credentials::Key(&owner)).await.body;
     assert_eq!(unused(listed.as_array().unwrap().last().unwrap()), unused(&revoked.body), "it is still listed");
 }
 

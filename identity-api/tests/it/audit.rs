@@ -1,7 +1,7 @@
 //! The audit trail: actors and details, and that rows can't change.
 
 use crate::people::REVIEWS;
-use crate::test_app::{SESSION, SETTINGS, Shows, TestApp, VERIFY};
+use crate::test_app::{Credentials, SESSION, SETTINGS, TestApp, VERIFY};
 use identity_api::domains;
 use reqwest::Method;
 use schemas::identity::REQUEST_LIFETIME;
@@ -32,7 +32,7 @@ async fn settings_changes_record_the_actor_and_the_setting() {
             .unwrap();
     let session = app.session("ada@a.test", &[org]).await;
     let ada: Uuid = sqlx::query_scalar("SELECT id FROM users").fetch_one(&app.stores.pool).await.unwrap();
-    for (shows, value) in [(Shows::Key(&key), true), (Shows::Session(&session), false)] {
+    for (shows, value) in [(Credentials::Key(&key), true), (Credentials::Session(&session), false)] {
         let body = json!({"visible_in_click_token_lookups": value}).to_string();
         assert_eq!(app.send(Method::PATCH, shows, SETTINGS, body).await.status, 200);
     }
@@ -46,18 +46,18 @@ async fn sign_in_and_sign_out_are_audited() {
     let app = TestApp::open().await;
     app.ask_to_sign_in("ada@a.test").await;
     let token = app.token_mailed("ada@a.test", 1).await;
-    let opened = app.post(Shows::Nothing, VERIFY, &json!({"token": token})).await;
+    let opened = app.post(Credentials::Nothing, VERIFY, &json!({"token": token})).await;
     let ada: Uuid = opened.body["user"]["id"].as_str().unwrap().parse().unwrap();
     let session = opened.text("session_id");
     let own = [("user".to_owned(), Some(ada), ada, json!({}))];
     assert_eq!((app.trail("user.created").await, app.trail("session.opened").await), (own.to_vec(), own.to_vec()));
     for status in [204, 401] {
-        assert_eq!(app.delete(Shows::Session(session), SESSION).await.status, status);
+        assert_eq!(app.delete(Credentials::Session(session), SESSION).await.status, status);
         assert_eq!(app.trail("session.ended").await, own, "once");
     }
     app.ask_to_sign_in("ada@a.test").await;
     let token = app.token_mailed("ada@a.test", 2).await;
-    assert_eq!(app.post(Shows::Nothing, VERIFY, &json!({"token": token})).await.status, 200);
+    assert_eq!(app.post(Credentials::Nothing, VERIFY, &json!({"token": token})).await.status, 200);
     assert_eq!((app.trail("user.created").await.len(), app.trail("session.opened").await.len()), (1, 2));
     let stored: Vec<String> = sqlx::query_scalar("SELECT a::text FROM audit_log a").fetch_all(&app.stores.pool).await.unwrap();
     assert!(stored.iter().all(|row| !row.contains(session) && !row.contains(&token)), "{stored:?}");
@@ -65,7 +65,7 @@ async fn sign_in_and_sign_out_are_audited() {
 
 #[tokio::test]
 async fn automatic_changes_have_the_system_as_actor() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let (owner, _) = app.org("owner").await;
     let site = Site::from_domain("a.test").unwrap();
     for _ in 0..2 {
@@ -76,9 +76,9 @@ async fn automatic_changes_have_the_system_as_actor() {
     let (kind, by, _, detail) = &verified[0];
     assert_eq!((kind.as_str(), *by, detail), ("system", None, &json!({"domain": "a.test", "method": "operator"})));
     let (platform_org, platform) = app.platform("platform").await;
-    let first = app.ask(&platform, "a.test").await;
+    let first = app.request_delegation(&platform, "a.test").await;
     app.clock.advance(REQUEST_LIFETIME);
-    assert_eq!(app.ask(&platform, "a.test").await.status, 201);
+    assert_eq!(app.request_delegation(&platform, "a.test").await.status, 201);
     let id = first.text("id").parse().unwrap();
     let row = |detail: Value| ("system".to_owned(), None, id, detail);
     let expected = [row(json!({"requester_org_id": platform_org})), row(json!({"grantor_org_id": owner}))];
@@ -89,7 +89,7 @@ async fn automatic_changes_have_the_system_as_actor() {
 async fn audit_rows_cannot_be_changed_or_deleted() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
-    app.founded(&ada, "a.test").await;
+    app.create_organization(&ada, "a.test").await;
     let rows = "SELECT count(*) FROM audit_log";
     let before = app.count(rows).await;
     assert!(before > 0);
@@ -107,8 +107,8 @@ async fn changing_the_operator_role_ends_sessions() {
     for (verb, status) in [("add", 200), ("remove", 403)] {
         let before = app.back(&ada).await;
         crate::admin::json_of(&app, &format!("operator {verb} ada@a.test")).await;
-        assert_eq!(app.get(before.shows(), SESSION).await.status, 401, "{verb}");
-        assert_eq!(app.get(app.back(&ada).await.shows(), REVIEWS).await.status, status, "{verb}");
+        assert_eq!(app.get(before.credentials(), SESSION).await.status, 401, "{verb}");
+        assert_eq!(app.get(app.back(&ada).await.credentials(), REVIEWS).await.status, status, "{verb}");
         let (kind, by, whose, _) = app.trail("session.ended").await.pop().unwrap();
         assert_eq!((kind.as_str(), by, whose), ("system", None, ada.id.0), "{verb}");
     }

@@ -1,6 +1,6 @@
 //! The audit trail as its organization reads it.
 
-use crate::test_app::{DELEGATIONS, KEYS, Shows, TestApp};
+use crate::test_app::{Credentials, DELEGATIONS, KEYS, TestApp};
 use chrono::DateTime;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
@@ -10,7 +10,7 @@ const AUDIT: &str = "/api/v1/identity/audit";
 
 impl TestApp {
     pub(crate) async fn trail_of(&self, key: &str, query: &str) -> Vec<Value> {
-        let answered = self.get(Shows::Key(key), &format!("{AUDIT}{query}")).await;
+        let answered = self.get(Credentials::Key(key), &format!("{AUDIT}{query}")).await;
         assert_eq!(answered.status, 200, "{}", answered.body);
         answered.body.as_array().unwrap().clone()
     }
@@ -20,10 +20,11 @@ impl TestApp {
 async fn organizations_read_their_trail_newest_first() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
-    let minted = app.post(ada.shows(), KEYS, &json!({"name": "first", "scopes": ["identity:read", "identity:write"]})).await;
-    let key = minted.text("key");
-    app.post(Shows::Key(key), KEYS, &json!({"name": "second", "scopes": ["identity:read"]})).await;
-    app.post(bob.shows(), KEYS, &json!({"name": "third"})).await;
+    let created =
+        app.post(ada.credentials(), KEYS, &json!({"name": "first", "scopes": ["identity:read", "identity:write"]})).await;
+    let key = created.text("key");
+    app.post(Credentials::Key(key), KEYS, &json!({"name": "second", "scopes": ["identity:read"]})).await;
+    app.post(bob.credentials(), KEYS, &json!({"name": "third"})).await;
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
 
     let all = app.trail_of(key, "").await;
@@ -31,13 +32,13 @@ async fn organizations_read_their_trail_newest_first() {
     assert!(all.windows(2).all(|pair| at(&pair[0]) >= at(&pair[1])), "{all:?}");
     let newest: Vec<_> = all.iter().take(3).map(|entry| entry["action"].as_str().unwrap()).collect();
     assert!(newest.contains(&"member.removed"), "{newest:?}");
-    let created = app.trail_of(key, "?action=api_key.created").await;
-    let makers: Vec<_> = created.iter().map(|entry| (&entry["actor"]["kind"], &entry["actor"]["name"])).collect();
+    let created_keys = app.trail_of(key, "?action=api_key.created").await;
+    let makers: Vec<_> = created_keys.iter().map(|entry| (&entry["actor"]["kind"], &entry["actor"]["name"])).collect();
     let (user, by_key) = (json!("user"), json!("key"));
     let expected = [(&user, "bob@a.test"), (&by_key, "first"), (&user, "ada@a.test")].map(|(kind, name)| (kind, json!(name)));
     assert_eq!(makers, expected.iter().map(|(kind, name)| (*kind, name)).collect::<Vec<_>>(), "former members are named too");
-    assert_eq!(created[2]["object_id"], minted.body["id"]);
-    let members: Vec<&str> = created[0].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(created_keys[2]["object_id"], created.body["id"]);
+    let members: Vec<&str> = created_keys[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(members, ["action", "actor", "at", "detail", "id", "object_id", "object_kind"]);
 
     // Reading it page by page gives the same entries.
@@ -50,7 +51,7 @@ async fn organizations_read_their_trail_newest_first() {
     assert_eq!(paged, all);
     assert_eq!(app.trail_of(key, &format!("?offset={}", all.len())).await, Vec::<Value>::new());
     for wrong in ["limit=0", "limit=-1", "offset=-1", "limit=x", "limit=99999999999999999999"] {
-        let refused = app.get(Shows::Key(key), &format!("{AUDIT}?{wrong}")).await;
+        let refused = app.get(Credentials::Key(key), &format!("{AUDIT}?{wrong}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{wrong}");
     }
     for unknown in ["x", "%00", "' OR true --"] {
@@ -65,7 +66,7 @@ async fn s2_trails_name_no_actor_of_another_organization() {
     app.trust(partner, true).await;
     let operator = app.operator("op@svc.test").await;
     let body = json!({"name": "Provisioned", "domain": "a.test", "attest": true, "admin_email": "sam@s.test"});
-    let provisioned = app.post(Shows::Key(&partner_key), crate::people::PROVISIONED, &body).await.body;
+    let provisioned = app.post(Credentials::Key(&partner_key), crate::people::PROVISIONED, &body).await.body;
     let org = provisioned["organization"]["id"].as_str().unwrap();
     let key = app.seed().key(org.parse().unwrap(), OrgType::ContentOwner, &Scope::ALL).await;
     let trail = app.trail_of(&key, "").await;
@@ -90,7 +91,7 @@ async fn s2_trails_name_no_actor_of_another_organization() {
 async fn rivals_in_a_contest_are_not_named() {
     let app = TestApp::open().await;
     let (org, key) = app.org("held").await;
-    let (eve, others) = app.founder("eve@e.test", "e.test").await;
+    let (eve, others) = app.create_owner("eve@e.test", "e.test").await;
     let bob = app.joined(&eve, &others, "bob@e.test", "owner").await;
     // As a contest for a host records it.
     let lost = "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \
@@ -122,11 +123,11 @@ async fn of_delegations(app: &TestApp, key: &str) -> Vec<(String, Value, bool)> 
 async fn s20_delegations_are_in_the_trails_of_both_sides() {
     let app = TestApp::open().await;
     let ((owner, key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
-    let filed = app.ask(&partner_key, "a.test").await;
+    let filed = app.request_delegation(&partner_key, "a.test").await;
     assert_eq!(app.answer_request(&key, filed.text("id"), "deny").await.status, 204);
-    let filed = app.ask(&partner_key, "a.test").await;
+    let filed = app.request_delegation(&partner_key, "a.test").await;
     let granted = app.answer_request(&key, filed.text("id"), "approve").await;
-    assert_eq!(app.delete(Shows::Key(&key), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);
+    assert_eq!(app.delete(Credentials::Key(&key), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);
 
     let request = |name: &str, org| json!({name: org, "domain": "a.test", "scopes": ["telemetry:read"]});
     let delegation = |name: &str, org| json!({name: org, "scopes": ["telemetry:read"]});

@@ -1,12 +1,12 @@
 //! A bulk call survives the death of PostgreSQL: nothing remains, and the repeated call succeeds (G11).
 
-use crate::test_app::{Answer, REQUESTS, Shows, TestApp};
+use crate::test_app::{Credentials, REQUESTS, TestApp, TestResponse};
 use identity_api::domains::DomainSettings;
-use local::private::Postgres;
+use local::test_servers::Postgres;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
+use service_kit::databases;
 use service_kit::settings::{PostgresSettings, WebhookSettings};
-use service_kit::stores;
 use service_kit::testing::{TestStores, eventually};
 use sqlx::{Connection, PgConnection};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ impl Alone {
         let postgres = tokio::task::spawn_blocking(move || Postgres::start(&path).unwrap()).await.unwrap();
         let url = postgres.url();
         let settings = PostgresSettings { database_url: url.clone() };
-        let pool = stores::postgres(&settings).unwrap();
-        stores::migrate_postgres(&pool).await.unwrap();
+        let pool = databases::postgres(&settings).unwrap();
+        databases::migrate_postgres(&pool).await.unwrap();
         let stores = TestStores { pool, postgres: settings, ..TestStores::unprepared().await };
         let app = TestApp::open_on(stores, Clock::System, WebhookSettings::default(), DomainSettings::default()).await;
         Self { app: Arc::new(app), postgres: Some(postgres), url, _folder: folder }
@@ -54,9 +54,9 @@ impl Alone {
     }
 }
 
-async fn file(app: &TestApp, platform: &str) -> Answer {
+async fn file(app: &TestApp, platform: &str) -> TestResponse {
     let items: Vec<Value> = (0..ITEMS).map(|number| json!({"domain": format!("owner{number}.test")})).collect();
-    app.post(Shows::Key(platform), &format!("{REQUESTS}/bulk"), &json!(items)).await
+    app.post(Credentials::Key(platform), &format!("{REQUESTS}/bulk"), &json!(items)).await
 }
 
 /// Returns the numbers of requests, messages and audit rows.

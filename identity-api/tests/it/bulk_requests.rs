@@ -1,6 +1,6 @@
 //! Bulk delegation requests (threat rows G11, G12).
 
-use crate::test_app::{REQUESTS, Shows, TestApp};
+use crate::test_app::{Credentials, REQUESTS, TestApp};
 use serde_json::{Value, json};
 
 fn bulk() -> String {
@@ -37,7 +37,7 @@ async fn g11_bulk_items_succeed_or_fail_alone() {
         json!({"domain": ""}),
     ]);
     assert_eq!(items.len(), 100);
-    let answered = app.post(Shows::Key(&partner), &bulk(), &json!(items)).await;
+    let answered = app.post(Credentials::Key(&partner), &bulk(), &json!(items)).await;
     assert_eq!(answered.status, 200, "{}", answered.body);
     assert_eq!(answered.body["summary"], json!({"total": 100, "created": 40, "not_found": 30, "conflict": 20, "error": 10}));
     let expected = [vec!["created"; 40], vec!["not_found"; 30], vec!["conflict"; 20], vec!["error"; 10]].concat();
@@ -50,9 +50,9 @@ async fn g11_bulk_items_succeed_or_fail_alone() {
         assert_eq!(result.get("request").is_some(), result["status"] == "created", "{result}");
         assert_eq!(result["error"]["detail"].is_string(), result["status"] != "created", "{result}");
     }
-    let repeated = app.post(Shows::Key(&partner), &bulk(), &json!(items[..40])).await;
+    let repeated = app.post(Credentials::Key(&partner), &bulk(), &json!(items[..40])).await;
     assert_eq!(repeated.body["summary"], json!({"total": 40, "created": 0, "not_found": 0, "conflict": 40, "error": 0}));
-    let none = app.post(Shows::Key(&partner), &bulk(), &json!([])).await;
+    let none = app.post(Credentials::Key(&partner), &bulk(), &json!([])).await;
     let nothing = json!({"total": 0, "created": 0, "not_found": 0, "conflict": 0, "error": 0});
     assert_eq!(none.body, json!({"results": [], "summary": nothing}));
     for (hook, result) in hooks.iter().zip(answered.body["results"].as_array().unwrap()) {
@@ -81,7 +81,7 @@ async fn database_errors_roll_back_only_their_item() {
     .await
     .unwrap();
     let items = json!([{"domain": "a.test"}, {"domain": "cursed.test"}, {"domain": "b.test"}]);
-    let answered = app.post(Shows::Key(&key), &bulk(), &items).await;
+    let answered = app.post(Credentials::Key(&key), &bulk(), &items).await;
     assert_eq!(statuses(&answered.body), ["created", "error", "created"], "{}", answered.body);
     assert_eq!(answered.body["summary"], json!({"total": 3, "created": 2, "not_found": 0, "conflict": 0, "error": 1}));
     assert!(!answered.body.to_string().contains("sqlx_secret_text"), "{}", answered.body);

@@ -1,6 +1,6 @@
 //! Pages of other sites can't do anything with a visitor's cookie (threat rows X26, X27).
 
-use crate::test_app::{KEYS, MAGIC_LINK, SESSION, Shows, TestApp, VERIFY, answer, sign_in};
+use crate::test_app::{Credentials, KEYS, MAGIC_LINK, SESSION, TestApp, VERIFY, answer, sign_in};
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
@@ -32,34 +32,38 @@ async fn x26_changes_by_cookie_require_our_own_page() {
     let app = TestApp::open_for(Clock::System, settings).await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;
-    let mint = |headers: &[(&str, &str)], shows: Shows<'_>| {
+    let generate = |headers: &[(&str, &str)], shows: Credentials<'_>| {
         let request = app.request(Method::POST, KEYS, shows).header("content-type", "application/json").body("{}");
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     };
-    let mut minted = 2;
+    let mut created = 2;
     for (headers, is_own) in ORIGINS {
-        let by_cookie = mint(headers, Shows::Nothing).header("cookie", format!("telemetry-session={session}"));
+        let by_cookie = generate(headers, Credentials::Nothing).header("cookie", format!("telemetry-session={session}"));
         let answered = answer(by_cookie).await;
         let expected = if is_own { (201, "") } else { (403, "forbidden") };
         assert_eq!(answered.refusal(), expected, "{headers:?}");
-        minted += usize::from(is_own);
+        created += usize::from(is_own);
         let reading = headers
             .iter()
-            .fold(app.request(Method::GET, KEYS, Shows::Nothing), |request, (name, value)| request.header(*name, *value));
+            .fold(app.request(Method::GET, KEYS, Credentials::Nothing), |request, (name, value)| request.header(*name, *value));
         let listed = answer(reading.header("cookie", format!("telemetry-session={session}"))).await;
-        assert_eq!((listed.status, listed.body.as_array().unwrap().len()), (200, minted), "{headers:?}: reading changes nothing");
+        assert_eq!(
+            (listed.status, listed.body.as_array().unwrap().len()),
+            (200, created),
+            "{headers:?}: reading changes nothing"
+        );
     }
-    for shows in [Shows::Key(&key), Shows::Session(&session)] {
-        let foreign = mint(&[("origin", "http://evil.test"), ("sec-fetch-site", "cross-site")], shows);
+    for shows in [Credentials::Key(&key), Credentials::Session(&session)] {
+        let foreign = generate(&[("origin", "http://evil.test"), ("sec-fetch-site", "cross-site")], shows);
         assert_eq!(answer(foreign).await.status, 201, "a key or bearer session needs no cookie");
     }
     let as_form = app
-        .request(Method::POST, KEYS, Shows::Nothing)
+        .request(Method::POST, KEYS, Credentials::Nothing)
         .header("cookie", format!("telemetry-session={session}"))
         .header("origin", OWN);
     assert_eq!(answer(as_form.header("content-type", "text/plain").body("{}")).await.status, 415, "a form cannot send JSON");
     let signing_out =
-        app.request(Method::DELETE, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={session}"));
+        app.request(Method::DELETE, SESSION, Credentials::Nothing).header("cookie", format!("telemetry-session={session}"));
     assert_eq!(answer(signing_out.header("origin", "http://evil.test")).await.status, 403, "other sites can't sign out");
 }
 
@@ -71,11 +75,11 @@ async fn other_sites_cannot_sign_visitors_in() {
     let token = app.token_mailed("evil@example.com", 1).await;
     for (path, body) in [(VERIFY, json!({"token": token})), (MAGIC_LINK, json!({"email": "jane@example.com"}))] {
         for (name, value) in [("origin", "http://evil.test"), ("origin", "null"), ("sec-fetch-site", "cross-site")] {
-            let refused = answer(app.request(Method::POST, path, Shows::Nothing).header(name, value).json(&body)).await;
+            let refused = answer(app.request(Method::POST, path, Credentials::Nothing).header(name, value).json(&body)).await;
             assert_eq!(refused.refusal(), (403, "forbidden"), "{path} {name}: {value}");
         }
     }
-    let opened = app.request(Method::POST, VERIFY, Shows::Nothing).header("origin", OWN).json(&json!({"token": token}));
+    let opened = app.request(Method::POST, VERIFY, Credentials::Nothing).header("origin", OWN).json(&json!({"token": token}));
     assert_eq!(answer(opened).await.status, 200, "the token is still valid");
 }
 
@@ -84,7 +88,7 @@ async fn x27_responses_are_private_and_not_cached() {
     let app = TestApp::open().await;
     let session = app.session("jane@example.com", &[]).await;
     for method in [Method::GET, Method::OPTIONS] {
-        let request = app.request(method, SESSION, Shows::Session(&session)).header("origin", "http://evil.test");
+        let request = app.request(method, SESSION, Credentials::Session(&session)).header("origin", "http://evil.test");
         let answered = request.header("access-control-request-method", "GET").send().await.unwrap();
         assert!(answered.headers().keys().all(|name| !name.as_str().starts_with("access-control-")), "{:?}", answered.headers());
         assert_eq!(answered.headers()["cache-control"], "no-store");
@@ -97,12 +101,13 @@ async fn https_accepts_only_the_host_cookie() {
     let app = TestApp::open_for(Clock::System, settings).await;
     app.ask_to_sign_in("jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
-    let opened = app.request(Method::POST, VERIFY, Shows::Nothing).json(&json!({"token": token})).send().await.unwrap();
+    let opened = app.request(Method::POST, VERIFY, Credentials::Nothing).json(&json!({"token": token})).send().await.unwrap();
     let cookie = opened.headers()["set-cookie"].to_str().unwrap().to_owned();
     let (pair, attributes) = cookie.split_once("; ").unwrap();
     assert!(pair.starts_with("__Host-telemetry-session="), "{cookie}");
     assert_eq!(attributes, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax; Secure");
-    let by = async |pair: &str| answer(app.request(Method::GET, SESSION, Shows::Nothing).header("cookie", pair)).await.status;
+    let by =
+        async |pair: &str| answer(app.request(Method::GET, SESSION, Credentials::Nothing).header("cookie", pair)).await.status;
     assert_eq!(by(pair).await, 200);
     assert_eq!(by(pair.strip_prefix("__Host-").unwrap()).await, 401);
     assert_eq!(by(&format!("telemetry-session=planted; {pair}")).await, 200, "cookies with other names are ignored");

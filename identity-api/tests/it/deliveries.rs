@@ -1,24 +1,24 @@
 //! The delivery log, redelivery, and secret rotation (threat row W5). The tests write the results that stream-workers would
 //! write; its own tests cover the real ones.
 
-use crate::test_app::{Answer, NOBODY, Shows, TestApp, WEBHOOKS};
+use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID, WEBHOOKS};
 use reqwest::Method;
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// An owner with an endpoint and three deliveries, oldest first.
-struct Told {
+struct DeliveryFixture {
     app: TestApp,
     org: OrgId,
     owner: String,
-    hook: Answer,
+    hook: TestResponse,
     ids: Vec<String>,
 }
 
-impl Told {
+impl DeliveryFixture {
     async fn thrice() -> Self {
-        let app = TestApp::open_at_a_standstill().await;
+        let app = TestApp::open_with_manual_clock().await;
         let (org, owner) = app.owner_of("a.test").await;
         let hook = app.subscribe(&owner, &["delegation.created"]).await;
         for name in ["one", "two", "three"] {
@@ -34,8 +34,8 @@ impl Told {
         format!("{WEBHOOKS}/{}{rest}", self.hook.text("id"))
     }
 
-    async fn list(&self, query: &str) -> Answer {
-        self.app.get(Shows::Key(&self.owner), &self.path(&format!("/deliveries{query}"))).await
+    async fn list(&self, query: &str) -> TestResponse {
+        self.app.get(Credentials::Key(&self.owner), &self.path(&format!("/deliveries{query}"))).await
     }
 
     async fn listed(&self, query: &str) -> Vec<String> {
@@ -43,9 +43,9 @@ impl Told {
         answer.body.as_array().unwrap().iter().map(|delivery| delivery["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    async fn redeliver(&self, key: &str, id: &str) -> Answer {
+    async fn redeliver(&self, key: &str, id: &str) -> TestResponse {
         let path = self.path(&format!("/deliveries/{id}/redeliver"));
-        self.app.send(Method::POST, Shows::Key(key), &path, "").await
+        self.app.send(Method::POST, Credentials::Key(key), &path, "").await
     }
 
     /// Stores a result, as stream-workers does.
@@ -66,7 +66,7 @@ const DELIVERED: &str = "status = 'delivered', attempts = 1, ended_at = now(), l
 
 #[tokio::test]
 async fn log_shows_deliveries_newest_first_with_status() {
-    let told = Told::thrice().await;
+    let told = DeliveryFixture::thrice().await;
     told.ends(&told.ids[0], DEAD).await;
     told.ends(&told.ids[1], DELIVERED).await;
     let all = told.list("").await;
@@ -99,7 +99,7 @@ async fn log_shows_deliveries_newest_first_with_status() {
     {
         assert_eq!(told.list(query).await.refusal(), (400, "invalid_parameter"), "{query}");
     }
-    assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
+    assert_eq!(told.app.delete(Credentials::Key(&told.owner), &told.path("")).await.status, 204);
     assert_eq!(told.listed("?status=dropped").await, [told.ids[2].clone()], "pending deliveries are dropped at once");
     assert_eq!(told.listed("?status=pending").await, Vec::<String>::new());
     assert!(told.list("?status=dropped").await.body[0]["next_attempt_at"].is_null());
@@ -107,12 +107,14 @@ async fn log_shows_deliveries_newest_first_with_status() {
 
 #[tokio::test]
 async fn endpoints_show_their_latest_attempt() {
-    let told = Told::thrice().await;
+    let told = DeliveryFixture::thrice().await;
     let other = told.app.subscribe(&told.owner, &["delegation.revoked"]).await;
     let latest = async || {
         let path = told.path("");
-        let (listed, shown) =
-            (told.app.get(Shows::Key(&told.owner), WEBHOOKS).await, told.app.get(Shows::Key(&told.owner), &path).await);
+        let (listed, shown) = (
+            told.app.get(Credentials::Key(&told.owner), WEBHOOKS).await,
+            told.app.get(Credentials::Key(&told.owner), &path).await,
+        );
         assert_eq!(listed.body[0], shown.body);
         assert_eq!((&listed.body[1]["id"], &listed.body[1]["last_attempt"]), (&other.body["id"], &Value::Null));
         shown.body["last_attempt"].clone()
@@ -125,13 +127,13 @@ async fn endpoints_show_their_latest_attempt() {
     told.ends(&told.ids[0], LATER).await;
     let expected = json!({"at": "2026-11-01T10:00:01.000Z", "outcome": "bad_status", "status_code": 503, "duration_ms": 12});
     assert_eq!(latest().await, expected, "even if it belongs to the oldest delivery");
-    let disabled = told.app.send(Method::PATCH, Shows::Key(&told.owner), &told.path(""), r#"{"disabled": true}"#).await;
+    let disabled = told.app.send(Method::PATCH, Credentials::Key(&told.owner), &told.path(""), r#"{"disabled": true}"#).await;
     assert_eq!((disabled.status, &disabled.body["last_attempt"]), (200, &expected), "{}", disabled.body);
 }
 
 #[tokio::test]
 async fn redelivery_restarts_the_retry_schedule() {
-    let told = Told::thrice().await;
+    let told = DeliveryFixture::thrice().await;
     told.ends(&told.ids[0], DEAD).await;
     told.ends(&told.ids[1], DELIVERED).await;
     told.ends(&told.ids[2], "attempts = 5, due_at = now() + interval '12 hours', lease = gen_random_uuid()").await;
@@ -153,24 +155,24 @@ async fn redelivery_restarts_the_retry_schedule() {
     let ordered = told.app.audited(told.org).await.into_iter().filter(|action| action == "webhook.redelivery_ordered");
     assert_eq!((ordered.count(), told.app.count("SELECT count(*) FROM webhook_redeliveries").await), (3, 3));
 
-    assert_eq!(told.redeliver(&told.owner, NOBODY).await.refusal(), (404, "not_found"));
+    assert_eq!(told.redeliver(&told.owner, UNKNOWN_ID).await.refusal(), (404, "not_found"));
     let other = told.app.subscribe(&told.owner, &["delegation.created"]).await;
     let elsewhere = format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", other.text("id"), told.ids[0]);
-    let answer = told.app.send(Method::POST, Shows::Key(&told.owner), &elsewhere, "").await;
+    let answer = told.app.send(Method::POST, Credentials::Key(&told.owner), &elsewhere, "").await;
     assert_eq!(answer.refusal(), (404, "not_found"), "deliveries belong to one endpoint");
-    assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
+    assert_eq!(told.app.delete(Credentials::Key(&told.owner), &told.path("")).await.status, 204);
     assert_eq!(told.redeliver(&told.owner, &told.ids[0]).await.refusal(), (409, "conflict"));
     assert_eq!(told.app.count("SELECT count(*) FROM webhook_redeliveries").await, 3);
 }
 
 #[tokio::test]
 async fn rotated_secrets_are_shown_once_and_replace_the_old() {
-    let told = Told::thrice().await;
+    let told = DeliveryFixture::thrice().await;
     let sealed = async || -> Vec<u8> {
         sqlx::query_scalar("SELECT secret_sealed FROM webhook_endpoints").fetch_one(&told.app.stores.pool).await.unwrap()
     };
     let before = sealed().await;
-    let rotated = told.app.send(Method::POST, Shows::Key(&told.owner), &told.path("/rotate-secret"), "").await;
+    let rotated = told.app.send(Method::POST, Credentials::Key(&told.owner), &told.path("/rotate-secret"), "").await;
     assert_eq!(rotated.status, 200, "{}", rotated.body);
     let secret = rotated.text("secret").to_owned();
     assert!(secret.starts_with("whsec_") && secret != told.hook.text("secret"));
@@ -181,7 +183,7 @@ async fn rotated_secrets_are_shown_once_and_replace_the_old() {
     assert_ne!(before, after);
     let id: Uuid = told.hook.text("id").parse().unwrap();
     assert_eq!(told.app.sealer.open(&after, id.as_bytes()).unwrap(), secret);
-    for later in [told.app.get(Shows::Key(&told.owner), &told.path("")).await, told.list("").await] {
+    for later in [told.app.get(Credentials::Key(&told.owner), &told.path("")).await, told.list("").await] {
         assert!(!later.body.to_string().contains(&secret[6..]), "{}", later.body);
     }
     let trail: Vec<String> =
@@ -190,7 +192,7 @@ async fn rotated_secrets_are_shown_once_and_replace_the_old() {
         trail.iter().any(|row| row.contains("webhook.secret_rotated")) && trail.iter().all(|row| !row.contains(&secret[6..]))
     );
 
-    assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
-    let refused = told.app.send(Method::POST, Shows::Key(&told.owner), &told.path("/rotate-secret"), "").await;
+    assert_eq!(told.app.delete(Credentials::Key(&told.owner), &told.path("")).await.status, 204);
+    let refused = told.app.send(Method::POST, Credentials::Key(&told.owner), &told.path("/rotate-secret"), "").await;
     assert_eq!((refused.refusal(), sealed().await == after), ((409, "conflict"), true));
 }

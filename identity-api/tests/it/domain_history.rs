@@ -1,13 +1,13 @@
 //! Periods of ownership of a host, and the history that owners see (R7, RS2, I3; S4).
 
 use crate::domains::{app_on, own, register, release, verify};
-use crate::internet::Internet;
-use crate::test_app::{DOMAINS, Shows, TestApp, until_served};
+use crate::fake_internet::FakeInternet;
+use crate::test_app::{Credentials, DOMAINS, TestApp, until_served};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::json;
-use service_kit::directory::{Directory, OwnedSite};
+use service_kit::identity_tables::{IdentityTables, OwnedSite};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -18,11 +18,11 @@ fn site(domain: &str) -> Site {
 
 /// Returns what reads use.
 async fn owned(app: &TestApp, org: OrgId) -> Vec<OwnedSite> {
-    Directory::new(app.stores.pool.clone()).owned_sites(org).await.unwrap()
+    IdentityTables::new(app.stores.pool.clone()).owned_sites(org).await.unwrap()
 }
 
 async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
-    Directory::new(app.stores.pool.clone()).owner_of(&site(domain)).await.unwrap().map(|owner| owner.id)
+    IdentityTables::new(app.stores.pool.clone()).owner_of(&site(domain)).await.unwrap().map(|owner| owner.id)
 }
 
 /// Returns the hosts of an organization, each with the start of the history it sees.
@@ -37,7 +37,7 @@ fn later(app: &TestApp) -> DateTime<Utc> {
 
 #[tokio::test]
 async fn i3_unverified_domains_show_and_block_nothing() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((squatter, squatting), (owner, key)) = (app.org("squatter").await, app.org("owner").await);
     let squatted = register(&app, &squatting, "a.test").await;
@@ -56,7 +56,7 @@ async fn i3_unverified_domains_show_and_block_nothing() {
 
 #[tokio::test]
 async fn r7_later_owners_see_no_earlier_history() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((first, first_key), (second, second_key)) = (app.org("first").await, app.org("second").await);
     let registered = own(&app, &internet, &first_key, "a.test").await;
@@ -87,7 +87,7 @@ async fn r7_later_owners_see_no_earlier_history() {
 
 #[tokio::test]
 async fn subdomains_change_owner_without_their_history() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((above, above_key), (beneath, key)) = (app.org("above").await, app.org("beneath").await);
     own(&app, &internet, &above_key, "a.test").await;
@@ -98,7 +98,7 @@ async fn subdomains_change_owner_without_their_history() {
         [("blog.a.test".to_owned(), Some(taken_at))],
         "earlier events belong to the parent's owner"
     );
-    assert_eq!(owned(&app, above).await[0].except, [site("blog.a.test")]);
+    assert_eq!(owned(&app, above).await[0].excluded, [site("blog.a.test")]);
     for (host, owner) in [("x.blog.a.test", beneath), ("blog.a.test", beneath), ("www.a.test", above), ("myblog.a.test", above)] {
         assert_eq!(owner_of(&app, host).await, Some(owner), "{host}");
     }
@@ -106,8 +106,8 @@ async fn subdomains_change_owner_without_their_history() {
     assert_eq!(release(&app, &key, &blog).await, 204);
     assert_eq!((owner_of(&app, "x.blog.a.test").await, sees(&app, beneath).await), (Some(above), vec![]));
     let of_above = owned(&app, above).await.remove(0);
-    assert_eq!((of_above.visible_from, &of_above.except), (None, &vec![]));
-    assert_eq!(of_above.formerly, [(site("blog.a.test"), left_at)], "that period stays with its owner");
+    assert_eq!((of_above.visible_from, &of_above.excluded), (None, &vec![]));
+    assert_eq!(of_above.formerly_owned, [(site("blog.a.test"), left_at)], "that period stays with its owner");
 
     // The parent's owner keeps its view when it verifies the subdomain itself.
     later(&app);
@@ -119,7 +119,7 @@ async fn subdomains_change_owner_without_their_history() {
 
 #[tokio::test]
 async fn owners_do_not_see_history_of_others_subdomains() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((one, one_key), (_, two_key), (above, above_key)) = (app.org("1").await, app.org("2").await, app.org("above").await);
     let blog = own(&app, &internet, &one_key, "blog.a.test").await;
@@ -128,18 +128,18 @@ async fn owners_do_not_see_history_of_others_subdomains() {
     assert_eq!(release(&app, &two_key, &deep).await, 204);
     own(&app, &internet, &above_key, "a.test").await;
     let of_one = owned(&app, one).await;
-    assert_eq!(of_one[0].formerly.len(), 1, "deep.blog.a.test belonged to another organization: {of_one:?}");
-    assert_eq!(owned(&app, above).await[0].except, [site("blog.a.test")]);
+    assert_eq!(of_one[0].formerly_owned.len(), 1, "deep.blog.a.test belonged to another organization: {of_one:?}");
+    assert_eq!(owned(&app, above).await[0].excluded, [site("blog.a.test")]);
     let left_at = later(&app);
     assert_eq!(release(&app, &one_key, &blog).await, 204);
     // Everything below the blog belonged to its owner until now, including what a third owner left earlier.
-    let formerly = owned(&app, above).await.remove(0).formerly;
+    let formerly = owned(&app, above).await.remove(0).formerly_owned;
     assert_eq!(formerly, [(site("blog.a.test"), left_at), (site("deep.blog.a.test"), left_at)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_many_concurrent_verifications_wins() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = Arc::new(app_on(&internet).await);
     let mut keys = Vec::new();
     for number in 0..20 {
@@ -176,7 +176,7 @@ async fn one_of_many_concurrent_verifications_wins() {
 /// The database rejects overlapping owners even if the code allows them.
 #[tokio::test]
 async fn database_rejects_overlapping_owners() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((_, first_key), (second, second_key)) = (app.org("first").await, app.org("second").await);
     let registered = own(&app, &internet, &first_key, "a.test").await;
@@ -191,5 +191,5 @@ async fn database_rejects_overlapping_owners() {
         .unwrap_err();
     let constraint = overlap.as_database_error().and_then(|refusal| refusal.constraint().map(str::to_owned));
     assert_eq!(constraint.as_deref(), Some("domains_one_owner_at_a_time"));
-    assert_eq!(app.get(Shows::Key(&second_key), DOMAINS).await.body.as_array().unwrap().len(), 1);
+    assert_eq!(app.get(Credentials::Key(&second_key), DOMAINS).await.body.as_array().unwrap().len(), 1);
 }

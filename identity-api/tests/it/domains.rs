@@ -1,7 +1,7 @@
 //! Domains: register, verify by three methods over real sockets, release. Errors reveal nothing about the network.
 
-use crate::internet::Internet;
-use crate::test_app::{Answer, DOMAINS, Shows, TestApp, answer, standstill};
+use crate::fake_internet::FakeInternet;
+use crate::test_app::{Credentials, DOMAINS, TestApp, TestResponse, answer, manual_clock};
 use identity_api::domains::DomainSettings;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,25 +9,25 @@ use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{TestReceiver, TestStores};
 
-pub(crate) async fn app_on(internet: &Internet) -> TestApp {
+pub(crate) async fn app_on(internet: &FakeInternet) -> TestApp {
     let (outside, domains) = internet.settings();
-    TestApp::open_on(TestStores::unprepared().await, standstill(), outside, domains).await
+    TestApp::open_on(TestStores::unprepared().await, manual_clock(), outside, domains).await
 }
 
-pub(crate) async fn register(app: &TestApp, key: &str, domain: &str) -> Answer {
-    app.post(Shows::Key(key), DOMAINS, &json!({"domain": domain})).await
+pub(crate) async fn register(app: &TestApp, key: &str, domain: &str) -> TestResponse {
+    app.post(Credentials::Key(key), DOMAINS, &json!({"domain": domain})).await
 }
 
-pub(crate) async fn verify(app: &TestApp, key: &str, registered: &Answer, methods: &[&str]) -> Answer {
+pub(crate) async fn verify(app: &TestApp, key: &str, registered: &TestResponse, methods: &[&str]) -> TestResponse {
     let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
-    app.post(Shows::Key(key), &path, &json!({"methods": methods})).await
+    app.post(Credentials::Key(key), &path, &json!({"methods": methods})).await
 }
 
-pub(crate) async fn release(app: &TestApp, key: &str, registered: &Answer) -> u16 {
-    app.delete(Shows::Key(key), &format!("{DOMAINS}/{}", registered.text("id"))).await.status
+pub(crate) async fn release(app: &TestApp, key: &str, registered: &TestResponse) -> u16 {
+    app.delete(Credentials::Key(key), &format!("{DOMAINS}/{}", registered.text("id"))).await.status
 }
 
-pub(crate) async fn own(app: &TestApp, internet: &Internet, key: &str, domain: &str) -> Answer {
+pub(crate) async fn own(app: &TestApp, internet: &FakeInternet, key: &str, domain: &str) -> TestResponse {
     let registered = register(app, key, domain).await;
     internet
         .publish_text(&format!("_content-telemetry.{domain}"), &format!("svc-verify={}", registered.text("verification_token")));
@@ -37,14 +37,14 @@ pub(crate) async fn own(app: &TestApp, internet: &Internet, key: &str, domain: &
 }
 
 /// Returns each method with its fault.
-fn codes(refused: &Answer) -> Vec<(&str, &str)> {
+fn codes(refused: &TestResponse) -> Vec<(&str, &str)> {
     let faults = refused.body["errors"].as_array().unwrap();
     faults.iter().map(|fault| (fault["field"].as_str().unwrap(), fault["code"].as_str().unwrap())).collect()
 }
 
 #[tokio::test]
 async fn registers_verifies_and_releases_a_domain() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (org, key) = app.org("owner").await;
     let registered = register(&app, &key, "WWW.A.Test.").await;
@@ -68,11 +68,11 @@ async fn registers_verifies_and_releases_a_domain() {
     }
     assert_eq!(release(&app, &key, &registered).await, 204);
     assert_eq!(release(&app, &key, &registered).await, 204, "repeating it changes nothing");
-    assert_eq!(app.get(Shows::Key(&key), DOMAINS).await.body, json!([]));
+    assert_eq!(app.get(Credentials::Key(&key), DOMAINS).await.body, json!([]));
     assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.refusal(), (404, "not_found"));
 
     let registered = own(&app, &internet, &key, "a.test").await;
-    let verified = app.get(Shows::Key(&key), DOMAINS).await.body[0].clone();
+    let verified = app.get(Credentials::Key(&key), DOMAINS).await.body[0].clone();
     assert_eq!((&verified["id"], &verified["verification_method"]), (&registered.body["id"], &json!("dns_txt")));
     assert!(verified["verified_at"].is_string());
     internet.forget();
@@ -86,7 +86,7 @@ async fn registers_verifies_and_releases_a_domain() {
 
 #[tokio::test]
 async fn each_of_three_methods_verifies_a_domain() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     for (method, other) in [("dns_txt", "well_known"), ("well_known", "meta_tag"), ("meta_tag", "dns_txt")] {
         let (_, key) = app.org(method).await;
@@ -109,7 +109,7 @@ async fn each_of_three_methods_verifies_a_domain() {
         assert_eq!(verify(&app, &key, &registered, &[other]).await.status, 422, "{method} is not {other}");
         let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
         // Without a body, every method is tried.
-        let verified = answer(app.request(Method::POST, &path, Shows::Key(&key))).await;
+        let verified = answer(app.request(Method::POST, &path, Credentials::Key(&key))).await;
         assert_eq!((verified.status, &verified.body["verification_method"]), (200, &json!(method)), "{}", verified.body);
         assert_eq!(release(&app, &key, &registered).await, 204);
         internet.forget();
@@ -118,7 +118,7 @@ async fn each_of_three_methods_verifies_a_domain() {
 
 #[tokio::test]
 async fn failed_verification_reports_a_fault_per_method() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
     let registered = register(&app, &key, "a.test").await;
@@ -154,13 +154,13 @@ async fn failed_verification_reports_a_fault_per_method() {
     let padded = json!({"verification_token": token, "x": "y".repeat(70_000)}).to_string();
     internet.publish_page("a.test/.well-known/content-telemetry.json", 200, &padded);
     assert_eq!(codes(&verify(&app, &key, &registered, &["well_known"]).await), [("well_known", "no_token")]);
-    assert_eq!(app.get(Shows::Key(&key), DOMAINS).await.body[0]["verified"], json!(false));
+    assert_eq!(app.get(Credentials::Key(&key), DOMAINS).await.body[0]["verified"], json!(false));
 }
 
 /// Private addresses get the same response as unknown ones (S5).
 #[tokio::test]
 async fn private_addresses_look_like_unreachable_ones() {
-    let (internet, canary) = (Internet::new().await, TestReceiver::canary().await);
+    let (internet, canary) = (FakeInternet::new().await, TestReceiver::canary().await);
     let (outside, domains) = internet.settings();
     // Any public host at the canary's port, so only its private address is rejected.
     let port = canary.address.port();
@@ -184,7 +184,7 @@ async fn private_addresses_look_like_unreachable_ones() {
 
 #[tokio::test]
 async fn domains_and_verifications_are_limited() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { domains_per_organization: 3, verifications_per_minute: 4, ..domains };
     let app = TestApp::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await;
@@ -213,7 +213,7 @@ async fn domains_and_verifications_are_limited() {
 
 #[tokio::test]
 async fn www_is_ignored_in_domains() {
-    let internet = Internet::new().await;
+    let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
     let registered = register(&app, &key, "www.a.test").await;

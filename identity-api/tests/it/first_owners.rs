@@ -1,11 +1,11 @@
 //! Invites of first owners by partners, and invites by people who were removed since.
 
 use crate::people::{PROVISIONED, invites_of};
-use crate::test_app::{Answer, NOBODY, Shows, TestApp};
+use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID};
 use serde_json::{Value, json};
 
-async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> Answer {
-    app.post(Shows::Key(key), &format!("{PROVISIONED}/{org}/invites"), &json!({"email": email})).await
+async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> TestResponse {
+    app.post(Credentials::Key(key), &format!("{PROVISIONED}/{org}/invites"), &json!({"email": email})).await
 }
 
 #[tokio::test]
@@ -14,11 +14,11 @@ async fn partners_can_invite_again_until_an_owner_joins() {
     let (key, other) = (app.partner("partner").await.1, app.partner("other").await.1);
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
     let body = json!({"name": "Owner", "domain": "a.test", "admin_email": "tyop@a.test"});
-    let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await.body;
+    let provisioned = app.post(Credentials::Key(&key), PROVISIONED, &body).await.body;
     let org = provisioned["organization"]["id"].as_str().unwrap().to_owned();
     let (lost, tyop) = (app.token_of(&provisioned["invite"]).await, app.person("tyop@a.test").await);
 
-    let absent = invite_first(&app, &key, NOBODY, "ada@a.test").await;
+    let absent = invite_first(&app, &key, UNKNOWN_ID, "ada@a.test").await;
     assert_eq!(absent.refusal(), (404, "not_found"));
     assert_eq!(invite_first(&app, &other, &org, "ada@a.test").await, absent, "another partner's organization");
     assert_eq!(invite_first(&app, &key, "x", "ada@a.test").await, absent);
@@ -38,7 +38,7 @@ async fn partners_can_invite_again_until_an_owner_joins() {
     assert_eq!(app.claim(&ada, &token).await.status, 200);
     assert_eq!(app.outbox(&hook).await.len(), 1, "the partner is notified");
     assert_eq!(invite_first(&app, &key, &org, "eve@b.test").await.refusal(), (403, "forbidden"), "the organization is claimed");
-    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([]));
+    assert_eq!(app.get(ada.credentials(), &invites_of(&org)).await.body, json!([]));
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn removed_owners_cannot_use_their_own_invites() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
     for is_removed in [true, false] {
-        let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+        let org = app.create_organization(&ada, "a.test").await.text("id").to_owned();
         let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
         let back_door = app.invite(&bob, &org, "bob@elsewhere.test", "owner").await.body;
         let hers = app.invite(&ada, &org, "cy@a.test", "member").await.body;
@@ -55,7 +55,7 @@ async fn removed_owners_cannot_use_their_own_invites() {
         assert!([200, 204].contains(&gone.status), "{}", gone.body);
         let same_bob = app.person("bob@elsewhere.test").await;
         assert_eq!(app.claim(&same_bob, &token).await.refusal(), (404, "not_found"), "removed: {is_removed}");
-        assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([hers]), "other invites stay open");
+        assert_eq!(app.get(ada.credentials(), &invites_of(&org)).await.body, json!([hers]), "other invites stay open");
         let withdrawn: Vec<(Value, uuid::Uuid)> = sqlx::query_as(
             "SELECT detail, actor_id FROM audit_log WHERE action = 'invite.withdrawn' AND organization_id = $1::uuid",
         )

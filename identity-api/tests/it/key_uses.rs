@@ -1,6 +1,6 @@
 //! `last_used_at` of keys: uses of this service, and those in the tables of the others.
 
-use crate::test_app::{Shows, TestApp};
+use crate::test_app::{Credentials, TestApp};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use service_kit::testing::eventually;
@@ -16,7 +16,7 @@ async fn last_used_at_is_set_only_for_used_keys() {
     let (_, key) = app.org("owner").await;
     // The organization's first key, which is never used, and the one that calls.
     let listed = eventually("last_used_at is set", || async {
-        let listed = app.list(Shows::Key(&key)).await.body;
+        let listed = app.list(Credentials::Key(&key)).await.body;
         used(&listed[1]).is_some().then_some(listed)
     })
     .await;
@@ -30,7 +30,7 @@ async fn shows_the_latest_use_of_all_services() {
     let app = TestApp::open().await;
     let (org, _) = app.org("owner").await;
     let session = app.session("owner@a.test", &[org]).await;
-    let shown = async || used(&app.list(Shows::Session(&session)).await.body[0]);
+    let shown = async || used(&app.list(Credentials::Session(&session)).await.body[0]);
     assert_eq!(shown().await, None);
     let first = "(SELECT id FROM api_keys ORDER BY created_at, id LIMIT 1)";
     let mut expected = "2026-01-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap();

@@ -1,9 +1,9 @@
 //! Unbounded lists return their total.
 
-use crate::test_app::{Shows, TestApp, WEBHOOKS};
+use crate::test_app::{Credentials, TestApp, WEBHOOKS};
 
 /// Returns the number of items on a page, and the total.
-async fn numbers(app: &TestApp, shows: Shows<'_>, path: &str) -> (usize, usize) {
+async fn numbers(app: &TestApp, shows: Credentials<'_>, path: &str) -> (usize, usize) {
     let (items, total) = app.page(shows, &format!("/api/v1/identity/{path}")).await;
     (items.len(), total.parse().unwrap())
 }
@@ -33,7 +33,7 @@ async fn unbounded_lists_return_their_total() {
         for (limit, offset) in [(2, 0), (2, total)] {
             let path = format!("{path}?limit={limit}&offset={offset}");
             let items = limit.min(total - offset);
-            assert_eq!(numbers(&app, Shows::Key(&owner), &path).await, (items, total), "{path}");
+            assert_eq!(numbers(&app, Credentials::Key(&owner), &path).await, (items, total), "{path}");
         }
     }
     let filtered = [
@@ -43,7 +43,7 @@ async fn unbounded_lists_return_their_total() {
         (&format!("{deliveries}?status=delivered"), 0),
     ];
     for (path, total) in filtered {
-        assert_eq!(numbers(&app, Shows::Key(&owner), path).await, (total, total), "{path}");
+        assert_eq!(numbers(&app, Credentials::Key(&owner), path).await, (total, total), "{path}");
     }
     for (path, total) in [
         ("organizations", 2),
@@ -54,6 +54,6 @@ async fn unbounded_lists_return_their_total() {
         ("webhooks?failing=true", 0),
         (&format!("{deliveries}?status=pending"), 3),
     ] {
-        assert_eq!(numbers(&app, operator.shows(), &format!("operator/{path}")).await, (total, total), "{path}");
+        assert_eq!(numbers(&app, operator.credentials(), &format!("operator/{path}")).await, (total, total), "{path}");
     }
 }

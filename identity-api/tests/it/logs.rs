@@ -4,17 +4,17 @@ use crate::forged_provider::{ForgedProvider, SECRET};
 use crate::invites::mailed_token;
 use crate::mailbox::token_in;
 use crate::people::{ORGANIZATIONS, invites_of, members_of};
-use crate::test_app::{DRAINS, KEYS, Shows, TestApp, VERIFY, WEBHOOKS};
+use crate::test_app::{Credentials, DRAINS, KEYS, TestApp, VERIFY, WEBHOOKS};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::sealing::SecretsKey;
+use service_kit::secret_encryption::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores, client, eventually, free_address};
 use url::Url;
 
 #[tokio::test]
 async fn s11_trace_logs_contain_no_secret() {
     let (stores, forged) = (TestStores::unprepared().await, ForgedProvider::start().await);
-    let (mails, key) = (tempfile::tempdir().unwrap(), SecretsKey::mint());
+    let (mails, key) = (tempfile::tempdir().unwrap(), SecretsKey::generate());
     let listen = free_address().to_string();
     let providers = json!([{"id": "forged", "issuer": forged.issuer(), "client_id": "telemetry", "client_secret": SECRET}]);
     let settings = [
@@ -29,7 +29,7 @@ async fn s11_trace_logs_contain_no_secret() {
     ];
     let mut process = TestProcess::service(&[], &settings);
     let auth = format!("http://{listen}/api/v1/identity/auth");
-    process.answers(&format!("http://{listen}/ready")).await;
+    process.wait_until_ok(&format!("http://{listen}/ready")).await;
     let asked = client().post(format!("{auth}/magic-link")).json(&json!({"email": "jane@example.com"})).send().await.unwrap();
     assert_eq!(asked.status(), 202);
     let mail = eventually("the email is written", || async {
@@ -77,11 +77,11 @@ async fn s11_trace_logs_contain_no_secret() {
 async fn secrets_are_stored_hashed_and_shown_once() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
-    let by_key = Shows::Key(&owner);
+    let by_key = Credentials::Key(&owner);
     app.ask_to_sign_in("ada@a.test").await;
     let link = app.token_mailed("ada@a.test", 1).await;
-    let opened = app.post(Shows::Nothing, VERIFY, &json!({"token": link})).await;
-    let by_person = Shows::Session(opened.text("session_id"));
+    let opened = app.post(Credentials::Nothing, VERIFY, &json!({"token": link})).await;
+    let by_person = Credentials::Session(opened.text("session_id"));
     let body = json!({"name": "A", "org_type": "content_owner", "domain": "a.test"});
     let org = app.post(by_person, ORGANIZATIONS, &body).await;
     let invited = app.post(by_person, &members_of(org.text("id")), &json!({"email": "bob@a.test"})).await;

@@ -1,7 +1,7 @@
 //! Sign-in by email.
 
 use crate::mailbox::token_in;
-use crate::test_app::{Answer, MAGIC_LINK, SESSION, Shows, TestApp, VERIFY, answer, sign_in};
+use crate::test_app::{Credentials, MAGIC_LINK, SESSION, TestApp, TestResponse, VERIFY, answer, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -11,7 +11,7 @@ use service_kit::testing::eventually;
 
 /// Requests a link to this address and returns the browser's cookie.
 async fn requested_in(app: &TestApp, email: &str) -> String {
-    let asked = app.request(Method::POST, MAGIC_LINK, Shows::Nothing).json(&json!({"email": email})).send().await.unwrap();
+    let asked = app.request(Method::POST, MAGIC_LINK, Credentials::Nothing).json(&json!({"email": email})).send().await.unwrap();
     let set = asked.headers()["set-cookie"].to_str().unwrap().to_owned();
     let (pair, attributes) = set.split_once("; ").unwrap();
     assert_eq!(attributes, "Path=/; Max-Age=900; HttpOnly; SameSite=Lax");
@@ -21,14 +21,14 @@ async fn requested_in(app: &TestApp, email: &str) -> String {
 
 /// Submits the form of this service's page in a browser with this cookie.
 async fn press(app: &TestApp, cookie: &str, fields: &str) -> (u16, String) {
-    let form = app.request(Method::POST, VERIFY, Shows::Nothing).header("origin", "http://telemetry.test");
+    let form = app.request(Method::POST, VERIFY, Credentials::Nothing).header("origin", "http://telemetry.test");
     let form = form.header("cookie", cookie).header("content-type", "application/x-www-form-urlencoded");
     let pressed = form.body(fields.to_owned()).send().await.unwrap();
     (pressed.status().as_u16(), pressed.text().await.unwrap())
 }
 
-async fn verify(app: &TestApp, token: &str) -> Answer {
-    app.post(Shows::Nothing, VERIFY, &json!({"token": token})).await
+async fn verify(app: &TestApp, token: &str) -> TestResponse {
+    app.post(Credentials::Nothing, VERIFY, &json!({"token": token})).await
 }
 
 #[tokio::test]
@@ -44,8 +44,8 @@ async fn emailed_tokens_open_one_session() {
     assert_eq!(opened.body.as_object().unwrap().keys().collect::<Vec<_>>(), ["expires_at", "session_id", "user"]);
     assert_eq!(opened.body["user"]["email"], "jane@example.com");
     let session = opened.text("session_id");
-    assert_eq!(app.list(Shows::Session(session)).await.status, 200, "the session acts for her organization");
-    let me = app.get(Shows::Session(session), SESSION).await.body;
+    assert_eq!(app.list(Credentials::Session(session)).await.status, 200, "the session acts for her organization");
+    let me = app.get(Credentials::Session(session), SESSION).await.body;
     assert_eq!(me["user"], opened.body["user"]);
     assert_eq!(me["expires_at"], opened.body["expires_at"]);
     let refused = verify(&app, &token).await;
@@ -69,13 +69,13 @@ async fn unknown_addresses_get_the_same_response_and_email() {
     assert_eq!(app.count("SELECT count(*) FROM users").await, 1, "requesting a link creates no account");
     let opened = verify(&app, &token).await;
     assert_eq!(opened.status, 200);
-    let me = app.get(Shows::Session(opened.text("session_id")), SESSION).await.body;
+    let me = app.get(Credentials::Session(opened.text("session_id")), SESSION).await.body;
     assert_eq!((&me["memberships"], &me["is_operator"]), (&json!([]), &json!(false)));
 }
 
 #[tokio::test]
 async fn tokens_expire_after_15_minutes() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     for number in 1..=2 {
         app.ask_to_sign_in("jane@example.com").await;
         app.token_mailed("jane@example.com", number).await;
@@ -99,7 +99,7 @@ async fn tokens_expire_after_15_minutes() {
 
 #[tokio::test]
 async fn accounts_get_five_emails_in_15_minutes() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     for spelling in
         ["a@example.com", "A@example.com", "a@EXAMPLE.com", "a@example.com", "a@example.com", "a@example.com", "A@Example.com"]
     {
@@ -166,7 +166,7 @@ async fn sign_in_works_with_the_link_and_its_button() {
     // Opening the link redeems nothing, because programs that read email open links too.
     let cookie = requested_in(&app, "jane@example.com").await;
     let open = || async {
-        let opening = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing);
+        let opening = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Credentials::Nothing);
         opening.header("cookie", &cookie).send().await.unwrap()
     };
     for _ in 0..2 {
@@ -179,7 +179,8 @@ async fn sign_in_works_with_the_link_and_its_button() {
         assert!(page.contains("name=\"referrer\" content=\"same-origin\"") && !page.contains("<script"), "{page}");
     }
     let press = |origin: Option<&'static str>| {
-        let form = app.request(Method::POST, VERIFY, Shows::Nothing).header("cookie", &cookie).body(format!("token={token}"));
+        let form =
+            app.request(Method::POST, VERIFY, Credentials::Nothing).header("cookie", &cookie).body(format!("token={token}"));
         let form = form.header("content-type", "application/x-www-form-urlencoded");
         origin.map_or(form.try_clone().unwrap(), |origin| form.header("origin", origin)).send()
     };
@@ -194,7 +195,7 @@ async fn sign_in_works_with_the_link_and_its_button() {
     });
     let (session, page) = (cookie.unwrap(), pressed.text().await.unwrap());
     assert!(page.contains("jane@example.com") && !page.contains(&session), "{page}");
-    assert_eq!(app.get(Shows::Session(&session), SESSION).await.status, 200);
+    assert_eq!(app.get(Credentials::Session(&session), SESSION).await.status, 200);
     assert_eq!(press(Some("http://telemetry.test")).await.unwrap().status(), 401, "once");
 }
 
@@ -202,10 +203,10 @@ async fn sign_in_works_with_the_link_and_its_button() {
 async fn truncated_links_open_no_page() {
     let app = TestApp::open().await;
     for query in ["", "?token=", "?token=a%22%3E%3Cscript%3E", "?token=a%20b", "?token=%00", "?token=a&token=b", "?x=1"] {
-        let refused = app.get(Shows::Nothing, &format!("{MAGIC_LINK}{query}")).await;
+        let refused = app.get(Credentials::Nothing, &format!("{MAGIC_LINK}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
-    let long = app.get(Shows::Nothing, &format!("{MAGIC_LINK}?token={}", "a".repeat(129))).await;
+    let long = app.get(Credentials::Nothing, &format!("{MAGIC_LINK}?token={}", "a".repeat(129))).await;
     assert_eq!(long.refusal(), (400, "invalid_parameter"));
 }
 
@@ -230,13 +231,13 @@ async fn responses_do_not_depend_on_sending_the_email() {
 /// Anyone can request a link for their own account and send it to another person, who would then work in that account.
 #[tokio::test]
 async fn x31_links_sign_in_only_the_requesting_browser() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let attacker = requested_in(&app, "mallory@evil.test").await;
     let token = app.token_mailed("mallory@evil.test", 1).await;
     let victim = requested_in(&app, "jane@example.com").await;
     let session = app.session("jane@example.com", &[]).await;
 
-    let opened = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Session(&session));
+    let opened = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Credentials::Session(&session));
     let page = opened.header("cookie", &victim).send().await.unwrap().text().await.unwrap();
     assert!(page.contains("m…@evil.test") && !page.contains("mallory"), "the page masks the address: {page}");
     assert!(page.contains("signed in as jane@example.com") && page.contains("name=\"email\""), "{page}");
@@ -256,11 +257,12 @@ async fn x31_links_sign_in_only_the_requesting_browser() {
 
 #[tokio::test]
 async fn other_devices_sign_in_by_entering_the_address() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let cookie = requested_in(&app, "jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
     let described = async |token: &str, cookie: &str| {
-        let asked = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing).header("cookie", cookie);
+        let asked =
+            app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Credentials::Nothing).header("cookie", cookie);
         answer(asked.header("accept", "application/json")).await
     };
     let expected =
@@ -268,7 +270,7 @@ async fn other_devices_sign_in_by_entering_the_address() {
     assert_eq!(described(&token, "").await.body, expected(false));
     assert_eq!(described(&token, &cookie).await.body, expected(true));
     assert_eq!(described("unknown", &cookie).await.refusal(), (401, "unauthenticated"));
-    let as_json = async |email: &str| app.post(Shows::Nothing, VERIFY, &json!({"token": token, "email": email})).await;
+    let as_json = async |email: &str| app.post(Credentials::Nothing, VERIFY, &json!({"token": token, "email": email})).await;
     for wrong in ["", "joe@example.com"] {
         assert_eq!(as_json(wrong).await.refusal(), (422, "invalid_request"), "{wrong:?}");
     }
@@ -287,7 +289,7 @@ async fn other_devices_sign_in_by_entering_the_address() {
 /// Only `TELEMETRY_SIGN_IN_KEEP` decides when links are deleted; sending one deletes no other.
 #[tokio::test]
 async fn expired_links_stay_until_cleanup() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     for count in 1..=2 {
         app.ask_to_sign_in("jane@example.com").await;
         app.token_mailed("jane@example.com", count).await;

@@ -1,7 +1,7 @@
 //! Names of organizations in emails to others (A10).
 
 use crate::people::{ORGANIZATIONS, PROVISIONED};
-use crate::test_app::{Shows, TestApp};
+use crate::test_app::{Credentials, TestApp};
 use serde_json::json;
 
 const LURE: &str = "your account is locked - call 555 0100";
@@ -11,7 +11,7 @@ async fn emails_omit_names_without_a_verified_domain() {
     let app = TestApp::open().await;
     let eve = app.person("eve@evil.test").await;
     let body = json!({"name": LURE, "org_type": "content_owner", "domain": "a.test"});
-    let founded = app.post(eve.shows(), ORGANIZATIONS, &body).await;
+    let founded = app.post(eve.credentials(), ORGANIZATIONS, &body).await;
     let org = founded.text("id").to_owned();
     assert_eq!(app.invite(&eve, &org, "victim@v.test", "member").await.status, 201);
     let mail = app.mails().pop().unwrap();
@@ -36,7 +36,7 @@ async fn emails_omit_names_without_a_verified_domain() {
     identity_api::organizations::ensure_owner(&app.stores.pool, platform, ada.id).await.unwrap();
     assert_eq!(app.invite(&ada, &platform.to_string(), "victim@v.test", "member").await.status, 201);
     let body = json!({"name": LURE, "domain": "c.test", "admin_email": "victim@v.test"});
-    assert_eq!(app.post(Shows::Key(&key), PROVISIONED, &body).await.status, 201);
+    assert_eq!(app.post(Credentials::Key(&key), PROVISIONED, &body).await.status, 201);
     assert!(app.mails().iter().rev().take(2).all(|mail| !mail.contains("locked")));
 }
 
@@ -45,7 +45,7 @@ async fn attested_domains_count_while_the_partner_is_trusted() {
     let app = TestApp::open().await;
     let (partner, key) = app.partner("partner").await;
     let body = json!({"name": "Example Times", "domain": "a.test", "attest": true, "admin_email": "first@a.test"});
-    let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await;
+    let provisioned = app.post(Credentials::Key(&key), PROVISIONED, &body).await;
     assert_eq!(provisioned.status, 201);
     let named = "Subject: You are invited to Example Times (a.test)\r\n";
     assert!(app.mails().pop().unwrap().contains(named), "{:?}", app.mails().pop());

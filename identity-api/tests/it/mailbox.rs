@@ -1,6 +1,6 @@
 //! Emails that an app has sent, and the tokens in them.
 
-use crate::test_app::{Answer, MAGIC_LINK, Shows, TestApp};
+use crate::test_app::{Credentials, MAGIC_LINK, TestApp, TestResponse};
 use serde_json::json;
 use service_kit::testing::eventually;
 
@@ -13,8 +13,8 @@ impl TestApp {
         paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
-    pub(crate) async fn ask_to_sign_in(&self, email: &str) -> Answer {
-        self.post(Shows::Nothing, MAGIC_LINK, &json!({"email": email})).await
+    pub(crate) async fn ask_to_sign_in(&self, email: &str) -> TestResponse {
+        self.post(Credentials::Nothing, MAGIC_LINK, &json!({"email": email})).await
     }
 
     /// Returns the token in the newest email to an address, once there are `count` of them.

@@ -5,13 +5,13 @@
 mod access_requests;
 mod admin;
 mod analysts;
-mod answer_races;
+mod request_races;
 mod api_keys;
 mod audit;
 mod audit_trail;
-mod backlog;
-mod bounds;
-mod budgets;
+mod queue_limits;
+mod person_limits;
+mod organization_budgets;
 mod bulk_outage;
 mod bulk_requests;
 mod credentials;
@@ -19,16 +19,16 @@ mod cross_site;
 mod delegation_requests;
 mod delegations;
 mod deliveries;
-mod domain_contests;
+mod domain_takeovers;
 mod domain_history;
 mod domains;
 mod drains;
 mod first_owners;
 mod forged_provider;
-mod growth;
-mod internet;
+mod storage_growth;
+mod fake_internet;
 mod invites;
-mod key_makers;
+mod key_creators;
 mod key_uses;
 mod list_totals;
 mod logs;
@@ -50,7 +50,7 @@ mod partners;
 mod people;
 mod process;
 mod races;
-mod rates;
+mod rate_limits;
 mod refused_reports;
 mod routes;
 mod settings;
@@ -58,12 +58,12 @@ mod smtp;
 mod test_app;
 mod two_processes;
 mod user_sessions;
-mod granting;
-mod webhook_standing;
+mod permissions;
+mod webhook_endpoint_states;
 mod webhooks;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]
 fn as_the_service() {
-    service_kit::testing::be_the_service(identity_api::start);
+    service_kit::testing::run_as_service(identity_api::start);
 }

@@ -1,7 +1,7 @@
 //! Members: seen by members, changed by owners; the last owner can't leave.
 
 use crate::people::{invites_of, members_of};
-use crate::test_app::{KEYS, NOBODY, SESSION, SETTINGS, TestApp};
+use crate::test_app::{KEYS, SESSION, SETTINGS, TestApp, UNKNOWN_ID};
 use reqwest::Method;
 use serde_json::json;
 use service_kit::testing::client;
@@ -13,7 +13,7 @@ async fn members_see_each_other() {
     let expected = [("ada@a.test".to_owned(), "owner".to_owned()), ("bob@a.test".to_owned(), "member".to_owned())];
     assert_eq!(app.members(&ada, &org).await, expected);
     assert_eq!(app.members(&bob, &org).await, expected);
-    let listed = app.get(bob.shows(), &members_of(&org)).await.body;
+    let listed = app.get(bob.credentials(), &members_of(&org)).await.body;
     assert_eq!(listed[1]["user_id"], json!(bob.id));
     assert_eq!(listed[1].as_object().unwrap().len(), 5, "{listed}");
 }
@@ -29,7 +29,7 @@ async fn only_owners_change_members() {
         app.make(&bob, &org, &ada, "member").await,
         app.remove(&bob, &org, &cy).await,
         app.remove(&bob, &org, &ada).await,
-        app.delete(bob.shows(), &format!("{}/{NOBODY}", invites_of(&org))).await,
+        app.delete(bob.credentials(), &format!("{}/{UNKNOWN_ID}", invites_of(&org))).await,
     ] {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
@@ -45,13 +45,13 @@ async fn only_owners_change_members() {
 async fn removed_members_lose_access_at_once() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
-    assert_eq!(app.get(bob.shows(), KEYS).await.status, 200);
+    assert_eq!(app.get(bob.credentials(), KEYS).await.status, 200);
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
-    assert_eq!(app.get(bob.shows(), &members_of(&org)).await.refusal(), (404, "not_found"));
-    assert_eq!(app.get(bob.shows(), KEYS).await.refusal(), (403, "forbidden"));
-    assert_eq!(app.get(bob.shows(), SETTINGS).await.refusal(), (403, "forbidden"));
+    assert_eq!(app.get(bob.credentials(), &members_of(&org)).await.refusal(), (404, "not_found"));
+    assert_eq!(app.get(bob.credentials(), KEYS).await.refusal(), (403, "forbidden"));
+    assert_eq!(app.get(bob.credentials(), SETTINGS).await.refusal(), (403, "forbidden"));
     let again = app.joined(&ada, &org, "bob@a.test", "owner").await;
-    assert_eq!(app.get(again.shows(), KEYS).await.status, 200, "access is back after another invite");
+    assert_eq!(app.get(again.credentials(), KEYS).await.status, 200, "access is back after another invite");
 }
 
 /// An owner of one organization must not sign its members out of others.
@@ -59,7 +59,7 @@ async fn removed_members_lose_access_at_once() {
 async fn role_changes_apply_at_once_and_end_no_session() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
-    let own = app.founded(&bob, "bob.test").await.text("id").to_owned();
+    let own = app.create_organization(&bob, "bob.test").await.text("id").to_owned();
     let other = app.second_server().await;
     let statuses = async |org: &str| {
         let ask = |url: &str, method| {
@@ -81,7 +81,7 @@ async fn role_changes_apply_at_once_and_end_no_session() {
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
     assert_eq!(statuses(&org).await, (403, 403));
     assert_eq!(statuses(&own).await, (201, 200), "the session still works elsewhere");
-    assert_eq!(app.get(bob.shows(), SESSION).await.status, 200);
+    assert_eq!(app.get(bob.credentials(), SESSION).await.status, 200);
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'session.ended'").await, 0);
 }
 
@@ -90,15 +90,15 @@ async fn members_can_leave() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
-    let key = app.create(bob.shows(), &json!({})).await;
+    let key = app.create(bob.credentials(), &json!({})).await;
     let keeping = format!("{}/{}?keep_keys=true", members_of(&org), cy.id);
-    assert_eq!(app.delete(cy.shows(), &keeping).await.refusal(), (403, "forbidden"), "only owners can keep keys");
+    assert_eq!(app.delete(cy.credentials(), &keeping).await.refusal(), (403, "forbidden"), "only owners can keep keys");
     for leaver in [&cy, &bob] {
         assert_eq!(app.remove(leaver, &org, leaver).await.status, 204);
         assert_eq!(app.remove(leaver, &org, leaver).await.refusal(), (404, "not_found"));
-        assert_eq!(app.get(leaver.shows(), &members_of(&org)).await.refusal(), (404, "not_found"));
+        assert_eq!(app.get(leaver.credentials(), &members_of(&org)).await.refusal(), (404, "not_found"));
     }
-    let listed = app.list(ada.shows()).await.body;
+    let listed = app.list(ada.credentials()).await.body;
     assert_eq!((&listed[0]["id"], listed[0]["revoked_at"].is_string()), (&key.body["id"], true), "the member's key is revoked");
     assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
     let left = app.trail("member.left").await;

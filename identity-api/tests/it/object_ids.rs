@@ -1,7 +1,7 @@
 //! Ids in paths: invalid, foreign and unknown ids get the same response (threat rows X28, X29).
 
 use crate::routes::GOLDEN;
-use crate::test_app::{Answer, Shows, TestApp};
+use crate::test_app::{Credentials, TestApp, TestResponse};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 
@@ -22,7 +22,7 @@ const IDS: [&str; 12] = [
 ];
 
 /// Checks that a response reveals nothing about the implementation.
-fn assert_says_nothing_of_the_inside(answer: &Answer, at: &str) {
+fn assert_says_nothing_of_the_inside(answer: &TestResponse, at: &str) {
     let text = answer.body.to_string().to_lowercase();
     for word in ["sqlx", "clickhouse", "postgres", "panicked", "src/", "select ", "uuid::"] {
         assert!(!text.contains(word), "{at}: {word} in {text}");
@@ -39,8 +39,8 @@ async fn x29_invalid_and_unknown_ids_get_the_same_404() {
     for (method, route, answers) in GOLDEN.iter().filter(|(_, route, _)| route.contains('{')) {
         // Use a credential that gets as far as the lookup.
         let shows = match (answers[3], answers[5]) {
-            (404, _) => Shows::Key(&key),
-            (_, 404) => Shows::Session(&member),
+            (404, _) => Credentials::Key(&key),
+            (_, 404) => Credentials::Session(&member),
             _ => continue,
         };
         let ask = async |id: &str| {

@@ -1,13 +1,13 @@
 //! Sign-in at a real OpenID Connect provider: the npm package `oidc-provider`, used as by a browser. Fails without Node or the
 //! registry.
 
-use crate::test_app::{SESSION, Shows, TestApp, sign_in};
+use crate::test_app::{Credentials, SESSION, TestApp, sign_in};
 use identity_api::sign_in::SignInSettings;
 use reqwest::cookie::{CookieStore, Jar};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::settings::Hidden;
+use service_kit::settings::SecretSetting;
 use service_kit::testing::npm_package;
 use std::path::Path;
 use std::process::Stdio;
@@ -71,7 +71,8 @@ impl RealProvider {
             "id": "real", "issuer": self.issuer, "client_id": "telemetry", "client_secret": SECRET, "trust_email": trust_email
         }]);
         let oidc_allow = self.issuer.trim_start_matches("http://").parse().unwrap();
-        let settings = SignInSettings { oidc_providers: Some(Hidden::from(providers.to_string())), oidc_allow, ..sign_in() };
+        let settings =
+            SignInSettings { oidc_providers: Some(SecretSetting::from(providers.to_string())), oidc_allow, ..sign_in() };
         TestApp::open_for(Clock::System, settings).await
     }
 }
@@ -151,8 +152,8 @@ async fn real_provider_and_email_open_the_same_account() {
     );
     assert!(cookies.iter().any(|cookie| cookie.starts_with("telemetry-sign-in=; Path=/; Max-Age=0")), "{cookies:?}");
     let session = opened["session_id"].as_str().unwrap();
-    let me = app.get(Shows::Session(session), SESSION).await.body;
-    assert_eq!(me["user"], app.get(Shows::Session(&by_mail), SESSION).await.body["user"], "one account, two ways in");
+    let me = app.get(Credentials::Session(session), SESSION).await.body;
+    assert_eq!(me["user"], app.get(Credentials::Session(&by_mail), SESSION).await.body["user"], "one account, two ways in");
     assert_eq!(browser.get(&format!("{}{SESSION}", app.url())).await.status(), 200, "the browser is signed in");
 
     let again = Browser::new(&app);
@@ -191,7 +192,7 @@ async fn callbacks_work_once_and_in_one_browser() {
     assert_eq!(browser.get(&back).await.status(), 200);
     assert_eq!(browser.get(&back).await.status(), 401, "the sign-in is finished");
     let path = back.replace("http://telemetry.test", "");
-    let replayed = app.request(Method::GET, &path, Shows::Nothing).header("cookie", kept).send().await.unwrap();
+    let replayed = app.request(Method::GET, &path, Credentials::Nothing).header("cookie", kept).send().await.unwrap();
     assert_eq!(replayed.status(), 401, "the code is used, even with the old cookie");
     assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 1);
 }

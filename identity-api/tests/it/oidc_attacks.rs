@@ -1,7 +1,7 @@
 //! Invalid and hostile responses of OpenID Connect providers.
 
 use crate::forged_provider::{Claims, ForgedProvider, SECRET};
-use crate::test_app::{Answer, Shows, TestApp, answer, sign_in};
+use crate::test_app::{Credentials, TestApp, TestResponse, answer, sign_in};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -11,7 +11,7 @@ use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::settings::{Hidden, WebhookSettings};
+use service_kit::settings::{SecretSetting, WebhookSettings};
 use service_kit::testing::{DnsRecord, TestDns, TestReceiver, TestServer, TestStores};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use url::Url;
 type Spoil = fn(&mut Claims);
 
 /// A browser with a sign-in in progress.
-struct Left {
+struct PendingSignIn {
     provider: &'static str,
     cookie: String,
     state: String,
@@ -32,13 +32,13 @@ async fn app(providers_at: &[(&str, &ForgedProvider)]) -> TestApp {
     let written = providers_at.iter().map(|(id, provider)| {
         json!({"id": id, "issuer": provider.issuer(), "client_id": "telemetry", "client_secret": SECRET, "scopes": ["openid", "email"]})
     });
-    let providers = Hidden::from(json!(written.collect::<Vec<_>>()).to_string());
+    let providers = SecretSetting::from(json!(written.collect::<Vec<_>>()).to_string());
     let hosts: Vec<&str> = providers_at.iter().map(|(_, provider)| provider.host()).collect();
     let settings = SignInSettings { oidc_providers: Some(providers), oidc_allow: hosts.join(",").parse().unwrap(), ..sign_in() };
     TestApp::open_for(Clock::manual(Clock::System.now()), settings).await
 }
 
-async fn leave(app: &TestApp, provider: &'static str) -> Left {
+async fn leave(app: &TestApp, provider: &'static str) -> PendingSignIn {
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
     let started = client.get(format!("{}/api/v1/identity/auth/oidc/{provider}", app.url())).send().await.unwrap();
     assert_eq!(started.status(), 303);
@@ -46,16 +46,16 @@ async fn leave(app: &TestApp, provider: &'static str) -> Left {
     let to: Url = started.headers()["location"].to_str().unwrap().parse().unwrap();
     let said = |name: &str| to.query_pairs().find(|(known, _)| known == name).unwrap().1.into_owned();
     assert_eq!(said("redirect_uri"), format!("http://telemetry.test/api/v1/identity/auth/oidc/{provider}/callback"));
-    Left { provider, cookie, state: said("state"), nonce: said("nonce") }
+    PendingSignIn { provider, cookie, state: said("state"), nonce: said("nonce") }
 }
 
-async fn arrive_with(app: &TestApp, provider: &str, query: &str, cookie: Option<&str>) -> Answer {
+async fn arrive_with(app: &TestApp, provider: &str, query: &str, cookie: Option<&str>) -> TestResponse {
     let path = format!("/api/v1/identity/auth/oidc/{provider}/callback?{query}");
-    let request = app.request(Method::GET, &path, Shows::Nothing);
+    let request = app.request(Method::GET, &path, Credentials::Nothing);
     answer(cookie.into_iter().fold(request, |request, cookie| request.header("cookie", cookie))).await
 }
 
-async fn arrive(app: &TestApp, left: &Left) -> Answer {
+async fn arrive(app: &TestApp, left: &PendingSignIn) -> TestResponse {
     arrive_with(app, left.provider, &format!("code=c&state={}", left.state), Some(&left.cookie)).await
 }
 
@@ -180,10 +180,10 @@ async fn unavailable_and_inconsistent_providers_return_503() {
         {"id": "wrong", "issuer": format!("{}/", forged.issuer()), "client_id": "c"},
     ]);
     let oidc_allow = format!("127.0.0.1:9,{}", forged.host()).parse().unwrap();
-    let settings = SignInSettings { oidc_providers: Some(Hidden::from(wrong.to_string())), oidc_allow, ..sign_in() };
+    let settings = SignInSettings { oidc_providers: Some(SecretSetting::from(wrong.to_string())), oidc_allow, ..sign_in() };
     let app = TestApp::open_for(Clock::System, settings).await;
     for id in ["away", "wrong"] {
-        let refused = app.get(Shows::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
+        let refused = app.get(Credentials::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
         assert_eq!(refused.refusal(), (503, "unavailable"), "{id}");
         assert!(!refused.body.to_string().contains("127.0.0.1"), "{}", refused.body);
     }
@@ -259,7 +259,7 @@ async fn s5_providers_cannot_reach_internal_addresses() {
     let any = format!("*:{port}");
     allowed.push(&any);
     let settings = SignInSettings {
-        oidc_providers: Some(Hidden::from(Value::from(written.clone()).to_string())),
+        oidc_providers: Some(SecretSetting::from(Value::from(written.clone()).to_string())),
         oidc_allow: allowed.join(",").parse().unwrap(),
         ..sign_in()
     };
@@ -267,7 +267,7 @@ async fn s5_providers_cannot_reach_internal_addresses() {
     let app = TestApp::open_as(TestStores::unprepared().await, Clock::System, outside, settings, DomainSettings::default()).await;
     for provider in &written {
         let path = format!("/api/v1/identity/auth/oidc/{}", provider["id"].as_str().unwrap());
-        assert_eq!(app.get(Shows::Nothing, &path).await.refusal(), (503, "unavailable"), "{path}");
+        assert_eq!(app.get(Credentials::Nothing, &path).await.refusal(), (503, "unavailable"), "{path}");
     }
     assert_eq!(canary.connects(), 0);
 }
@@ -278,14 +278,14 @@ async fn callbacks_redirect_browsers_to_the_console() {
     let forged = ForgedProvider::start().await;
     let written = json!([{"id": "forged", "issuer": forged.issuer(), "client_id": "telemetry", "client_secret": SECRET}]);
     let page = Some("http://telemetry.test/sign-in".parse().unwrap());
-    let (providers, oidc_allow) = (Some(Hidden::from(written.to_string())), forged.host().parse().unwrap());
+    let (providers, oidc_allow) = (Some(SecretSetting::from(written.to_string())), forged.host().parse().unwrap());
     let settings = SignInSettings { oidc_providers: providers, oidc_allow, sign_in_url: page, ..sign_in() };
     let app = TestApp::open_for(Clock::manual(Clock::System.now()), settings).await;
-    let listed = app.get(Shows::Nothing, "/api/v1/identity/auth/oidc").await;
+    let listed = app.get(Credentials::Nothing, "/api/v1/identity/auth/oidc").await;
     assert_eq!(listed.body, json!([{"id": "forged", "issuer": forged.issuer()}]));
 
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
-    let arrive_as = async |left: &Left, state: &str, accept: &str| {
+    let arrive_as = async |left: &PendingSignIn, state: &str, accept: &str| {
         let url = format!("{}/api/v1/identity/auth/oidc/forged/callback?code=c&state={state}", app.url());
         client.get(url).header("cookie", &left.cookie).header("accept", accept).send().await.unwrap()
     };

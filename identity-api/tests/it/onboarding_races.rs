@@ -2,7 +2,7 @@
 
 use crate::people::{PLATFORM_REQUESTS, PROVISIONED, Person};
 use crate::races::{PARALLEL, at_once, rounds};
-use crate::test_app::{Shows, TestApp};
+use crate::test_app::{Credentials, TestApp};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ async fn one_of_owners_removing_each_other_remains() {
     let app = Arc::new(TestApp::open().await);
     for round in 0..rounds(USUAL_ROUNDS) {
         let ada = app.person(&format!("ada{round}@a.test")).await;
-        let org = app.founded(&ada, &format!("a{round}.test")).await.text("id").to_owned();
+        let org = app.create_organization(&ada, &format!("a{round}.test")).await.text("id").to_owned();
         let mut owners = vec![ada.clone()];
         for number in 0..3 {
             owners.push(app.joined(&ada, &org, &format!("owner{number}@a.test"), "owner").await);
@@ -44,7 +44,7 @@ async fn one_of_forty_claims_of_an_invite_wins() {
     let ada = app.person("ada@a.test").await;
     for round in 1..=rounds(USUAL_ROUNDS) {
         let body = json!({"name": "Owner", "domain": format!("a{round}.test"), "admin_email": ada.email});
-        let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await;
+        let provisioned = app.post(Credentials::Key(&key), PROVISIONED, &body).await;
         let token = app.token_of(&provisioned.body["invite"]).await;
         let claimed = at_once(&app, |app, _| {
             let (ada, token) = (ada.clone(), token.clone());
@@ -87,7 +87,7 @@ async fn one_of_forty_attestations_wins() {
         let body = json!({"name": "Owner", "domain": format!("a{round}.test"), "attest": true});
         let provisioned = at_once(&app, |app, _| {
             let (key, body) = (key.clone(), body.clone());
-            async move { app.post(Shows::Key(&key), PROVISIONED, &body).await }
+            async move { app.post(Credentials::Key(&key), PROVISIONED, &body).await }
         })
         .await;
         assert_eq!(provisioned, BTreeMap::from([(201, 1), (409, PARALLEL - 1)]), "round {round}");
@@ -101,7 +101,7 @@ async fn one_of_forty_attestations_wins() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_of_forty_invites_stays_open() {
     let app = Arc::new(TestApp::open().await);
-    let (ada, org) = app.founder("ada@a.test", "a.test").await;
+    let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let invited = at_once(&app, |app, _| {
         let (ada, org) = (ada.clone(), org.clone());
         async move { app.invite(&ada, &org, "bob@a.test", "member").await }

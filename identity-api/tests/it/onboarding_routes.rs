@@ -1,7 +1,7 @@
 //! Credentials of operators and partners, and keys beside sessions, on every route (S3).
 
 use crate::routes::registered;
-use crate::test_app::{NOBODY, Shows, TestApp};
+use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};
 use reqwest::Method;
 
 /// Routes, with an empty object as the body and an unknown id where they take one.
@@ -39,13 +39,18 @@ async fn operator_and_partner_routes_match_the_table() {
     let operator = app.operator("op@svc.test").await;
     let ((partner, trusted), (_, untrusted)) = (app.platform("partner").await, app.platform("untrusted").await);
     app.trust(partner, true).await;
-    let Shows::Session(session) = operator.shows() else { panic!("people have a session") };
-    let credentials = [operator.shows(), Shows::Key(&trusted), Shows::Key(&untrusted), Shows::Both(&untrusted, session)];
+    let Credentials::Session(session) = operator.credentials() else { panic!("people have a session") };
+    let credentials = [
+        operator.credentials(),
+        Credentials::Key(&trusted),
+        Credentials::Key(&untrusted),
+        Credentials::Both(&untrusted, session),
+    ];
     for (method, route, expected) in GOLDEN {
         let mut found = Vec::new();
         for shows in credentials {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            let path = format!("/api/v1/identity/{}", route.replace("{}", NOBODY));
+            let path = format!("/api/v1/identity/{}", route.replace("{}", UNKNOWN_ID));
             found.push(app.send(method, shows, &path, "{}").await.status);
         }
         assert_eq!(found, expected, "{method} {route}");

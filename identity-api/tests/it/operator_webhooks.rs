@@ -2,7 +2,7 @@
 //! end-to-end tests cover the real ones.
 
 use crate::operators::assert_sorts;
-use crate::test_app::{Answer, NOBODY, Shows, TestApp, WEBHOOKS};
+use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID, WEBHOOKS};
 use chrono::TimeDelta;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -17,14 +17,14 @@ const TAKEN: &str = "status = 'delivered', ended_at = now(), attempts = 1, last_
                      last_outcome = 'delivered', last_status_code = 204, last_duration_ms = 2";
 
 impl TestApp {
-    async fn hook(&self, key: &str, url: &str) -> Answer {
-        let created = self.post(Shows::Key(key), WEBHOOKS, &json!({"url": url, "event_types": ["invite.claimed"]})).await;
+    async fn hook(&self, key: &str, url: &str) -> TestResponse {
+        let created = self.post(Credentials::Key(key), WEBHOOKS, &json!({"url": url, "event_types": ["invite.claimed"]})).await;
         assert_eq!(created.status, 201, "{}", created.body);
         created
     }
 
     /// Sends a test and stores a result, as stream-workers does.
-    async fn attempted(&self, key: &str, hook: &Answer, set: &'static str) -> String {
+    async fn attempted(&self, key: &str, hook: &TestResponse, set: &'static str) -> String {
         let sent = self.test_webhook(key, hook).await;
         assert_eq!(sent.status, 202, "{}", sent.body);
         let written = sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE webhook_queue SET {set} WHERE delivery_id = $1")))
@@ -36,7 +36,7 @@ impl TestApp {
         sent.text("id").to_owned()
     }
 
-    async fn listed(&self, shows: Shows<'_>, path: &str) -> Vec<Value> {
+    async fn listed(&self, shows: Credentials<'_>, path: &str) -> Vec<Value> {
         let listed = self.get(shows, path).await;
         assert_eq!(listed.status, 200, "{path}: {}", listed.body);
         listed.body.as_array().unwrap().clone()
@@ -57,7 +57,7 @@ impl TestApp {
     }
 }
 
-fn of(hook: &Answer, rest: &str) -> String {
+fn of(hook: &TestResponse, rest: &str) -> String {
     format!("{ALL}/{}{rest}", hook.text("id"))
 }
 
@@ -67,9 +67,9 @@ fn ids(listed: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn operators_list_and_filter_all_endpoints() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let operator = app.operator("op@svc.test").await;
-    assert_eq!(app.listed(operator.shows(), ALL).await, Vec::<Value>::new());
+    assert_eq!(app.listed(operator.credentials(), ALL).await, Vec::<Value>::new());
     let ((org, owner), (other, stranger)) = (app.org("First Publisher").await, app.org("Second Publisher").await);
     let mut hooks = Vec::new();
     for (key, url) in [
@@ -88,7 +88,7 @@ async fn operators_list_and_filter_all_endpoints() {
     app.attempted(&owner, works, TAKEN).await;
     app.attempted(&stranger, refuses, REFUSED).await;
 
-    let all = app.listed(operator.shows(), ALL).await;
+    let all = app.listed(operator.credentials(), ALL).await;
     assert_eq!(ids(&all), [new, refuses, works, fails].map(|hook| hook.text("id")), "newest first");
     let expected = json!({
         "id": fails.text("id"), "organization_id": org, "organization_name": "First Publisher",
@@ -107,26 +107,26 @@ async fn operators_list_and_filter_all_endpoints() {
         ("?failing=false".to_owned(), vec![new, works]),
         (format!("?organization_id={other}"), vec![new, refuses]),
         (format!("?organization_id={other}&failing=true"), vec![refuses]),
-        (format!("?organization_id={NOBODY}"), vec![]),
+        (format!("?organization_id={UNKNOWN_ID}"), vec![]),
         ("?limit=1&offset=2".to_owned(), vec![works]),
         ("?failing=true&limit=1&offset=1".to_owned(), vec![fails]),
     ] {
-        let listed = app.listed(operator.shows(), &format!("{ALL}{query}")).await;
+        let listed = app.listed(operator.credentials(), &format!("{ALL}{query}")).await;
         assert_eq!(ids(&listed), expected.iter().map(|hook| hook.text("id")).collect::<Vec<_>>(), "{query}");
     }
     for query in ["?failing=yes", "?limit=0", "?offset=-1", "?organization_id=x", "?failing=true&failing=false"] {
-        let refused = app.get(operator.shows(), &format!("{ALL}{query}")).await;
+        let refused = app.get(operator.credentials(), &format!("{ALL}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
     for hook in &hooks {
-        let shown = app.get(operator.shows(), &of(hook, "")).await;
+        let shown = app.get(operator.credentials(), &of(hook, "")).await;
         assert!(shown.status == 200 && all.contains(&shown.body), "{}", shown.body);
     }
 }
 
 #[tokio::test]
 async fn operators_sort_endpoints() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let operator = app.operator("op@svc.test").await;
     let ((_, owner), (_, stranger)) = (app.org("b publisher").await, app.org("A Publisher").await);
     for (key, url, attempts) in [
@@ -147,7 +147,7 @@ async fn operators_sort_endpoints() {
         (_, other) => format!("{other:0>9}"),
     };
     assert_sorts(&app, (&operator, ALL), &["host", "organization_name", "created_at", "last_attempt", "waiting"], value).await;
-    let failing = app.listed(operator.shows(), &format!("{ALL}?failing=true&sort=host")).await;
+    let failing = app.listed(operator.credentials(), &format!("{ALL}?failing=true&sort=host")).await;
     let hosts: Vec<&Value> = failing.iter().map(|one| &one["host"]).collect();
     assert_eq!(hosts, ["a.b.test", "c.a.test"], "also with a filter");
 }
@@ -160,7 +160,7 @@ async fn operators_find_deleted_endpoints_only_by_id() {
     let hook = app.hook(&owner, "https://hooks.a.test/in").await;
     app.attempted(&owner, &hook, FAILED).await;
     let stands = async || {
-        let shown = app.get(operator.shows(), &of(&hook, "")).await.body;
+        let shown = app.get(operator.credentials(), &of(&hook, "")).await.body;
         ["disabled_by", "is_failing", "waiting"].map(|name| shown[name].clone())
     };
     assert_eq!(stands().await, [Value::Null, json!(true), json!(1)]);
@@ -170,27 +170,27 @@ async fn operators_find_deleted_endpoints_only_by_id() {
         [json!("key"), json!(false), json!(0)],
         "a disabled endpoint isn't failing and has no pending deliveries"
     );
-    let dropped = app.listed(operator.shows(), &of(&hook, "/deliveries")).await;
+    let dropped = app.listed(operator.credentials(), &of(&hook, "/deliveries")).await;
     assert_eq!((&dropped[0]["status"], &dropped[0]["next_attempt_at"]), (&json!("dropped"), &Value::Null));
     app.switch(&owner, &hook, false).await;
     assert_eq!(stands().await, [Value::Null, json!(true), json!(0)]);
     let member = app.session("member@a.test", &[org]).await;
     let path = format!("{WEBHOOKS}/{}", hook.text("id"));
     let body = r#"{"disabled": true}"#;
-    assert_eq!(app.send(Method::PATCH, Shows::Session(&member), &path, body).await.status, 200);
+    assert_eq!(app.send(Method::PATCH, Credentials::Session(&member), &path, body).await.status, 200);
     assert_eq!(stands().await[0], "user");
-    assert_eq!(app.listed(operator.shows(), ALL).await.len(), 1, "disabled endpoints are listed");
-    assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204);
-    assert_eq!(app.listed(operator.shows(), ALL).await, Vec::<Value>::new());
-    let deleted = app.get(operator.shows(), &of(&hook, "")).await;
+    assert_eq!(app.listed(operator.credentials(), ALL).await.len(), 1, "disabled endpoints are listed");
+    assert_eq!(app.delete(Credentials::Key(&owner), &path).await.status, 204);
+    assert_eq!(app.listed(operator.credentials(), ALL).await, Vec::<Value>::new());
+    let deleted = app.get(operator.credentials(), &of(&hook, "")).await;
     assert!(deleted.status == 200 && deleted.body["deleted_at"].is_string(), "{}", deleted.body);
     assert_eq!(deleted.body["disabled_by"], "key", "the last actor is shown");
-    assert_eq!(app.listed(operator.shows(), &of(&hook, "/deliveries")).await.len(), 1, "its log remains");
+    assert_eq!(app.listed(operator.credentials(), &of(&hook, "/deliveries")).await.len(), 1, "its log remains");
 }
 
 #[tokio::test]
 async fn operators_read_the_same_log_as_owners() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let operator = app.operator("op@svc.test").await;
     let (_, owner) = app.org("owner").await;
     let hook = app.hook(&owner, "https://hooks.a.test/in").await;
@@ -202,15 +202,15 @@ async fn operators_read_the_same_log_as_owners() {
     let own = format!("{WEBHOOKS}/{}/deliveries", hook.text("id"));
     for query in ["", "?status=pending", "?status=dead_letter", "?status=dropped", "?limit=1", "?limit=2&offset=1", "?offset=9"] {
         let (theirs, shown) = (
-            app.listed(Shows::Key(&owner), &format!("{own}{query}")).await,
-            app.listed(operator.shows(), &of(&hook, &format!("/deliveries{query}"))).await,
+            app.listed(Credentials::Key(&owner), &format!("{own}{query}")).await,
+            app.listed(operator.credentials(), &of(&hook, &format!("/deliveries{query}"))).await,
         );
         assert_eq!(theirs, shown, "{query}");
     }
-    let all = app.listed(operator.shows(), &of(&hook, "/deliveries")).await;
+    let all = app.listed(operator.credentials(), &of(&hook, "/deliveries")).await;
     assert_eq!(ids(&all), [&sent[2], &sent[1], &sent[0]].map(String::as_str));
     for query in ["?status=dead", "?limit=0"] {
-        let refused = app.get(operator.shows(), &of(&hook, &format!("/deliveries{query}"))).await;
+        let refused = app.get(operator.credentials(), &of(&hook, &format!("/deliveries{query}"))).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
 }
@@ -237,12 +237,12 @@ async fn operators_see_no_secret_payload_path_or_query() {
     ] {
         set.execute(&app.stores.pool).await.unwrap();
     }
-    let owners = app.get(Shows::Key(&owner), WEBHOOKS).await.body;
+    let owners = app.get(Credentials::Key(&owner), WEBHOOKS).await.body;
     assert!(owners.to_string().contains(MARK), "the owner sees the full URL: {owners}");
     let secret = &hook.text("secret")["whsec_".len()..];
     let sealed = sealed.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     for path in [ALL.to_owned(), format!("{ALL}?sort=host"), of(&hook, ""), of(&hook, "/deliveries")] {
-        let answered = app.get(operator.shows(), &path).await;
+        let answered = app.get(operator.credentials(), &path).await;
         let text = answered.body.to_string();
         assert!(answered.status == 200 && text.contains(&hook_id.to_string()) != path.ends_with("/deliveries"), "{text}");
         for planted in [MARK, secret, "whsec_", &sealed[..16], "services", "token", "secret", "body", "data"] {
@@ -261,12 +261,12 @@ async fn w6_only_operators_see_endpoints_of_others() {
     app.attempted(&owner, &hook, FAILED).await;
     let member = app.session("member@a.test", &[org]).await;
     let operator = app.operator("op@svc.test").await;
-    let Shows::Session(operators) = operator.shows() else { panic!("people have a session") };
+    let Credentials::Session(operators) = operator.credentials() else { panic!("people have a session") };
     for path in [ALL.to_owned(), of(&hook, ""), of(&hook, "/deliveries"), format!("{ALL}?organization_id={org}")] {
         for (shows, refusal) in [
-            (Shows::Session(&member), (403, "forbidden")),
-            (Shows::Key(&owner), (401, "unauthenticated")),
-            (Shows::Both(&owner, operators), (401, "unauthenticated")),
+            (Credentials::Session(&member), (403, "forbidden")),
+            (Credentials::Key(&owner), (401, "unauthenticated")),
+            (Credentials::Both(&owner, operators), (401, "unauthenticated")),
         ] {
             let refused = app.get(shows, &path).await;
             assert_eq!(refused.refusal(), refusal, "{path}: {}", refused.body);
@@ -275,23 +275,23 @@ async fn w6_only_operators_see_endpoints_of_others() {
     }
     assert_eq!(app.looked_at(&owner).await, [], "no read is recorded");
     for rest in ["", "/deliveries"] {
-        assert_eq!(app.get(operator.shows(), &format!("{ALL}/{NOBODY}{rest}")).await.refusal(), (404, "not_found"));
+        assert_eq!(app.get(operator.credentials(), &format!("{ALL}/{UNKNOWN_ID}{rest}")).await.refusal(), (404, "not_found"));
     }
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE actor_kind = 'operator'").await, 0);
     for method in [Method::POST, Method::PATCH, Method::DELETE] {
-        assert_eq!(app.send(method, operator.shows(), &of(&hook, ""), "{}").await.status, 405, "operators can only read");
+        assert_eq!(app.send(method, operator.credentials(), &of(&hook, ""), "{}").await.status, 405, "operators can only read");
     }
 }
 
 #[tokio::test]
 async fn operator_reads_are_audited_once_a_day() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let (operator, second) = (app.operator("op@svc.test").await, app.operator("two@svc.test").await);
     let ((_, owner), (_, other)) = (app.org("owner").await, app.org("other").await);
     let (first, next) = (app.hook(&owner, "https://one.a.test/").await, app.hook(&owner, "https://two.a.test/").await);
     let others = app.hook(&other, "https://hooks.b.test/").await;
-    let entry = |action: &str, hook: &Answer| (action.to_owned(), hook.text("id").to_owned());
-    let look = async |path: &str| app.listed(operator.shows(), path).await;
+    let entry = |action: &str, hook: &TestResponse| (action.to_owned(), hook.text("id").to_owned());
+    let look = async |path: &str| app.listed(operator.credentials(), path).await;
 
     // Records only what is shown: the other organization's endpoint is on another page.
     look(&format!("{ALL}?limit=2&offset=1")).await;
@@ -304,14 +304,14 @@ async fn operator_reads_are_audited_once_a_day() {
     assert_eq!(app.looked_at(&other).await, []);
     look(ALL).await;
     assert_eq!(app.looked_at(&other).await, [entry("webhook.read", &others)], "each trail has its own endpoints");
-    app.get(operator.shows(), &of(&first, "")).await;
+    app.get(operator.credentials(), &of(&first, "")).await;
     assert_eq!(app.looked_at(&owner).await.len(), 2, "once a day");
 
     look(&of(&first, "/deliveries")).await;
     look(&of(&first, "/deliveries?status=dropped")).await;
     expected.push(entry("webhook.deliveries_read", &first));
     assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "the log counts separately");
-    app.listed(second.shows(), &of(&first, "/deliveries")).await;
+    app.listed(second.credentials(), &of(&first, "/deliveries")).await;
     expected.push(entry("webhook.deliveries_read", &first));
     assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "operators count separately");
     let who = "SELECT count(DISTINCT actor_id) FROM audit_log WHERE action = 'webhook.deliveries_read'";
@@ -319,7 +319,7 @@ async fn operator_reads_are_audited_once_a_day() {
 
     app.clock.advance(TimeDelta::hours(25));
     let operator = app.back(&operator).await;
-    app.listed(operator.shows(), &of(&first, "/deliveries")).await;
+    app.listed(operator.credentials(), &of(&first, "/deliveries")).await;
     expected.push(entry("webhook.deliveries_read", &first));
     assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected), "the next day");
 }

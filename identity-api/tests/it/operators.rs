@@ -1,7 +1,7 @@
 //! Organizations as operators see them.
 
 use crate::people::Person;
-use crate::test_app::{Shows, TestApp};
+use crate::test_app::{Credentials, TestApp};
 use serde_json::{Value, json};
 
 const ALL: &str = "/api/v1/identity/operator/organizations";
@@ -14,7 +14,7 @@ pub(crate) async fn assert_sorts(
     value: impl Fn(&Value, &str) -> String,
 ) {
     let list = async |query: &str| {
-        let listed = app.get(operator.shows(), &format!("{path}{query}")).await;
+        let listed = app.get(operator.credentials(), &format!("{path}{query}")).await;
         assert_eq!(listed.status, 200, "{query}: {}", listed.body);
         listed.body.as_array().unwrap().clone()
     };
@@ -37,7 +37,7 @@ pub(crate) async fn assert_sorts(
         }
     }
     for bad in ["", "-", "id", "--name", "created_at%20DESC", "o.name", "l.url", "Name", "created_at,members"] {
-        let refused = app.get(operator.shows(), &format!("{path}?sort={bad}")).await;
+        let refused = app.get(operator.credentials(), &format!("{path}?sort={bad}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{bad}");
     }
 }
@@ -46,7 +46,7 @@ pub(crate) async fn assert_sorts(
 async fn operators_sort_organizations() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
-    app.founder("ada@a.test", "zeta.test").await;
+    app.create_owner("ada@a.test", "zeta.test").await;
     for name in ["beta.test", "Alpha.test", "alpha.test"] {
         app.org(name).await;
     }
@@ -54,7 +54,7 @@ async fn operators_sort_organizations() {
     let value =
         |one: &Value, member: &str| one[member].as_str().map_or_else(|| format!("{:0>9}", one[member]), str::to_lowercase);
     assert_sorts(&app, (&operator, ALL), &["name", "org_type", "members", "created_at"], value).await;
-    let found = app.get(operator.shows(), &format!("{ALL}?sort=name&q=alpha")).await.body;
+    let found = app.get(operator.credentials(), &format!("{ALL}?sort=name&q=alpha")).await.body;
     assert_eq!(found.as_array().unwrap().len(), 2, "also with a search");
 }
 
@@ -62,12 +62,12 @@ async fn operators_sort_organizations() {
 async fn operators_search_organizations_by_name_or_domain() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
-    let (ada, founded) = app.founder("ada@a.test", "wished.test").await;
+    let (ada, founded) = app.create_owner("ada@a.test", "wished.test").await;
     let (owner, _) = app.owner_of("news.test").await;
     let (network, _) = app.platform("Great Network").await;
     app.trust(network, true).await;
     let list = async |query: &str| {
-        let listed = app.get(operator.shows(), &format!("{ALL}{query}")).await;
+        let listed = app.get(operator.credentials(), &format!("{ALL}{query}")).await;
         assert_eq!(listed.status, 200, "{}", listed.body);
         listed.body.as_array().unwrap().clone()
     };
@@ -103,8 +103,11 @@ async fn operators_search_organizations_by_name_or_domain() {
     sqlx::query(given_back).execute(&app.stores.pool).await.unwrap();
     assert_eq!(list("?q=given-back").await, Vec::<Value>::new(), "released domains are not found");
     assert_eq!(list("").await, all);
-    assert_eq!(app.get(operator.shows(), &format!("{ALL}?limit=0")).await.refusal(), (400, "invalid_parameter"));
-    assert_eq!(app.get(operator.shows(), &format!("{ALL}?trusted_partner=yes")).await.refusal(), (400, "invalid_parameter"));
-    assert_eq!(app.get(ada.shows(), ALL).await.refusal(), (403, "forbidden"));
-    assert_eq!(app.get(Shows::Nothing, ALL).await.refusal(), (401, "unauthenticated"));
+    assert_eq!(app.get(operator.credentials(), &format!("{ALL}?limit=0")).await.refusal(), (400, "invalid_parameter"));
+    assert_eq!(
+        app.get(operator.credentials(), &format!("{ALL}?trusted_partner=yes")).await.refusal(),
+        (400, "invalid_parameter")
+    );
+    assert_eq!(app.get(ada.credentials(), ALL).await.refusal(), (403, "forbidden"));
+    assert_eq!(app.get(Credentials::Nothing, ALL).await.refusal(), (401, "unauthenticated"));
 }

@@ -1,7 +1,7 @@
 //! Limits of lists of a person's organizations (threat row F51).
 
 use crate::people::ORGANIZATIONS;
-use crate::test_app::{DOMAINS, SESSION, Shows, TestApp};
+use crate::test_app::{Credentials, DOMAINS, SESSION, TestApp};
 use schemas::ids::OrgId;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ async fn organization_lists_show_ten_domains_of_each() {
         own.push(app.org(&format!("own {number}")).await.0);
     }
     let session = app.session("ann@example.com", &own).await;
-    let person = Shows::Session(&session);
+    let person = Credentials::Session(&session);
     add_domains(&app, &own, 1_000).await;
     let (listed, total) = app.page(person, ORGANIZATIONS).await;
     assert_eq!((listed.len(), total.as_str()), (20, "20"));
@@ -62,7 +62,7 @@ async fn organization_lists_have_at_most_100() {
     .execute(&app.stores.pool)
     .await
     .unwrap();
-    let person = Shows::Session(&session);
+    let person = Credentials::Session(&session);
     let mut walked = BTreeSet::new();
     for offset in (0..1_000).step_by(100) {
         let (items, total) = app.page(person, &format!("{ORGANIZATIONS}?limit=1000&offset={offset}")).await;
@@ -87,12 +87,12 @@ async fn people_join_at_most_1000_organizations() {
     .unwrap();
     let mut statuses = Vec::new();
     for domain in ["a.test", "b.test"] {
-        let org = app.founded(&ada, domain).await.text("id").to_owned();
+        let org = app.create_organization(&ada, domain).await.text("id").to_owned();
         let invite = app.invite(&ada, &org, &eve.email, "member").await;
         let token = app.token_of(&invite.body).await;
         statuses.push(app.claim(&eve, &token).await.status);
     }
     assert_eq!(statuses, [200, 409]);
-    let session = app.get(eve.shows(), SESSION).await.body;
+    let session = app.get(eve.credentials(), SESSION).await.body;
     assert_eq!(session["memberships"].as_array().unwrap().len(), 1_000);
 }

@@ -1,19 +1,19 @@
 //! Organizations: create, list, show (threat row I1).
 
 use crate::people::{ORGANIZATIONS, Person};
-use crate::test_app::{NOBODY, Shows, TestApp};
+use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
 
-async fn found(app: &TestApp, by: &Person, body: &Value) -> crate::test_app::Answer {
-    app.post(by.shows(), ORGANIZATIONS, body).await
+async fn found(app: &TestApp, by: &Person, body: &Value) -> crate::test_app::TestResponse {
+    app.post(by.credentials(), ORGANIZATIONS, body).await
 }
 
 #[tokio::test]
 async fn people_create_content_owners_and_own_them() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
-    let founded = app.founded(&ada, "Bücher.test.").await;
+    let founded = app.create_organization(&ada, "Bücher.test.").await;
     let org: OrgId = founded.text("id").parse().unwrap();
     let domains = founded.body["domains"].as_array().unwrap().clone();
     assert_eq!(domains.len(), 1);
@@ -22,8 +22,8 @@ async fn people_create_content_owners_and_own_them() {
         json!({
             "id": org, "name": "Bücher.test.", "org_type": "content_owner", "domain": "xn--bcher-kva.test",
             "domains": [{"id": domains[0]["id"], "organization_id": org, "domain": "xn--bcher-kva.test", "verified": false,
-                         "verification_method": null, "verification_token": domains[0]["verification_token"], "created_at": app.told(), "verified_at": null}],
-            "domain_count": 1, "created_at": app.told(),
+                         "verification_method": null, "verification_token": domains[0]["verification_token"], "created_at": app.now_text(), "verified_at": null}],
+            "domain_count": 1, "created_at": app.now_text(),
             "settings": {"organization_id": org, "share_sessions_via_click_tokens": false, "visible_in_click_token_lookups": false},
         })
     );
@@ -33,13 +33,13 @@ async fn people_create_content_owners_and_own_them() {
          WHERE a.organization_id IS NOT NULL";
     assert_eq!(app.count(authors).await, 3);
 
-    let second = app.founded(&ada, "second.test").await;
-    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([founded.body, second.body]));
-    assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await.body, founded.body);
-    assert_eq!(app.get(eve.shows(), ORGANIZATIONS).await.body, json!([]));
-    let absent = app.get(ada.shows(), &format!("{ORGANIZATIONS}/{NOBODY}")).await;
+    let second = app.create_organization(&ada, "second.test").await;
+    assert_eq!(app.get(ada.credentials(), ORGANIZATIONS).await.body, json!([founded.body, second.body]));
+    assert_eq!(app.get(ada.credentials(), &format!("{ORGANIZATIONS}/{org}")).await.body, founded.body);
+    assert_eq!(app.get(eve.credentials(), ORGANIZATIONS).await.body, json!([]));
+    let absent = app.get(ada.credentials(), &format!("{ORGANIZATIONS}/{UNKNOWN_ID}")).await;
     assert_eq!(absent.refusal(), (404, "not_found"));
-    assert_eq!(app.get(eve.shows(), &format!("{ORGANIZATIONS}/{org}")).await, absent);
+    assert_eq!(app.get(eve.credentials(), &format!("{ORGANIZATIONS}/{org}")).await, absent);
 }
 
 #[tokio::test]
@@ -49,12 +49,12 @@ async fn i1_keys_and_other_types_cannot_create_organizations() {
     let (_, key) = app.platform("platform").await;
     let before = app.count("SELECT count(*) FROM organizations").await;
     let body = |org_type: &str| json!({"name": "A", "org_type": org_type, "domain": "a.test"});
-    for shows in [Shows::Key(&key), Shows::Session(&key), Shows::Nothing] {
+    for shows in [Credentials::Key(&key), Credentials::Session(&key), Credentials::Nothing] {
         let refused = app.post(shows, ORGANIZATIONS, &body("content_owner")).await;
         assert_eq!(refused.refusal(), (401, "unauthenticated"));
     }
-    let Shows::Session(session) = ada.shows() else { panic!("people have a session") };
-    let both = app.post(Shows::Both(&key, session), ORGANIZATIONS, &body("content_owner")).await;
+    let Credentials::Session(session) = ada.credentials() else { panic!("people have a session") };
+    let both = app.post(Credentials::Both(&key, session), ORGANIZATIONS, &body("content_owner")).await;
     assert_eq!(both.refusal(), (401, "unauthenticated"), "the key takes precedence");
     for org_type in ["platform", "agent"] {
         let path = format!("/api/v1/identity/{org_type}-access-requests");
@@ -64,7 +64,7 @@ async fn i1_keys_and_other_types_cannot_create_organizations() {
             assert_eq!(refused.text("see"), path);
             assert!(refused.text("detail").contains(&path), "{}", refused.body);
         }
-        let asked = app.post(ada.shows(), &path, &json!({})).await;
+        let asked = app.post(ada.credentials(), &path, &json!({})).await;
         assert_eq!(asked.refusal(), (422, "invalid_request"), "the path in the error exists");
     }
     assert_eq!(app.count("SELECT count(*) FROM organizations").await, before);

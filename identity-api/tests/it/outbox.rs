@@ -1,7 +1,7 @@
 //! Changes and their webhook messages are atomic (threat row W7; docs/api/webhooks.md#retries).
 
 use crate::people::PROVISIONED;
-use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp};
+use crate::test_app::{Credentials, DELEGATIONS, TestApp, TestResponse};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
@@ -13,7 +13,7 @@ fn types(sent: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn w7_messages_go_only_to_subscribers() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, stranger) = app.org("stranger").await;
     let owners = app.subscribe(&owner_key, &EVERYTHING).await;
@@ -21,11 +21,11 @@ async fn w7_messages_go_only_to_subscribers() {
     let partners = app.subscribe(&partner_key, &EVERYTHING).await;
     let strangers = app.subscribe(&stranger, &EVERYTHING).await;
 
-    let filed = app.ask(&partner_key, "a.test").await;
+    let filed = app.request_delegation(&partner_key, "a.test").await;
     let approved = app.answer_request(&owner_key, filed.text("id"), "approve").await;
     let path = format!("{DELEGATIONS}/{}", approved.text("id"));
-    let revoked = app.delete(Shows::Key(&owner_key), &path).await;
-    assert_eq!(app.delete(Shows::Key(&owner_key), &path).await.status, 200);
+    let revoked = app.delete(Credentials::Key(&owner_key), &path).await;
+    assert_eq!(app.delete(Credentials::Key(&owner_key), &path).await.status, 200);
     let granted = app.grant(&owner_key, partner).await;
     assert_eq!(app.grant(&owner_key, partner).await.status, 409);
 
@@ -39,12 +39,12 @@ async fn w7_messages_go_only_to_subscribers() {
     assert_eq!(types(&app.outbox(&second).await), ["delegation.revoked"]);
     assert_eq!(app.outbox(&strangers).await, Vec::<Value>::new());
 
-    let told = |id: &Answer| json!({"id": id.text("id"), "grantor_org_id": owner, "grantee_org_id": partner, "scopes": ["telemetry:read"]});
+    let told = |id: &TestResponse| json!({"id": id.text("id"), "grantor_org_id": owner, "grantee_org_id": partner, "scopes": ["telemetry:read"]});
     let mut told_of_end = told(&approved);
     told_of_end["revoked_at"] = revoked.body["revoked_at"].clone();
     for (body, data) in to_partner.iter().zip([told(&approved), told_of_end, told(&granted)]) {
         assert_eq!(body["data"], json!({"delegation": data}));
-        assert_eq!(body["created_at"], app.told());
+        assert_eq!(body["created_at"], app.now_text());
         assert_eq!(body.as_object().unwrap().len(), 4, "id, type, created_at, data: {body}");
     }
     assert_eq!(to_owner[0]["data"], json!({"delegation_request": filed.body}));
@@ -65,11 +65,11 @@ async fn changes_and_their_messages_are_atomic() {
     let (other, _) = app.platform("other").await;
     let hook = app.subscribe(&owner, &EVERYTHING).await;
     let granted = app.grant(&owner, other).await;
-    let filed = app.ask(&partner_key, "a.test").await;
+    let filed = app.request_delegation(&partner_key, "a.test").await;
     app.trust(partner, true).await;
     assert_eq!(app.subscribe(&partner_key, &["invite.claimed"]).await.status, 201);
     let body = json!({"name": "Owner", "domain": "b.test", "admin_email": "ada@b.test"});
-    let provisioned = app.post(Shows::Key(&partner_key), PROVISIONED, &body).await;
+    let provisioned = app.post(Credentials::Key(&partner_key), PROVISIONED, &body).await;
     let (ada, token) = (app.person("ada@b.test").await, app.token_of(&provisioned.body["invite"]).await);
     let before = snapshot(&app).await;
     for table in ["webhook_deliveries", "audit_log"] {
@@ -81,7 +81,7 @@ async fn changes_and_their_messages_are_atomic() {
         for failed in [
             app.grant(&owner, partner).await,
             app.answer_request(&owner, filed.text("id"), "approve").await,
-            app.delete(Shows::Key(&owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await,
+            app.delete(Credentials::Key(&owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await,
             app.claim(&ada, &token).await,
         ] {
             assert_eq!(failed.refusal(), (500, "internal"), "{table}");

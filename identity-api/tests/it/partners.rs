@@ -1,28 +1,28 @@
 //! Partners: create organizations and attest domains.
 
 use crate::people::{ORGANIZATIONS, PROVISIONED};
-use crate::test_app::{Answer, NOBODY, Shows, TestApp};
+use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
-use service_kit::directory::Directory;
+use service_kit::identity_tables::IdentityTables;
 
-async fn provision(app: &TestApp, key: &str, body: &Value) -> Answer {
-    app.post(Shows::Key(key), PROVISIONED, body).await
+async fn provision(app: &TestApp, key: &str, body: &Value) -> TestResponse {
+    app.post(Credentials::Key(key), PROVISIONED, body).await
 }
 
-async fn attest(app: &TestApp, key: &str, org: &str, domain: &str) -> Answer {
-    app.post(Shows::Key(key), &format!("{PROVISIONED}/{org}/domains/{domain}/attest"), &json!({})).await
+async fn attest(app: &TestApp, key: &str, org: &str, domain: &str) -> TestResponse {
+    app.post(Credentials::Key(key), &format!("{PROVISIONED}/{org}/domains/{domain}/attest"), &json!({})).await
 }
 
 async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
     let site = Site::from_domain(domain).unwrap();
-    Directory::new(app.stores.pool.clone()).owner_of(&site).await.unwrap().map(|owner| owner.id)
+    IdentityTables::new(app.stores.pool.clone()).owner_of(&site).await.unwrap().map(|owner| owner.id)
 }
 
 #[tokio::test]
 async fn partners_create_organizations_and_learn_of_the_claim() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let (_, key) = app.partner("partner").await;
     let (_, other) = app.partner("other").await;
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
@@ -35,20 +35,20 @@ async fn partners_create_organizations_and_learn_of_the_claim() {
     assert_eq!((&organization["org_type"], &organization["domain"]), (&json!("content_owner"), &json!("a.test")));
     let domain = &organization["domains"][0];
     assert_eq!((&domain["verified"], &domain["verification_method"]), (&json!(true), &json!("attested")));
-    assert_eq!(domain["verified_at"], app.told());
+    assert_eq!(domain["verified_at"], app.now_text());
     assert_eq!((&invite["email"], &invite["role"]), (&json!("ada@a.test"), &json!("owner")));
     assert_eq!(owner_of(&app, "www.a.test").await, Some(org));
     assert_eq!(app.audited(org).await, ["organization.created", "domain.registered", "domain.verified", "invite.created"]);
     assert_eq!(app.outbox(&hook).await, Vec::<Value>::new(), "no message before the claim");
 
     let (ada, token) = (app.person("ada@a.test").await, app.token_of(invite).await);
-    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([]));
+    assert_eq!(app.get(ada.credentials(), ORGANIZATIONS).await.body, json!([]));
     assert_eq!(app.claim(&ada, &token).await.status, 200);
-    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([organization]));
+    assert_eq!(app.get(ada.credentials(), ORGANIZATIONS).await.body, json!([organization]));
     let told = app.outbox(&hook).await;
     assert_eq!(told.len(), 1);
-    assert_eq!((&told[0]["type"], &told[0]["created_at"]), (&json!("invite.claimed"), &app.told()));
-    let claimed = json!({"id": invite["id"], "organization_id": org, "email": "ada@a.test", "claimed_at": app.told()});
+    assert_eq!((&told[0]["type"], &told[0]["created_at"]), (&json!("invite.claimed"), &app.now_text()));
+    let claimed = json!({"id": invite["id"], "organization_id": org, "email": "ada@a.test", "claimed_at": app.now_text()});
     assert_eq!(told[0]["data"], json!({"invite": claimed}));
     assert_eq!(app.claim(&ada, &token).await.status, 409);
     assert_eq!(app.outbox(&hook).await.len(), 1, "one message");
@@ -68,10 +68,10 @@ async fn partners_attest_domains_only_of_their_own_owners() {
     assert_eq!(owner_of(&app, "a.test").await, None, "creating verifies nothing");
     let (org, domain) = (organization["id"].as_str().unwrap(), organization["domains"][0]["id"].as_str().unwrap());
     let ada = app.person("ada@b.test").await;
-    let stranger = app.founded(&ada, "b.test").await;
+    let stranger = app.create_organization(&ada, "b.test").await;
     let strangers = stranger.body["domains"][0]["id"].as_str().unwrap();
 
-    let absent = attest(&app, &key, NOBODY, NOBODY).await;
+    let absent = attest(&app, &key, UNKNOWN_ID, UNKNOWN_ID).await;
     assert_eq!(absent.refusal(), (404, "not_found"));
     for (key, org, domain) in [
         (&other, org, domain),

@@ -1,6 +1,6 @@
 //! People of the tests and their requests.
 
-use crate::test_app::{Answer, Shows, TestApp, answer};
+use crate::test_app::{Credentials, TestApp, TestResponse, answer};
 use identity_api::{organizations, user_sessions};
 use reqwest::Method;
 use schemas::ids::{OrgId, UserId};
@@ -23,8 +23,8 @@ pub(crate) struct Person {
 }
 
 impl Person {
-    pub(crate) fn shows(&self) -> Shows<'_> {
-        Shows::Session(&self.session)
+    pub(crate) fn credentials(&self) -> Credentials<'_> {
+        Credentials::Session(&self.session)
     }
 
     pub(crate) fn session(&self) -> &str {
@@ -53,23 +53,23 @@ impl TestApp {
         Person { session: session.reveal().to_owned(), ..person.clone() }
     }
 
-    pub(crate) async fn founded(&self, founder: &Person, domain: &str) -> Answer {
+    pub(crate) async fn create_organization(&self, founder: &Person, domain: &str) -> TestResponse {
         let body = json!({"name": domain, "org_type": "content_owner", "domain": domain});
-        let founded = self.post(founder.shows(), ORGANIZATIONS, &body).await;
+        let founded = self.post(founder.credentials(), ORGANIZATIONS, &body).await;
         assert_eq!(founded.status, 201, "{}", founded.body);
         founded
     }
 
     /// Creates a person with a content owner of this domain, and returns its id.
-    pub(crate) async fn founder(&self, email: &str, domain: &str) -> (Person, String) {
+    pub(crate) async fn create_owner(&self, email: &str, domain: &str) -> (Person, String) {
         let founder = self.person(email).await;
-        let org = self.founded(&founder, domain).await.text("id").to_owned();
+        let org = self.create_organization(&founder, domain).await.text("id").to_owned();
         (founder, org)
     }
 
     /// Creates an organization with Ada as owner and Bob in this role.
     pub(crate) async fn ada_and_bob(&self, role: &str) -> (Person, Person, String) {
-        let (ada, org) = self.founder("ada@a.test", "ada.test").await;
+        let (ada, org) = self.create_owner("ada@a.test", "ada.test").await;
         let bob = self.joined(&ada, &org, "bob@a.test", role).await;
         (ada, bob, org)
     }
@@ -81,13 +81,13 @@ impl TestApp {
         (org, key)
     }
 
-    pub(crate) async fn invite(&self, by: &Person, org: &str, email: &str, role: &str) -> Answer {
-        self.post(by.shows(), &members_of(org), &json!({"email": email, "role": role})).await
+    pub(crate) async fn invite(&self, by: &Person, org: &str, email: &str, role: &str) -> TestResponse {
+        self.post(by.credentials(), &members_of(org), &json!({"email": email, "role": role})).await
     }
 
     /// Replaces the token of an invite with a known one.
     pub(crate) async fn token_of(&self, invite: &Value) -> String {
-        let (token, id) = (PlainInvite::mint(), invite["id"].as_str().unwrap().parse::<Uuid>().unwrap());
+        let (token, id) = (PlainInvite::generate(), invite["id"].as_str().unwrap().parse::<Uuid>().unwrap());
         let changed = sqlx::query("UPDATE invites SET token_hash = $2 WHERE id = $1")
             .bind(id)
             .bind(token.hash().as_bytes().as_slice())
@@ -98,8 +98,8 @@ impl TestApp {
         token.reveal().to_owned()
     }
 
-    pub(crate) async fn claim(&self, by: &Person, token: &str) -> Answer {
-        self.post(by.shows(), CLAIM, &json!({"token": token})).await
+    pub(crate) async fn claim(&self, by: &Person, token: &str) -> TestResponse {
+        self.post(by.credentials(), CLAIM, &json!({"token": token})).await
     }
 
     /// Invites a person who claims the invite.
@@ -112,33 +112,33 @@ impl TestApp {
         person
     }
 
-    pub(crate) async fn remove(&self, by: &Person, org: &str, whom: &Person) -> Answer {
-        self.delete(by.shows(), &format!("{}/{}", members_of(org), whom.id)).await
+    pub(crate) async fn remove(&self, by: &Person, org: &str, whom: &Person) -> TestResponse {
+        self.delete(by.credentials(), &format!("{}/{}", members_of(org), whom.id)).await
     }
 
     /// Changes a member's role.
-    pub(crate) async fn make(&self, by: &Person, org: &str, whom: &Person, role: &str) -> Answer {
+    pub(crate) async fn make(&self, by: &Person, org: &str, whom: &Person, role: &str) -> TestResponse {
         let path = format!("{}/{}", members_of(org), whom.id);
-        self.send(Method::PATCH, by.shows(), &path, json!({"role": role}).to_string()).await
+        self.send(Method::PATCH, by.credentials(), &path, json!({"role": role}).to_string()).await
     }
 
     /// Returns the email addresses and roles that a person sees.
     pub(crate) async fn members(&self, by: &Person, org: &str) -> Vec<(String, String)> {
-        let listed = self.get(by.shows(), &members_of(org)).await;
+        let listed = self.get(by.credentials(), &members_of(org)).await;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let listed = listed.body.as_array().unwrap_or_else(|| panic!("{}", listed.body)).clone();
         listed.iter().map(|member| (text(&member["email"]), text(&member["role"]))).collect()
     }
 
     /// Requests an organization at one of the two endpoints.
-    pub(crate) async fn ask_for(&self, by: &Person, endpoint: &str, org_name: &str) -> Answer {
+    pub(crate) async fn ask_for(&self, by: &Person, endpoint: &str, org_name: &str) -> TestResponse {
         let body = json!({"org_name": org_name, "admin_email": "admin@partner.test", "use_case": "we measure"});
-        self.post(by.shows(), endpoint, &body).await
+        self.post(by.credentials(), endpoint, &body).await
     }
 
     /// Approves or rejects a request without a note.
-    pub(crate) async fn review(&self, by: &Person, id: &str, verdict: &str) -> Answer {
-        answer(self.request(Method::POST, &format!("{REVIEWS}/{id}/{verdict}"), by.shows())).await
+    pub(crate) async fn review(&self, by: &Person, id: &str, verdict: &str) -> TestResponse {
+        answer(self.request(Method::POST, &format!("{REVIEWS}/{id}/{verdict}"), by.credentials())).await
     }
 
     pub(crate) async fn trust(&self, org: OrgId, is_trusted: bool) {

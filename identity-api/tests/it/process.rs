@@ -1,6 +1,6 @@
 //! Settings without which the binary doesn't start. No test uses a database: settings are checked first.
 
-use service_kit::sealing::SecretsKey;
+use service_kit::secret_encryption::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores};
 use std::net::TcpListener;
 
@@ -23,7 +23,7 @@ async fn missing_settings_stop_the_start_with_a_one_line_fix() {
         assert!(last.contains("TELEMETRY_SECRETS_KEY") && last.contains("openssl rand -base64 32"), "{said}");
         assert!(!said.contains("hunter2"), "an invalid key is not shown: {said}");
     }
-    let key = SecretsKey::mint();
+    let key = SecretsKey::generate();
     let without_mail = [database, METRICS, ("TELEMETRY_SECRETS_KEY", key.reveal())];
     let mut process = TestProcess::service(&[], &without_mail);
     assert_eq!(process.exit_code().await, Some(1));

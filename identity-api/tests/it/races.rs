@@ -1,6 +1,6 @@
 //! Races of forty callers, decided by the database (S12; threat rows G3, G4, G6, G10, W4, W8).
 
-use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp, WEBHOOKS, until_served};
+use crate::test_app::{Credentials, DELEGATIONS, TestApp, TestResponse, WEBHOOKS, until_served};
 use futures::FutureExt;
 use futures::future::join_all;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(crate) const PARALLEL: usize = 40;
 pub(crate) async fn at_once<F, Fut>(app: &Arc<TestApp>, call: F) -> BTreeMap<u16, usize>
 where
     F: Fn(Arc<TestApp>, usize) -> Fut,
-    Fut: Future<Output = Answer> + Send + 'static,
+    Fut: Future<Output = TestResponse> + Send + 'static,
 {
     let call = &call;
     let calls = (0..PARALLEL).map(|number| until_served(move || tokio::spawn(call(Arc::clone(app), number)).map(Result::unwrap)));
@@ -45,12 +45,12 @@ async fn g3_one_of_forty_grants_wins() {
         })
         .await;
         assert_eq!(granted, BTreeMap::from([(201, 1), (409, PARALLEL - 1)]), "round {round}");
-        let active = app.get(Shows::Key(&owner), DELEGATIONS).await.body;
+        let active = app.get(Credentials::Key(&owner), DELEGATIONS).await.body;
         assert_eq!(active.as_array().unwrap().len(), 1, "round {round}");
         let path = format!("{DELEGATIONS}/{}", active[0]["id"].as_str().unwrap());
         let revoked = at_once(&app, |app, _| {
             let (key, path) = (owner.clone(), path.clone());
-            async move { app.delete(Shows::Key(&key), &path).await }
+            async move { app.delete(Credentials::Key(&key), &path).await }
         })
         .await;
         assert_eq!(revoked, BTreeMap::from([(200, PARALLEL)]), "round {round}");
@@ -66,7 +66,7 @@ async fn g10_one_of_forty_requests_is_filed() {
     for round in 1..=rounds(USUAL_ROUNDS) {
         let filed = at_once(&app, |app, number| {
             let key = partner.clone();
-            async move { app.ask(&key, &format!("host{number}.a.test")).await }
+            async move { app.request_delegation(&key, &format!("host{number}.a.test")).await }
         })
         .await;
         assert_eq!(filed, BTreeMap::from([(201, 1), (409, PARALLEL - 1)]), "round {round}");
@@ -87,14 +87,14 @@ async fn w4_at_most_ten_endpoints_are_active() {
             async move { app.subscribe(&key, &["delegation.created"]).await }
         })
         .await;
-        let listed = app.get(Shows::Key(&owner), WEBHOOKS).await.body;
+        let listed = app.get(Credentials::Key(&owner), WEBHOOKS).await.body;
         let listed = listed.as_array().unwrap();
         assert_eq!(listed.len(), 10, "round {round}: {created:?}");
         let free = if round == 0 { 10 } else { 7 };
         assert_eq!(created, BTreeMap::from([(201, free), (409, PARALLEL - free)]), "round {round}");
         for endpoint in &listed[..7] {
             let path = format!("{WEBHOOKS}/{}", endpoint["id"].as_str().unwrap());
-            assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204);
+            assert_eq!(app.delete(Credentials::Key(&owner), &path).await.status, 204);
         }
     }
 }
@@ -112,7 +112,7 @@ async fn w8_disabled_endpoints_get_no_new_messages() {
             grants.spawn(async move { until_served(|| app.grant(&key, partner)).await.status });
         }
         let path = format!("{WEBHOOKS}/{}", hook.text("id"));
-        assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204);
+        assert_eq!(app.delete(Credentials::Key(&owner), &path).await.status, 204);
         let written = app.outbox(&hook).await.len();
         while let Some(status) = grants.join_next().await {
             assert_eq!(status.unwrap(), 201);

@@ -1,6 +1,6 @@
 //! Rejected reports as their organization lists them.
 
-use crate::test_app::{Shows, TestApp};
+use crate::test_app::{Credentials, TestApp};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ impl TestApp {
     }
 
     async fn refused(&self, key: &str, query: &str) -> Vec<Value> {
-        let answered = self.get(Shows::Key(key), &format!("{REFUSED}{query}")).await;
+        let answered = self.get(Credentials::Key(key), &format!("{REFUSED}{query}")).await;
         assert_eq!(answered.status, 200, "{}", answered.body);
         answered.body.as_array().unwrap().clone()
     }
@@ -57,7 +57,7 @@ async fn refused_reports_are_listed_newest_first() {
     assert_eq!(figures(&app.refused(&key, "?limit=1&offset=1").await), told(&[("required", 7)]));
     assert_eq!(figures(&app.refused(&other_key, "").await), told(&[("required", 70)]));
     for wrong in ["since=x", "since=2026-01-01", "limit=0", "offset=-1"] {
-        let refused = app.get(Shows::Key(&key), &format!("{REFUSED}?{wrong}")).await;
+        let refused = app.get(Credentials::Key(&key), &format!("{REFUSED}?{wrong}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{wrong}");
     }
 }

@@ -1,6 +1,6 @@
 //! Checks every route with every kind of credential (S3, X24).
 
-use crate::test_app::{NOBODY, Shows, TestApp};
+use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};
 use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 
@@ -110,16 +110,16 @@ async fn s3_every_route_matches_the_table_of_credentials() {
         .await
         .unwrap();
     let credentials = [
-        Shows::Nothing,
-        Shows::Key(&unscoped),
-        Shows::Key(&reader),
-        Shows::Key(&writer),
-        Shows::Key(&gone.1),
-        Shows::Session(&member),
-        Shows::Session(&expired),
-        Shows::Session(&stranger),
-        Shows::Key(&platform),
-        Shows::Key(&agent),
+        Credentials::Nothing,
+        Credentials::Key(&unscoped),
+        Credentials::Key(&reader),
+        Credentials::Key(&writer),
+        Credentials::Key(&gone.1),
+        Credentials::Session(&member),
+        Credentials::Session(&expired),
+        Credentials::Session(&stranger),
+        Credentials::Key(&platform),
+        Credentials::Key(&agent),
     ];
     let mut wrong = Vec::new();
     for (method, route, expected) in GOLDEN {
@@ -145,7 +145,7 @@ async fn drain_keys_open_no_route() {
             let (_, key) = app.seed().drain(org, org_type, provider).await;
             for (method, route, expected) in GOLDEN {
                 let method = Method::from_bytes(method.as_bytes()).unwrap();
-                let answer = app.send(method.clone(), Shows::Key(&key), &of_nothing(route), "{}").await;
+                let answer = app.send(method.clone(), Credentials::Key(&key), &of_nothing(route), "{}").await;
                 assert_eq!(answer.status, expected[1], "{method} {route}: {}", answer.body);
                 if answer.status == 403 {
                     assert_eq!(answer.refusal(), (403, "missing_scope"), "{method} {route}");
@@ -157,7 +157,7 @@ async fn drain_keys_open_no_route() {
 
 /// Returns a route with an unknown id in every placeholder.
 fn of_nothing(route: &str) -> String {
-    route.split('/').map(|name| if name.starts_with('{') { NOBODY } else { name }).collect::<Vec<_>>().join("/")
+    route.split('/').map(|name| if name.starts_with('{') { UNKNOWN_ID } else { name }).collect::<Vec<_>>().join("/")
 }
 
 pub(crate) fn registered() -> Vec<(&'static str, &'static str)> {

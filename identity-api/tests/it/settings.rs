@@ -1,12 +1,12 @@
 //! Settings of an organization (threat row I6).
 
-use crate::test_app::{Answer, SETTINGS, Shows, TestApp};
+use crate::test_app::{Credentials, SETTINGS, TestApp, TestResponse};
 use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 
-async fn patch(app: &TestApp, key: &str, body: &Value) -> Answer {
-    app.send(Method::PATCH, Shows::Key(key), SETTINGS, body.to_string()).await
+async fn patch(app: &TestApp, key: &str, body: &Value) -> TestResponse {
+    app.send(Method::PATCH, Credentials::Key(key), SETTINGS, body.to_string()).await
 }
 
 #[tokio::test]
@@ -19,17 +19,17 @@ async fn settings_are_off_by_default() {
     ] {
         let (org, key) = app.org_of("one", org_type).await;
         let settings = |value: bool| json!({"organization_id": org, flag: value, other: false});
-        assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(false));
+        assert_eq!(app.get(Credentials::Key(&key), SETTINGS).await.body, settings(false));
         for value in [true, true, false, true] {
             let changed = patch(&app, &key, &json!({flag: value})).await;
             assert_eq!((changed.status, changed.body), (200, settings(value)));
-            assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(value));
+            assert_eq!(app.get(Credentials::Key(&key), SETTINGS).await.body, settings(value));
         }
         assert_eq!(app.audited(org).await.len(), 3, "an unchanged value is not recorded");
         for body in [json!({other: true}), json!({flag: false, other: true}), json!({other: false})] {
             assert_eq!(patch(&app, &key, &body).await.refusal(), (403, "forbidden"), "{body}");
         }
-        assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(true), "a rejected body changes nothing");
+        assert_eq!(app.get(Credentials::Key(&key), SETTINGS).await.body, settings(true), "a rejected body changes nothing");
     }
 }
 
@@ -50,6 +50,6 @@ async fn i6_concurrent_changes_of_two_settings_keep_both() {
         assert_eq!((changed.status, other.unwrap().rows_affected()), (200, 1));
         let expected =
             json!({"organization_id": org, "visible_in_click_token_lookups": visible, "share_sessions_via_click_tokens": shares});
-        assert_eq!(app.get(Shows::Key(&owner), SETTINGS).await.body, expected, "round {round}");
+        assert_eq!(app.get(Credentials::Key(&owner), SETTINGS).await.body, expected, "round {round}");
     }
 }

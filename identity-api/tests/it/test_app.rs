@@ -1,8 +1,8 @@
 //! Test app: an identity-api with its own database, and functions to create people and keys.
 
-mod asked;
+mod requests;
 
-pub(crate) use asked::{Answer, Shows, answer, until_served};
+pub(crate) use requests::{Credentials, TestResponse, answer, until_served};
 
 use chrono::SubsecRound;
 use identity_api::domains::DomainSettings;
@@ -19,7 +19,7 @@ use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::roles::Role;
-use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
+use service_kit::secret_encryption::{Sealer, SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) const MAGIC_LINK: &str = "/api/v1/identity/auth/magic-link";
 pub(crate) const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
 pub(crate) const SESSION: &str = "/api/v1/identity/auth/session";
 /// An unknown id.
-pub(crate) const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
+pub(crate) const UNKNOWN_ID: &str = "01900000-0000-7000-8000-000000000000";
 
 pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
@@ -56,8 +56,8 @@ impl TestApp {
     }
 
     /// Uses a manual clock.
-    pub(crate) async fn open_at_a_standstill() -> Self {
-        Self::open_for(standstill(), sign_in()).await
+    pub(crate) async fn open_with_manual_clock() -> Self {
+        Self::open_for(manual_clock(), sign_in()).await
     }
 
     /// Uses other sign-in settings.
@@ -78,7 +78,7 @@ impl TestApp {
 
     /// Uses a manual clock and this limit of pending deliveries per endpoint.
     pub(crate) async fn open_with_backlog(webhook_pending: u32) -> Self {
-        let app = Self::open_at_a_standstill().await;
+        let app = Self::open_with_manual_clock().await;
         let delivery_log = DeliveryLogSettings { webhook_pending, ..DeliveryLogSettings::default() };
         let settings = Settings { delivery_log, ..app.settings.clone() };
         app.restarted(settings).await
@@ -86,7 +86,7 @@ impl TestApp {
 
     async fn restarted(self, settings: Settings) -> Self {
         let state = State::connect(&settings, self.clock.clone()).await.unwrap();
-        let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
+        let server = TestServer::start(http::with_request_middleware(routes(Arc::clone(&state)))).await;
         Self { server, state, settings, ..self }
     }
 
@@ -97,7 +97,7 @@ impl TestApp {
         sign_in: SignInSettings,
         domains: DomainSettings,
     ) -> Self {
-        let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
+        let secrets = SecretsSettings { secrets_key: Some(SecretsKey::generate()) };
         let sealer = secrets.sealer().unwrap();
         let mail_dir = tempfile::tempdir().unwrap();
         let mail = MailSettings { mail_dir: Some(mail_dir.path().to_owned()), ..MailSettings::default() };
@@ -111,12 +111,12 @@ impl TestApp {
             delivery_log: DeliveryLogSettings::default(),
         };
         let state = State::connect(&settings, clock.clone()).await.unwrap();
-        let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
+        let server = TestServer::start(http::with_request_middleware(routes(Arc::clone(&state)))).await;
         Self { state, stores, clock, sealer, mail_dir, settings, server, client: client() }
     }
 
     /// Returns the current time as in responses.
-    pub(crate) fn told(&self) -> Value {
+    pub(crate) fn now_text(&self) -> Value {
         json!(instant::text(self.clock.now()))
     }
 
@@ -126,7 +126,7 @@ impl TestApp {
 
     /// Serves another process on the same stores.
     pub(crate) async fn second_server(&self) -> TestServer {
-        TestServer::start(http::with_boundary(routes(self.second_state().await))).await
+        TestServer::start(http::with_request_middleware(routes(self.second_state().await))).await
     }
 
     /// Opens another process on the same stores without serving it.
@@ -171,52 +171,58 @@ impl TestApp {
         session.reveal().to_owned()
     }
 
-    pub(crate) fn request(&self, method: Method, path: &str, shows: Shows<'_>) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str, shows: Credentials<'_>) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.server.url));
         match shows {
-            Shows::Nothing => request,
-            Shows::Key(key) => request.header("x-api-key", key),
-            Shows::Session(session) => request.bearer_auth(session),
-            Shows::Both(key, session) => request.header("x-api-key", key).bearer_auth(session),
+            Credentials::Nothing => request,
+            Credentials::Key(key) => request.header("x-api-key", key),
+            Credentials::Session(session) => request.bearer_auth(session),
+            Credentials::Both(key, session) => request.header("x-api-key", key).bearer_auth(session),
         }
     }
 
-    pub(crate) async fn get(&self, shows: Shows<'_>, path: &str) -> Answer {
+    pub(crate) async fn get(&self, shows: Credentials<'_>, path: &str) -> TestResponse {
         answer(self.request(Method::GET, path, shows)).await
     }
 
-    pub(crate) async fn send(&self, method: Method, shows: Shows<'_>, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        shows: Credentials<'_>,
+        path: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> TestResponse {
         answer(self.request(method, path, shows).header("content-type", "application/json").body(body)).await
     }
 
-    pub(crate) async fn post(&self, shows: Shows<'_>, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, shows: Credentials<'_>, path: &str, body: &Value) -> TestResponse {
         self.send(Method::POST, shows, path, body.to_string()).await
     }
 
-    pub(crate) async fn delete(&self, shows: Shows<'_>, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, shows: Credentials<'_>, path: &str) -> TestResponse {
         answer(self.request(Method::DELETE, path, shows)).await
     }
 
-    pub(crate) async fn grant(&self, owner: &str, grantee: OrgId) -> Answer {
-        self.post(Shows::Key(owner), DELEGATIONS, &json!({"grantee_org_id": grantee})).await
+    pub(crate) async fn grant(&self, owner: &str, grantee: OrgId) -> TestResponse {
+        self.post(Credentials::Key(owner), DELEGATIONS, &json!({"grantee_org_id": grantee})).await
     }
 
-    pub(crate) async fn ask(&self, platform: &str, domain: &str) -> Answer {
-        self.post(Shows::Key(platform), REQUESTS, &json!({"domain": domain})).await
+    pub(crate) async fn request_delegation(&self, platform: &str, domain: &str) -> TestResponse {
+        self.post(Credentials::Key(platform), REQUESTS, &json!({"domain": domain})).await
     }
 
     /// `verb` is approve or deny.
-    pub(crate) async fn answer_request(&self, key: &str, id: &str, verb: &str) -> Answer {
-        answer(self.request(Method::POST, &format!("{REQUESTS}/{id}/{verb}"), Shows::Key(key))).await
+    pub(crate) async fn answer_request(&self, key: &str, id: &str, verb: &str) -> TestResponse {
+        answer(self.request(Method::POST, &format!("{REQUESTS}/{id}/{verb}"), Credentials::Key(key))).await
     }
 
-    pub(crate) async fn subscribe(&self, key: &str, event_types: &[&str]) -> Answer {
+    pub(crate) async fn subscribe(&self, key: &str, event_types: &[&str]) -> TestResponse {
         let body = json!({"url": "https://hooks.a.test/in", "event_types": event_types});
-        self.post(Shows::Key(key), WEBHOOKS, &body).await
+        self.post(Credentials::Key(key), WEBHOOKS, &body).await
     }
 
     /// Returns the message bodies for an endpoint, oldest first.
-    pub(crate) async fn outbox(&self, endpoint: &Answer) -> Vec<Value> {
+    pub(crate) async fn outbox(&self, endpoint: &TestResponse) -> Vec<Value> {
         let id: uuid::Uuid = endpoint.body["id"].as_str().unwrap().parse().unwrap();
         let bodies: Vec<String> =
             sqlx::query_scalar("SELECT body FROM webhook_deliveries WHERE endpoint_id = $1 ORDER BY created_at, id")
@@ -227,7 +233,7 @@ impl TestApp {
         bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
     }
 
-    pub(crate) async fn page(&self, shows: Shows<'_>, path: &str) -> (Vec<Value>, String) {
+    pub(crate) async fn page(&self, shows: Credentials<'_>, path: &str) -> (Vec<Value>, String) {
         let response = self.request(Method::GET, path, shows).send().await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
         let total = response.headers()["x-total-count"].to_str().unwrap().to_owned();
@@ -247,21 +253,21 @@ impl TestApp {
             .unwrap()
     }
 
-    pub(crate) async fn list(&self, shows: Shows<'_>) -> Answer {
+    pub(crate) async fn list(&self, shows: Credentials<'_>) -> TestResponse {
         self.get(shows, KEYS).await
     }
 
-    pub(crate) async fn create(&self, shows: Shows<'_>, body: &Value) -> Answer {
+    pub(crate) async fn create(&self, shows: Credentials<'_>, body: &Value) -> TestResponse {
         self.post(shows, KEYS, body).await
     }
 
-    pub(crate) async fn revoke(&self, shows: Shows<'_>, id: &str) -> Answer {
+    pub(crate) async fn revoke(&self, shows: Credentials<'_>, id: &str) -> TestResponse {
         self.delete(shows, &format!("{KEYS}/{id}")).await
     }
 }
 
 /// Returns a manual clock that starts at a whole millisecond, the precision of stored times.
-pub(crate) fn standstill() -> Clock {
+pub(crate) fn manual_clock() -> Clock {
     Clock::manual(Clock::System.now().trunc_subsecs(3))
 }
 

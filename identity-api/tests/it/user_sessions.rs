@@ -1,6 +1,6 @@
 //! User sessions: lifetime, end, and invalid credentials (threat rows X18 to X20, X25).
 
-use crate::test_app::{Answer, KEYS, SESSION, Shows, TestApp, VERIFY, answer};
+use crate::test_app::{Credentials, KEYS, SESSION, TestApp, TestResponse, VERIFY, answer};
 use chrono::TimeDelta;
 use reqwest::{Method, RequestBuilder};
 use schemas::identity::OrgType;
@@ -8,13 +8,13 @@ use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::json;
 use service_kit::testing::client;
 
-async fn whoami(app: &TestApp, session: &str) -> Answer {
-    app.get(Shows::Session(session), SESSION).await
+async fn whoami(app: &TestApp, session: &str) -> TestResponse {
+    app.get(Credentials::Session(session), SESSION).await
 }
 
 #[tokio::test]
 async fn session_shows_the_person_and_memberships() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let ((b, _), (a, _), (_, _)) = (app.platform("Beta").await, app.org("Alpha").await, app.org("Other").await);
     let session = app.session("jane@example.com", &[a, b]).await;
     let me = whoami(&app, &session).await;
@@ -34,7 +34,7 @@ async fn session_shows_the_person_and_memberships() {
 
 #[tokio::test]
 async fn sessions_idle_out_and_expire_after_30_days() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let (idle, used) = (app.session("idle@example.com", &[]).await, app.session("used@example.com", &[]).await);
     let moment = TimeDelta::seconds(1);
     app.clock.advance(TimeDelta::days(7) - moment);
@@ -55,7 +55,7 @@ async fn sessions_idle_out_and_expire_after_30_days() {
 
 #[tokio::test]
 async fn session_use_is_written_at_most_every_five_minutes() {
-    let app = TestApp::open_at_a_standstill().await;
+    let app = TestApp::open_with_manual_clock().await;
     let session = app.session("jane@example.com", &[]).await;
     let versions = async || -> String {
         sqlx::query_scalar("SELECT xmin::text || ' ' || ctid::text FROM user_sessions").fetch_one(&app.stores.pool).await.unwrap()
@@ -82,13 +82,13 @@ async fn signing_out_works_at_once_in_every_process() {
         let elsewhere =
             async || client().get(format!("{}{KEYS}", other.url)).bearer_auth(&session).send().await.unwrap().status();
         assert_eq!(elsewhere().await, 200, "round {round}");
-        let ended = app.request(Method::DELETE, SESSION, Shows::Session(&session)).send().await.unwrap();
+        let ended = app.request(Method::DELETE, SESSION, Credentials::Session(&session)).send().await.unwrap();
         assert_eq!(ended.status(), 204);
         let cookie = ended.headers()["set-cookie"].to_str().unwrap();
         assert_eq!(cookie, "telemetry-session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax");
         assert_eq!(elsewhere().await, 401, "round {round}");
         assert_eq!(whoami(&app, &session).await.status, 401);
-        assert_eq!(app.delete(Shows::Session(&session), SESSION).await.status, 401);
+        assert_eq!(app.delete(Credentials::Session(&session), SESSION).await.status, 401);
     }
 }
 
@@ -98,22 +98,24 @@ async fn x25_signing_in_replaces_the_presented_session() {
     let (before, bystander) = (app.session("a@example.com", &[]).await, app.session("a@example.com", &[]).await);
     app.ask_to_sign_in("b@example.com").await;
     let token = app.token_mailed("b@example.com", 1).await;
-    let opened = app.post(Shows::Session(&before), VERIFY, &json!({"token": token})).await;
+    let opened = app.post(Credentials::Session(&before), VERIFY, &json!({"token": token})).await;
     assert_eq!(opened.status, 200, "{}", opened.body);
     assert_eq!(whoami(&app, &before).await.status, 401, "the presented session has ended");
     assert_eq!(whoami(&app, &bystander).await.status, 200, "other sessions stay");
     assert_eq!(whoami(&app, opened.text("session_id")).await.body["user"]["email"], "b@example.com");
 
-    let planted = PlainUserSession::mint();
-    let refused =
-        app.request(Method::GET, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
+    let planted = PlainUserSession::generate();
+    let refused = app
+        .request(Method::GET, SESSION, Credentials::Nothing)
+        .header("cookie", format!("telemetry-session={}", planted.reveal()));
     let refused = refused.send().await.unwrap();
     assert_eq!(refused.status(), 401, "an id chosen by the caller is rejected");
     assert!(!refused.headers().contains_key("set-cookie"));
     app.ask_to_sign_in("b@example.com").await;
     let token = app.token_mailed("b@example.com", 2).await;
-    let with_planted =
-        app.request(Method::POST, VERIFY, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
+    let with_planted = app
+        .request(Method::POST, VERIFY, Credentials::Nothing)
+        .header("cookie", format!("telemetry-session={}", planted.reveal()));
     let with_planted =
         with_planted.header("origin", "http://telemetry.test").json(&json!({"token": token})).send().await.unwrap();
     let cookies: Vec<_> =
@@ -153,20 +155,20 @@ async fn x18_invalid_credentials_get_the_same_401() {
     let app = TestApp::open().await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;
-    let revoked = app.create(Shows::Key(&key), &json!({"scopes": ["identity:write"]})).await;
-    assert_eq!(app.revoke(Shows::Key(&key), revoked.text("id")).await.status, 200);
+    let revoked = app.create(Credentials::Key(&key), &json!({"scopes": ["identity:write"]})).await;
+    assert_eq!(app.revoke(Credentials::Key(&key), revoked.text("id")).await.status, 200);
     let (expired, ended) = (app.session("late@a.test", &[org]).await, app.session("gone@a.test", &[org]).await);
     for (email, column) in [("late@a.test", "expires_at"), ("gone@a.test", "ended_at")] {
         let past = format!("UPDATE user_sessions SET {column} = now() FROM users u WHERE u.id = user_id AND u.email = $1");
         sqlx::query(sqlx::AssertSqlSafe(past)).bind(email).execute(&app.stores.pool).await.unwrap();
     }
-    let expected = app.list(Shows::Nothing).await;
+    let expected = app.list(Credentials::Nothing).await;
     assert_eq!(expected.refusal(), (401, "unauthenticated"));
     for path in [KEYS, SESSION] {
-        for shows in [Shows::Key(revoked.text("key")), Shows::Session(&expired), Shows::Session(&ended)] {
+        for shows in [Credentials::Key(revoked.text("key")), Credentials::Session(&expired), Credentials::Session(&ended)] {
             assert_eq!(app.get(shows, path).await, expected, "{path}");
         }
-        let ask = || app.request(Method::GET, path, Shows::Nothing);
+        let ask = || app.request(Method::GET, path, Credentials::Nothing);
         let refuses = async |request: RequestBuilder, why: &str| assert_eq!(answer(request).await, expected, "{path}: {why}");
         for value in spoilt(&session) {
             let bearer = [b"Bearer ", value.as_slice()].concat();
@@ -194,8 +196,11 @@ async fn x18_invalid_credentials_get_the_same_401() {
         .await;
         refuses(ask().header("authorization", "Basic x").header("cookie", &other), "a good cookie and a bad header").await;
         refuses(ask().header("x-api-key", &key).header("x-api-key", &key), "two key headers").await;
-        refuses(ask().header("x-api-key", PlainApiKey::mint(OrgType::Agent).reveal()).header("cookie", &other), "an invalid key")
-            .await;
+        refuses(
+            ask().header("x-api-key", PlainApiKey::generate(OrgType::Agent).reveal()).header("cookie", &other),
+            "an invalid key",
+        )
+        .await;
         assert_eq!(
             answer(ask().header("authorization", &bearer).header("cookie", &other)).await.status,
             200,
@@ -213,14 +218,14 @@ async fn x20_keys_and_sessions_are_not_interchangeable() {
     let app = TestApp::open().await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;
-    let expected = app.list(Shows::Nothing).await;
+    let expected = app.list(Credentials::Nothing).await;
     for path in [KEYS, SESSION] {
-        assert_eq!(app.get(Shows::Key(&session), path).await, expected);
-        assert_eq!(app.get(Shows::Session(&key), path).await, expected);
-        let as_cookie = app.request(Method::GET, path, Shows::Nothing).header("cookie", format!("telemetry-session={key}"));
+        assert_eq!(app.get(Credentials::Key(&session), path).await, expected);
+        assert_eq!(app.get(Credentials::Session(&key), path).await, expected);
+        let as_cookie = app.request(Method::GET, path, Credentials::Nothing).header("cookie", format!("telemetry-session={key}"));
         assert_eq!(answer(as_cookie).await, expected);
     }
-    assert_eq!(app.get(Shows::Key(&key), SESSION).await, expected, "a key is not a session");
-    assert_eq!(app.get(Shows::Both(&key, &session), SESSION).await, expected, "also beside a session");
-    assert_eq!(app.get(Shows::Both(&key, &session), KEYS).await.status, 200, "the key takes precedence");
+    assert_eq!(app.get(Credentials::Key(&key), SESSION).await, expected, "a key is not a session");
+    assert_eq!(app.get(Credentials::Both(&key, &session), SESSION).await, expected, "also beside a session");
+    assert_eq!(app.get(Credentials::Both(&key, &session), KEYS).await.status, 200, "the key takes precedence");
 }

@@ -1,6 +1,6 @@
 //! Webhook endpoints: create, list, delete (threat row W5).
 
-use crate::test_app::{Shows, TestApp, WEBHOOKS};
+use crate::test_app::{Credentials, TestApp, WEBHOOKS};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -18,15 +18,15 @@ async fn creates_lists_shows_and_deletes_an_endpoint() {
         "created_at": created.text("created_at"), "disabled_at": null, "last_attempt": null,
     });
     assert_eq!(shown, expected);
-    assert_eq!(app.get(Shows::Key(&owner), WEBHOOKS).await.body, json!([expected]));
+    assert_eq!(app.get(Credentials::Key(&owner), WEBHOOKS).await.body, json!([expected]));
     let path = format!("{WEBHOOKS}/{}", created.text("id"));
-    assert_eq!(app.get(Shows::Key(&owner), &path).await.body, expected);
+    assert_eq!(app.get(Credentials::Key(&owner), &path).await.body, expected);
     for _ in 0..2 {
-        let disabled = app.delete(Shows::Key(&owner), &path).await;
+        let disabled = app.delete(Credentials::Key(&owner), &path).await;
         assert_eq!((disabled.status, disabled.body), (204, Value::Null), "repeating it changes nothing");
     }
-    assert_eq!(app.get(Shows::Key(&owner), WEBHOOKS).await.body, json!([]));
-    assert!(app.get(Shows::Key(&owner), &path).await.body["disabled_at"].is_string());
+    assert_eq!(app.get(Credentials::Key(&owner), WEBHOOKS).await.body, json!([]));
+    assert!(app.get(Credentials::Key(&owner), &path).await.body["disabled_at"].is_string());
     assert_eq!(app.audited(org).await, ["webhook.created", "webhook.deleted"]);
 }
 
@@ -39,7 +39,7 @@ async fn w5_secrets_are_shown_once_and_stored_encrypted() {
     let secret = created.text("secret").to_owned();
     assert_ne!(other.text("secret"), secret);
     let path = format!("{WEBHOOKS}/{}", created.text("id"));
-    for later in [app.get(Shows::Key(&owner), WEBHOOKS).await, app.get(Shows::Key(&owner), &path).await] {
+    for later in [app.get(Credentials::Key(&owner), WEBHOOKS).await, app.get(Credentials::Key(&owner), &path).await] {
         let text = later.body.to_string();
         assert!(!text.contains("whsec_") && !text.contains("secret") && !text.contains(&secret[6..]), "{text}");
     }

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 
+use crate::environment::ExternalServers;
 use crate::fetch::Cache;
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_programs};
 use crate::progress::Progress;
-use crate::settings::Given;
 use crate::stack::{Endpoints, Stack};
 use crate::workspace::Workspace;
-use crate::{clickhouse, logs, status, tether, up, verify};
+use crate::{clickhouse, kill_on_exit, logs, status, up, verify};
 
 const AFTER_HELP: &str = "\
 The servers listen on 127.0.0.1, on their default ports (9092, 5432, 8123) if those are free. Their data and logs are in
@@ -58,7 +58,7 @@ enum Command {
     #[command(hide = true)]
     ClickhouseServer(clickhouse::Serve),
     #[command(hide = true)]
-    Tether(tether::Tied),
+    Tether(kill_on_exit::HelperArgs),
     #[command(hide = true)]
     InstallLauncher,
 }
@@ -87,20 +87,20 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Verify(options) => return verify::run(&options),
         Command::Status => return status::run(),
         Command::Start => start()?,
-        Command::Stop => Stack::of(Workspace::find()?)?.stop(&Progress::spinners(), &Interrupt::listen()?)?,
+        Command::Stop => Stack::for_workspace(Workspace::find()?)?.stop(&Progress::spinners(), &Interrupt::listen()?)?,
         Command::Wipe { cache } => wipe(cache)?,
         Command::Logs(options) => logs::run(&options)?,
         Command::ClickhouseServer(options) => clickhouse::serve(&options)?,
-        Command::Tether(tied) => tether::hold(&tied),
+        Command::Tether(tied) => kill_on_exit::run_helper(&tied),
         Command::InstallLauncher => drop(Workspace::find()?.install_launcher()?),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn start() -> Result<()> {
-    let (given, interrupt) = (Given::from_environment(), Interrupt::listen()?);
-    ensure_programs(Purpose::Servers, &Stack::own(&given))?;
-    let stack = Stack::of(Workspace::find()?)?;
+    let (given, interrupt) = (ExternalServers::from_environment(), Interrupt::listen()?);
+    ensure_programs(Purpose::Servers, &Stack::managed(&given))?;
+    let stack = Stack::for_workspace(Workspace::find()?)?;
     stack.start(&given, true, &Progress::spinners(), &interrupt)?;
     println!("Their addresses and passwords are in {}", Endpoints::file(stack.state()).display());
     Ok(())
@@ -108,13 +108,13 @@ fn start() -> Result<()> {
 
 fn wipe(cache: bool) -> Result<()> {
     let progress = Progress::spinners();
-    Stack::of(Workspace::find()?)?.wipe(&progress, &Interrupt::listen()?)?;
-    progress.say("Deleted all data in .local");
-    let releases = Cache::of_this_user()?;
+    Stack::for_workspace(Workspace::find()?)?.wipe(&progress, &Interrupt::listen()?)?;
+    progress.print_line("Deleted all data in .local");
+    let releases = Cache::for_this_user()?;
     if cache && releases.root().exists() {
         let place = releases.root().display();
         std::fs::remove_dir_all(releases.root()).with_context(|| format!("cannot delete {place}"))?;
-        progress.say(&format!("Deleted {place}"));
+        progress.print_line(&format!("Deleted {place}"));
     }
     Ok(())
 }

@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::access::Users;
-use crate::kind::TELEMETRY;
 use crate::password::Password;
 use crate::private_files;
-use crate::site::Site;
+use crate::server_config::ServerConfig;
+use crate::server_kind::TELEMETRY;
+use crate::test_accounts::ClickHouseUsers;
 
 /// Opens the HTTP listener, then sleeps forever, because the engine ends with its last statement. The native protocol's listener
 /// stays closed unless a test needs it: it accepts the engine's default user without a password, and a wrong password for that
 /// user ends the engine.
-const SERVE: &str = "SYSTEM START LISTEN HTTP; SELECT sleepEachRow(3) FROM system.numbers \
+const SERVE_STATEMENTS: &str = "SYSTEM START LISTEN HTTP; SELECT sleepEachRow(3) FROM system.numbers \
                      SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null";
 
 /// Name of the configuration file, if the server has one.
@@ -59,8 +59,8 @@ const DROPPED: &str = "<database_atomic_delay_before_drop_table_sec>3600</databa
 const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
 /// The grants in `ACCOUNTS`, and the databases of tests and the load generator, which get the same grants on all tables because
 /// grants can't contain patterns.
-const GRANTED: &str = " ON telemetry.events</query>";
-const BESIDE: [&str; 2] = [" ON test_*.*</query>", " ON load_*.*</query>"];
+const GRANT_TEXT: &str = " ON telemetry.events</query>";
+const OTHER_GRANTS: [&str; 2] = [" ON test_*.*</query>", " ON load_*.*</query>"];
 /// The settings with passwords in `ACCOUNTS`, and their accounts.
 const PASSWORDS: [(&str, &str); 2] =
     [("CLICKHOUSE_WORKER_PASSWORD", "telemetry_worker"), ("CLICKHOUSE_QUERY_PASSWORD", "telemetry_query")];
@@ -100,7 +100,7 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
         b"--log-level=warning".to_vec(),
         b"--multiquery".to_vec(),
         b"--query".to_vec(),
-        [options.native_port.map_or("", |_| "SYSTEM START LISTEN TCP; "), SERVE].concat().into_bytes(),
+        [options.native_port.map_or("", |_| "SYSTEM START LISTEN TCP; "), SERVE_STATEMENTS].concat().into_bytes(),
     ];
     let native = options.native_port.map(|port| format!("--tcp_port={port}").into_bytes());
     let config = options.config.iter().map(|file| [b"--config-file=", file.as_os_str().as_bytes()].concat());
@@ -133,25 +133,25 @@ fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn prepare(site: &Site) -> Result<()> {
+pub(crate) fn prepare(site: &ServerConfig) -> Result<()> {
     private_files::create_folder(&site.data)?;
     if !site.shards.is_empty() {
         return name_shards(site).context("cannot write ClickHouse's configuration");
     }
     let written = match (&site.users, &site.password) {
         (Some(users), _) => add_users(site, users),
-        (None, Some(password)) => guard(site, password),
+        (None, Some(password)) => require_password(site, password),
         (None, None) => Ok(()),
     };
     written.context("cannot write ClickHouse's configuration")
 }
 
 /// Requires the password, and separate accounts for the services.
-fn guard(site: &Site, password: &Password) -> Result<()> {
+fn require_password(site: &ServerConfig, password: &Password) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
     private_files::create_folder(&more)?;
     let accounts = ACCOUNTS.lines().flat_map(|line| {
-        let further = BESIDE.iter().filter(|_| line.contains(GRANTED)).map(|beside| line.replace(GRANTED, beside));
+        let further = OTHER_GRANTS.iter().filter(|_| line.contains(GRANT_TEXT)).map(|beside| line.replace(GRANT_TEXT, beside));
         std::iter::once(line.to_owned()).chain(further)
     });
     private_files::write(&more.join("accounts.xml"), accounts.collect::<Vec<_>>().join("\n"))?;
@@ -161,7 +161,7 @@ fn guard(site: &Site, password: &Password) -> Result<()> {
 }
 
 /// Adds the default account and those of the file.
-fn add_users(site: &Site, users: &Users) -> Result<()> {
+fn add_users(site: &ServerConfig, users: &ClickHouseUsers) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
     private_files::create_folder(&more)?;
     private_files::write(&more.join("more.xml"), fs::read(&users.file)?)?;
@@ -172,7 +172,7 @@ fn add_users(site: &Site, users: &Users) -> Result<()> {
 
 /// Configures all shards, including the server itself. With their shared secret, each shard queries the others as the requesting
 /// account.
-fn name_shards(site: &Site) -> Result<()> {
+fn name_shards(site: &ServerConfig) -> Result<()> {
     let own = site.home.join("users.xml");
     private_files::write(&own, OWN_USER)?;
     let shard = |port: &u16| format!("<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>");
@@ -185,7 +185,7 @@ fn name_shards(site: &Site) -> Result<()> {
     Ok(private_files::write(&site.home.join(CONFIG), config)?)
 }
 
-pub(crate) fn command(site: &Site) -> Command {
+pub(crate) fn command(site: &ServerConfig) -> Command {
     let mut command = private_files::command(&site.launcher);
     command.arg("clickhouse-server").arg("--library").arg(site.software.join("libchdb.so"));
     command.arg("--data").arg(&site.data);
@@ -199,7 +199,7 @@ pub(crate) fn command(site: &Site) -> Command {
         command.arg("--config").arg(site.home.join(CONFIG)).envs(users.environment.iter().cloned());
     } else if let Some(password) = &site.password {
         command.arg("--config").arg(site.home.join(CONFIG));
-        command.envs(PASSWORDS.map(|(setting, account)| (setting, password.of_service(account).reveal().to_owned())));
+        command.envs(PASSWORDS.map(|(setting, account)| (setting, password.for_service(account).reveal().to_owned())));
     }
     command.current_dir(&site.home);
     command
@@ -210,7 +210,7 @@ pub(crate) fn probe(port: u16) -> Result<()> {
 }
 
 /// Creates the database, because the default one is an overlay over files.
-pub(crate) fn create_database(site: &Site) -> Result<()> {
+pub(crate) fn create_database(site: &ServerConfig) -> Result<()> {
     let statement = format!("CREATE DATABASE IF NOT EXISTS {TELEMETRY} ENGINE = Atomic");
     request(site.listen.port, "POST /", site.password.as_ref(), &statement).map(drop)
 }

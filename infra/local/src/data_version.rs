@@ -12,28 +12,28 @@ use sha2::{Digest as _, Sha256};
 const STATEMENTS: [&str; 2] = ["schemas/postgres", "store/clickhouse"];
 
 /// Hint for a service that failed to start.
-pub(crate) const ANOTHER: &str = "If the error above is about a table or a column: another version of the code wrote the data in \
+pub(crate) const HINT: &str = "If the error above is about a table or a column: another version of the code wrote the data in \
     .local. Delete that data with `cargo local wipe`, then run `cargo up` again.";
 
 /// State of a clone's data before its service starts.
 #[derive(Debug)]
-pub(crate) struct Before {
+pub(crate) struct DataVersion {
     state: PathBuf,
     current: String,
     is_foreign: bool,
     started: Option<SystemTime>,
 }
 
-impl Before {
+impl DataVersion {
     /// Compares the version of the clone in `root` with the recorded one in `state`.
-    pub(crate) fn look(root: &Path, state: &Path, has_data: bool) -> Result<Self> {
+    pub(crate) fn check(root: &Path, state: &Path, has_data: bool) -> Result<Self> {
         let current = version(root).context("cannot read the statements that create the tables")?;
         let is_foreign = has_data && fs::read_to_string(note(state)).ok().as_ref() != Some(&current);
         Ok(Self { state: state.to_path_buf(), current, is_foreign, started: last_start(state) })
     }
 
     /// Records the version if the service has started since. Otherwise, returns whether another version may be the reason.
-    pub(crate) fn is_in_the_way(&self) -> Result<bool> {
+    pub(crate) fn may_have_caused_failure(&self) -> Result<bool> {
         if last_start(&self.state) == self.started {
             return Ok(self.is_foreign);
         }

@@ -6,20 +6,20 @@ use std::process::{Command, Stdio};
 use anyhow::Result;
 
 use crate::fetch;
-use crate::session::Session;
+use crate::stack_session::StackSession;
 use crate::subprocess;
 
 /// Checks that always run. Advisories are checked if their database is available.
 const KINDS: [&str; 3] = ["bans", "licenses", "sources"];
 
 /// Returns whether all checks passed.
-pub(crate) fn check(session: &Session) -> Result<bool> {
-    let program = fetch::cargo_deny_place()?;
+pub(crate) fn check(session: &StackSession) -> Result<bool> {
+    let program = fetch::cargo_deny_path()?;
     check_with(|arguments, has_output| {
         let mut command = Command::new(&program);
         // Called directly, because `cargo deny` would need it in the search path.
         command.args(arguments).current_dir(session.workspace.root());
-        for name in crate::settings::of_the_running_package() {
+        for name in crate::environment::running_package_variables() {
             command.env_remove(name);
         }
         if !has_output {

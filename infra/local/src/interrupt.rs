@@ -35,7 +35,7 @@ impl Interrupt {
 
     /// Returns whether an immediate stop was requested.
     #[must_use]
-    pub(crate) fn is_insisted(&self) -> bool {
+    pub(crate) fn is_immediate_stop_requested(&self) -> bool {
         self.requests.load(Ordering::SeqCst) > 1
     }
 

@@ -10,22 +10,22 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::access::Guard;
 use crate::fetch;
 use crate::private_files;
-use crate::site::{Broker, Site};
+use crate::server_config::{Broker, ServerConfig};
+use crate::test_accounts::ScramListener;
 
 /// Any 16 bytes in Base64 work, because clusters are distinguished by their ports.
 const CLUSTER_ID: &str = "bG9jYWwtdGVsZW1ldHJ5LQ";
 /// Loggers that print whole configurations or one line per partition during startup.
-const CHATTY: [&str; 3] = ["org.apache.kafka.common.config", "kafka.server.KafkaConfig", "org.apache.kafka.storage"];
+const VERBOSE_LOGGERS: [&str; 3] = ["org.apache.kafka.common.config", "kafka.server.KafkaConfig", "org.apache.kafka.storage"];
 
-pub(crate) fn config_file(site: &Site) -> PathBuf {
+pub(crate) fn config_file(site: &ServerConfig) -> PathBuf {
     site.home.join("server.properties")
 }
 
 /// Writes the configuration and, if necessary, formats the data folder.
-pub(crate) fn prepare(site: &Site) -> Result<()> {
+pub(crate) fn prepare(site: &ServerConfig) -> Result<()> {
     private_files::write(&config_file(site), config(site)).context("cannot write Kafka's configuration")?;
     // Written last and outside of the data folder, so that an interrupted format is repeated.
     let formatted = site.home.join("formatted");
@@ -38,7 +38,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
     private_files::create_folder(&site.data)?;
     let mut command = java(&site.software, true);
     command.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(config_file(site));
-    if let Some(guard) = &site.guard {
+    if let Some(guard) = &site.scram_listener {
         command.arg("--add-scram").arg(format!("SCRAM-SHA-512=[name={},password={}]", guard.user, guard.password));
     }
     let output = command.stdin(Stdio::null()).output().context("cannot run java")?;
@@ -47,7 +47,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
     private_files::write(&formatted, CLUSTER_ID).context("cannot record that Kafka's data is formatted")
 }
 
-pub(crate) fn command(site: &Site) -> Command {
+pub(crate) fn command(site: &ServerConfig) -> Command {
     let mut command = java(&site.software, site.is_short_lived);
     command.args(site.class_archive.iter().map(|file| format!("-XX:ArchiveClassesAtExit={}", file.display())));
     command.arg("kafka.Kafka").arg(config_file(site)).current_dir(&site.home);
@@ -59,16 +59,16 @@ pub(crate) fn probe(port: u16) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let versions = ask(&mut stream, 18, 0, &[])?;
+    let versions = send_request(&mut stream, 18, 0, &[])?;
     ensure!(versions.get(..2) == Some(&[0, 0]), "Kafka rejected the request for its versions");
     // An empty topic list, because only the brokers are of interest.
-    let metadata = ask(&mut stream, 3, 1, &0_i32.to_be_bytes())?;
+    let metadata = send_request(&mut stream, 3, 1, &0_i32.to_be_bytes())?;
     ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "the Kafka broker is not ready yet");
     Ok(())
 }
 
 /// Sends a Kafka request without a client id. Returns the response after its correlation id.
-fn ask(stream: &mut TcpStream, key: i16, version: i16, body: &[u8]) -> Result<Vec<u8>> {
+fn send_request(stream: &mut TcpStream, key: i16, version: i16, body: &[u8]) -> Result<Vec<u8>> {
     const CORRELATION: i32 = 1;
     const NO_CLIENT_ID: i16 = -1;
     let mut request = Vec::new();
@@ -98,19 +98,19 @@ fn java(software: &Path, is_short_lived: bool) -> Command {
     command.args(fetch::kafka_classes().map(|file| format!("-XX:SharedArchiveFile={}", file.display())));
     command.arg("-Xmx512m").arg("-cp").arg(software.join("*"));
     command.args(["-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"]);
-    command.args(CHATTY.map(|logger| format!("-Dorg.slf4j.simpleLogger.log.{logger}=warn")));
+    command.args(VERBOSE_LOGGERS.map(|logger| format!("-Dorg.slf4j.simpleLogger.log.{logger}=warn")));
     command
 }
 
-fn config(site: &Site) -> String {
+fn config(site: &ServerConfig) -> String {
     let (port, controller) = (site.listen.port, site.listen.second_port);
     let data = site.data.display();
     let alone = Broker { number: 1, advertised: port, internal: 0, controllers: vec![controller] };
     let Broker { number, advertised, internal, controllers } = site.broker.as_ref().unwrap_or(&alone);
     let voters = controllers.iter().zip(1..).map(|(port, number)| format!("{number}@127.0.0.1:{port}"));
     let voters = voters.collect::<Vec<_>>().join(",");
-    let guarded = site.guard.as_ref().map(guarded).unwrap_or_default();
-    let (secure, at) = site.guard.as_ref().map_or((String::new(), String::new()), |guard| {
+    let guarded = site.scram_listener.as_ref().map(scram_config).unwrap_or_default();
+    let (secure, at) = site.scram_listener.as_ref().map_or((String::new(), String::new()), |guard| {
         (",SECURE:SASL_SSL".into(), format!(",SECURE://127.0.0.1:{}", guard.port))
     });
     let (replicas, in_sync) = (controllers.len(), controllers.len().min(2));
@@ -149,7 +149,7 @@ broker.heartbeat.interval.ms=500
     )
 }
 
-fn guarded(guard: &Guard) -> String {
+fn scram_config(guard: &ScramListener) -> String {
     format!(
         "listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;

@@ -7,9 +7,9 @@
 //! - [`programs`]: Prometheus, nginx and PostgreSQL's own tools, for tests
 //! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
 
-mod access;
-mod account;
-mod building;
+mod test_accounts;
+mod process_account;
+mod build;
 pub mod cli;
 mod clickhouse;
 mod data_version;
@@ -17,7 +17,7 @@ mod deny;
 mod fetch;
 mod interrupt;
 mod kafka;
-mod kind;
+mod server_kind;
 mod locks;
 mod logs;
 mod password;
@@ -25,24 +25,24 @@ mod platform;
 pub mod ports;
 mod postgres;
 mod prerequisites;
-pub mod private;
+pub mod test_servers;
 mod private_files;
 mod process;
-pub mod programs;
+pub mod test_programs;
 mod progress;
 mod server;
-mod session;
-mod settings;
-mod site;
+mod stack_session;
+mod environment;
+mod server_config;
 pub mod stack;
 mod status;
 mod subprocess;
-mod tether;
+mod kill_on_exit;
 mod up;
 mod verify;
 mod workspace;
 
 pub use fetch::Checksums;
-pub use kind::{Kind, Listen};
 pub use password::Password;
 pub use process::Process;
+pub use server_kind::{ServerKind, ServerPorts};

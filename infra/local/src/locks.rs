@@ -13,15 +13,15 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 
 /// Locks `file` exclusively.
 pub(crate) fn exclusive(file: &File, give_up: impl Fn() -> bool) -> Result<()> {
-    wait(|| file.try_lock(), give_up)
+    retry_until_locked(|| file.try_lock(), give_up)
 }
 
 /// Locks `file` together with other shared locks.
 pub(crate) fn shared(file: &File, give_up: impl Fn() -> bool) -> Result<()> {
-    wait(|| file.try_lock_shared(), give_up)
+    retry_until_locked(|| file.try_lock_shared(), give_up)
 }
 
-fn wait(attempt: impl Fn() -> Result<(), TryLockError>, give_up: impl Fn() -> bool) -> Result<()> {
+fn retry_until_locked(attempt: impl Fn() -> Result<(), TryLockError>, give_up: impl Fn() -> bool) -> Result<()> {
     loop {
         match attempt() {
             Ok(()) => return Ok(()),

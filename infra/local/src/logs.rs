@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::interrupt::Interrupt;
-use crate::kind::Kind;
+use crate::server_kind::ServerKind;
 use crate::stack::Stack;
 use crate::workspace::Workspace;
 
@@ -19,7 +19,7 @@ const TAIL_BYTES: u64 = 16 * 1024;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Server whose log to show; all servers by default
-    source: Option<Kind>,
+    source: Option<ServerKind>,
     /// Keep printing new lines until Ctrl-C
     #[arg(short, long)]
     follow: bool,
@@ -28,10 +28,10 @@ pub(crate) struct Options {
 /// Prints the end of each log and, if requested, new lines.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let interrupt = Interrupt::listen()?;
-    let stack = Stack::of(Workspace::find()?)?;
-    let kinds = options.source.map_or_else(|| Kind::ALL.to_vec(), |one| vec![one]);
+    let stack = Stack::for_workspace(Workspace::find()?)?;
+    let kinds = options.source.map_or_else(|| ServerKind::ALL.to_vec(), |one| vec![one]);
     let has_many = kinds.len() > 1;
-    let log = |kind: Kind| Log { kind, path: stack.home(kind).join("server.log"), position: None };
+    let log = |kind: ServerKind| Log { kind, path: stack.home(kind).join("server.log"), position: None };
     let mut logs: Vec<Log> = kinds.into_iter().map(log).collect();
     if let [log] = logs.as_slice()
         && !log.path.exists()
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     loop {
         for log in &mut logs {
-            log.print_news(has_many)?;
+            log.print_new_lines(has_many)?;
         }
         if !options.follow || interrupt.is_requested() {
             return Ok(());
@@ -51,14 +51,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 struct Log {
-    kind: Kind,
+    kind: ServerKind,
     path: PathBuf,
     /// End of the printed part, or `None` if nothing was printed yet.
     position: Option<u64>,
 }
 
 impl Log {
-    fn print_news(&mut self, with_heading: bool) -> Result<()> {
+    fn print_new_lines(&mut self, with_heading: bool) -> Result<()> {
         let Ok(mut file) = File::open(&self.path) else {
             self.position.get_or_insert(0);
             return Ok(());

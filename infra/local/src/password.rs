@@ -29,7 +29,7 @@ pub struct Password(String);
 
 impl Password {
     /// Creates a random password.
-    pub fn mint() -> Result<Self> {
+    pub fn generate() -> Result<Self> {
         let mut bytes = [0; BYTES];
         File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).context("cannot read /dev/urandom")?;
         Ok(Self(format!("{ROOT}{}", HEXLOWER.encode(&bytes))))
@@ -42,17 +42,17 @@ impl Password {
 
     /// Returns the table owner's password, derived from the administrator's.
     #[must_use]
-    pub fn of_owner(&self) -> Self {
-        if self.is_root() { Self(format!("{ROOT}{}", self.follow(OWNER))) } else { self.clone() }
+    pub fn for_owner(&self) -> Self {
+        if self.is_root() { Self(format!("{ROOT}{}", self.derive(OWNER))) } else { self.clone() }
     }
 
     /// Returns a service's password, derived from the administrator's.
     #[must_use]
-    pub fn of_service(&self, account: &str) -> Self {
-        if self.is_root() { Self(self.of_owner().follow(account)) } else { self.clone() }
+    pub fn for_service(&self, account: &str) -> Self {
+        if self.is_root() { Self(self.for_owner().derive(account)) } else { self.clone() }
     }
 
-    fn follow(&self, account: &str) -> String {
+    fn derive(&self, account: &str) -> String {
         HEXLOWER.encode(&Sha256::digest(format!("{} {account}", self.0)))
     }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn passwords_are_unique_and_never_printed() {
-        let (one, other) = (Password::mint().unwrap(), Password::mint().unwrap());
+        let (one, other) = (Password::generate().unwrap(), Password::generate().unwrap());
         assert_ne!(one, other);
         assert!(one.reveal().len() == 44 && one.reveal().bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
         assert_eq!(format!("{one:?}"), "Password");
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn accounts_share_only_passwords_of_earlier_builds() {
-        let one = Password::mint().unwrap();
-        let own = [one.clone(), one.of_owner(), one.of_service("telemetry_query"), one.of_service("telemetry_worker")];
+        let one = Password::generate().unwrap();
+        let own = [one.clone(), one.for_owner(), one.for_service("telemetry_query"), one.for_service("telemetry_worker")];
         assert!((0..own.len()).all(|at| !own[..at].contains(&own[at])), "two accounts share a password");
         let shared = Password("0123456789abcdef".to_owned());
-        assert!(shared.of_owner() == shared && shared.of_service("telemetry_query") == shared);
+        assert!(shared.for_owner() == shared && shared.for_service("telemetry_query") == shared);
     }
 }

@@ -13,12 +13,12 @@ const RANGE: std::ops::Range<u16> = 20_000..32_000;
 const ATTEMPTS: usize = 500;
 
 /// Ports already returned by this process. Their users may not listen yet, or may be restarting.
-static DRAWN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+static USED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
 /// Returns ports, each only once.
 #[derive(Debug, Default)]
 pub struct Ports {
-    taken: HashSet<u16>,
+    returned: HashSet<u16>,
 }
 
 impl Ports {
@@ -27,8 +27,8 @@ impl Ports {
         let random = || RANGE.start + u16::try_from(RandomState::new().build_hasher().finish() % 12_000).unwrap_or(0);
         let drawn = std::iter::repeat_with(random).take(ATTEMPTS).filter(|port| is_first_draw(*port));
         for port in preferred.iter().copied().chain(drawn) {
-            if port != 0 && !self.taken.contains(&port) && is_free(port) {
-                self.taken.insert(port);
+            if port != 0 && !self.returned.contains(&port) && is_free(port) {
+                self.returned.insert(port);
                 return Ok(port);
             }
         }
@@ -37,12 +37,12 @@ impl Ports {
 
     /// Reserves a port without checking that it is free.
     pub fn reserve(&mut self, port: u16) {
-        self.taken.insert(port);
+        self.returned.insert(port);
     }
 }
 
 fn is_first_draw(port: u16) -> bool {
-    DRAWN.lock().unwrap_or_else(PoisonError::into_inner).insert(port)
+    USED.lock().unwrap_or_else(PoisonError::into_inner).insert(port)
 }
 
 /// Returns whether a server could listen on the port, on the loopback address and on all addresses.

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::account::Account;
-use crate::kind::TELEMETRY;
 use crate::password::{OWNER, Password};
 use crate::private_files;
 use crate::process::{Process, pid_of};
-use crate::site::Site;
+use crate::process_account::ProcessAccount;
+use crate::server_config::ServerConfig;
+use crate::server_kind::TELEMETRY;
 
 /// Version 3.0 of the protocol.
 const PROTOCOL: i32 = 196_608;
@@ -25,23 +25,23 @@ const SERVICES: [&str; 5] =
     ["telemetry_gateway", "telemetry_worker", "telemetry_deliverer", "telemetry_query", "telemetry_identity"];
 
 /// Requires a password for every connection.
-const GUARDED: &str = "# written at each start
+const PG_HBA: &str = "# written at each start
 host all all 127.0.0.1/32 scram-sha-256
 host replication all 127.0.0.1/32 scram-sha-256
 ";
 
 /// Creates the cluster and the database if necessary, and removes the lock file of a killed run.
-pub(crate) fn prepare(site: &Site) -> Result<()> {
+pub(crate) fn prepare(site: &ServerConfig) -> Result<()> {
     let account = site.account.context("no account to run PostgreSQL")?;
     if site.data.join("PG_VERSION").exists() {
         remove_stale_lock(&site.data)?;
     } else {
         create(site, account)?;
     }
-    site.password.as_ref().map_or(Ok(()), |password| guard(site, account, password))
+    site.password.as_ref().map_or(Ok(()), |password| set_passwords(site, account, password))
 }
 
-fn create(site: &Site, account: Account) -> Result<()> {
+fn create(site: &ServerConfig, account: ProcessAccount) -> Result<()> {
     // Created in a temporary folder and renamed, so that an incomplete cluster is never used.
     let draft = site.data.with_extension("new");
     if draft.exists() {
@@ -52,34 +52,34 @@ fn create(site: &Site, account: Account) -> Result<()> {
     initdb.arg("-D").arg(&draft).args(["-U", TELEMETRY, "-A", "trust", "-E", "UTF8", "--locale=C"]);
     initdb.args(["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]);
     finish(initdb, "", "create PostgreSQL's data")?;
-    single(site, account, &draft, "postgres", &format!("CREATE DATABASE {TELEMETRY}\n"))?;
+    run_single_user(site, account, &draft, "postgres", &format!("CREATE DATABASE {TELEMETRY}\n"))?;
     fs::rename(&draft, &site.data).context("cannot move PostgreSQL's data into place")
 }
 
 /// Sets the passwords of all accounts and the owner of the tables, also in clusters of earlier builds.
-fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
+fn set_passwords(site: &ServerConfig, account: ProcessAccount, password: &Password) -> Result<()> {
     // Created by initdb, so the file belongs to the server's account.
-    fs::write(site.data.join("pg_hba.conf"), GUARDED).context("cannot write pg_hba.conf")?;
+    fs::write(site.data.join("pg_hba.conf"), PG_HBA).context("cannot write pg_hba.conf")?;
     let (note, wanted) = (site.home.join("guarded"), password.sha256());
     if fs::read_to_string(&note).is_ok_and(|set| set == wanted) {
         return Ok(());
     }
-    let services = SERVICES.map(|name| (name, password.of_service(name)));
-    let own = [(TELEMETRY, password.clone()), (OWNER, password.of_owner())];
+    let services = SERVICES.map(|name| (name, password.for_service(name)));
+    let own = [(TELEMETRY, password.clone()), (OWNER, password.for_owner())];
     let statements = own.iter().chain(&services).map(|(name, password)| {
         let make = format!("IF to_regrole('{name}') IS NULL THEN CREATE ROLE {name} LOGIN; END IF;");
         format!("{make} ALTER ROLE {name} PASSWORD '{}';", password.reveal())
     });
     let accounts =
         format!("DO $$ BEGIN {} END $$\nALTER DATABASE {TELEMETRY} OWNER TO {OWNER}\n", statements.collect::<Vec<_>>().join(" "));
-    single(site, account, &site.data, "postgres", &accounts)?;
-    single(site, account, &site.data, TELEMETRY, OWN)?;
+    run_single_user(site, account, &site.data, "postgres", &accounts)?;
+    run_single_user(site, account, &site.data, TELEMETRY, SET_OWNER)?;
     private_files::write(&note, wanted).context("cannot record that PostgreSQL has its password")
 }
 
 /// One line, because the single-user server ends statements at line breaks. Skips objects of extensions; large objects are not
 /// used.
-const OWN: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
+const SET_OWNER: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
     SELECT format('ALTER %s public.%I OWNER TO telemetry_owner', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, relname) \
     FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') \
     UNION ALL SELECT format('ALTER FUNCTION %s OWNER TO telemetry_owner', f.oid::regprocedure) FROM pg_proc f \
@@ -93,7 +93,7 @@ const OWN: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
 const SCRAM_ITERATIONS: &str = "scram_iterations=16";
 
 /// Executes these lines while no server uses the data.
-fn single(site: &Site, account: Account, data: &Path, database: &str, lines: &str) -> Result<()> {
+fn run_single_user(site: &ServerConfig, account: ProcessAccount, data: &Path, database: &str, lines: &str) -> Result<()> {
     let mut single = program(site, account, "postgres");
     // Without -j, which would end statements at empty lines. A failed statement must fail the whole run.
     single.arg("--single").arg("-D").arg(data).args(["-c", "unix_socket_directories=", "-c", "exit_on_error=on"]);
@@ -101,7 +101,7 @@ fn single(site: &Site, account: Account, data: &Path, database: &str, lines: &st
     finish(single, lines, "set up PostgreSQL")
 }
 
-pub(crate) fn command(site: &Site) -> Command {
+pub(crate) fn command(site: &ServerConfig) -> Command {
     let mut command = Command::new(site.software.join("bin/postgres"));
     command.arg("-D").arg(&site.data).arg("-p").arg(site.listen.port.to_string());
     for setting in
@@ -155,7 +155,7 @@ fn remove_stale_lock(data: &Path) -> Result<()> {
         return Ok(());
     };
     let holder = text.lines().next().and_then(|pid| pid.trim().parse::<u32>().ok());
-    let is_held = holder.is_some_and(|pid| pid_of(pid).is_some() && Process::of(pid).is_some_and(|_| is_postgres(pid, data)));
+    let is_held = holder.is_some_and(|pid| pid_of(pid).is_some() && Process::find(pid).is_some_and(|_| is_postgres(pid, data)));
     if is_held {
         return Ok(());
     }
@@ -163,10 +163,10 @@ fn remove_stale_lock(data: &Path) -> Result<()> {
 }
 
 fn is_postgres(pid: u32, data: &Path) -> bool {
-    crate::process::strays("postgres", &data.to_string_lossy()).iter().any(|process| process.pid == pid)
+    crate::process::with_argument("postgres", &data.to_string_lossy()).iter().any(|process| process.pid == pid)
 }
 
-fn program(site: &Site, account: Account, name: &str) -> Command {
+fn program(site: &ServerConfig, account: ProcessAccount, name: &str) -> Command {
     let mut command = Command::new(site.software.join("bin").join(name));
     command.current_dir("/").env("LC_ALL", "C");
     account.apply(&mut command);

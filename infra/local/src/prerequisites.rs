@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::fetch;
-use crate::kind::Kind;
-use crate::{account, settings};
+use crate::server_kind::ServerKind;
+use crate::{environment, process_account};
 
 /// The oldest Java version that Kafka supports.
 const OLDEST_JAVA: u32 = 17;
@@ -77,7 +77,7 @@ const MANAGERS: [Manager; 4] = [
 ];
 
 /// Installs the programs that are missing for this purpose and for running the `own` servers.
-pub(crate) fn ensure_programs(purpose: Purpose, own: &[Kind]) -> Result<()> {
+pub(crate) fn ensure_programs(purpose: Purpose, own: &[ServerKind]) -> Result<()> {
     let missing = missing_tools(purpose, own)?;
     if missing.is_empty() {
         return Ok(());
@@ -89,7 +89,7 @@ pub(crate) fn ensure_programs(purpose: Purpose, own: &[Kind]) -> Result<()> {
     };
     let mut packages: Vec<&str> = missing.iter().filter_map(|tool| tool.packages.get(manager.column).copied()).collect();
     packages.dedup();
-    if !account::is_root() || manager.program == "brew" {
+    if !process_account::is_root() || manager.program == "brew" {
         let sudo = if manager.program == "brew" { "" } else { "sudo " };
         bail!("missing programs: {names}. To install them: {sudo}{} install {}", manager.program, packages.join(" "));
     }
@@ -103,7 +103,7 @@ pub(crate) fn ensure_programs(purpose: Purpose, own: &[Kind]) -> Result<()> {
 /// Ensures that the toolchain's formatter and linter are installed.
 pub(crate) fn ensure_components() -> Result<()> {
     for component in ["fmt", "clippy"] {
-        let mut version = Command::new(settings::cargo());
+        let mut version = Command::new(environment::cargo());
         version.args([component, "--version"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if !version.status().is_ok_and(|status| status.success()) {
             eprintln!("Missing cargo {component}. Running `rustup component add rustfmt clippy`");
@@ -117,16 +117,16 @@ pub(crate) fn ensure_components() -> Result<()> {
     Ok(())
 }
 
-fn missing_tools(purpose: Purpose, own: &[Kind]) -> Result<Vec<&'static Tool>> {
+fn missing_tools(purpose: Purpose, own: &[ServerKind]) -> Result<Vec<&'static Tool>> {
     let to_fetch = fetch::missing(own)?;
-    let needs_maven = to_fetch.iter().any(|kind| *kind != Kind::ClickHouse);
+    let needs_maven = to_fetch.iter().any(|kind| *kind != ServerKind::ClickHouse);
     let mut needed = Vec::new();
-    if own.contains(&Kind::Kafka) || needs_maven {
+    if own.contains(&ServerKind::Kafka) || needs_maven {
         needed.push(&JAVA);
     }
     needed.extend(FETCHERS.iter().filter(|tool| match tool.program {
         "mvn" => needs_maven,
-        _ => to_fetch.contains(&Kind::ClickHouse),
+        _ => to_fetch.contains(&ServerKind::ClickHouse),
     }));
     if purpose != Purpose::Servers {
         needed.extend(&COMPILERS);
@@ -135,14 +135,14 @@ fn missing_tools(purpose: Purpose, own: &[Kind]) -> Result<Vec<&'static Tool>> {
         needed.extend([&PYTHON, &ZSH]);
         needed.extend(&BROWSER);
     }
-    needed.retain(|tool| !is_there(tool));
+    needed.retain(|tool| !is_present(tool));
     Ok(needed)
 }
 
-fn is_there(tool: &Tool) -> bool {
+fn is_present(tool: &Tool) -> bool {
     match tool.program {
         "java" => is_installed("java") && java_is_recent(),
-        OPENSSL => settings::openssl_folder().is_some() || pkg_config_knows("openssl"),
+        OPENSSL => environment::openssl_folder().is_some() || pkg_config_knows("openssl"),
         program => is_installed(program),
     }
 }
@@ -155,7 +155,7 @@ fn pkg_config_knows(library: &str) -> bool {
 
 /// Returns whether the search path contains the program.
 pub(crate) fn is_installed(program: &str) -> bool {
-    settings::search_path().iter().any(|folder| is_executable(&folder.join(program)))
+    environment::search_path().iter().any(|folder| is_executable(&folder.join(program)))
 }
 
 fn is_executable(file: &Path) -> bool {

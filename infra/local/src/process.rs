@@ -20,7 +20,7 @@ pub struct Process {
 impl Process {
     /// Returns the process with this id, or `None` if it does not exist or is a zombie.
     #[must_use]
-    pub fn of(pid: u32) -> Option<Self> {
+    pub fn find(pid: u32) -> Option<Self> {
         let row = table::row(pid)?;
         (!row.is_zombie).then_some(Self { pid, started: row.started })
     }
@@ -28,7 +28,7 @@ impl Process {
     /// Returns whether this run still exists.
     #[must_use]
     pub fn is_alive(self) -> bool {
-        Self::of(self.pid) == Some(self)
+        Self::find(self.pid) == Some(self)
     }
 
     /// Sends a signal. Does nothing if the process has ended.
@@ -82,7 +82,7 @@ impl Process {
 }
 
 /// Returns the processes of `program` that have exactly this `argument`: servers whose record was lost.
-pub(crate) fn strays(program: &str, argument: &str) -> Vec<Process> {
+pub(crate) fn with_argument(program: &str, argument: &str) -> Vec<Process> {
     let is_stray = |row: &table::Row| {
         let name = row.arguments.first().and_then(|path| path.rsplit('/').next());
         !row.is_zombie && name == Some(program) && row.arguments.iter().any(|given| given == argument)
@@ -92,7 +92,7 @@ pub(crate) fn strays(program: &str, argument: &str) -> Vec<Process> {
 
 /// Kills a child with its descendants and reaps it.
 pub(crate) fn end(child: &mut Child) {
-    if let Some(process) = Process::of(child.id()) {
+    if let Some(process) = Process::find(child.id()) {
         process.kill_tree();
     }
     // An error means that it was already reaped.

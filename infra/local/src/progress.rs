@@ -24,7 +24,7 @@ impl Progress {
     }
 
     /// Prints a permanent line.
-    pub(crate) fn say(&self, line: &str) {
+    pub(crate) fn print_line(&self, line: &str) {
         match &self.bars {
             Some(bars) => bars.suspend(|| eprintln!("{line}")),
             None => eprintln!("{line}"),
@@ -33,7 +33,7 @@ impl Progress {
 
     /// Starts a task, such as `Downloading Kafka 4.3.0`.
     #[must_use]
-    pub(crate) fn begin(&self, what: &str) -> Task {
+    pub(crate) fn start_task(&self, what: &str) -> Task {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
             let style = ProgressStyle::with_template("{spinner} {prefix}: {msg} ({elapsed})");
@@ -43,7 +43,7 @@ impl Progress {
             bar
         });
         if bar.is_none() {
-            self.say(what);
+            self.print_line(what);
         }
         Task { progress: self.clone(), bar, begun: Instant::now() }
     }
@@ -70,7 +70,7 @@ impl Task {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        self.progress.say(&format!("{result} ({:.1} s)", self.begun.elapsed().as_secs_f32()));
+        self.progress.print_line(&format!("{result} ({:.1} s)", self.begun.elapsed().as_secs_f32()));
     }
 }
 

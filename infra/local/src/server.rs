@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::interrupt::Interrupt;
-use crate::kind::Kind;
-use crate::process::{Process, end, strays};
-use crate::site::Site;
+use crate::process::{Process, end, with_argument};
+use crate::server_config::ServerConfig;
+use crate::server_kind::ServerKind;
 use crate::{clickhouse, kafka, postgres, private_files};
 
 /// Size at which a log is rotated.
@@ -21,13 +21,13 @@ const LONGEST_START: Duration = Duration::from_secs(900);
 /// Number of log lines to show if a server does not start.
 const LOG_TAIL_LINES: usize = 20;
 
-impl Site {
+impl ServerConfig {
     /// Returns processes that use this site's data without a record.
-    pub(crate) fn strays(&self) -> Vec<Process> {
+    pub(crate) fn unrecorded_processes(&self) -> Vec<Process> {
         match self.kind {
-            Kind::Kafka => strays("java", &kafka::config_file(self).to_string_lossy()),
-            Kind::Postgres => strays("postgres", &self.data.to_string_lossy()),
-            Kind::ClickHouse => strays("local", &self.data.to_string_lossy()),
+            ServerKind::Kafka => with_argument("java", &kafka::config_file(self).to_string_lossy()),
+            ServerKind::Postgres => with_argument("postgres", &self.data.to_string_lossy()),
+            ServerKind::ClickHouse => with_argument("local", &self.data.to_string_lossy()),
         }
     }
 
@@ -38,21 +38,21 @@ impl Site {
 
     /// Prepares missing files, starts the server, and waits until it responds, or its log is silent for `limit`. Calls `launched`
     /// as soon as the process exists.
-    pub(crate) fn bring_up(
+    pub(crate) fn start(
         &self,
         limit: Duration,
         interrupt: &Interrupt,
         mut launched: impl FnMut(&Child) -> Result<()>,
     ) -> Result<Child> {
         match self.kind {
-            Kind::Kafka => kafka::prepare(self)?,
-            Kind::Postgres => postgres::prepare(self)?,
-            Kind::ClickHouse => clickhouse::prepare(self)?,
+            ServerKind::Kafka => kafka::prepare(self)?,
+            ServerKind::Postgres => postgres::prepare(self)?,
+            ServerKind::ClickHouse => clickhouse::prepare(self)?,
         }
         rotate(&self.log())?;
-        let mut patience = Patience::new(limit, Instant::now());
+        let mut patience = StartTimeout::new(limit, Instant::now());
         // PostgreSQL's processes need a moment to notice that the server was killed. Other servers get one more try.
-        let mut tries_left = if self.kind == Kind::Postgres { 10 } else { 1 };
+        let mut tries_left = if self.kind == ServerKind::Postgres { 10 } else { 1 };
         loop {
             let mut child = self.launch()?;
             let outcome = launched(&child).and_then(|()| self.wait_until_ready(&mut child, &mut patience, interrupt));
@@ -75,9 +75,9 @@ impl Site {
     fn launch(&self) -> Result<Child> {
         let log = private_files::open_log(&self.log()).context("cannot open the server's log")?;
         let mut command = match self.kind {
-            Kind::Kafka => kafka::command(self),
-            Kind::Postgres => postgres::command(self),
-            Kind::ClickHouse => clickhouse::command(self),
+            ServerKind::Kafka => kafka::command(self),
+            ServerKind::Postgres => postgres::command(self),
+            ServerKind::ClickHouse => clickhouse::command(self),
         };
         let stderr = log.try_clone()?;
         // A separate process group, which Ctrl-C in the terminal does not reach.
@@ -86,28 +86,28 @@ impl Site {
     }
 
     /// Returns true once the server responds, or false if it ended.
-    fn wait_until_ready(&self, child: &mut Child, patience: &mut Patience, interrupt: &Interrupt) -> Result<bool> {
+    fn wait_until_ready(&self, child: &mut Child, patience: &mut StartTimeout, interrupt: &Interrupt) -> Result<bool> {
         loop {
             if child.try_wait()?.is_some() {
                 return Ok(false);
             }
-            let answer = self.probe().and_then(|()| self.settle());
+            let answer = self.probe().and_then(|()| self.finish_setup());
             let Err(refusal) = answer else {
                 return Ok(true);
             };
             interrupt.check()?;
             let written = fs::metadata(self.log()).map_or(0, |log| log.len());
-            if let Some(waited) = patience.ends(written, Instant::now()) {
+            if let Some(waited) = patience.exceeded(written, Instant::now()) {
                 bail!("no response within {} s ({refusal:#})", waited.as_secs());
             }
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
-    fn settle(&self) -> Result<()> {
+    fn finish_setup(&self) -> Result<()> {
         match self.kind {
-            Kind::ClickHouse => clickhouse::create_database(self),
-            Kind::Kafka | Kind::Postgres => Ok(()),
+            ServerKind::ClickHouse => clickhouse::create_database(self),
+            ServerKind::Kafka | ServerKind::Postgres => Ok(()),
         }
     }
 
@@ -123,20 +123,20 @@ impl Site {
 
 /// Decides how long to wait for a server. A growing log means that it is working.
 #[derive(Debug)]
-struct Patience {
+struct StartTimeout {
     limit: Duration,
     begun: Instant,
     /// Length of the log, and when it last changed.
     written: (u64, Instant),
 }
 
-impl Patience {
+impl StartTimeout {
     fn new(limit: Duration, now: Instant) -> Self {
         Self { limit, begun: now, written: (0, now) }
     }
 
     /// Returns the waiting time if it exceeds a limit.
-    fn ends(&mut self, written: u64, now: Instant) -> Option<Duration> {
+    fn exceeded(&mut self, written: u64, now: Instant) -> Option<Duration> {
         if written != self.written.0 {
             self.written = (written, now);
         }
@@ -146,11 +146,11 @@ impl Patience {
 }
 
 /// Checks in the server's own protocol whether it is ready.
-pub(crate) fn probe(kind: Kind, port: u16) -> Result<()> {
+pub(crate) fn probe(kind: ServerKind, port: u16) -> Result<()> {
     match kind {
-        Kind::Kafka => kafka::probe(port),
-        Kind::Postgres => postgres::probe(port),
-        Kind::ClickHouse => clickhouse::probe(port),
+        ServerKind::Kafka => kafka::probe(port),
+        ServerKind::Postgres => postgres::probe(port),
+        ServerKind::ClickHouse => clickhouse::probe(port),
     }
 }
 
@@ -163,7 +163,7 @@ fn rotate(log: &Path) -> Result<()> {
 }
 
 /// Empties a log that is too large while its server keeps appending to it.
-pub(crate) fn cut(log: &Path) {
+pub(crate) fn truncate(log: &Path) {
     if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT_BYTES) {
         // Losing old lines is intended, and a failure must not disturb the server.
         let _ = File::create(log);
@@ -178,16 +178,16 @@ mod tests {
     fn waits_while_the_log_grows() {
         let (limit, begun) = (Duration::from_secs(60), Instant::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
-        let mut silent = Patience::new(limit, begun);
-        assert_eq!([59, 60, 61].map(|second| silent.ends(0, at(second))), [None, None, Some(Duration::from_secs(61))]);
+        let mut silent = StartTimeout::new(limit, begun);
+        assert_eq!([59, 60, 61].map(|second| silent.exceeded(0, at(second))), [None, None, Some(Duration::from_secs(61))]);
 
-        let mut recovering = Patience::new(limit, begun);
-        assert!((0..600).all(|second| recovering.ends(1_000 + second / 50, at(second)).is_none()), "a line every 50 s");
-        assert_eq!(recovering.ends(1_011, at(610)), None);
-        assert_eq!(recovering.ends(1_011, at(611)), Some(Duration::from_secs(611)), "a minute after the last line");
+        let mut recovering = StartTimeout::new(limit, begun);
+        assert!((0..600).all(|second| recovering.exceeded(1_000 + second / 50, at(second)).is_none()), "a line every 50 s");
+        assert_eq!(recovering.exceeded(1_011, at(610)), None);
+        assert_eq!(recovering.exceeded(1_011, at(611)), Some(Duration::from_secs(611)), "a minute after the last line");
 
-        let mut babbling = Patience::new(limit, begun);
-        let given_up = (0..).find(|second| babbling.ends(*second, at(*second)).is_some());
+        let mut babbling = StartTimeout::new(limit, begun);
+        let given_up = (0..).find(|second| babbling.exceeded(*second, at(*second)).is_some());
         assert_eq!(given_up, Some(LONGEST_START.as_secs() + 1));
     }
 }

@@ -13,14 +13,14 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 
 pub use endpoints::Endpoints;
-pub(crate) use endpoints::{check_given, given_address, own_address};
+pub(crate) use endpoints::{check_external, external_address, managed_address};
 pub use record::{Entry, Record};
 
 use crate::interrupt::Interrupt;
-use crate::kind::{Kind, Listen};
 use crate::locks;
 use crate::progress::Progress;
-use crate::site::Site;
+use crate::server_config::ServerConfig;
+use crate::server_kind::{ServerKind, ServerPorts};
 use crate::workspace::{Workspace, create_open_folder};
 
 /// Time limit for a regular stop.
@@ -38,13 +38,13 @@ pub(crate) struct Stack {
 
 /// A use of the stack, which prevents others from stopping it.
 #[derive(Debug)]
-pub(crate) struct Use {
+pub(crate) struct StackUse {
     _lock: File,
 }
 
 impl Stack {
     /// Returns the stack of this clone. Creates `.local`.
-    pub(crate) fn of(workspace: Workspace) -> Result<Self> {
+    pub(crate) fn for_workspace(workspace: Workspace) -> Result<Self> {
         let state = workspace.state();
         create_open_folder(&state)?;
         Ok(Self { workspace, state })
@@ -58,7 +58,7 @@ impl Stack {
 
     /// Returns the folder of a server.
     #[must_use]
-    pub(crate) fn home(&self, kind: Kind) -> PathBuf {
+    pub(crate) fn home(&self, kind: ServerKind) -> PathBuf {
         self.state.join(kind.name())
     }
 
@@ -69,37 +69,39 @@ impl Stack {
     }
 
     /// Registers a use of the stack.
-    pub(crate) fn enter(&self, interrupt: &Interrupt) -> Result<Use> {
+    pub(crate) fn begin_use(&self, interrupt: &Interrupt) -> Result<StackUse> {
         let file = locks::open(&self.state.join("in-use"))?;
         locks::shared(&file, || interrupt.is_requested())?;
-        Ok(Use { _lock: file })
+        Ok(StackUse { _lock: file })
     }
 
     /// Ends a use. Stops the servers if they have no other use and should not be kept.
-    pub(crate) fn leave(&self, own_use: Use, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    pub(crate) fn end_use(&self, own_use: StackUse, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         drop(own_use);
-        let _guard = self.guard(|| interrupt.is_insisted())?;
+        let _guard = self.lock_start_and_stop(|| interrupt.is_immediate_stop_requested())?;
         let others = locks::open(&self.state.join("in-use"))?;
         if others.try_lock().is_err() {
-            progress.say("The servers keep running: another command uses them.");
+            progress.print_line("The servers keep running: another command uses them.");
             return Ok(());
         }
         if self.record().kept {
-            progress.say("The servers keep running because `cargo local start` started them. To stop them: `cargo local stop`");
+            progress.print_line(
+                "The servers keep running because `cargo local start` started them. To stop them: `cargo local stop`",
+            );
             return Ok(());
         }
-        self.stop_guarded(progress, interrupt)
+        self.stop_locked(progress, interrupt)
     }
 
     /// Stops every server. Fails while the stack is in use.
     pub(crate) fn stop(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-        let _guard = self.guard(|| interrupt.is_requested())?;
-        let _nobody_else = self.alone()?;
-        self.stop_guarded(progress, interrupt)
+        let _guard = self.lock_start_and_stop(|| interrupt.is_requested())?;
+        let _nobody_else = self.lock_exclusively()?;
+        self.stop_locked(progress, interrupt)
     }
 
     /// Locks the stack exclusively, before stopping it.
-    fn alone(&self) -> Result<File> {
+    fn lock_exclusively(&self) -> Result<File> {
         let in_use = locks::open(&self.state.join("in-use"))?;
         ensure!(
             in_use.try_lock().is_ok(),
@@ -110,11 +112,11 @@ impl Stack {
 
     /// Stops every server and deletes everything in `.local` except `KEPT_BY_WIPE`. Fails while the stack is in use.
     pub(crate) fn wipe(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-        let _guard = self.guard(|| interrupt.is_requested())?;
-        let _nobody_else = self.alone()?;
-        self.stop_guarded(progress, interrupt)?;
-        for kind in Kind::ALL.into_iter().filter(|kind| self.home(*kind).exists()) {
-            let data = self.site(kind, Listen::default())?.data;
+        let _guard = self.lock_start_and_stop(|| interrupt.is_requested())?;
+        let _nobody_else = self.lock_exclusively()?;
+        self.stop_locked(progress, interrupt)?;
+        for kind in ServerKind::ALL.into_iter().filter(|kind| self.home(*kind).exists()) {
+            let data = self.site(kind, ServerPorts::default())?.data;
             if let Some(elsewhere) = data.parent().filter(|parent| !parent.starts_with(&self.state)) {
                 remove(elsewhere)?;
             }
@@ -128,13 +130,13 @@ impl Stack {
         Ok(())
     }
 
-    fn stop_guarded(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    fn stop_locked(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         let mut record = self.record();
         let mut leaving = Vec::new();
-        for kind in Kind::ALL {
+        for kind in ServerKind::ALL {
             let known = record.running(kind).and_then(|entry| entry.process);
-            let strays = self.home(kind).exists().then(|| self.site(kind, Listen::default())).transpose()?;
-            let strays = strays.map(|site| site.strays()).unwrap_or_default();
+            let strays = self.home(kind).exists().then(|| self.site(kind, ServerPorts::default())).transpose()?;
+            let strays = strays.map(|site| site.unrecorded_processes()).unwrap_or_default();
             let others = strays.into_iter().filter(|stray| Some(*stray) != known);
             leaving.extend(known.into_iter().chain(others).map(|process| (kind, process)));
         }
@@ -146,8 +148,8 @@ impl Stack {
         }
         for (kind, process) in &leaving {
             let limit = STOP_LIMIT.saturating_sub(begun.elapsed());
-            if !process.wait_until_gone(limit, || interrupt.is_insisted()) {
-                progress.say(&format!("{} didn't stop in time and was killed; its data is kept", kind.title()));
+            if !process.wait_until_gone(limit, || interrupt.is_immediate_stop_requested()) {
+                progress.print_line(&format!("{} didn't stop in time and was killed; its data is kept", kind.title()));
                 process.kill_tree();
             }
         }
@@ -159,17 +161,17 @@ impl Stack {
         if !leaving.is_empty() {
             let mut names: Vec<&str> = leaving.iter().map(|(kind, _)| kind.title()).collect();
             names.dedup();
-            progress.say(&format!("Stopped {} ({:.1} s)", names.join(", "), begun.elapsed().as_secs_f32()));
+            progress.print_line(&format!("Stopped {} ({:.1} s)", names.join(", "), begun.elapsed().as_secs_f32()));
         }
         Ok(())
     }
 
-    fn site(&self, kind: Kind, listen: Listen) -> Result<Site> {
-        Site::new(kind, &self.home(kind), listen, &self.workspace.launcher())
+    fn site(&self, kind: ServerKind, listen: ServerPorts) -> Result<ServerConfig> {
+        ServerConfig::new(kind, &self.home(kind), listen, &self.workspace.launcher())
     }
 
     /// Locks starting and stopping, which only one process can do at a time.
-    fn guard(&self, give_up: impl Fn() -> bool) -> Result<File> {
+    fn lock_start_and_stop(&self, give_up: impl Fn() -> bool) -> Result<File> {
         let file = locks::open(&self.state.join("lock"))?;
         locks::exclusive(&file, give_up)?;
         Ok(file)

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use indicatif::HumanBytes;
 
+use crate::environment::ExternalServers;
 use crate::fetch::size_bytes;
-use crate::kind::Kind;
 use crate::server::probe;
-use crate::settings::Given;
-use crate::stack::{Entry, Stack, check_given, given_address, own_address};
+use crate::server_kind::ServerKind;
+use crate::stack::{Entry, Stack, check_external, external_address, managed_address};
 use crate::workspace::Workspace;
 
 /// Exit code if not every server is up.
@@ -18,11 +18,11 @@ const NOT_ALL_UP: u8 = 3;
 /// Prints the table. Succeeds if all servers respond.
 pub(crate) fn run() -> Result<ExitCode> {
     let workspace = Workspace::find()?;
-    let stack = Stack::of(workspace)?;
-    let given = Given::from_environment();
-    let rows = Kind::ALL.map(|kind| match given_address(&given, kind) {
-        Some(address) => given_row(kind, address),
-        None => own_row(&stack, kind),
+    let stack = Stack::for_workspace(workspace)?;
+    let given = ExternalServers::from_environment();
+    let rows = ServerKind::ALL.map(|kind| match external_address(&given, kind) {
+        Some(address) => external_row(kind, address),
+        None => managed_row(&stack, kind),
     });
     let head = ["name", "version", "state", "pid", "address", "data", "log"].map(str::to_owned);
     let table: Vec<&[String; 7]> = std::iter::once(&head).chain(rows.iter().map(|row| &row.cells)).collect();
@@ -41,8 +41,8 @@ struct Row {
     cells: [String; 7],
 }
 
-fn given_row(kind: Kind, address: &str) -> Row {
-    let is_up = check_given(kind, address).is_ok();
+fn external_row(kind: ServerKind, address: &str) -> Row {
+    let is_up = check_external(kind, address).is_ok();
     let state = if is_up { "up" } else { "not responding" };
     // The address itself may contain a password.
     let address = format!("see {}", kind.setting());
@@ -50,7 +50,7 @@ fn given_row(kind: Kind, address: &str) -> Row {
     Row { is_up, cells }
 }
 
-fn own_row(stack: &Stack, kind: Kind) -> Row {
+fn managed_row(stack: &Stack, kind: ServerKind) -> Row {
     let record = stack.record();
     let known = record.servers.get(&kind);
     let running = record.running(kind);
@@ -62,7 +62,7 @@ fn own_row(stack: &Stack, kind: Kind) -> Row {
         (None, None) => "stopped",
     };
     let pid = running.and_then(|entry| entry.process).map_or("-".to_owned(), |process| process.pid.to_string());
-    let address = running.map_or("-".to_owned(), |entry| own_address(kind, entry.listen.port));
+    let address = running.map_or("-".to_owned(), |entry| managed_address(kind, entry.listen.port));
     let size = |entry: &Entry| HumanBytes(size_bytes(&entry.data)).to_string();
     let data = known.map_or("-".to_owned(), size);
     let log = stack.home(kind).join("server.log").display().to_string();

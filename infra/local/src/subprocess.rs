@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use rustix::process::{Signal, kill_process_group};
 
+use crate::environment;
 use crate::interrupt::Interrupt;
+use crate::kill_on_exit::KillOnExit;
 use crate::process::{Process, pid_of};
-use crate::settings;
-use crate::tether::Tether;
 
 /// Time limit for a regular stop.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
@@ -33,9 +33,9 @@ impl Outcome {
 
 /// Returns a cargo command in the workspace, without the variables of the running package.
 pub(crate) fn cargo(root: &Path) -> Command {
-    let mut command = Command::new(settings::cargo());
+    let mut command = Command::new(environment::cargo());
     command.current_dir(root);
-    for name in settings::of_the_running_package() {
+    for name in environment::running_package_variables() {
         command.env_remove(name);
     }
     command
@@ -59,7 +59,7 @@ pub(crate) fn run_watched(
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
     // If we are killed, the program must end too.
-    let _tether = Process::of(child.id()).map(|process| Tether::tie(launcher, process, None)).transpose()?;
+    let _tether = Process::find(child.id()).map(|process| KillOnExit::attach(launcher, process, None)).transpose()?;
     begun(&mut child);
     loop {
         meanwhile();
@@ -83,7 +83,7 @@ fn stop(child: &mut Child, interrupt: &Interrupt) -> Result<()> {
     };
     signal_group(Signal::TERM);
     let begun = Instant::now();
-    while begun.elapsed() < STOP_LIMIT && !interrupt.is_insisted() {
+    while begun.elapsed() < STOP_LIMIT && !interrupt.is_immediate_stop_requested() {
         if child.try_wait()?.is_some() {
             return Ok(());
         }

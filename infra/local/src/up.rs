@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
-use crate::building;
-use crate::data_version::{self, Before};
+use crate::build;
+use crate::data_version::{self, DataVersion};
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_programs};
-use crate::session::Session;
+use crate::stack_session::StackSession;
 use crate::subprocess::{self, Outcome};
 
 /// Name of the program; its subcommand `all` runs everything on one address.
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 /// Runs until the service ends or a stop is requested, which counts as success.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let outcome = Session::hold(&interrupt, |session| serve(options, session));
+    let outcome = StackSession::run_in(&interrupt, |session| serve(options, session));
     match outcome {
         _ if interrupt.is_requested() => Ok(ExitCode::SUCCESS),
         Ok(Outcome::Stopped) => Ok(ExitCode::SUCCESS),
@@ -42,21 +42,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
 }
 
-fn serve(options: &Options, session: &Session) -> Result<Outcome> {
-    ensure_programs(Purpose::Build, &session.own())?;
-    session.say("Step 1 of 3: building the service (the first build takes several minutes)");
-    let built = session.fetch_beside(|| {
+fn serve(options: &Options, session: &StackSession) -> Result<Outcome> {
+    ensure_programs(Purpose::Build, &session.managed_servers())?;
+    session.print_line("Step 1 of 3: building the service (the first build takes several minutes)");
+    let built = session.fetch_during(|| {
         let mut build = subprocess::cargo(session.workspace.root());
         build.args(["build", "--package", PROGRAM]).args(options.release.then_some("--release"));
-        building::build(build, &session.launcher, &session.interrupt)
+        build::build(build, &session.launcher, &session.interrupt)
     })?;
     if !built.is_success() {
         return Ok(built);
     }
-    let data = Before::look(session.workspace.root(), session.state(), session.has_data())?;
-    session.say("Step 2 of 3: starting the servers");
+    let data = DataVersion::check(session.workspace.root(), session.state(), session.has_data())?;
+    session.print_line("Step 2 of 3: starting the servers");
     let endpoints = session.start_for_service()?;
-    session.say("Step 3 of 3: starting the service");
+    session.print_line("Step 3 of 3: starting the service");
     session.watch(|| {
         let mut service = subprocess::cargo(session.workspace.root());
         service.args(["run", "--quiet", "--package", PROGRAM]).args(options.release.then_some("--release"));
@@ -67,13 +67,15 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
             .env("TELEMETRY_STATE_DIR", session.state());
         endpoints.apply(&mut service);
         let outcome = subprocess::run(service, &session.launcher, &session.interrupt).context("cannot run the service")?;
-        let is_data_in_the_way = data.is_in_the_way()?;
+        let is_data_in_the_way = data.may_have_caused_failure()?;
         if let Outcome::Exited(status) = outcome {
             if is_data_in_the_way && !status.success() {
-                session.say(data_version::ANOTHER);
+                session.print_line(data_version::HINT);
                 return Ok(outcome);
             }
-            session.say(&format!("The service stopped unexpectedly ({status}). Accepted data is safe: run `cargo up` again."));
+            session.print_line(&format!(
+                "The service stopped unexpectedly ({status}). Accepted data is safe: run `cargo up` again."
+            ));
         }
         Ok(outcome)
     })

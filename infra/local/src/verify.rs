@@ -15,8 +15,8 @@ use self::failures::Failure;
 use crate::deny;
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_components, ensure_programs};
-use crate::session::Session;
 use crate::stack::Endpoints;
+use crate::stack_session::StackSession;
 use crate::subprocess;
 
 /// Required steps in order. A skipped step fails the run.
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let mut report = Report { begun: Instant::now(), expected, steps: Vec::new(), failures: Vec::new() };
     let work = if options.quick { quick_steps } else { steps };
-    let outcome = Session::hold(&interrupt, |session| work(options, session, &mut report));
+    let outcome = StackSession::run_in(&interrupt, |session| work(options, session, &mut report));
     let outcome = outcome.and_then(|()| interrupt.check());
     if let Err(error) = &outcome {
         eprintln!("error: {error:#}");
@@ -62,11 +62,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(if outcome.is_ok() && report.has_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()> {
-    ensure_programs(Purpose::Verify, &session.own())?;
+fn steps(options: &Options, session: &StackSession, report: &mut Report) -> Result<()> {
+    ensure_programs(Purpose::Verify, &session.managed_servers())?;
     ensure_components()?;
     session.fetch_cargo_deny()?;
-    session.fetch_beside(|| check_the_text(session, report, true))?;
+    session.fetch_during(|| check_sources(session, report, true))?;
     report.step("deny", || deny::check(session))?;
     let servers = start_servers(session, report, || session.fetch_programs())?;
     // Built together with the tests, the programs have the same features as in the tests, which avoids compiling dependencies
@@ -80,24 +80,24 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     Ok(())
 }
 
-fn quick_steps(_: &Options, session: &Session, report: &mut Report) -> Result<()> {
-    ensure_programs(Purpose::Build, &session.own())?;
+fn quick_steps(_: &Options, session: &StackSession, report: &mut Report) -> Result<()> {
+    ensure_programs(Purpose::Build, &session.managed_servers())?;
     ensure_components()?;
-    session.fetch_beside(|| check_the_text(session, report, false))?;
+    session.fetch_during(|| check_sources(session, report, false))?;
     let servers = start_servers(session, report, || Ok(()))?;
     let tests = build_tests(session, report, &["test", "--no-run", "--lib", "--bins"])?;
     run_tests(tests, &servers, session, report)
 }
 
 /// `whole` selects the packages to lint: all, or only the product's.
-fn check_the_text(session: &Session, report: &mut Report, whole: bool) -> Result<()> {
+fn check_sources(session: &StackSession, report: &mut Report, whole: bool) -> Result<()> {
     report.step("format", || run_cargo(cargo(session, &["fmt", "--all", "--check"]), session))?;
     let mut lint = cargo(session, &["clippy", "--all-targets"]);
     lint.args(whole.then_some("--workspace")).args(["--", "--deny", "warnings"]);
     report.step("lint", || run_cargo(lint, session))
 }
 
-fn start_servers(session: &Session, report: &mut Report, fetch: impl FnOnce() -> Result<()>) -> Result<Endpoints> {
+fn start_servers(session: &StackSession, report: &mut Report, fetch: impl FnOnce() -> Result<()>) -> Result<Endpoints> {
     let mut servers = None;
     report.step("servers", || {
         fetch()?;
@@ -107,18 +107,18 @@ fn start_servers(session: &Session, report: &mut Report, fetch: impl FnOnce() ->
     servers.context("the servers did not start")
 }
 
-fn cargo(session: &Session, arguments: &[&str]) -> Command {
+fn cargo(session: &StackSession, arguments: &[&str]) -> Command {
     let mut cargo = subprocess::cargo(session.workspace.root());
     cargo.args(arguments);
     cargo
 }
 
 /// Compiles the tests and returns their binaries, or no binaries if the build fails.
-fn build_tests(session: &Session, report: &mut Report, arguments: &[&str]) -> Result<Vec<TestBinary>> {
+fn build_tests(session: &StackSession, report: &mut Report, arguments: &[&str]) -> Result<Vec<TestBinary>> {
     let mut found = Vec::new();
     report.step("build", || {
         let mut cargo = cargo(session, arguments);
-        say_what_runs(&cargo);
+        print_running_command(&cargo);
         cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
         let mut built = None;
         let listen = |child: &mut Child| {
@@ -132,15 +132,15 @@ fn build_tests(session: &Session, report: &mut Report, arguments: &[&str]) -> Re
     Ok(found)
 }
 
-fn run_cargo(command: Command, session: &Session) -> Result<bool> {
-    say_what_runs(&command);
+fn run_cargo(command: Command, session: &StackSession) -> Result<bool> {
+    print_running_command(&command);
     let outcome = subprocess::run(command, &session.launcher, &session.interrupt)?;
     session.interrupt.check()?;
     Ok(outcome.is_success())
 }
 
 /// Runs the test binaries with these servers, one per core at a time, and collects the output of failed tests.
-fn run_tests(mut waiting: Vec<TestBinary>, servers: &Endpoints, session: &Session, report: &mut Report) -> Result<()> {
+fn run_tests(mut waiting: Vec<TestBinary>, servers: &Endpoints, session: &StackSession, report: &mut Report) -> Result<()> {
     let found = Arc::new(Mutex::new(Vec::new()));
     // Start the largest ones first, because they run longest.
     waiting.sort_by_key(TestBinary::bytes);
@@ -150,14 +150,14 @@ fn run_tests(mut waiting: Vec<TestBinary>, servers: &Endpoints, session: &Sessio
     let run_all = || {
         let mut has_passed = any;
         while let Some(binary) = next() {
-            has_passed &= run_and_listen(&binary, servers, &found, session)?;
+            has_passed &= run_test_binary(&binary, servers, &found, session)?;
         }
         Ok(has_passed)
     };
     let outcome = report.step("tests", || {
         session.watch(|| {
             thread::scope(|scope| {
-                let runners: Vec<_> = (0..binaries::at_once()).map(|_| scope.spawn(run_all)).collect();
+                let runners: Vec<_> = (0..binaries::concurrency()).map(|_| scope.spawn(run_all)).collect();
                 let outcomes = runners.into_iter().map(|runner| runner.join().expect("a run does not panic"));
                 outcomes.collect::<Result<Vec<_>>>().map(|all| all.into_iter().all(|has_passed| has_passed))
             })
@@ -168,16 +168,21 @@ fn run_tests(mut waiting: Vec<TestBinary>, servers: &Endpoints, session: &Sessio
 }
 
 /// Prints the output at the end, because other tests run concurrently.
-fn run_and_listen(binary: &TestBinary, servers: &Endpoints, found: &Arc<Mutex<Vec<Failure>>>, session: &Session) -> Result<bool> {
+fn run_test_binary(
+    binary: &TestBinary,
+    servers: &Endpoints,
+    found: &Arc<Mutex<Vec<Failure>>>,
+    session: &StackSession,
+) -> Result<bool> {
     eprintln!("Testing {}", binary.name);
     let (mut tests, begun, output) = (binary.command(), Instant::now(), Arc::new(Mutex::new(Vec::new())));
     servers.apply(&mut tests);
     tests.stdout(Stdio::piped());
     let mut relay = None;
     let listen = |child: &mut Child| {
-        let (found, lines) = (Arc::clone(found), failures::Shared(Arc::clone(&output)));
+        let (found, lines) = (Arc::clone(found), failures::SharedBuffer(Arc::clone(&output)));
         let add = move |failure| found.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
-        relay = child.stdout.take().map(|printed| thread::spawn(move || failures::relay(printed, lines, add)));
+        relay = child.stdout.take().map(|printed| thread::spawn(move || failures::copy_output(printed, lines, add)));
     };
     let outcome = subprocess::run_watched(tests, &session.launcher, &session.interrupt, listen, || {})?;
     let ended = Instant::now();
@@ -191,7 +196,7 @@ fn run_and_listen(binary: &TestBinary, servers: &Endpoints, found: &Arc<Mutex<Ve
 }
 
 /// Runs the commands of `lab/full.txt`, even after failures, and prints which ones failed.
-fn run_commands(session: &Session) -> Result<bool> {
+fn run_commands(session: &StackSession) -> Result<bool> {
     let root = session.workspace.root();
     let text = fs::read_to_string(root.join(FULL)).with_context(|| format!("cannot read {FULL}"))?;
     let mut failed = Vec::new();
@@ -208,7 +213,7 @@ fn run_commands(session: &Session) -> Result<bool> {
     Ok(failed.is_empty())
 }
 
-fn say_what_runs(command: &Command) {
+fn print_running_command(command: &Command) {
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     eprintln!("cargo {}", words.join(" "));
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::settings;
+use crate::environment;
 
 /// A clone of the repository.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// Finds the clone of the running package, or that of the current folder.
     pub(crate) fn find() -> Result<Self> {
-        let starting_points = [settings::running_package(), std::env::current_dir().ok()];
+        let starting_points = [environment::running_package(), std::env::current_dir().ok()];
         let built_from = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         starting_points
             .into_iter()
@@ -70,7 +70,7 @@ impl Workspace {
         let launcher = self.launcher();
         if !launcher.exists() {
             let arguments = ["run", "--quiet", "--package", "local", "--", "install-launcher"];
-            let status = Command::new(settings::cargo()).args(arguments).current_dir(&self.root).status();
+            let status = Command::new(environment::cargo()).args(arguments).current_dir(&self.root).status();
             let built = status.is_ok_and(|status| status.success()) && launcher.exists();
             ensure!(built, "the launcher .local/bin/local is missing and cannot be built: run `cargo local start`");
         }

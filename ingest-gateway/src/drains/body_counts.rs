@@ -1,7 +1,7 @@
 //! Hourly counts of a body, for the coverage of a drain (docs/api/drains.md#coverage).
 
-use super::line::Reason;
-use super::line_outcome::{Judged, OTHER_HOST, Outcome, outline};
+use super::line_fields::Reason;
+use super::line_processor::{LineOutcome, OTHER_HOST, ProcessedLine, outline};
 use crate::metrics;
 use schemas::log::{FailedFetch, LogEvent};
 use sha2::{Digest, Sha256};
@@ -37,12 +37,12 @@ pub(super) struct BadLine {
 
 /// What is stored for some lines.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct LineBatch {
     pub(super) events: Vec<LogEvent>,
     pub(super) failed_fetches: Vec<FailedFetch>,
 }
 
-impl Batch {
+impl LineBatch {
     pub(super) fn len(&self) -> usize {
         self.events.len() + self.failed_fetches.len()
     }
@@ -65,9 +65,9 @@ impl BodyCounts {
     }
 
     /// Counts a line, and adds what is stored of it to the batch.
-    pub(super) fn count(&mut self, line: &[u8], judged: Judged, batch: &mut Batch) {
-        let Judged { outcome, at_ms, mark, .. } = judged;
-        if matches!(outcome, Outcome::Trial) {
+    pub(super) fn count(&mut self, line: &[u8], judged: ProcessedLine, batch: &mut LineBatch) {
+        let ProcessedLine { outcome, at_ms, mark, .. } = judged;
+        if matches!(outcome, LineOutcome::Trial) {
             return;
         }
         self.lines += 1;
@@ -78,11 +78,11 @@ impl BodyCounts {
             self.digest.update(self.now_ms.div_euclid(HOUR_MS).to_be_bytes());
         }
         // Senders choose the hosts and times of lines of other hosts, so these lines don't create hours.
-        let at_ms = at_ms.filter(|_| !matches!(outcome, Outcome::Dropped(OTHER_HOST))).unwrap_or(self.now_ms);
+        let at_ms = at_ms.filter(|_| !matches!(outcome, LineOutcome::Dropped(OTHER_HOST))).unwrap_or(self.now_ms);
         let begin_ms = at_ms - at_ms.rem_euclid(HOUR_MS);
         let is_one_too_many = self.hours.len() >= MAX_HOURS && !self.hours.contains_key(&begin_ms);
         let (begin_ms, outcome) = match is_one_too_many {
-            true => (self.now_ms - self.now_ms.rem_euclid(HOUR_MS), Outcome::Bad("too_many_hours")),
+            true => (self.now_ms - self.now_ms.rem_euclid(HOUR_MS), LineOutcome::Bad("too_many_hours")),
             false => (begin_ms, outcome),
         };
         let hour = self.hours.entry(begin_ms).or_default();
@@ -90,17 +90,17 @@ impl BodyCounts {
         hour.bytes += line.len() as u64;
         hour.newest_ms = hour.newest_ms.max(at_ms);
         match outcome {
-            Outcome::Kept(event) => {
+            LineOutcome::Kept(event) => {
                 hour.kept += 1;
                 batch.events.push(*event);
             }
-            Outcome::Person | Outcome::Trial => hour.people += 1,
-            Outcome::Dropped(reason) => *hour.dropped.entry(reason).or_default() += 1,
-            Outcome::Refused(fetch) => {
+            LineOutcome::Person | LineOutcome::Trial => hour.people += 1,
+            LineOutcome::Dropped(reason) => *hour.dropped.entry(reason).or_default() += 1,
+            LineOutcome::Refused(fetch) => {
                 hour.refused += 1;
                 batch.failed_fetches.push(*fetch);
             }
-            Outcome::Bad(reason) => {
+            LineOutcome::Bad(reason) => {
                 hour.bad += 1;
                 if self.bad_lines.len() < MAX_BAD_LINES {
                     self.bad_lines.push(BadLine { reason, outline: outline(line) });

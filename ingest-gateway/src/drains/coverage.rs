@@ -3,14 +3,14 @@
 use super::body_counts::{BodyCounts, Hour};
 use super::line_id::named_id;
 use crate::metrics;
-use crate::request::self_serve::SelfServe;
+use crate::request::write_budgets::WriteBudgets;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::identity::{DrainProvider, HEALTH_BAD_LINES};
 use schemas::ids::{DrainId, OrgId};
 use serde_json::json;
 use service_kit::clock::Clock;
-use service_kit::directory::OwnedSite;
-use service_kit::housekeeping;
+use service_kit::hourly_deletion;
+use service_kit::identity_tables::OwnedSite;
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,29 +46,29 @@ const DELETE_BODIES: &str = include_str!("coverage/delete_bodies.sql");
 const DELETE_BAD_LINES: &str = include_str!("coverage/delete_bad_lines.sql");
 
 /// The coverage of one body.
-pub(super) struct Report {
+pub(super) struct BodyCoverage {
     pub(super) org: OrgId,
     pub(super) provider: DrainProvider,
     /// `None` if the key does not belong to a drain.
     pub(super) drain: Option<DrainId>,
-    pub(super) stored: Stored,
+    pub(super) visibility: CoverageVisibility,
     pub(super) body_counts: BodyCounts,
     pub(super) received_at: DateTime<Utc>,
 }
 
 /// Whether coverage is shown in reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum CoverageVisibility {
     /// Coverage of verified hosts, shown in reads.
     OfVerifiedHosts,
     /// Coverage of any host, shown only in the drain's health.
     OfAnyHosts,
 }
 
-impl Stored {
+impl CoverageVisibility {
     /// Returns the kind for an organization's verified hosts; `None` means that it may report for every host. Returns `None` for a content
     /// owner without a verified domain, which anyone can create.
-    pub(super) fn of(owned: Option<&[OwnedSite]>) -> Option<Self> {
+    pub(super) fn for_hosts(owned: Option<&[OwnedSite]>) -> Option<Self> {
         match owned {
             Some([]) => None,
             Some(_) => Some(Self::OfVerifiedHosts),
@@ -87,7 +87,7 @@ impl Stored {
 /// Stores reports, retrying while PostgreSQL is unavailable.
 pub(super) struct Coverage {
     pool: PgPool,
-    later: mpsc::UnboundedSender<Report>,
+    later: mpsc::UnboundedSender<BodyCoverage>,
     waiting: Arc<AtomicUsize>,
     _writer: AbortOnDropHandle<()>,
     _expiry: AbortOnDropHandle<()>,
@@ -103,7 +103,7 @@ impl Coverage {
     }
 
     /// Stores a report, or queues it while PostgreSQL is unavailable. Rows above the organization's budget count as lost.
-    pub(super) async fn keep(&self, report: Report, budgets: &SelfServe) {
+    pub(super) async fn store(&self, report: BodyCoverage, budgets: &WriteBudgets) {
         if report.body_counts.lines == 0 {
             return;
         }
@@ -127,7 +127,7 @@ impl Coverage {
     }
 }
 
-async fn write_later(pool: PgPool, mut reports: mpsc::UnboundedReceiver<Report>, waiting: Arc<AtomicUsize>) {
+async fn write_later(pool: PgPool, mut reports: mpsc::UnboundedReceiver<BodyCoverage>, waiting: Arc<AtomicUsize>) {
     while let Some(report) = reports.recv().await {
         while let Err(error) = report.write(&pool).await {
             tracing::debug!(%error, "failed to store drain coverage, will retry");
@@ -141,19 +141,19 @@ async fn write_later(pool: PgPool, mut reports: mpsc::UnboundedReceiver<Report>,
 /// Deletes expired rows, hourly.
 fn expiry(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
     let deletions = [(DELETE_HOURS, HOURS_STORED), (DELETE_BODIES, BODIES_STORED), (DELETE_BAD_LINES, BAD_LINES_STORED)];
-    housekeeping::hourly("expired drain coverage", move || {
+    hourly_deletion::hourly("expired drain coverage", move || {
         let (pool, now) = (pool.clone(), clock.now());
         async move {
             let mut deleted = 0;
             for (statement, stored) in deletions {
-                deleted += housekeeping::delete_in_batches(&pool, statement, now - stored).await?;
+                deleted += hourly_deletion::delete_in_batches(&pool, statement, now - stored).await?;
             }
             Ok::<_, sqlx::Error>(deleted)
         }
     })
 }
 
-impl Report {
+impl BodyCoverage {
     /// Returns the id that coverage is stored for: the drain, or the organization and provider.
     fn source(&self) -> Uuid {
         self.drain.map_or_else(|| named_id(self.org.0, self.provider.as_str()), |drain| drain.0)
@@ -161,7 +161,7 @@ impl Report {
 
     /// Returns the hours to store, with their starts. Skips expired ones.
     fn hours(&self) -> impl Iterator<Item = (DateTime<Utc>, &Hour)> {
-        let first = self.received_at - self.stored.hours();
+        let first = self.received_at - self.visibility.hours();
         let hours = self.body_counts.hours.iter();
         hours
             .filter_map(|(begin, hour)| Some((DateTime::from_timestamp_millis(*begin)?, hour)))
@@ -174,10 +174,10 @@ impl Report {
     }
 
     /// Deducts the rows from the organization's budget. Returns false if they exceed it.
-    fn is_within(&self, budgets: &SelfServe) -> bool {
+    fn is_within(&self, budgets: &WriteBudgets) -> bool {
         let (hours, bad_lines) = (self.hours().count() as u64, self.body_counts.bad_lines.len() as u64);
         let bytes = BODY_BYTES + hours * HOUR_BYTES + bad_lines * BAD_LINE_BYTES;
-        budgets.spend_coverage(self.org, self.stored == Stored::OfVerifiedHosts, bytes, self.received_at)
+        budgets.spend_coverage(self.org, self.visibility == CoverageVisibility::OfVerifiedHosts, bytes, self.received_at)
     }
 
     async fn write(&self, pool: &PgPool) -> Result<(), sqlx::Error> {

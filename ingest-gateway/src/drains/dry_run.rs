@@ -3,15 +3,15 @@
 //! It runs the same code as drains, without everything that has state (keys, verified domains, the log, coverage). A copy of the rules
 //! could differ.
 
-use super::fed::observer;
+use super::body_processor::read_body;
+use super::drain_settings::DrainSettings;
 use super::format_table::{FormatId, LogFormat};
 use super::formats::contradicting_members;
 use super::inflate::Encoding;
-use super::intake::work_off;
-use super::line_outcome::{Judge, Judged, Outcome};
-use super::reader::BodyReader;
-use super::requested_host::Hosts;
-use super::settings::DrainSettings;
+use super::key_drain::observer;
+use super::line_processor::{LineOutcome, LineProcessor, ProcessedLine};
+use super::line_reader::LineReader;
+use super::requested_host::HostFinder;
 use super::split::{Item, Splitter};
 use crate::request::limits::Limits;
 use chrono::{DateTime, Utc};
@@ -43,7 +43,7 @@ pub struct DryLine {
     pub number: u64,
     /// Recognized format.
     pub format: Option<&'static LogFormat>,
-    pub outcome: Outcome,
+    pub outcome: LineOutcome,
     /// Time of the request, in milliseconds since 1970.
     pub at_ms: Option<i64>,
     /// Names of contradicting members of a bad line; the same name twice if the member is repeated.
@@ -54,9 +54,9 @@ impl DrainDryRun {
     /// Passes the result of each line that is not blank, or of each element of an array, to `take`.
     pub fn lines(self, log: impl Read, mut take: impl FnMut(DryLine) -> io::Result<()>) -> io::Result<()> {
         let judge = self.judge();
-        let mut reader = BodyReader::new(&judge);
-        let mut take = |Item { number, bytes }: Item<'_>, Judged { outcome, at_ms, format, .. }: Judged| {
-            let bytes = bytes.filter(|_| matches!(outcome, Outcome::Bad("repeated_member")));
+        let mut reader = LineReader::new(&judge);
+        let mut take = |Item { number, bytes }: Item<'_>, ProcessedLine { outcome, at_ms, format, .. }: ProcessedLine| {
+            let bytes = bytes.filter(|_| matches!(outcome, LineOutcome::Bad("repeated_member")));
             let members = bytes.and_then(|line| contradicting_members(judge.provider, line));
             take(DryLine { number, format: format.map(FormatId::row), outcome, at_ms, members })
         };
@@ -69,18 +69,18 @@ impl DrainDryRun {
     /// kept.
     pub fn gzip_body(self, body: impl Read + 'static) -> io::Result<(u64, u64)> {
         let encoded = |record| serde_json::to_vec(&record).map(|bytes| drop(black_box(bytes))).map_err(io::Error::other);
-        let taken = work_off(body, Encoding::Gzip, &self.judge(), &DrainSettings::default(), |_| Ok(()), encoded)?;
+        let taken = read_body(body, Encoding::Gzip, &self.judge(), &DrainSettings::default(), |_| Ok(()), encoded)?;
         Ok((taken.body_counts.lines, taken.body_counts.sum(|hour| hour.kept)))
     }
 
-    pub(super) fn judge(self) -> Judge {
-        Judge {
+    pub(super) fn judge(self) -> LineProcessor {
+        LineProcessor {
             provider: self.provider,
-            caller: nobody(),
-            role: observer(self.provider.usual_role()),
+            caller: anonymous_caller(),
+            role: observer(self.provider.default_role()),
             drain: None,
-            owned: None,
-            host: Hosts::new(self.host, &self.hosts),
+            owned_sites: None,
+            host_finder: HostFinder::new(self.host, &self.hosts),
             hosts: self.hosts,
             bots: self.bots,
             limits: Limits::default(),
@@ -89,7 +89,7 @@ impl DrainDryRun {
     }
 }
 
-fn nobody() -> Caller {
+fn anonymous_caller() -> Caller {
     Caller {
         key_id: ApiKeyId(Uuid::nil()),
         org_id: OrgId(Uuid::nil()),
@@ -103,10 +103,10 @@ fn nobody() -> Caller {
 
 #[cfg(test)]
 mod tests {
-    use super::super::formats::Heading;
+    use super::super::formats::DirectiveState;
     use super::*;
 
-    fn dry_run(provider: DrainProvider, host: Option<&str>, hosts: &[&str], log: &str) -> Vec<Outcome> {
+    fn dry_run(provider: DrainProvider, host: Option<&str>, hosts: &[&str], log: &str) -> Vec<LineOutcome> {
         let dry_run = DrainDryRun {
             provider,
             host: host.map(str::to_owned),
@@ -127,7 +127,7 @@ mod tests {
     fn kept(host: Option<&str>, hosts: &[&str]) -> String {
         let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
         match dry_run(DrainProvider::Combined, host, hosts, log).remove(0) {
-            Outcome::Kept(event) => event.content_url.unwrap(),
+            LineOutcome::Kept(event) => event.content_url.unwrap(),
             other => format!("{other:?}"),
         }
     }
@@ -137,7 +137,7 @@ mod tests {
         let line = serde_json::json!({"reqTimeSec": "1793527200", "reqHost": "a.test", "reqPath": "a", "reqMethod": "GET",
             "UA": "GPTBot/1.2", "statusCode": "200", "customField": custom});
         match dry_run(DrainProvider::Akamai, None, &[], &line.to_string()).remove(0) {
-            Outcome::Kept(event) => event.content_telemetry_id,
+            LineOutcome::Kept(event) => event.content_telemetry_id,
             other => panic!("{custom}: {other:?}"),
         }
     }
@@ -150,7 +150,7 @@ mod tests {
         let judge = DrainDryRun { provider, host: None, hosts: Vec::new(), bots, now }.judge();
         let mark = |host: &str| {
             let line = format!(r#"{{"time":1793527100,"host":"{host}","path":"/","user_agent":"GPTBot/1.2"}}"#);
-            judge.judge(line.as_bytes(), &Heading::default()).mark
+            judge.process(line.as_bytes(), &DirectiveState::default()).mark
         };
         assert_ne!(mark("a.test"), [0; 16]);
         assert_ne!(mark("a.test"), mark("b.test"));
@@ -178,7 +178,7 @@ mod tests {
     fn www_does_not_change_the_event_id() {
         let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
         let key = |host: Option<&str>, hosts: &[&str]| match dry_run(DrainProvider::Combined, host, hosts, log).remove(0) {
-            Outcome::Kept(event) => event.own_key.0,
+            LineOutcome::Kept(event) => event.own_key.0,
             other => panic!("{other:?}"),
         };
         let through_the_drain = key(None, &["a.test"]);

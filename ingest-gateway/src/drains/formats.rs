@@ -5,7 +5,7 @@
 mod akamai;
 mod azure;
 mod cloudflare;
-mod columns;
+mod w3c;
 mod combined;
 mod contradiction;
 mod firehose;
@@ -14,16 +14,16 @@ mod text;
 mod vercel;
 
 use super::format_table::FormatId;
-use super::json::Node;
-use super::line::{Field, Fields, Reason};
+use super::json_fields::Node;
+use super::line_fields::{Field, Fields, Reason};
 use percent_encoding::percent_decode_str;
 use schemas::identity::{DrainBody, DrainProvider};
 use std::borrow::Cow;
 
 pub(super) use azure::records_in;
-pub(super) use columns::Heading;
 pub(super) use contradiction::contradicting_members;
 pub(super) use firehose::record_lines;
+pub(super) use w3c::DirectiveState;
 
 /// Bodies that providers send to test a destination: Cloudflare's `test.txt.gz`, Akamai's validation, and an empty object.
 const TRIALS: [&str; 3] = [r#"{"content":"tests"}"#, r#"{"access_validation":true}"#, "{}"];
@@ -46,10 +46,10 @@ impl From<Reason> for NoRequest {
 }
 
 /// Parses one line. If the body has directives, the columns are those of the latest one.
-pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Heading) -> Result<Fields<'a>, NoRequest> {
+pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &DirectiveState) -> Result<Fields<'a>, NoRequest> {
     let columns = match heading {
-        Heading::Directives(columns) => Some(columns),
-        Heading::Unread | Heading::Absent => None,
+        DirectiveState::Directives(columns) => Some(columns),
+        DirectiveState::Unread | DirectiveState::Absent => None,
     };
     let is_trial = provider.facts().body == DrainBody::Json
         && line.len() <= MAX_TRIAL_BYTES
@@ -177,7 +177,7 @@ mod tests {
         let deep = format!("{{\"a\":{}", "[".repeat(10_000));
         for line in ["", "{", "{}", "[]", "null", "\u{feff}{}", "- - - [] \"\"", "\"\"\"\"", "%", "%zz", &long, &tabs, &deep] {
             for provider in DrainProvider::ALL {
-                drop(parse(provider, line, &Heading::default()));
+                drop(parse(provider, line, &DirectiveState::default()));
             }
         }
     }

@@ -26,7 +26,7 @@ pub(super) enum Encoding {
 
 impl Encoding {
     /// Returns the encoding of a request. Rejects several.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
         let known = [
             ("gzip", Self::Gzip),
             ("x-gzip", Self::Gzip),

@@ -1,6 +1,6 @@
 //! The id of a line's event, and the mark that identifies its body for coverage.
 
-use super::line::{Field, Fields, MAX_USER_AGENT_BYTES, cut};
+use super::line_fields::{Field, Fields, MAX_USER_AGENT_BYTES, truncate};
 use schemas::event_key::telemetry_id_of_line;
 use schemas::identity::DrainProvider;
 use schemas::ids::OrgId;
@@ -27,7 +27,7 @@ pub(super) fn line_id(
     let telemetry_id = fields.get(Field::TelemetryId).and_then(telemetry_id_of_line).unwrap_or_default();
     let at = at_ms.to_string();
     let request = [at.as_str(), host, said(Field::Path), said(Field::Query)];
-    let user_agent = cut(said(Field::UserAgent), MAX_USER_AGENT_BYTES);
+    let user_agent = truncate(said(Field::UserAgent), MAX_USER_AGENT_BYTES);
     let rest = [said(Field::Method), user_agent, said(Field::Status), said(Field::Bytes), &telemetry_id];
     let verified = if is_verified { "verified" } else { "" };
     let (kind, rest) = match fields.get(Field::RequestId) {

@@ -1,6 +1,6 @@
 //! Finds the requested host of a line.
 
-use super::line::{Field, Fields};
+use super::line_fields::{Field, Fields};
 use schemas::site::Site;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl RequestedHost {
 
 /// Possible hosts of lines. Consecutive lines usually have the same host, so the last one is cached.
 #[derive(Default)]
-pub(super) struct Hosts {
+pub(super) struct HostFinder {
     /// Host of every line, if the sender sets it.
     of_all: Option<String>,
     /// Host of lines that don't name theirs, if the drain has exactly one.
@@ -32,7 +32,7 @@ pub(super) struct Hosts {
     last: RefCell<(String, Option<Arc<RequestedHost>>)>,
 }
 
-impl Hosts {
+impl HostFinder {
     /// The sender's host takes precedence over the drain's.
     pub(super) fn new(of_all: Option<String>, of_drain: &[Site]) -> Self {
         let only = if let [host] = of_drain { Some(host.domain()) } else { None };
@@ -47,7 +47,7 @@ impl Hosts {
     }
 
     /// Returns the host of a line.
-    pub(super) fn of(&self, fields: &Fields<'_>) -> Option<Arc<RequestedHost>> {
+    pub(super) fn find(&self, fields: &Fields<'_>) -> Option<Arc<RequestedHost>> {
         self.first(self.named(fields))
     }
 
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn each_text_is_parsed_as_its_own_host() {
-        let hosts = Hosts::default();
+        let hosts = HostFinder::default();
         let name = |text: &str| hosts.parse(text).map(|host| host.name.clone());
         for _ in 0..2 {
             for (text, expected) in [

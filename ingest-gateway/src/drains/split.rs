@@ -1,11 +1,11 @@
 //! Splits a body into lines, or into the elements of its JSON array, while it is read.
 
-mod long_texts;
+mod truncate_texts;
 
-use long_texts::{Rest, max_text, without_long_texts, without_unread_members};
 use memchr::{memchr_iter, memchr2};
 use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, BufReader, Read};
+use truncate_texts::{TruncatedText, max_text, without_long_texts, without_unread_members};
 
 /// Size of a read.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -242,7 +242,7 @@ struct Scanner {
     element: Vec<u8>,
     is_too_long: bool,
     /// Rest of a truncated string.
-    cut: Option<Rest>,
+    cut: Option<TruncatedText>,
     /// String of the outermost object, to find one of its members.
     text: Vec<u8>,
     is_wanted: bool,
@@ -346,7 +346,7 @@ impl Scanner {
 
     fn step_in_string(&mut self, byte: u8) {
         if byte == b'"' && !self.is_escaped {
-            let rest = self.cut.take().map(Rest::text).unwrap_or_default();
+            let rest = self.cut.take().map(TruncatedText::text).unwrap_or_default();
             self.element.extend_from_slice(rest.as_bytes());
         }
         self.keep_if_in_array(byte);

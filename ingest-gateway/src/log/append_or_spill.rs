@@ -1,8 +1,8 @@
 //! Makes one record durable: acknowledged within [`ACK_PATIENCE`], or fsynced in the spill.
 
-use super::link::{self, Failure};
+use super::log_producer::{self, SendError};
 use super::message::{self, Message};
-use super::spill::Refusal;
+use super::spill::SpillError;
 use super::{ACK_PATIENCE, Log};
 use crate::metrics;
 use schemas::problem::Code;
@@ -14,7 +14,7 @@ impl Log {
     pub async fn append(&self, message: &Message) -> Result<(), ApiError> {
         let _entered = self.enter(message)?;
         if self.0.breaker.is_closed()
-            && let Some(handed_over) = self.0.link.send(message)
+            && let Some(handed_over) = self.0.producer.send(message)
             && self.is_acknowledged(handed_over).await?
         {
             crash_point::reached("after_ack_before_answer");
@@ -29,7 +29,7 @@ impl Log {
     }
 
     /// Returns false if the record must go to the spill.
-    async fn is_acknowledged(&self, handed_over: Result<link::Delivery, Failure>) -> Result<bool, ApiError> {
+    async fn is_acknowledged(&self, handed_over: Result<log_producer::Delivery, SendError>) -> Result<bool, ApiError> {
         let outcome = match handed_over {
             Ok(delivery) => match tokio::time::timeout(ACK_PATIENCE, delivery).await {
                 Ok(Ok(outcome)) => outcome,
@@ -41,8 +41,8 @@ impl Log {
         };
         match outcome {
             Ok(()) => Ok(true),
-            Err(Failure::Permanent(_)) => Err(message::too_large()),
-            Err(Failure::Passing(error)) => Ok(self.unacknowledged(&error.to_string())),
+            Err(SendError::Permanent(_)) => Err(message::too_large()),
+            Err(SendError::Transient(error)) => Ok(self.unacknowledged(&error.to_string())),
         }
     }
 
@@ -58,17 +58,17 @@ impl Log {
         };
         match spill.append(message.organization(), &message.to_bytes(), u64::from(message.events)).await {
             Ok(()) => Ok(()),
-            Err(Refusal::Full) => {
+            Err(SpillError::Full) => {
                 metrics::spill_full();
                 Err(unavailable("The event log is unavailable and its buffer is full. Send the request again later."))
             }
-            Err(Refusal::OwnShare) => {
+            Err(SpillError::OwnShare) => {
                 metrics::spill_full();
                 Err(unavailable(
                     "The event log is unavailable, and your organization has used its share of the buffer. Send the request again later.",
                 ))
             }
-            Err(Refusal::Disk | Refusal::Slow) => Err(unavailable(
+            Err(SpillError::Disk | SpillError::Slow) => Err(unavailable(
                 "The event log is unavailable, and the request couldn't be buffered. Send it again: duplicates are counted once.",
             )),
         }

@@ -19,13 +19,13 @@ pub struct Message {
 }
 
 impl Message {
-    pub(super) fn of(record: &LogRecord, request_id: &str) -> Result<Self, ApiError> {
+    pub(super) fn from_record(record: &LogRecord, request_id: &str) -> Result<Self, ApiError> {
         let value = serde_json::to_vec(record).map_err(ApiError::internal)?;
         let headers = vec![
             (Cow::Borrowed(header::SCHEMA), format!("telemetry.v1/{}", record.v)),
             (Cow::Borrowed(header::ORG), record.org.to_string()),
             (Cow::Borrowed(header::REQUEST_ID), request_id.to_owned()),
-            (Cow::Borrowed(header::BUCKETS), Buckets::of(record).to_header()),
+            (Cow::Borrowed(header::BUCKETS), Buckets::for_record(record).to_header()),
         ];
         let events = u32::try_from(record.events.len()).unwrap_or(u32::MAX);
         let message = Self { key: partition_key(record), headers, value, events };

@@ -18,13 +18,13 @@ mod folder;
 mod frame;
 mod inventory;
 #[cfg(test)]
-mod power;
-mod shares;
+mod power_failure_tests;
+mod usage_by_organization;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub(crate) use backlog::{Backlog, Spilled};
+pub(crate) use backlog::{Backlog, SpilledEntry};
 pub(crate) use folder::Position;
 pub(crate) use inventory::{Inventory, Pending};
 
@@ -45,7 +45,7 @@ const SEGMENTS_OF_A_QUOTA: u64 = 8;
 const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum SpillError {
     Full,
     /// The rest of the quota is reserved for organizations with less data here.
     OwnShare,
@@ -75,15 +75,15 @@ impl Spill {
     }
 
     /// Makes a payload durable. Payloads are read in the order of these calls, unless the calls overlap.
-    pub(crate) async fn append(&self, org: OrgId, payload: &[u8], events: u64) -> Result<(), Refusal> {
+    pub(crate) async fn append(&self, org: OrgId, payload: &[u8], events: u64) -> Result<(), SpillError> {
         let bytes = frame::encode(payload);
         self.inventory.claim(org, bytes.len() as u64)?;
         let (answer, answered) = oneshot::channel();
-        self.writer.send(Entry { org, bytes, events, answer }).map_err(|_| Refusal::Disk)?;
+        self.writer.send(Entry { org, bytes, events, answer }).map_err(|_| SpillError::Disk)?;
         match tokio::time::timeout(SYNC_PATIENCE, answered).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Refusal::Disk),
-            Err(_) => Err(Refusal::Slow),
+            Ok(Err(_)) => Err(SpillError::Disk),
+            Err(_) => Err(SpillError::Slow),
         }
     }
 

@@ -1,9 +1,9 @@
 //! The last step of every write: appends the record and counts new events for the response.
 
-use super::normalised::Normalised;
-use crate::request::bodies::WriteRequest;
+use super::normalized_request::NormalizedRequest;
+use crate::request::cpu_permits::CpuPermit;
 use crate::request::idempotency::{Claim, Fingerprint};
-use crate::request::large::Turn;
+use crate::request::write_request::WriteRequest;
 use crate::{State, metrics};
 use chrono::{DateTime, Utc};
 use lru::LruCache;
@@ -18,9 +18,9 @@ use std::sync::Mutex;
 const REMEMBERED: usize = 100_000;
 
 /// Recently accepted requests, so that the response to a repeat has `events_created: 0`.
-pub(crate) struct Remembered(Mutex<LruCache<Fingerprint, ()>>);
+pub(crate) struct AcceptedRequests(Mutex<LruCache<Fingerprint, ()>>);
 
-impl Remembered {
+impl AcceptedRequests {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(LruCache::new(NonZeroUsize::new(REMEMBERED).expect("the constant is not zero"))))
     }
@@ -36,10 +36,10 @@ impl State {
     /// if its `Idempotency-Key` was used with other events.
     pub(crate) fn claim<'a>(
         &self,
-        turn: &Turn,
-        batch: Normalised<'a>,
+        turn: &CpuPermit,
+        batch: NormalizedRequest<'a>,
         request: &WriteRequest,
-    ) -> Result<(Normalised<'a>, Claim<'_>), ApiError> {
+    ) -> Result<(NormalizedRequest<'a>, Claim<'_>), ApiError> {
         batch.require_fits_log(turn, request.body.len())?;
         let claim = self.idempotency.claim(batch.org, request.idempotency_key.as_deref(), batch.fingerprint())?;
         Ok((batch, claim))
@@ -58,8 +58,8 @@ impl State {
     }
 
     pub(crate) async fn append(&self, record: &LogRecord, request: &WriteRequest) -> Result<(), ApiError> {
-        let message = |_: &Turn| self.log.message(record, &request.request_id);
-        self.log.append(&self.large.run(&request.body, message).await?).await
+        let message = |_: &CpuPermit| self.log.message(record, &request.request_id);
+        self.log.append(&self.cpu_permits.run(&request.body, message).await?).await
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The result is not part of a key: two reports must match even if different editions of the bot table classified them.
 
-use crate::request::raw::{RawObject, as_str};
+use crate::request::raw_json::{RawObject, as_str};
 use schemas::bots::{BotTable, Sender};
 use schemas::crawler::Crawler;
 use schemas::event::{EventType, SourceRole};

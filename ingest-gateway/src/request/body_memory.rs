@@ -13,19 +13,19 @@ const KIB: usize = 1024;
 pub(crate) struct BodyMemory(Arc<Slots<Tenant>>);
 
 #[derive(Debug)]
-pub(crate) struct BodyRoom(Slot<Tenant>);
+pub(crate) struct BodyReservation(Slot<Tenant>);
 
 impl BodyMemory {
     pub(crate) fn new(bytes: usize) -> Self {
         Self(Slots::new(Pool::Bodies, bytes / KIB))
     }
 
-    pub(crate) fn reserve(&self, tenant: Tenant) -> Result<BodyRoom, NoSlot> {
-        self.0.take(tenant, usize::MAX).map(BodyRoom)
+    pub(crate) fn reserve(&self, tenant: Tenant) -> Result<BodyReservation, NoSlot> {
+        self.0.take(tenant, usize::MAX).map(BodyReservation)
     }
 }
 
-impl BodyRoom {
+impl BodyReservation {
     pub(crate) fn tenant(&self) -> Tenant {
         self.0.key()
     }
@@ -37,7 +37,7 @@ impl BodyRoom {
 }
 
 /// Returns 429 for a tenant that used its share, else 503.
-pub(crate) fn no_room(why: NoSlot) -> ApiError {
+pub(crate) fn out_of_memory_error(why: NoSlot) -> ApiError {
     match why {
         NoSlot::OwnShare => {
             let detail = "The organization sends too much data at the same time. Try again when a request finishes.";

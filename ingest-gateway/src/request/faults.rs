@@ -37,7 +37,7 @@ impl Faults {
     }
 
     /// Like [`Self::add`], and returns `None`.
-    pub(crate) fn none<T>(&mut self, member: Member, code: &'static str, detail: impl Into<String>) -> Option<T> {
+    pub(crate) fn reject<T>(&mut self, member: Member, code: &'static str, detail: impl Into<String>) -> Option<T> {
         self.add(member, code, detail);
         None
     }

@@ -7,11 +7,11 @@ use super::events::read_events;
 use super::sessions::bulk::{read_session, unnamed_session};
 use super::sessions::end::read_end;
 use super::sessions::start::read_start;
+use crate::click_tokens::read_request;
 use crate::record::accept::record;
-use crate::record::batch::Batch;
-use crate::request::large::Turn;
+use crate::record::event_batch::EventBatch;
+use crate::request::cpu_permits::CpuPermit;
 use crate::request::limits::Limits;
-use crate::tokens::read_wish;
 use crate::validate::Tokens;
 use chrono::{DateTime, Utc};
 use schemas::bots::BotTable;
@@ -56,9 +56,9 @@ pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<U
         founder: None,
     };
     let org = caller.org_id;
-    let normalised = |batch: Batch<'_>| {
+    let normalised = |batch: EventBatch<'_>| {
         let bound = batch.bind_to(&Tokens::new());
-        bound.map(|bound| bound.normalise(&Turn::of_a_dry_run(), org, None, &BotTable::bundled()).events)
+        bound.map(|bound| bound.normalize(&CpuPermit::for_dry_run(), org, None, &BotTable::bundled()).events)
     };
     match document {
         Document::Events => {
@@ -75,11 +75,11 @@ pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<U
         }
         Document::End => {
             let (session, outcome) = read_end(body, limits)?;
-            let facts = SessionFacts { outcome, ..SessionFacts::of(session) };
+            let facts = SessionFacts { outcome, ..SessionFacts::new(session) };
             Ok(record(&caller, RecordKind::SessionEnded, Some(facts), Vec::new(), now))
         }
         Document::ClickToken => {
-            read_wish(body)?;
+            read_request(body)?;
             Ok(record(&caller, RecordKind::Events, None, Vec::new(), now))
         }
     }

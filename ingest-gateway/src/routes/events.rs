@@ -4,10 +4,10 @@ mod envelope;
 
 use crate::State;
 use crate::record::accept::record;
-use crate::record::batch::Batch;
-use crate::request::bodies::WriteRequest;
-use crate::request::large::Turn;
+use crate::record::event_batch::EventBatch;
+use crate::request::cpu_permits::CpuPermit;
 use crate::request::limits::Limits;
+use crate::request::write_request::WriteRequest;
 use crate::validate::Faults;
 use axum::Json;
 use axum::body::Body;
@@ -34,19 +34,20 @@ pub(crate) async fn post_events(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<EventsAccepted>), ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
-    let (body, large) = (&request.body, &state.large);
-    let read = |turn: &Turn| read_events(body.read(turn), &state.limits, state.clock.now(), &caller);
+    let (body, large) = (&request.body, &state.cpu_permits);
+    let read = |turn: &CpuPermit| read_events(body.read(turn), &state.limits, state.clock.now(), &caller);
     let bound = large.run(body, read).await?.admit(&state, &caller).await?;
     let idempotency_key = request.idempotency_key.as_deref();
-    let normalise = |turn: &Turn| state.claim(turn, bound.normalise(turn, caller.org_id, idempotency_key, &state.bots), &request);
+    let normalise =
+        |turn: &CpuPermit| state.claim(turn, bound.normalize(turn, caller.org_id, idempotency_key, &state.bots), &request);
     let (mut batch, claim) = large.run(body, normalise).await?;
     let named_sessions = batch.named_sessions();
-    state.self_serve.spend_named(&state, &caller, &named_sessions).await?;
+    state.write_budgets.spend_named(&state, &caller, &named_sessions).await?;
     batch.withhold(&state, body).await;
     let record = record(&caller, RecordKind::Events, None, batch.events, state.clock.now());
     let record = LogRecord { named_sessions, ..record };
     let accepted = state.accept(&record, &request, &claim).await?;
-    state.memory.note_accepted(caller.org_id, &record.named_sessions);
+    state.session_levels.note_accepted(caller.org_id, &record.named_sessions);
     claim.keep();
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
 }
@@ -57,9 +58,9 @@ pub(crate) fn read_events<'a>(
     limits: &'a Limits,
     now: DateTime<Utc>,
     caller: &Caller,
-) -> Result<Batch<'a>, ApiError> {
+) -> Result<EventBatch<'a>, ApiError> {
     let envelope = Envelope::parse(body, limits.max_events)?;
     let mut faults = Faults::default();
     let context = envelope.context(limits, now, caller, &mut faults);
-    Ok(Batch::validate(&envelope.events, context, faults))
+    Ok(EventBatch::validate(&envelope.events, context, faults))
 }

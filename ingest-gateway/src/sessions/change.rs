@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A pending change. Dropping it rolls it back.
-pub(crate) struct Change<'a> {
+pub(crate) struct SessionChange<'a> {
     state: &'a State,
     org: OrgId,
     transaction: Transaction<'static, Postgres>,
@@ -46,10 +46,10 @@ fn no_slot(why: NoSlot) -> ApiError {
     }
 }
 
-impl<'a> Change<'a> {
+impl<'a> SessionChange<'a> {
     /// Begins a change for a request of this size, and spends it from the caller's budget.
     pub(crate) async fn begin(state: &'a State, caller: &Caller, bytes: usize) -> Result<Self, ApiError> {
-        state.self_serve.spend_rows(state, caller, 1, bytes)?;
+        state.write_budgets.spend_rows(state, caller, 1, bytes)?;
         let slot = state.session_changes.wait(caller.tenant(), PATIENCE).await.map_err(no_slot)?;
         let transaction = state.pool.begin().await?;
         Ok(Self { state, org: caller.org_id, transaction, begun_at: state.clock.now(), known: Levels::new(), _slot: slot })
@@ -60,7 +60,7 @@ impl<'a> Change<'a> {
     pub(crate) async fn merge(&mut self, facts: &mut SessionFacts) -> Result<bool, ApiError> {
         let session = (self.org, facts.session_id);
         // Accepted events may have declared a level that the worker has not stored yet.
-        let level = [facts.privacy_level, self.state.memory.declared(session)].into_iter().flatten().min();
+        let level = [facts.privacy_level, self.state.session_levels.declared(session)].into_iter().flatten().min();
         let (is_outcome_recorded, level) = store::merge(&mut self.transaction, self.org, facts, level, self.begun_at).await?;
         facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, level));
         if let Some(extra) = &facts.extra {
@@ -78,10 +78,10 @@ impl<'a> Change<'a> {
     ) -> Result<Ended, ApiError> {
         let named = (self.org, session);
         let ended = store::end(&mut self.transaction, self.org, session, outcome, now).await?;
-        if ended != Ended::Unknown || !self.state.memory.is_named(named) {
+        if ended != Ended::Unknown || !self.state.session_levels.is_named(named) {
             return Ok(ended);
         }
-        store::add_named(&mut *self.transaction, named, self.state.memory.declared(named), now).await?;
+        store::add_named(&mut *self.transaction, named, self.state.session_levels.declared(named), now).await?;
         Ok(store::end(&mut self.transaction, self.org, session, outcome, now).await?)
     }
 
@@ -92,7 +92,7 @@ impl<'a> Change<'a> {
     /// Commits the change. Call it once the log has the record.
     pub(crate) async fn commit(self) -> Result<(), ApiError> {
         self.transaction.commit().await?;
-        self.state.memory.learn(self.known.keys().copied(), &self.known, self.begun_at);
+        self.state.session_levels.merge_stored(self.known.keys().copied(), &self.known, self.begun_at);
         Ok(())
     }
 }
@@ -103,15 +103,15 @@ pub(crate) async fn is_usable(state: &State, org: OrgId, session: SessionId) -> 
         return Ok(true);
     }
     let named = (org, session);
-    if !state.memory.is_named(named) {
+    if !state.session_levels.is_named(named) {
         return Ok(false);
     }
-    store::add_named(&state.pool, named, state.memory.declared(named), state.clock.now()).await?;
+    store::add_named(&state.pool, named, state.session_levels.declared(named), state.clock.now()).await?;
     Ok(true)
 }
 
 /// Runs work to completion even if the client disconnects, because it must not stop between the log and the commit.
-pub(crate) async fn to_the_end<T: Send + 'static>(
+pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::spawn(work).await.map_err(ApiError::internal)?

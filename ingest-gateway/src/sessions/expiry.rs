@@ -6,9 +6,9 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
-use schemas::clicks::CLICK_TOKEN_LIFETIME;
+use schemas::click_tokens::CLICK_TOKEN_LIFETIME;
 use service_kit::clock::Clock;
-use service_kit::housekeeping;
+use service_kit::hourly_deletion;
 use service_kit::kafka::{self, Retention};
 use service_kit::settings::KafkaSettings;
 use sqlx::PgPool;
@@ -25,7 +25,7 @@ pub struct TokenExpiry {
 impl TokenExpiry {
     /// How long a token is kept after its creation; `None` means forever.
     fn keep(&self, log: Retention) -> Option<TimeDelta> {
-        log.outlived(self.click_token_keep.map(|days| TimeDelta::days(days.into())), CLICK_TOKEN_LIFETIME)
+        log.retention_for(self.click_token_keep.map(|days| TimeDelta::days(days.into())), CLICK_TOKEN_LIFETIME)
     }
 }
 
@@ -40,7 +40,7 @@ pub struct SessionExpiry {
 impl SessionExpiry {
     /// How long a session is kept; `None` means forever. A replay looks up a record's agent as of its acceptance.
     fn keep(&self, log: Retention) -> Option<TimeDelta> {
-        log.outlived(Some(TimeDelta::days(self.session_keep?.into())), TimeDelta::zero())
+        log.retention_for(Some(TimeDelta::days(self.session_keep?.into())), TimeDelta::zero())
     }
 }
 
@@ -79,7 +79,7 @@ fn start<K>(
 where
     K: Fn(Retention) -> Option<TimeDelta> + Clone + Send + 'static,
 {
-    housekeeping::hourly(what, move || {
+    hourly_deletion::hourly(what, move || {
         let (pool, now, kafka, keep) = (pool.clone(), clock.now(), kafka.clone(), keep.clone());
         async move { round(&pool, now, &kafka, statement, keep).await }
     })
@@ -95,7 +95,7 @@ async fn round(
 ) -> anyhow::Result<u64> {
     let log = kafka::retention(kafka, &kafka.topic).await?;
     let Some(before) = keep(log).and_then(|keep| now.checked_sub_signed(keep)) else { return Ok(0) };
-    Ok(housekeeping::delete_in_batches(pool, statement, before).await?)
+    Ok(hourly_deletion::delete_in_batches(pool, statement, before).await?)
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
     }
 
     async fn plant_tokens(pool: &PgPool, org: Uuid, session: Uuid, count: i32, made: DateTime<Utc>) {
-        let hashes: Vec<Vec<u8>> = (0..count).map(|_| PlainClickToken::mint().hash().as_bytes().to_vec()).collect();
+        let hashes: Vec<Vec<u8>> = (0..count).map(|_| PlainClickToken::generate().hash().as_bytes().to_vec()).collect();
         let insert = sqlx::query(
             "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
              SELECT hash, $2, $3, 'https://a.test/', $4, $5 FROM unnest($1::bytea[]) AS given (hash)",
@@ -204,7 +204,7 @@ mod tests {
         plant(&stores.pool, 3_500, start_of_time()).await;
         plant(&stores.pool, 20, start_of_time() + DAY * 2).await;
         let before = start_of_time() + DAY + CLICK_TOKEN_LIFETIME;
-        let delete = || housekeeping::delete_in_batches(&stores.pool, EXPIRED_TOKENS, before);
+        let delete = || hourly_deletion::delete_in_batches(&stores.pool, EXPIRED_TOKENS, before);
         let (one, two, three) = tokio::join!(delete(), delete(), delete());
         // A call that finds only locked tokens ends early; the next one deletes the rest.
         let late = delete().await.unwrap();
@@ -229,7 +229,7 @@ mod tests {
         eventually("the first round is done", || async { (sessions_left(pool).await == [linked, young]).then_some(()) }).await;
         drop(task);
         sqlx::query("DELETE FROM click_tokens").execute(pool).await.unwrap();
-        assert_eq!(housekeeping::delete_in_batches(pool, OLD_SESSIONS, clock.now() - DAY * 60).await.unwrap(), 1);
+        assert_eq!(hourly_deletion::delete_in_batches(pool, OLD_SESSIONS, clock.now() - DAY * 60).await.unwrap(), 1);
         assert_eq!(sessions_left(pool).await, [young]);
         assert!(start(None).is_none(), "sessions are kept by default");
     }

@@ -5,7 +5,7 @@
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
-use service_kit::clicks::Session;
+use service_kit::click_token_lookups::Session;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use std::collections::HashMap;
 use uuid::Uuid;
@@ -26,7 +26,8 @@ pub(super) async fn levels(pool: &PgPool, sessions: &[Session]) -> Result<Levels
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
     let rows: Vec<(Uuid, Uuid, Option<i16>)> =
         sqlx::query_as(include_str!("sql/find_levels.sql")).bind(orgs).bind(ids).fetch_all(pool).await?;
-    let level = |(org, session, level): (_, _, Option<i16>)| ((OrgId(org), SessionId(session)), level.map(PrivacyLevel::of_code));
+    let level =
+        |(org, session, level): (_, _, Option<i16>)| ((OrgId(org), SessionId(session)), level.map(PrivacyLevel::from_code));
     Ok(rows.into_iter().map(level).collect())
 }
 
@@ -86,7 +87,7 @@ pub(super) async fn merge(
     .bind(now)
     .fetch_one(connection)
     .await?;
-    Ok((outcome.is_some() && recorded == outcome, level.map(PrivacyLevel::of_code)))
+    Ok((outcome.is_some() && recorded == outcome, level.map(PrivacyLevel::from_code)))
 }
 
 /// Stores unknown members. Called once the session's level is known.

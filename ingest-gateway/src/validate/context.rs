@@ -1,9 +1,9 @@
 //! The context that an event is validated in, and the event after reading.
 
 use super::EnvelopeFacts;
-use super::strict::Around;
+use super::strict::DocumentKind;
 use crate::request::limits::Limits;
-use crate::request::raw::RawObject;
+use crate::request::raw_json::RawObject;
 use chrono::{DateTime, Utc};
 use schemas::event::{EventType, SourceRole};
 use schemas::ids::{OrgId, SessionId};
@@ -22,7 +22,7 @@ pub(crate) struct Context<'a> {
     pub(crate) ctx_token: Option<String>,
     pub(crate) privacy_level: Option<PrivacyLevel>,
     /// Other facts about the session in the envelope.
-    pub(crate) told: EnvelopeFacts,
+    pub(crate) envelope_facts: EnvelopeFacts,
     /// The document's session or token is invalid. This has a fault of its own, so its events need not have one.
     pub(crate) is_binding_unclear: bool,
     /// Every event belongs to the session of the request.
@@ -42,7 +42,7 @@ impl<'a> Context<'a> {
             agent_id: None,
             ctx_token: None,
             privacy_level: None,
-            told: EnvelopeFacts::default(),
+            envelope_facts: EnvelopeFacts::default(),
             is_binding_unclear: false,
             is_whole_session: false,
             is_before_1_0: true,
@@ -50,8 +50,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub(super) fn around(&self) -> Around {
-        if self.is_whole_session { Around::Session } else { Around::Envelope { has_token: self.ctx_token.is_some() } }
+    pub(super) fn document_kind(&self) -> DocumentKind {
+        if self.is_whole_session { DocumentKind::Session } else { DocumentKind::Envelope { has_token: self.ctx_token.is_some() } }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Facts about a session in the envelope of its events, besides its id and privacy level. Many emitters send them only there.
 
-use crate::privacy::redact::without_click_tokens;
-use crate::request::raw::{RawObject, as_str};
+use crate::privacy::redact_click_tokens::without_click_tokens;
+use crate::request::raw_json::{RawObject, as_str};
 use chrono::{DateTime, Utc};
 use schemas::event::MAX_STRING_BYTES;
-use schemas::instant::{self, Spelling};
+use schemas::instant::{self, TimestampFormat};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EnvelopeFacts {
@@ -16,7 +16,7 @@ pub(crate) struct EnvelopeFacts {
 }
 
 impl EnvelopeFacts {
-    pub(crate) fn by(envelope: &RawObject<'_>) -> Self {
+    pub(crate) fn from_envelope(envelope: &RawObject<'_>) -> Self {
         let text = |name: &str| {
             let text = as_str(envelope.get(name)?).filter(|text| !text.is_empty() && text.len() <= MAX_STRING_BYTES)?;
             Some(without_click_tokens(text.into_owned()))
@@ -24,7 +24,7 @@ impl EnvelopeFacts {
         Self {
             parent: text("parent_session_id"),
             started_at: text("started_at")
-                .and_then(|text| instant::read(&text, Spelling::Report))
+                .and_then(|text| instant::parse_millis(&text, TimestampFormat::Report))
                 .and_then(DateTime::from_timestamp_millis),
             manifest_ref: text("manifest_ref"),
             agent: text("agent_id"),
@@ -38,7 +38,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn told(envelope: &Value) -> EnvelopeFacts {
-        EnvelopeFacts::by(&RawObject::parse(&envelope.to_string()).unwrap())
+        EnvelopeFacts::from_envelope(&RawObject::parse(&envelope.to_string()).unwrap())
     }
 
     #[test]

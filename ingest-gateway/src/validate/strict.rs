@@ -8,21 +8,21 @@
 //! its own session, and `checkout_completed` is a type that may carry a token.
 
 mod shape;
-mod tables;
-mod together;
+mod schema_tables;
+mod document_rules;
 
-pub(crate) use together::{check_envelope, check_session};
+pub(crate) use document_rules::{check_envelope, check_session};
 
 use super::{Faults, Member};
 use crate::privacy::{self, IP_HASH, TURN};
-use crate::request::raw::RawObject;
+use crate::request::raw_json::RawObject;
 use schemas::event::{EventFamily, EventType};
 use schemas::session::PrivacyLevel;
 use shape::check;
 
 /// The facts about a document that the public rules of its events need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Around {
+pub(crate) enum DocumentKind {
     Envelope {
         /// Whether the envelope has a click token. Only then may an engagement have no presentation.
         has_token: bool,
@@ -33,21 +33,21 @@ pub(crate) enum Around {
 
 /// Dotted names of the members of `data` that the standard or older emitters use.
 pub(super) fn known_in_data() -> Box<dyn Iterator<Item = &'static str>> {
-    let rules = EventType::SPECIFIED.iter().flat_map(tables::data).map(|rule| rule.field);
+    let rules = EventType::SPECIFIED.iter().flat_map(schema_tables::data).map(|rule| rule.field);
     Box::new(rules.chain(["data.bot_category", "data.display_type"]))
 }
 
 /// Dotted names of the members of `turn` in the standard.
 pub(super) fn known_in_turn() -> Box<dyn Iterator<Item = &'static str>> {
-    Box::new(tables::TURN.iter().map(|rule| rule.field))
+    Box::new(schema_tables::TURN.iter().map(|rule| rule.field))
 }
 
 pub(super) use shape::last_part;
 
 /// Adds the faults of one event under the public rules. `level` is the envelope's.
-pub(super) fn check_event(event: &RawObject<'_>, around: Around, level: Option<PrivacyLevel>, faults: &mut Faults) {
-    check(event, tables::EVENT, faults);
-    let Some(event_type) = event.get("type").and_then(crate::request::raw::as_str).and_then(|name| EventType::parse(&name))
+pub(super) fn check_event(event: &RawObject<'_>, around: DocumentKind, level: Option<PrivacyLevel>, faults: &mut Faults) {
+    check(event, schema_tables::EVENT, faults);
+    let Some(event_type) = event.get("type").and_then(crate::request::raw_json::as_str).and_then(|name| EventType::parse(&name))
     else {
         return;
     };
@@ -65,9 +65,9 @@ fn check_type(event_type: &EventType, faults: &mut Faults) {
     }
 }
 
-fn check_required(event: &RawObject<'_>, event_type: &EventType, around: Around, faults: &mut Faults) {
-    let mut needed = tables::required(event_type).to_vec();
-    if *event_type == EventType::ContentEngaged && around != (Around::Envelope { has_token: true }) {
+fn check_required(event: &RawObject<'_>, event_type: &EventType, around: DocumentKind, faults: &mut Faults) {
+    let mut needed = schema_tables::required(event_type).to_vec();
+    if *event_type == EventType::ContentEngaged && around != (DocumentKind::Envelope { has_token: true }) {
         needed.push("presentation_id");
     }
     for name in needed.into_iter().filter(|name| event.get(name).is_none()) {
@@ -93,20 +93,20 @@ fn check_data(event: &RawObject<'_>, event_type: &EventType, faults: &mut Faults
     if data.get(IP_HASH).is_some() {
         faults.add(Member("data.ip_hash"), "withdrawn", "ip_hash was removed from the standard");
     }
-    check(&data, tables::data(event_type), faults);
+    check(&data, schema_tables::data(event_type), faults);
     if *event_type == EventType::ContentGrounded
         && let Some(fingerprint) = data.object("content_fingerprint")
     {
-        check(&fingerprint, tables::FINGERPRINT, faults);
+        check(&fingerprint, schema_tables::FINGERPRINT, faults);
     }
 }
 
 /// Rejects members that default mode would remove.
 fn check_turn(event: &RawObject<'_>, level: Option<PrivacyLevel>, faults: &mut Faults) {
     let Some(turn) = event.object(TURN) else { return };
-    check(&turn, tables::TURN, faults);
+    check(&turn, schema_tables::TURN, faults);
     let level = privacy::turn_level(&turn, level);
-    for rule in tables::TURN {
+    for rule in schema_tables::TURN {
         if turn.get(rule.name()).is_some() && !privacy::allows(level, rule.name()) {
             let detail = format!("{} must not be sent at privacy_level {}", rule.name(), level.as_str());
             faults.add(Member(rule.field), "privacy_violation", detail);

@@ -2,7 +2,7 @@
 
 use crate::drains::{BOT, PERSON, line};
 use crate::encodings::compress;
-use crate::harness::{Gateway, answer, retrieval, with};
+use crate::harness::{Gateway, retrieval, send_request, with};
 use ingest_gateway::Limits;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ async fn f79_logs_without_a_verified_domain_end_in_429() {
     let anyone = || async { seed.org("anyone", OrgType::ContentOwner).await.key };
     let send = |key: String, provider: &'static str, body: Vec<u8>| {
         let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", "gzip");
-        async { answer(request.body(body)).await }
+        async { send_request(request.body(body)).await }
     };
     let lines = |bytes: usize| compress("gzip", &b"GET /\n".repeat(bytes / 6));
     let records = compress("gzip", &[br#"{"records":["#.to_vec(), br#"{"data":"R0VU"},"#.repeat(100_000)].concat());

@@ -1,7 +1,7 @@
 //! Click tokens: which events they bind, and that they reveal nothing about their issuer.
 
 use crate::harness::{Gateway, SESSION, event, with};
-use schemas::clicks::ClickLink;
+use schemas::click_tokens::LinkRelation;
 use schemas::identity::OrgType;
 use schemas::log::LogEvent;
 use schemas::secrets::PlainClickToken;
@@ -208,7 +208,7 @@ async fn events_bound_by_a_token_get_its_url_and_owner() {
     assert_eq!(elsewhere.content_url.as_deref(), Some("https://b.test/"), "the event keeps its own URL");
     assert_eq!(
         (elsewhere.link, elsewhere.link_site.as_str()),
-        (Some(ClickLink::Other), host.as_str()),
+        (Some(LinkRelation::Other), host.as_str()),
         "the link's site is stored too"
     );
     for event in &by_token {

@@ -1,6 +1,6 @@
 //! Which conversation members reach the log: those that the strictest level declared for the session allows, and never a click token.
 
-use crate::harness::{Gateway, answer, with};
+use crate::harness::{Gateway, send_request, with};
 use schemas::identity::OrgType;
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
@@ -229,7 +229,10 @@ async fn click_tokens_never_reach_the_log() {
         "content_telemetry_id": token, "data": {"spelled": token.replace('_', "%5F")}});
     let named = json!({"type": format!("own.{token}"), "timestamp": "2026-11-01T10:00:00Z", "session_id": session});
     let batch = json!({"agent_id": token, "events": [engaged, cited, renamed, named]});
-    assert_eq!(answer(gateway.request(Some(&key)).header("x-request-id", &token).body(batch.to_string())).await.status, 201);
+    assert_eq!(
+        send_request(gateway.request(Some(&key)).header("x-request-id", &token).body(batch.to_string())).await.status,
+        201
+    );
     let whole = json!({"agent_id": token, "content_scope": token, "external_session_id": token, "landing": link,
         "outcome": {"type": "browse", "metadata": {"landing": link}}});
     let uploaded = gateway.post_to("/sessions/bulk", &key, &whole).await;

@@ -1,6 +1,6 @@
 //! Credentials for reporting: keys, scopes and verified hosts.
 
-use crate::harness::{Gateway, answer, head, retrieval};
+use crate::harness::{Gateway, head, retrieval, send_request};
 use chrono::TimeDelta;
 use ingest_gateway::Limits;
 use schemas::identity::{DrainProvider, OrgType, Scope};
@@ -22,7 +22,7 @@ async fn invalid_credentials_get_the_same_401() {
     let live = gateway.seed().org("live", OrgType::Platform).await;
     let typo = live.key.replace(&live.key[20..21], if &live.key[20..21] == "x" { "y" } else { "x" });
     let bad = [
-        PlainApiKey::mint(OrgType::Platform).reveal().to_owned(),
+        PlainApiKey::generate(OrgType::Platform).reveal().to_owned(),
         revoked.key,
         typo,
         String::new(),
@@ -45,11 +45,11 @@ async fn invalid_credentials_get_the_same_401() {
         assert_eq!(refused.headers["www-authenticate"], "ApiKey, Bearer");
     }
     let twice = gateway.request(Some(&live.key)).header("x-api-key", &live.key).body(batch().to_string());
-    assert_eq!(answer(twice).await.status, 401, "two key headers");
-    let session = gateway.request(None).bearer_auth(PlainUserSession::mint().reveal()).body(batch().to_string());
-    assert_eq!(answer(session).await.status, 401, "a user session is not a key");
+    assert_eq!(send_request(twice).await.status, 401, "two key headers");
+    let session = gateway.request(None).bearer_auth(PlainUserSession::generate().reveal()).body(batch().to_string());
+    assert_eq!(send_request(session).await.status, 401, "a user session is not a key");
     let bearer = gateway.request(None).bearer_auth(&live.key).body(batch().to_string());
-    assert_eq!(answer(bearer).await.status, 401, "a key is not a bearer token");
+    assert_eq!(send_request(bearer).await.status, 401, "a key is not a bearer token");
     assert_eq!(gateway.post(&live.key, &batch()).await.status, 201, "the same request with a valid key");
 }
 
@@ -68,11 +68,11 @@ async fn x19_accepts_only_one_plain_key_header() {
         format!("ApiKey {key}"),
     ] {
         let request = gateway.request(None).header("x-api-key", bytes(value.as_bytes())).body(batch().to_string());
-        assert_eq!(answer(request).await.status, 401, "{value}");
+        assert_eq!(send_request(request).await.status, 401, "{value}");
     }
     for pair in [[&key, &other], [&other, &key], [&key, &String::new()]] {
         let request = pair.into_iter().fold(gateway.request(None), |request, value| request.header("x-api-key", value));
-        assert_eq!(answer(request.body(batch().to_string())).await.status, 401, "neither key of the two is used");
+        assert_eq!(send_request(request.body(batch().to_string())).await.status, 401, "neither key of the two is used");
     }
     assert_eq!(gateway.record_count(), 0);
 }
@@ -83,7 +83,7 @@ async fn x21_unknown_and_revoked_keys_get_the_same_response() {
     let gateway = Gateway::start().await;
     let revoked = gateway.seed().org("gone", OrgType::Platform).await;
     gateway.seed().revoke_keys(revoked.id).await;
-    let unknown = PlainApiKey::mint(OrgType::Platform).reveal().to_owned();
+    let unknown = PlainApiKey::generate(OrgType::Platform).reveal().to_owned();
     let mut seen = std::collections::BTreeSet::new();
     for key in [&unknown, &revoked.key].repeat(20) {
         let mut refused = gateway.post(key, &batch()).await;
@@ -140,7 +140,7 @@ async fn s3_every_write_route_checks_every_credential() {
     seed.revoke_keys(gone.id).await;
     let reader =
         seed.key(platform.id, OrgType::Platform, &[Scope::TelemetryRead, Scope::IdentityRead, Scope::IdentityWrite]).await;
-    let unknown = PlainApiKey::mint(OrgType::Agent).reveal().to_owned();
+    let unknown = PlainApiKey::generate(OrgType::Agent).reveal().to_owned();
     let session = seed.session("person@a.test", TimeDelta::days(1)).await;
     let expired = seed.session("late@a.test", TimeDelta::seconds(-1)).await;
     let credentials: [(&str, &str); 9] = [
@@ -159,7 +159,9 @@ async fn s3_every_write_route_checks_every_credential() {
         for (header, value) in credentials {
             let url = format!("{}{}", gateway.server.url, path.replace("{provider}", "ndjson"));
             let request = service_kit::testing::client().post(url);
-            found.push(answer(request.header("content-type", "application/json").header(header, value).body("{}")).await.status);
+            found.push(
+                send_request(request.header("content-type", "application/json").header(header, value).body("{}")).await.status,
+            );
         }
         assert_eq!(found, expected, "{path}");
     }
@@ -174,7 +176,8 @@ async fn s3_drain_keys_only_work_on_drain_routes() {
         let (_, key) = seed.drain(org, org_type, DrainProvider::Ndjson).await;
         for (path, _) in GOLDEN {
             let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
-            let refused = answer(request.header("content-type", "application/json").header("x-api-key", &key).body("{}")).await;
+            let refused =
+                send_request(request.header("content-type", "application/json").header("x-api-key", &key).body("{}")).await;
             assert_eq!((refused.status, refused.body["code"].as_str()), (403, Some("missing_scope")), "{path}");
         }
     }

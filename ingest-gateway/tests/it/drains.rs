@@ -2,18 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
-mod attacks;
+mod invalid_bodies;
 mod bots;
 mod coverage;
-mod handshakes;
-mod narrow_keys;
-mod pasted;
+mod destination_checks;
+mod drain_keys;
+mod edge_configs;
 mod providers;
-mod repeats;
-mod shares;
+mod repeated_deliveries;
+mod fair_shares;
 mod signatures;
 
-use crate::harness::{Answer, Gateway, answer};
+use crate::harness::{Gateway, TestResponse, send_request};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub(crate) fn line(host: &str, path: &str, user_agent: &str, address: &str, ray:
 
 impl Gateway {
     /// Sends a body to a provider's path.
-    pub(crate) async fn drain(&self, provider: &str, key: &str, body: impl Into<reqwest::Body>) -> Answer {
-        answer(self.request_to(&format!("/drains/{provider}"), Some(key)).body(body)).await
+    pub(crate) async fn drain(&self, provider: &str, key: &str, body: impl Into<reqwest::Body>) -> TestResponse {
+        send_request(self.request_to(&format!("/drains/{provider}"), Some(key)).body(body)).await
     }
 }

@@ -1,12 +1,12 @@
 //! A 2xx is sent only after the broker's acknowledgement or the fsync in the spill. Tested on a real broker that is stopped.
 
-use crate::outage_harness::{Site, is_spilled};
+use crate::outage_harness::{OutageFixture, is_spilled};
 use service_kit::testing::eventually;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e17_a_2xx_means_durable() {
-    let mut site = Site::new().await;
+    let mut site = OutageFixture::new().await;
     let gateway = site.start(&[]).await;
     assert_eq!(gateway.sender.post("up").await.status, 201);
     assert!(site.ids().await.contains(&"up".to_owned()), "it is on the log while the broker is up");
@@ -34,7 +34,7 @@ async fn e17_a_2xx_means_durable() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_writes_without_broker_and_spill() {
-    let mut site = Site::new().await;
+    let mut site = OutageFixture::new().await;
     let gateway = site.start(&[("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
     gateway.sender.post_until_acknowledged("up").await;
 

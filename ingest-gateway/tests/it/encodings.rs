@@ -1,6 +1,6 @@
 //! Compressed bodies: the size limits of S9 are exact on every route and encoding. Compression bombs are in `siege`.
 
-use crate::harness::{Answer, Gateway, answer, retrieval};
+use crate::harness::{Gateway, TestResponse, retrieval, send_request};
 use serde_json::json;
 use std::io::Write;
 
@@ -30,8 +30,8 @@ pub(crate) fn compress(encoding: &str, text: &[u8]) -> Vec<u8> {
     }
 }
 
-async fn send(gateway: &Gateway, path: &str, key: &str, encoding: &str, wire: Vec<u8>) -> Answer {
-    answer(gateway.request_to(path, Some(key)).header("content-encoding", encoding).body(wire)).await
+async fn send(gateway: &Gateway, path: &str, key: &str, encoding: &str, wire: Vec<u8>) -> TestResponse {
+    send_request(gateway.request_to(path, Some(key)).header("content-encoding", encoding).body(wire)).await
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn s9_inflated_limit_is_exact_on_every_route() {
         }
     }
     for path in ROUTES {
-        let plain = |length: usize| answer(gateway.request_to(path, Some(&key)).body(padded(length)));
+        let plain = |length: usize| send_request(gateway.request_to(path, Some(&key)).body(padded(length)));
         assert_ne!(plain(1024 * 1024).await.status, 413, "{path}");
         assert_eq!(plain(1024 * 1024 + 1).await.status, 413, "{path}");
     }

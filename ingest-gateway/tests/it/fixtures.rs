@@ -1,7 +1,7 @@
 //! Tests our own documents (`tests/documents`), one for each rule that the public suite covers, in default and strict mode. If
 //! `FIXTURES_DIR` is set, the documents of the public suite are tested too (K6).
 
-use crate::harness::{Gateway, answer};
+use crate::harness::{Gateway, send_request};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainClickToken;
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ impl Row {
         }
         let text = with_known_token(gateway, &org, read(file)).await;
         let path = if self.own.starts_with("session") { "/sessions/bulk" } else { "/events" };
-        let answer = answer(gateway.request_to(path, Some(&org.key)).body(text)).await;
+        let answer = send_request(gateway.request_to(path, Some(&org.key)).body(text)).await;
         let expected = if is_strict { self.strict } else { self.default };
         let is_met = match expected {
             Created(count) => answer.status == 201 && answer.body["events_created"] == count,

@@ -12,7 +12,7 @@ use service_kit::clock::Clock;
 use service_kit::http::{self, ApiError};
 use service_kit::kafka;
 use service_kit::roles::Role;
-use service_kit::sealing::SecretsSettings;
+use service_kit::secret_encryption::SecretsSettings;
 use service_kit::settings::KafkaSettings;
 use service_kit::testing::{Seed, TestServer, TestStores, client, eventually};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) struct Gateway {
     _spill: TempDir,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) headers: reqwest::header::HeaderMap,
     pub(crate) body: Value,
@@ -75,7 +75,7 @@ impl Gateway {
         let mut settings = changed(Settings::on(stores.kafka.clone(), stores.signed_in_as(Role::Gateway).postgres));
         settings.durability.spill_dir.get_or_insert_with(|| spill.path().to_owned());
         let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
-        let server = TestServer::start(http::with_boundary(routes(state))).await;
+        let server = TestServer::start(http::with_request_middleware(routes(state))).await;
         Self { stores, server, client: client(), _spill: spill }
     }
 
@@ -97,16 +97,16 @@ impl Gateway {
         key.into_iter().fold(request, |request, key| request.header("x-api-key", key))
     }
 
-    pub(crate) async fn post_to(&self, path: &str, key: &str, body: &Value) -> Answer {
-        answer(self.request_to(path, Some(key)).body(body.to_string())).await
+    pub(crate) async fn post_to(&self, path: &str, key: &str, body: &Value) -> TestResponse {
+        send_request(self.request_to(path, Some(key)).body(body.to_string())).await
     }
 
-    pub(crate) async fn post(&self, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, key: &str, body: &Value) -> TestResponse {
         self.post_text(Some(key), body.to_string()).await
     }
 
-    pub(crate) async fn post_text(&self, key: Option<&str>, body: impl Into<reqwest::Body>) -> Answer {
-        answer(self.request(key).body(body)).await
+    pub(crate) async fn post_text(&self, key: Option<&str>, body: impl Into<reqwest::Body>) -> TestResponse {
+        send_request(self.request(key).body(body)).await
     }
 
     pub(crate) async fn start_session(&self, key: &str, members: &Value) -> String {
@@ -191,14 +191,14 @@ fn watermarks(consumer: &BaseConsumer, topic: &str, partition: i32) -> (i64, i64
     panic!("the broker returns no offsets of partition {partition}")
 }
 
-pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
+pub(crate) async fn send_request(request: reqwest::RequestBuilder) -> TestResponse {
     let response = request.send().await.expect("the gateway responds");
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let text = response.text().await.expect("the body arrives");
-    Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+    TestResponse { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }
 
-impl Answer {
+impl TestResponse {
     /// Returns each fault as `index.field:code`.
     pub(crate) fn faults(&self) -> Vec<String> {
         let faults: Vec<Fault> = serde_json::from_value(self.body["errors"].clone()).unwrap_or_default();

@@ -1,12 +1,12 @@
 //! `Idempotency-Key`: a retry is the same events even if details differ, and a key with other events is rejected.
 
-use crate::harness::{Answer, Gateway, SESSION, answer, retrieval, with};
+use crate::harness::{Gateway, SESSION, TestResponse, retrieval, send_request, with};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-async fn post(gateway: &Gateway, path: &str, key: &str, idempotency_key: &str, body: &Value) -> Answer {
-    answer(gateway.request_to(path, Some(key)).header("idempotency-key", idempotency_key).body(body.to_string())).await
+async fn post(gateway: &Gateway, path: &str, key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
+    send_request(gateway.request_to(path, Some(key)).header("idempotency-key", idempotency_key).body(body.to_string())).await
 }
 
 async fn keys(gateway: &Gateway, records: usize) -> BTreeSet<u128> {

@@ -1,6 +1,6 @@
 //! Every named limit is exact on every write route that has it. Limits of whole bodies are in `encodings`.
 
-use crate::harness::{Gateway, SESSION, answer, event, retrieval, try_body};
+use crate::harness::{Gateway, SESSION, event, retrieval, send_request, try_body};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -109,7 +109,7 @@ async fn limits_the_length_of_idempotency_keys() {
         let named = |length: usize| path.chars().chain(std::iter::repeat('k')).take(length).collect::<String>();
         for (length, status) in [(2_048, 201), (2_049, 400), (0, 400)] {
             let request = gateway.request_to(path, Some(&key)).header("idempotency-key", named(length)).body(body.to_string());
-            assert_eq!(answer(request).await.status, status, "{path} {length}");
+            assert_eq!(send_request(request).await.status, status, "{path} {length}");
         }
     }
 }

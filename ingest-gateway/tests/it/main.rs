@@ -2,30 +2,30 @@
 
 mod budgets;
 mod click_tokens;
-mod clicks_away;
+mod click_token_outages;
 mod conversations;
 mod credentials;
-mod database_away;
+mod postgres_outages;
 mod drains;
 mod durability;
 mod emitters;
 mod encodings;
 mod fixtures;
-mod half_written;
+mod session_atomicity;
 mod harness;
-mod hostile;
+mod misbehaving_clients;
 mod idempotency;
 mod key_uses;
 mod limits;
 mod outage_harness;
-mod outages;
+mod broker_outages;
 mod records;
-mod refusals;
+mod rejected_requests;
 mod refused_reports;
 mod sessions;
-mod sessions_away;
-mod siege;
-mod strangers;
+mod session_outages;
+mod overload;
+mod unknown_keys;
 mod strict;
 mod threats;
 mod threats_sessions;
@@ -33,5 +33,5 @@ mod threats_sessions;
 #[test]
 #[ignore = "the service itself, which other tests start"]
 fn as_the_service() {
-    service_kit::testing::be_the_service(ingest_gateway::start);
+    service_kit::testing::run_as_service(ingest_gateway::start);
 }

@@ -1,7 +1,7 @@
 //! Gateway processes and a private broker that can be killed, to compare the topic with the confirmed requests.
 
 use crate::harness::{blocking, read_topic, retrieval, with};
-use local::private::Kafka;
+use local::test_servers::Kafka;
 use schemas::identity::OrgType;
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 /// A broker, a key and a spill folder, on which gateways are started.
-pub(crate) struct Site {
+pub(crate) struct OutageFixture {
     pub(crate) stores: TestStores,
     pub(crate) kafka: KafkaSettings,
     pub(crate) key: String,
@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
     pub(crate) says_when: bool,
 }
 
-impl Site {
+impl OutageFixture {
     pub(crate) async fn new() -> Self {
         let site = Self::without_topics().await;
         service_kit::kafka::create_topics(&site.kafka).await.expect("the topics are created");
@@ -101,7 +101,7 @@ impl Site {
     pub(crate) async fn start(&self, settings: &[(&str, &str)]) -> Process {
         let mut process = self.launch(settings);
         let health = format!("{}/health", process.url);
-        process.child.answers(&health).await;
+        process.child.wait_until_ok(&health).await;
         process
     }
 

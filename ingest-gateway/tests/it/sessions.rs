@@ -1,6 +1,6 @@
 //! Sessions and click tokens: starts, ends, uploads, sessions named only by events, and access of other organizations.
 
-use crate::harness::{Gateway, SESSION, answer, event, try_body, with};
+use crate::harness::{Gateway, SESSION, event, send_request, try_body, with};
 use schemas::identity::OrgType;
 use schemas::ids::SessionId;
 use schemas::log::{LogEvent, RecordKind};
@@ -21,7 +21,7 @@ fn engaged(id: &str, token: &str) -> Value {
 async fn se1_starts_sessions_with_any_members() {
     let (gateway, key) = Gateway::with_agent().await;
     let bare = service_kit::testing::client().post(format!("{}/sessions/start", gateway.server.url)).header("x-api-key", &key);
-    assert_eq!(answer(bare).await.status, 201, "no body");
+    assert_eq!(send_request(bare).await.status, 201, "no body");
     let prior = Uuid::new_v4();
     let full = json!({"initiator_type": "agent", "agent_id": "bot", "manifest_ref": "https://a.test/x/.well-known/content-telemetry.json",
         "content_scope": "s", "external_session_id": "e", "prior_session_ids": [prior, prior], "privacy_level": "intent", "x": 1, "unset": null});
@@ -150,7 +150,7 @@ async fn se4_sessions_named_by_events_are_usable_at_once() {
     assert_eq!(rows(&gateway).await, [], "the worker stores it later");
     let record = gateway.records(1).await.remove(0);
     let level = Some(PrivacyLevel::Intent);
-    assert_eq!(record.named_sessions, [SessionReport { privacy_level: level, ..SessionReport::of(SessionId(session)) }]);
+    assert_eq!(record.named_sessions, [SessionReport { privacy_level: level, ..SessionReport::new(SessionId(session)) }]);
 
     let (end, link) = (json!({"session_id": session}), json!({"session_id": session, "content_url": "https://a.test/"}));
     for (path, body) in [("/sessions/end", &end), ("/click-tokens", &link)] {
@@ -195,7 +195,8 @@ async fn uploads_are_one_record_and_repeats_count_zero() {
 #[tokio::test]
 async fn idempotent_starts_return_the_same_session() {
     let (gateway, key) = Gateway::with_agent().await;
-    let start = |name: &'static str| answer(gateway.request_to("/sessions/start", Some(&key)).header("idempotency-key", name));
+    let start =
+        |name: &'static str| send_request(gateway.request_to("/sessions/start", Some(&key)).header("idempotency-key", name));
     let (a, b, c) = (start("k1").await, start("k1").await, start("k2").await);
     assert_eq!(a.body["session_id"], b.body["session_id"]);
     assert_ne!(a.body["session_id"], c.body["session_id"]);
@@ -254,19 +255,19 @@ async fn ct4_ct3_click_tokens_bind_engagements() {
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
     let owner = gateway.seed().owner_of("a.test").await;
     let session = gateway.start_session(&agent.key, &json!({})).await;
-    let mint = |key: &str, session: &str, url: &str| {
+    let generate = |key: &str, session: &str, url: &str| {
         let (body, key, gateway) = (json!({"session_id": session, "content_url": url}), key.to_owned(), &gateway);
         async move { gateway.post_to("/click-tokens", &key, &body).await }
     };
-    let minted = mint(&agent.key, &session, "https://A.test/x?ctx=old#y").await;
-    assert_eq!(minted.status, 201, "{}", minted.body);
-    let token = minted.body["token"].as_str().unwrap().to_owned();
+    let created = generate(&agent.key, &session, "https://A.test/x?ctx=old#y").await;
+    assert_eq!(created.status, 201, "{}", created.body);
+    let token = created.body["token"].as_str().unwrap().to_owned();
     assert!(token.starts_with("ctx_") && token.len() == 47, "{token}");
-    assert_eq!(minted.body["content_url"], "https://a.test/x");
-    assert_eq!(mint(&shop.key, &session, "https://a.test/").await.status, 404, "not the caller's session");
-    assert_eq!(mint(&owner.key, &session, "https://a.test/").await.status, 403, "an owner's key");
+    assert_eq!(created.body["content_url"], "https://a.test/x");
+    assert_eq!(generate(&shop.key, &session, "https://a.test/").await.status, 404, "not the caller's session");
+    assert_eq!(generate(&owner.key, &session, "https://a.test/").await.status, 403, "an owner's key");
     for url in ["javascript:alert(1)", "data:,x", "https://", "/x"] {
-        assert_eq!(mint(&agent.key, &session, url).await.status, 422, "{url}");
+        assert_eq!(generate(&agent.key, &session, url).await.status, 422, "{url}");
     }
 
     for (n, key) in [&shop.key, &owner.key, &agent.key].into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use crate::credentials::GOLDEN;
 use crate::encodings::compress;
-use crate::harness::{Gateway, SESSION, answer, dry_post, event, retrieval, try_body, try_event, with};
+use crate::harness::{Gateway, SESSION, dry_post, event, retrieval, send_request, try_body, try_event, with};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -118,7 +118,7 @@ async fn e18_the_largest_request_fits_the_log() {
     let body = json!({"events": vec![one; 970]}).to_string();
     assert!((4_000_000..4 * 1024 * 1024).contains(&body.len()), "{}", body.len());
     let request = gateway.request(Some(&key)).header("content-encoding", "gzip").body(compress("gzip", body.as_bytes()));
-    let accepted = answer(request).await;
+    let accepted = send_request(request).await;
     assert_eq!((accepted.status, accepted.body["events_created"].as_u64()), (201, Some(970)), "{}", accepted.body);
 }
 

@@ -1,6 +1,6 @@
 //! Threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) that `sessions` does not cover.
 
-use crate::harness::{Answer, Gateway, answer, event, with};
+use crate::harness::{Gateway, TestResponse, event, send_request, with};
 use crate::outage_harness::process_settings;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-async fn post(url: &str, path: &str, key: &str, body: &Value) -> Answer {
+async fn post(url: &str, path: &str, key: &str, body: &Value) -> TestResponse {
     let request = client().post(format!("{url}{path}")).header("x-api-key", key).header("content-type", "application/json");
-    answer(request.body(body.to_string())).await
+    send_request(request.body(body.to_string())).await
 }
 
 fn cited(id: &str) -> Value {
@@ -57,7 +57,8 @@ async fn se3_foreign_prior_sessions_reveal_nothing() {
         gateway.post_to("/sessions/start", &mine.key, &named).await,
         gateway.post_to("/sessions/start", &mine.key, &unknown).await,
     );
-    let shape = |answer: &Answer| (answer.status, answer.body.as_object().map(|body| body.keys().cloned().collect::<Vec<_>>()));
+    let shape =
+        |answer: &TestResponse| (answer.status, answer.body.as_object().map(|body| body.keys().cloned().collect::<Vec<_>>()));
     assert_eq!((shape(&named), named.status), (shape(&unknown), 201));
     let rows: Vec<(Uuid, i64)> = sqlx::query_as("SELECT organization_id, count(*) FROM sessions GROUP BY 1 ORDER BY 2")
         .fetch_all(&gateway.stores.pool)
@@ -118,14 +119,14 @@ async fn se10_started_sessions_survive_a_killed_gateway() {
     let mut ids = Vec::new();
     for _ in 0..3 {
         let mut process = TestProcess::service(&[], &settings);
-        process.answers(&format!("{url}/health")).await;
+        process.wait_until_ok(&format!("{url}/health")).await;
         let started = post(&url, "/sessions/start", &key, &json!({"agent_id": "bot"})).await;
         process.kill_9().await;
         assert_eq!(started.status, 201, "{}", started.body);
         ids.push(started.body["session_id"].clone());
     }
     let mut process = TestProcess::service(&[], &settings);
-    process.answers(&format!("{url}/health")).await;
+    process.wait_until_ok(&format!("{url}/health")).await;
     for id in ids {
         let reported = json!({"session_id": id, "events": [cited(id.as_str().unwrap())]});
         assert_eq!(post(&url, "/events", &key, &reported).await.status, 201, "{id}");

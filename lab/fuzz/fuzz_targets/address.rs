@@ -3,5 +3,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    fuzz::address::enter(input);
+    fuzz::address::run(input);
 });

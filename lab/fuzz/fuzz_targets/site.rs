@@ -3,5 +3,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    fuzz::site::enter(input);
+    fuzz::site::run(input);
 });

@@ -4,16 +4,16 @@
 //! - An accepted URL is its own canonical form.
 //! - An IPv6 address that embeds an IPv4 address is public only if the IPv4 address is.
 
-use schemas::receiver::{AllowedReceivers, MAX_RECEIVER_URL_BYTES, receiver_url};
-use service_kit::egress::address::is_public;
+use schemas::webhook_url::{AllowedReceivers, MAX_RECEIVER_URL_BYTES, parse_webhook_url};
+use service_kit::egress::public_address::is_public;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::Host;
 
 /// Checks the properties. Returns whether the text is an accepted URL or a public address.
-pub fn enter(input: &[u8]) -> bool {
+pub fn run(input: &[u8]) -> bool {
     let number = input.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes));
     let six = input.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes));
-    number.into_iter().for_each(check_carriers);
+    number.into_iter().for_each(check_embedding_addresses);
     six.into_iter().for_each(|address| check_v6(address, is_public(address.into())));
     let Ok(text) = std::str::from_utf8(input) else { return false };
     check_url(&format!("https://{text}/"));
@@ -22,7 +22,7 @@ pub fn enter(input: &[u8]) -> bool {
 
 fn check_url(text: &str) -> bool {
     let none = AllowedReceivers::default();
-    let Ok(url) = receiver_url(text, &none) else { return false };
+    let Ok(url) = parse_webhook_url(text, &none) else { return false };
     assert_eq!(url.scheme(), "https");
     assert_eq!(url.port(), None, "the port is not 443: {url}");
     assert!(url.username().is_empty() && url.password().is_none() && url.fragment().is_none(), "{url}");
@@ -31,7 +31,7 @@ fn check_url(text: &str) -> bool {
     assert!(!["localhost", "local", "internal"].contains(&host.rsplit('.').next().unwrap_or_default()), "{host}");
     // Percent-encoding can make a URL longer than the limit.
     if url.as_str().len() <= MAX_RECEIVER_URL_BYTES {
-        assert_eq!(receiver_url(url.as_str(), &none).as_ref(), Ok(&url), "an accepted URL is its own canonical form");
+        assert_eq!(parse_webhook_url(url.as_str(), &none).as_ref(), Ok(&url), "an accepted URL is its own canonical form");
     }
     true
 }
@@ -40,13 +40,13 @@ fn check_address(text: &str) -> bool {
     let Ok(address) = text.parse::<IpAddr>() else { return false };
     let verdict = is_public(address);
     match address {
-        IpAddr::V4(address) => check_carriers(address),
+        IpAddr::V4(address) => check_embedding_addresses(address),
         IpAddr::V6(address) => check_v6(address, verdict),
     }
     verdict
 }
 
-fn check_carriers(carried: Ipv4Addr) {
+fn check_embedding_addresses(carried: Ipv4Addr) {
     let verdict = is_public(carried.into());
     let number = u128::from(u32::from(carried));
     let carriers = [

@@ -17,7 +17,7 @@ use std::io::{Cursor, Write};
 use uuid::Uuid;
 
 /// Checks the properties. Returns whether any provider would store an event of the body.
-pub fn enter(body: &[u8]) -> bool {
+pub fn run(body: &[u8]) -> bool {
     DrainProvider::ALL.map(|provider| check(body, provider)).contains(&true)
 }
 

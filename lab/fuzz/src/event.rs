@@ -28,7 +28,7 @@ type Members = HashMap<String, Box<RawValue>>;
 type Tokens = HashMap<SecretHash, String>;
 
 /// Checks the properties. Returns whether one of the two endpoints accepts the body.
-pub fn enter(body: &[u8]) -> bool {
+pub fn run(body: &[u8]) -> bool {
     [Document::Events, Document::Session].map(|document| check(body, document)).contains(&true)
 }
 

@@ -14,22 +14,22 @@ pub struct Target {
     /// Name of the target and of its seeds' folder.
     pub name: &'static str,
     /// Checks the properties for one input. Returns whether the service would accept it.
-    pub enter: fn(&[u8]) -> bool,
+    pub run: fn(&[u8]) -> bool,
 }
 
 pub const TARGETS: [Target; 6] = [
-    Target { name: "address", enter: address::enter },
-    Target { name: "drain", enter: drain::enter },
-    Target { name: "event", enter: event::enter },
-    Target { name: "site", enter: site::enter },
-    Target { name: "parameters", enter: parameters::enter },
-    Target { name: "token", enter: token::enter },
+    Target { name: "address", run: address::run },
+    Target { name: "drain", run: drain::run },
+    Target { name: "event", run: event::run },
+    Target { name: "site", run: site::run },
+    Target { name: "parameters", run: parameters::run },
+    Target { name: "token", run: token::run },
 ];
 
 impl Target {
     /// Returns whether the service would accept the input, or the message of the violated property.
-    pub fn try_enter(&self, input: &[u8]) -> Result<bool, String> {
-        std::panic::catch_unwind(|| (self.enter)(input)).map_err(|panic| {
+    pub fn try_run(&self, input: &[u8]) -> Result<bool, String> {
+        std::panic::catch_unwind(|| (self.run)(input)).map_err(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
         })

@@ -37,15 +37,15 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// Runs one target and stops at the first failing input. Returns whether all inputs passed.
 fn run(target: &Target, seed: u64, bound: Duration) -> anyhow::Result<bool> {
-    let mut inputs = Inputs::of(target, seed)?;
+    let mut inputs = Inputs::for_target(target, seed)?;
     let (begun, mut entered, mut taken) = (Instant::now(), 0_u64, 0_u64);
     let mut waiting = inputs.seeds().to_vec();
     while begun.elapsed() < bound {
         let input = waiting.pop().unwrap_or_else(|| inputs.next_input());
-        match target.try_enter(&input) {
+        match target.try_run(&input) {
             Ok(is_taken) => (entered, taken) = (entered + 1, taken + u64::from(is_taken)),
             Err(law) => {
-                let file = keep(target, &input)?;
+                let file = save_input(target, &input)?;
                 println!("{}: input {entered} fails: {law}\n{}\nsaved to {file}", target.name, input.escape_ascii());
                 return Ok(false);
             }
@@ -55,7 +55,7 @@ fn run(target: &Target, seed: u64, bound: Duration) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-fn keep(target: &Target, input: &[u8]) -> anyhow::Result<String> {
+fn save_input(target: &Target, input: &[u8]) -> anyhow::Result<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts").join(target.name);
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = folder.join("failed");

@@ -36,7 +36,7 @@ pub struct Inputs {
 
 impl Inputs {
     /// Loads the seeds of a target. Fails if it has none.
-    pub fn of(target: &Target, seed: u64) -> anyhow::Result<Self> {
+    pub fn for_target(target: &Target, seed: u64) -> anyhow::Result<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
         let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read the seeds in {}", folder.display()))?;
         let mut files = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
@@ -53,7 +53,7 @@ impl Inputs {
     pub fn next_input(&mut self) -> Vec<u8> {
         let mut input = self.pick();
         for _ in 0..self.random.random_range(1..6) {
-            self.change(&mut input);
+            self.mutate(&mut input);
         }
         input.truncate(MAX_BYTES);
         input
@@ -63,7 +63,7 @@ impl Inputs {
         self.seeds[self.random.random_range(0..self.seeds.len())].clone()
     }
 
-    fn change(&mut self, input: &mut Vec<u8>) {
+    fn mutate(&mut self, input: &mut Vec<u8>) {
         let at = self.random.random_range(0..=input.len());
         let end = (at + self.random.random_range(0..24)).min(input.len());
         match self.random.random_range(0..10) {
@@ -84,12 +84,12 @@ impl Inputs {
                 input.splice(at..end, other[from..].iter().copied().take(64));
             }
             5 => input.truncate(input.len().min(at.max(1))),
-            _ => self.exchange(input),
+            _ => self.replace_value(input),
         }
     }
 
     /// Replaces a JSON value with another one, so that most documents remain valid JSON.
-    fn exchange(&mut self, input: &mut Vec<u8>) {
+    fn replace_value(&mut self, input: &mut Vec<u8>) {
         let literals = literals(input);
         if literals.is_empty() {
             return;

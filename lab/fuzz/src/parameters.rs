@@ -11,7 +11,7 @@ use chrono::Datelike;
 const WRITABLE_MS: std::ops::RangeInclusive<i64> = -62_167_305_600_000..=253_402_387_200_000;
 
 /// Checks the properties. Returns whether the query string is valid and contains a period.
-pub fn enter(text: &[u8]) -> bool {
+pub fn run(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     check_instant(text);
     let Ok(uri) = format!("/content-owners/summary?{text}").parse::<Uri>() else { return false };

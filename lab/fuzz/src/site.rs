@@ -8,7 +8,7 @@
 use schemas::site::{ContentUrl, MAX_URL_BYTES, Site};
 
 /// Checks the properties. Returns whether the text is a domain or a URL.
-pub fn enter(text: &[u8]) -> bool {
+pub fn run(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let is_domain = check_domain(text);
     let is_url = check_url(text);

@@ -8,13 +8,13 @@ use schemas::event_key::canonical_id;
 use schemas::secrets::{PlainApiKey, PlainClickToken, PlainUserSession};
 
 /// Checks the properties. Returns whether the text has the form of a credential.
-pub fn enter(text: &[u8]) -> bool {
+pub fn run(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let key = PlainApiKey::parse(text);
     let session = PlainUserSession::parse(text);
     if let Some(key) = &key {
         assert_eq!(key.reveal(), text);
-        assert!(text.starts_with(key.shown_prefix()) && text.is_ascii());
+        assert!(text.starts_with(key.visible_prefix()) && text.is_ascii());
         assert!(session.is_none(), "a key is also a user session");
         check_typos(text);
     }

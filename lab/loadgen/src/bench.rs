@@ -13,10 +13,10 @@ use crate::Verdict;
 use crate::drive::{Arrivals, Pace};
 use crate::options::{BenchOptions, Conduct};
 use crate::oracle::Fate;
-use crate::processes::Watch;
+use crate::processes::ProcessMeter;
 use crate::report::{LoadReport, write_json};
 use crate::session::{Session, Workload};
-use crate::stage::{Service, TestBed};
+use crate::test_bed::{Service, TestBed};
 use crate::workload::Mix;
 use std::time::Duration;
 use table::{BenchReport, Comparison, Drain, Pipeline, median};
@@ -42,7 +42,7 @@ const READ_EVERY: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
-    let mut stage = TestBed::set(&options.place(), TENANTS).await?;
+    let mut stage = TestBed::find_or_start(&options.place(), TENANTS).await?;
     let workload = Workload { mix: mix(1), skew: 0.0, late_percent: 0 };
     let conduct = Conduct { read_every: options.conduct.read_every.max(READ_EVERY), ..options.conduct.clone() };
     let mut session = Session::begin(&stage, workload, &conduct, stop.clone()).await?;
@@ -67,7 +67,7 @@ pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Res
     let report = BenchReport { throughput, half_load, steady, burst, overload, drain, pipeline, freshness, replays, shares, run };
     println!("{report}");
     write_json(&report, options.conduct.json.as_deref())?;
-    stage.strike(verdict == Verdict::Broken).await?;
+    stage.tear_down(verdict == Verdict::Broken).await?;
     anyhow::ensure!(!stop.is_cancelled(), "stopped early: the results above are incomplete");
     Ok(verdict)
 }
@@ -94,10 +94,10 @@ impl Bench<'_> {
 
     /// Measures batch 100 with all services, until everything can be read. The acknowledgment alone is not the whole cost.
     async fn pipeline(&mut self) -> Pipeline {
-        self.session.settle(&self.stage.base).await;
-        let watch = Watch::begin(&self.stage.watched());
+        self.session.wait_and_check(&self.stage.base).await;
+        let watch = ProcessMeter::begin(&self.stage.measured_processes());
         let load = self.closed("whole pipeline, batch 100", 100).await;
-        self.session.settle(&self.stage.base).await;
+        self.session.wait_and_check(&self.stage.base).await;
         Pipeline { load, whole: watch.end() }
     }
 
@@ -121,8 +121,8 @@ impl Bench<'_> {
 async fn drain(session: &Session, stage: &mut TestBed) -> anyhow::Result<Drain> {
     let events = session.loads().iter().filter_map(|load| load.events.get(&Fate::Acked)).sum();
     stage.add_workers().await?;
-    let watch = Watch::begin(&stage.watched());
-    let seconds = session.settle(&stage.base).await.as_secs_f64();
+    let watch = ProcessMeter::begin(&stage.measured_processes());
+    let seconds = session.wait_and_check(&stage.base).await.as_secs_f64();
     let costs = watch.end();
     let of_workers = costs.iter().filter(|cost| cost.name == Service::Worker.name());
     Ok(Drain { events, seconds, worker_cpu_seconds: of_workers.map(|cost| cost.cpu_seconds).sum() })

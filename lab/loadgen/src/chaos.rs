@@ -9,21 +9,21 @@
 //!
 //! The run is clean only if every check passed; a check that could not be made at the end counts as failed.
 
-mod answers;
-mod campaign;
+mod responses;
+mod operations;
 mod cluster;
-mod demands;
+mod requirements;
 mod fault;
-mod history;
+mod operation_log;
 mod inject;
-mod judge;
-mod last_look;
-mod logs;
+mod item_checks;
+mod final_reads;
+mod cdn_log;
 mod options;
 mod outcome;
 mod plan;
 pub mod proxy;
-mod raw;
+mod table_checks;
 mod reader;
 mod reconcile;
 mod replays;
@@ -31,8 +31,8 @@ mod requests;
 mod sender;
 mod service_process;
 mod stores;
-mod watch;
-mod watched;
+mod read_loop;
+mod read_counts;
 
 pub use fault::{Fault, FaultKind, Target};
 pub use options::ChaosOptions;
@@ -42,24 +42,24 @@ use crate::Verdict;
 use crate::client::Endpoint;
 use crate::drive::lock;
 use crate::workload::Shape;
-use campaign::REQUEST_LENGTHS;
+use cdn_log::{CdnLog, LogTotals};
 use cluster::Cluster;
-use demands::Demands;
-use history::History;
 use inject::{Injected, Injector};
-use logs::{Logs, Told};
+use operation_log::OperationLog;
+use operations::REQUEST_LENGTHS;
 use outcome::Outcome;
-use raw::Raw;
-use sender::{Front, SENDERS};
+use read_counts::ReadCounts;
+use read_loop::ReadLoop;
+use requirements::Requirements;
+use sender::{LoadState, SENDERS};
 use service_kit::clock::Clock;
-use service_kit::stores::clickhouse;
+use service_kit::databases::clickhouse;
 use std::sync::Arc;
 use std::time::Duration;
+use table_checks::TableChecks;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use watch::Watcher;
-use watched::Watched;
 
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -80,29 +80,29 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     let begun = Instant::now();
     let cluster = Arc::new(Cluster::start(options).await?);
     eprintln!("everything is up after {:.0} s", begun.elapsed().as_secs_f64());
-    let history = Arc::new(History::begin(&cluster.folder)?);
-    let front = front(options, &plan, &cluster, &history)?;
-    let (injected, mut watcher) = storm(options, &plan, &cluster, &front, &stop).await?;
+    let history = Arc::new(OperationLog::begin(&cluster.folder)?);
+    let front = load_state(options, &plan, &cluster, &history)?;
+    let (injected, mut watcher) = run_load_and_faults(options, &plan, &cluster, &front, &stop).await?;
     let (live, end_of_load) = (watcher.watched(), Clock::System.now());
     eprintln!("all faults are over; waiting until all acknowledged events are readable");
-    for post in cluster.posts() {
+    for post in cluster.services() {
         post.recover().await;
     }
     let well = Instant::now();
-    let worked_off = reconcile::work_off(&cluster).await;
-    let quiesced = watcher.settle().await.then(|| well.elapsed());
+    let worked_off = reconcile::wait_until_processed(&cluster).await;
+    let quiesced = watcher.wait_until_caught_up().await.then(|| well.elapsed());
     match quiesced {
         Some(after) => eprintln!("all events are readable after {:.1} s; checking all of them", after.as_secs_f64()),
         None => eprintln!("acknowledged events are still missing; checking all of them nevertheless"),
     }
-    watcher.look_at_everything().await;
-    let (logs, mut wrong) = front.logs.settle().await;
+    watcher.read_everything().await;
+    let (logs, mut wrong) = front.logs.wait_and_compare().await;
     wrong.extend(worked_off.err().map(|error| format!("{error:#}")));
-    let replayed = replays::settle(&cluster, end_of_load).await;
+    let replayed = replays::replay_end_of_load(&cluster, end_of_load).await;
     let reconciled = reconcile::reconcile(&cluster, &front).await;
     cluster.close().await;
     history.flush();
-    let mut outcome = sum_up(
+    let mut outcome = build_outcome(
         options,
         plan,
         begun.elapsed(),
@@ -114,17 +114,22 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         quiesced,
         stop.is_cancelled(),
     );
-    outcome.take(reconciled);
-    outcome.take_replays(replayed);
-    outcome.take_logs(logs, wrong);
+    outcome.add_sums(reconciled);
+    outcome.add_replays(replayed);
+    outcome.add_log_totals(logs, wrong);
     println!("{outcome}");
     let verdict = outcome.verdict();
     let cluster = Arc::try_unwrap(cluster).map_err(|_| anyhow::anyhow!("a task still uses the stack"))?;
-    cluster.strike(verdict == Verdict::Broken).await?;
+    cluster.delete(verdict == Verdict::Broken).await?;
     Ok(verdict)
 }
 
-fn front(options: &ChaosOptions, plan: &Plan, cluster: &Cluster, history: &Arc<History>) -> anyhow::Result<Arc<Front>> {
+fn load_state(
+    options: &ChaosOptions,
+    plan: &Plan,
+    cluster: &Cluster,
+    history: &Arc<OperationLog>,
+) -> anyhow::Result<Arc<LoadState>> {
     let shape = Shape {
         seed: plan.seed,
         run: rand::random(),
@@ -136,8 +141,8 @@ fn front(options: &ChaosOptions, plan: &Plan, cluster: &Cluster, history: &Arc<H
     // The factor accounts for repeats, which are acknowledged too, and for outages, in which nothing is.
     #[expect(clippy::cast_precision_loss, reason = "a pace needs no precision")]
     let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
-    let logs = Logs::new(&cluster.of_logs, &gateways, &queries(cluster)?[0], Clock::System.now(), history);
-    Ok(Front::new(shape, cluster.tenants.clone(), gateways, logs, history, rate))
+    let logs = CdnLog::new(&cluster.log_owner, &gateways, &queries(cluster)?[0], Clock::System.now(), history);
+    Ok(LoadState::new(shape, cluster.tenants.clone(), gateways, logs, history, rate))
 }
 
 fn queries(cluster: &Cluster) -> anyhow::Result<Vec<Endpoint>> {
@@ -145,13 +150,13 @@ fn queries(cluster: &Cluster) -> anyhow::Result<Vec<Endpoint>> {
 }
 
 /// Runs load, faults and reads together until the plan has ended and enough events are acknowledged.
-async fn storm(
+async fn run_load_and_faults(
     options: &ChaosOptions,
     plan: &Plan,
     cluster: &Arc<Cluster>,
-    front: &Arc<Front>,
+    front: &Arc<LoadState>,
     stop: &CancellationToken,
-) -> anyhow::Result<(Injected, Watcher)> {
+) -> anyhow::Result<(Injected, ReadLoop)> {
     let (end_of_load, end_of_reads) = (stop.child_token(), CancellationToken::new());
     let senders = TaskTracker::new();
     for number in 0..SENDERS {
@@ -161,8 +166,8 @@ async fn storm(
     senders.spawn(Arc::clone(&front.logs).keep_reading(end_of_load.clone()));
     senders.spawn(replays::keep_replaying(Arc::clone(cluster), end_of_load.clone()));
     senders.close();
-    let raw = Raw::new(cluster.tables().map(clickhouse).collect::<Result<_, _>>()?);
-    let watcher = Watcher::new(front, &queries(cluster)?, raw);
+    let raw = TableChecks::new(cluster.tables().map(clickhouse).collect::<Result<_, _>>()?);
+    let watcher = ReadLoop::new(front, &queries(cluster)?, raw);
     let watching = tokio::spawn(watcher.keep_watching(end_of_reads.clone()));
     let injector = Injector::new(cluster, &front.history);
     let injecting = tokio::spawn(Arc::clone(&injector).follow(plan.clone(), stop.clone()));
@@ -170,7 +175,7 @@ async fn storm(
     while !stop.is_cancelled() && (!injecting.is_finished() || front.distinct_acked() < options.events()) {
         sleep(TELL_EVERY.min(Duration::from_millis(200))).await;
         if begun.elapsed().as_millis() % TELL_EVERY.as_millis() < 200 {
-            tell(begun.elapsed(), front, &injector);
+            report_progress(begun.elapsed(), front, &injector);
         }
     }
     let injected = injecting.await?;
@@ -184,37 +189,37 @@ async fn storm(
     Ok((injected, watching.await??))
 }
 
-fn tell(after: Duration, front: &Front, injector: &Injector) {
+fn report_progress(after: Duration, front: &LoadState, injector: &Injector) {
     let violations = lock(&front.oracle).violations().count();
     let (acked, faults) = (front.distinct_acked(), injector.so_far());
     eprintln!("{:>5} s: {acked} events acknowledged, {faults} faults, {violations} violations", after.as_secs());
 }
 
 #[expect(clippy::too_many_arguments, reason = "all results of the run, in one call")]
-fn sum_up(
+fn build_outcome(
     options: &ChaosOptions,
     plan: Plan,
     took: Duration,
     cluster: &Cluster,
-    front: &Front,
+    front: &LoadState,
     injected: Injected,
-    watched: Watched,
-    live: &Watched,
+    watched: ReadCounts,
+    live: &ReadCounts,
     quiesced: Option<Duration>,
     is_stopped: bool,
 ) -> Outcome {
     let oracle = lock(&front.oracle);
     let bounds = || (0..front.tenants.len()).map(|tenant| oracle.bounds(tenant));
-    let ends: Vec<_> = cluster.posts().map(|post| post.ends()).collect();
+    let ends: Vec<_> = cluster.services().map(|post| post.ends()).collect();
     let mut wrong: Vec<String> = ends.iter().flat_map(|ends| ends.wrong.clone()).collect();
-    wrong.extend(cluster.said("panicked at"));
-    if !injected.unreached.is_empty() && cluster.said("FAIL_POINT is armed").is_empty() {
+    wrong.extend(cluster.log_lines_with("panicked at"));
+    if !injected.unreached.is_empty() && cluster.log_lines_with("FAIL_POINT is armed").is_empty() {
         wrong.push("no service has crash points: build them with --features crash-points".to_owned());
     }
     wrong.extend(injected.failed.clone());
     let acked = bounds().map(|(acked, _)| acked.total).sum();
     let resumed = injected.last_undone.and_then(|moment| watched.first_news_after(moment));
-    let plan_and_load = Demands { options, plan: &plan, injected: &injected, live, acked, resumed, is_stopped };
+    let plan_and_load = Requirements { options, plan: &plan, injected: &injected, live, acked, resumed, is_stopped };
     wrong.extend(plan_and_load.unmet());
     Outcome {
         options: options.clone(),
@@ -233,6 +238,6 @@ fn sum_up(
         injected,
         replayed: None,
         sums: None,
-        logs: Told::default(),
+        logs: LogTotals::default(),
     }
 }

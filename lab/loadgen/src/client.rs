@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -36,7 +36,7 @@ impl Endpoint {
 
 #[derive(Debug)]
 pub enum Exchange {
-    Answered(HttpResponse),
+    Responded(HttpResponse),
     /// Failed before anything was sent.
     NeverSent(&'static str),
     /// Failed after the request may have arrived.
@@ -110,8 +110,8 @@ impl Connection {
             return Exchange::NeverSent(why);
         }
         let Some(sender) = &mut self.sender else { return Exchange::NeverSent("no connection") };
-        let outcome = timeout(self.deadline, answer(sender, request)).await.unwrap_or(Exchange::Lost("timeout"));
-        if !matches!(outcome, Exchange::Answered(_)) {
+        let outcome = timeout(self.deadline, send(sender, request)).await.unwrap_or(Exchange::Lost("timeout"));
+        if !matches!(outcome, Exchange::Responded(_)) {
             self.sender = None;
         }
         outcome
@@ -123,13 +123,13 @@ impl Connection {
         {
             return Ok(());
         }
-        let dialled = timeout(self.deadline, dial(&self.place));
+        let dialled = timeout(self.deadline, connect(&self.place));
         self.sender = Some(dialled.await.map_err(|_| "connect timeout")??);
         Ok(())
     }
 }
 
-async fn dial(place: &Endpoint) -> Result<SendRequest<Full<Bytes>>, &'static str> {
+async fn connect(place: &Endpoint) -> Result<SendRequest<Full<Bytes>>, &'static str> {
     let stream = TcpStream::connect(place.address).await.map_err(|_| "connection refused")?;
     let _ = stream.set_nodelay(true);
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| "connection broken")?;
@@ -138,7 +138,7 @@ async fn dial(place: &Endpoint) -> Result<SendRequest<Full<Bytes>>, &'static str
     Ok(sender)
 }
 
-async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>) -> Exchange {
+async fn send(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>) -> Exchange {
     let response = match sender.send_request(request).await {
         Ok(response) => response,
         Err(error) if error.is_canceled() => return Exchange::NeverSent("connection was closed"),
@@ -146,9 +146,9 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
         Err(_) => return Exchange::Lost("connection reset"),
     };
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+    let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
     match body {
-        Ok(body) => Exchange::Answered(HttpResponse {
+        Ok(body) => Exchange::Responded(HttpResponse {
             status: head.status.as_u16(),
             has_retry_after: head.headers.contains_key(RETRY_AFTER),
             total: head.headers.get("x-total-count").and_then(|total| total.to_str().ok()?.parse().ok()),

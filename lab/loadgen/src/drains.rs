@@ -1,7 +1,7 @@
 //! D2: measures what CDN logs cost the gateway: lines per second of one core by format, compared with a baseline of the same run,
 //! and the memory of a gateway process that receives 1 GiB.
 
-mod whole;
+mod gateway_process;
 
 use crate::Verdict;
 use crate::log_lines::{BOT_EVERY, Format, Lines};
@@ -28,7 +28,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 pub async fn run(options: &DrainOptions) -> anyhow::Result<Verdict> {
     measure_formats(options)?;
     if !options.without_gateway {
-        whole::run(options).await?;
+        gateway_process::run(options).await?;
     }
     Ok(Verdict::Clean)
 }
@@ -52,7 +52,7 @@ fn measure_formats(options: &DrainOptions) -> anyhow::Result<()> {
         let (mut least, mut least_baseline) = (Duration::MAX, Duration::MAX);
         for _ in 0..options.rounds {
             least_baseline = least_baseline.min(cpu(|| split_only(&body))?);
-            least = least.min(cpu(|| taken(&body, now))?);
+            least = least.min(cpu(|| process_body(&body, now))?);
         }
         let (each, baseline) = (per_second(body.lines, least), per_second(body.lines, least_baseline));
         let (name, lines, mib) = (format.name(), body.lines, float(body.bytes) / MIB);
@@ -74,7 +74,7 @@ fn body(format: Format, lines: u32, now: DateTime<Utc>) -> anyhow::Result<Body> 
     Ok(Body { format, lines: lines.into(), kept: (lines / BOT_EVERY).into(), bytes, gzip: encoder.finish()?.into() })
 }
 
-fn taken(body: &Body, now: DateTime<Utc>) -> anyhow::Result<()> {
+fn process_body(body: &Body, now: DateTime<Utc>) -> anyhow::Result<()> {
     let hosts = Site::from_domain("example.com").into_iter().collect();
     let dry_run = DrainDryRun { provider: body.format.provider(), host: None, hosts, bots: BotTable::bundled(), now };
     let (lines, kept) = dry_run.gzip_body(Cursor::new(body.gzip.clone()))?;

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 #[derive(Debug)]
-pub struct Course {
+pub struct RunContext {
     pub ingest: Endpoint,
     /// Tenants that the events are about, with the keys of their reporters.
     pub tenants: Vec<Tenant>,
@@ -30,15 +30,15 @@ pub struct Course {
 }
 
 #[derive(Debug)]
-pub struct Ridden {
+pub struct LoadResult {
     pub tally: Tally,
     /// Duration of the phase, without the wait for the last responses, which are not counted as in time either.
     pub elapsed: Duration,
 }
 
 #[derive(Debug)]
-struct Ride {
-    course: Arc<Course>,
+struct LoadRun {
+    course: Arc<RunContext>,
     schedule: Mutex<Schedule>,
     end: Instant,
     tally: Mutex<Tally>,
@@ -46,15 +46,15 @@ struct Ride {
     waiting: AtomicUsize,
     connections: AtomicUsize,
     max_connections: usize,
-    riders: TaskTracker,
+    senders: TaskTracker,
 }
 
 /// Sends requests at `pace` until it ends.
-pub async fn ride(course: &Arc<Course>, pace: Pace) -> Ridden {
+pub async fn run_load(course: &Arc<RunContext>, pace: Pace) -> LoadResult {
     let (first, most) = pace.arrivals.connections();
     let schedule = Schedule::begin(pace);
     let (begun, end) = (schedule.start(), schedule.end());
-    let ride = Arc::new(Ride {
+    let run = Arc::new(LoadRun {
         course: Arc::clone(course),
         schedule: Mutex::new(schedule),
         end,
@@ -62,21 +62,21 @@ pub async fn ride(course: &Arc<Course>, pace: Pace) -> Ridden {
         waiting: AtomicUsize::new(0),
         connections: AtomicUsize::new(0),
         max_connections: most,
-        riders: TaskTracker::new(),
+        senders: TaskTracker::new(),
     });
     for _ in 0..first {
-        ride.add_connection();
+        run.add_connection();
     }
-    ride.riders.close();
-    ride.riders.wait().await;
+    run.senders.close();
+    run.senders.wait().await;
     let elapsed = begun.elapsed().min(pace.duration).max(Duration::from_millis(1));
-    let mut tally = std::mem::take(&mut *lock(&ride.tally));
-    tally.connections = ride.connections.load(Ordering::Relaxed) as u64;
-    for due in lock(&ride.schedule).take_overdue().into_iter().filter(|_| !course.stop.is_cancelled()) {
+    let mut tally = std::mem::take(&mut *lock(&run.tally));
+    tally.connections = run.connections.load(Ordering::Relaxed) as u64;
+    for due in lock(&run.schedule).issue_overdue().into_iter().filter(|_| !course.stop.is_cancelled()) {
         tally.never_left += 1;
         tally.latency.record(end.saturating_duration_since(due));
     }
-    Ridden { tally, elapsed }
+    LoadResult { tally, elapsed }
 }
 
 /// Locks a mutex, even if it is poisoned. Use it only for data that is valid after a panic.
@@ -84,14 +84,14 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Ride {
+impl LoadRun {
     fn add_connection(self: &Arc<Self>) {
         let one_more = |connections| (connections < self.max_connections).then_some(connections + 1);
         if self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             return;
         }
-        let ride = Arc::clone(self);
-        self.riders.spawn(async move { ride.keep_sending().await });
+        let run = Arc::clone(self);
+        self.senders.spawn(async move { run.keep_sending().await });
     }
 
     async fn keep_sending(self: Arc<Self>) {
@@ -116,7 +116,7 @@ impl Ride {
         if Instant::now() >= self.end {
             return None;
         }
-        let due = lock(&self.schedule).take()?;
+        let due = lock(&self.schedule).issue_next()?;
         if due <= Instant::now() {
             // A timer would round up to the next millisecond, which would count as the service's latency.
             return (!self.course.stop.is_cancelled()).then_some(due);
@@ -132,14 +132,14 @@ impl Ride {
         let plan = lock(&course.generator).next_plan();
         let tenant = &course.tenants[plan.tenant];
         let body = render(&course.shape, tenant, &plan);
-        lock(&course.oracle).sent(&plan);
+        lock(&course.oracle).record_sent(&plan);
         let left = Instant::now();
         let exchange = connection.post("/events", &tenant.keys[plan.role], body).await;
         let now = Instant::now();
         let fate = fate(&exchange);
-        lock(&course.oracle).settled(&plan, fate);
+        lock(&course.oracle).record_fate(&plan, fate);
         if let Some(excess) = created_too_many(&exchange, &plan) {
-            lock(&course.oracle).foreign(plan.tenant, excess);
+            lock(&course.oracle).report_foreign(plan.tenant, excess);
         }
         let mut tally = lock(&self.tally);
         tally.add(&exchange, plan.items.len());
@@ -149,7 +149,7 @@ impl Ride {
             tally.service.record(now - left);
             let of_tenant = if plan.tenant == 0 { &mut tally.busiest } else { &mut tally.others };
             of_tenant.record(now - due);
-        } else if matches!(&exchange, Exchange::Answered(_)) {
+        } else if matches!(&exchange, Exchange::Responded(_)) {
             tally.refusal.record(now - left);
         }
     }
@@ -174,7 +174,7 @@ fn created_too_many(exchange: &Exchange, plan: &Plan) -> Option<String> {
     struct Accepted {
         events_created: u64,
     }
-    let Exchange::Answered(answer) = exchange else { return None };
+    let Exchange::Responded(answer) = exchange else { return None };
     if !(200..300).contains(&answer.status) {
         return None;
     }

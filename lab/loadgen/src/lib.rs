@@ -27,13 +27,13 @@ pub mod read_bench;
 pub mod reads;
 pub mod report;
 pub mod session;
-pub mod stage;
+pub mod test_bed;
 pub mod tenants;
 pub mod workload;
 
 use options::{Cli, Command, RunOptions};
 use session::{Session, Workload};
-use stage::TestBed;
+use test_bed::TestBed;
 use tokio_util::sync::CancellationToken;
 
 /// Whether all responses followed the rules.
@@ -76,16 +76,16 @@ pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> 
 }
 
 async fn run_once(options: &RunOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
-    let mut stage = TestBed::set(&options.place, usize::from(options.load.tenants)).await?;
-    stage.add_workers().await?;
+    let mut test_bed = TestBed::find_or_start(&options.place, usize::from(options.load.tenants)).await?;
+    test_bed.add_workers().await?;
     let load = &options.load;
     let workload = Workload { mix: load.mix(), skew: load.skew, late_percent: u64::from(load.late) };
-    let mut session = Session::begin(&stage, workload, &options.conduct, stop).await?;
-    session.load("load", &stage, load.mix(), load.pace()).await;
-    let report = session.end(&stage.base).await?;
+    let mut session = Session::begin(&test_bed, workload, &options.conduct, stop).await?;
+    session.load("load", &test_bed, load.mix(), load.pace()).await;
+    let report = session.end(&test_bed.base).await?;
     println!("{report}");
     report::write_json(&report, options.conduct.json.as_deref())?;
     let verdict = report.oracle.verdict();
-    stage.strike(verdict == Verdict::Broken).await?;
+    test_bed.tear_down(verdict == Verdict::Broken).await?;
     Ok(verdict)
 }

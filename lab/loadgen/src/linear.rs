@@ -4,10 +4,10 @@
 //! It runs in this process without a server, and measures everything but the I/O of a request.
 
 mod body;
-mod line;
+mod routes;
 
 pub use body::{LEVELS, Shape, body};
-pub use line::{Input, Line, lines};
+pub use routes::{Input, MeasuredRoute, measured_routes};
 
 use crate::options::LinearOptions;
 use crate::processes::thread_cpu;
@@ -24,7 +24,7 @@ const MOST_GROWTH: f64 = 2.2;
 const ENOUGH: Duration = Duration::from_millis(5);
 
 /// Processes a body like the gateway, up to the serialized record. Returns `None` if the body is rejected.
-pub fn work_off(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Option<Vec<u8>> {
+pub fn process(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Option<Vec<u8>> {
     let record: LogRecord = dry_run(body, document, limits, now).ok()?;
     serde_json::to_vec(&record).ok()
 }
@@ -37,7 +37,7 @@ pub fn run(options: &LinearOptions) -> usize {
         .collect();
     println!("CPU per body in µs (x: rejected), by bytes: {}", sizes.iter().map(|b| format!("{b:>10}")).collect::<String>());
     let (mut worst, mut printed) = ((0.0_f64, String::new()), 0);
-    for line in lines() {
+    for line in measured_routes() {
         for (shape, levels) in Shape::ALL.into_iter().flat_map(|shape| line.levels().iter().map(move |levels| (shape, *levels))) {
             let (costs, growth) = costs(&line, shape, levels, &sizes, now);
             let name = format!("{} {shape:?} {levels} levels", line.name);
@@ -53,13 +53,13 @@ pub fn run(options: &LinearOptions) -> usize {
 }
 
 /// Returns the costs of all sizes that the route accepts, and the largest growth between two of them.
-fn costs(line: &Line, shape: Shape, levels: usize, sizes: &[usize], now: DateTime<Utc>) -> (String, f64) {
+fn costs(line: &MeasuredRoute, shape: Shape, levels: usize, sizes: &[usize], now: DateTime<Utc>) -> (String, f64) {
     let (mut told, mut before, mut growth) = (String::new(), None, 0.0_f64);
     for bytes in sizes.iter().filter(|bytes| **bytes <= line.most_bytes()) {
         let input = line.input(shape, levels, *bytes);
-        let is_taken = line.work_off(&input, now);
+        let is_taken = line.process(&input, now);
         let micros = cost(|| {
-            black_box(line.work_off(&input, now));
+            black_box(line.process(&input, now));
         });
         told += &format!("{micros:>9.0}{}", if is_taken { ' ' } else { 'x' });
         // A body that exceeds a limit may be cheaper than a smaller one.

@@ -2,7 +2,7 @@
 
 use crate::chaos::ChaosOptions;
 use crate::drive::{Arrivals, Pace};
-use crate::stage::place::Where;
+use crate::test_bed::place::TargetOptions;
 use crate::workload::Mix;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -112,7 +112,7 @@ pub struct DrainOptions {
 pub struct RunOptions {
     /// Target of the load
     #[command(flatten)]
-    pub place: Where,
+    pub place: TargetOptions,
     /// Content of the load
     #[command(flatten)]
     pub load: Load,
@@ -201,15 +201,15 @@ pub struct BenchOptions {
 
 impl BenchOptions {
     /// Returns the target: a bench always starts its own services.
-    pub fn place(&self) -> Where {
-        Where { start: true, binaries: self.binaries.clone(), ..Where::default() }
+    pub fn place(&self) -> TargetOptions {
+        TargetOptions { start: true, binaries: self.binaries.clone(), ..TargetOptions::default() }
     }
 }
 
 impl DrainOptions {
     /// Returns the target: the gateway is always started for the run.
-    pub fn place(&self) -> Where {
-        Where { start: true, binaries: self.binaries.clone(), ..Where::default() }
+    pub fn place(&self) -> TargetOptions {
+        TargetOptions { start: true, binaries: self.binaries.clone(), ..TargetOptions::default() }
     }
 }
 

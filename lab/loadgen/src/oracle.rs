@@ -22,14 +22,14 @@ type Violations = BTreeMap<(usize, Rule), (Violation, u64)>;
 #[derive(Debug)]
 pub struct Oracle {
     shape: Shape,
-    tenants: Vec<Watched>,
-    found: Violations,
+    tenants: Vec<TenantState>,
+    violations: Violations,
     checks: u64,
 }
 
 /// A tenant, with what was sent for it and read from it.
 #[derive(Debug)]
-struct Watched {
+struct TenantState {
     name: String,
     ledger: Ledger,
     /// Counts before the first event of this run.
@@ -41,8 +41,8 @@ impl Oracle {
     /// Creates an oracle for tenants with these names, without stored data.
     pub fn new(shape: Shape, tenants: impl IntoIterator<Item = String>) -> Self {
         let watch =
-            |name| Watched { name, ledger: Ledger::default(), baseline: Figures::default(), previous: Figures::default() };
-        Self { shape, tenants: tenants.into_iter().map(watch).collect(), found: Violations::new(), checks: 0 }
+            |name| TenantState { name, ledger: Ledger::default(), baseline: Figures::default(), previous: Figures::default() };
+        Self { shape, tenants: tenants.into_iter().map(watch).collect(), violations: Violations::new(), checks: 0 }
     }
 
     /// Subtracts data that was stored before the run from all further reads.
@@ -50,22 +50,22 @@ impl Oracle {
         self.tenants[tenant].baseline = stored.figures.clone();
     }
 
-    pub fn sent(&mut self, plan: &Plan) {
+    pub fn record_sent(&mut self, plan: &Plan) {
         for number in &plan.items {
             let described = self.shape.describe(plan.tenant, *number);
-            self.tenants[plan.tenant].ledger.sent(*number, plan.role, described);
+            self.tenants[plan.tenant].ledger.record_sent(*number, plan.role, described);
         }
     }
 
-    pub fn settled(&mut self, plan: &Plan, fate: Fate) {
+    pub fn record_fate(&mut self, plan: &Plan, fate: Fate) {
         for number in &plan.items {
             let described = self.shape.describe(plan.tenant, *number);
-            self.tenants[plan.tenant].ledger.settled(*number, plan.role, described, fate);
+            self.tenants[plan.tenant].ledger.record_fate(*number, plan.role, described, fate);
         }
     }
 
     /// Checks a read while requests may be in flight.
-    pub fn read(&mut self, tenant: usize, observed: &Observed) {
+    pub fn check_read(&mut self, tenant: usize, observed: &Observed) {
         let mut broken = self.identities(tenant, observed);
         let watched = &mut self.tenants[tenant];
         let counted = observed.figures.minus(&watched.baseline);
@@ -76,7 +76,7 @@ impl Oracle {
     }
 
     /// Checks a read that counts only events of the first types, in the order of [`TYPES`].
-    pub fn read_types(&mut self, tenant: usize, what: &str, counted: &[u64]) {
+    pub fn check_types(&mut self, tenant: usize, what: &str, counted: &[u64]) {
         self.checks += 1;
         let watched = &mut self.tenants[tenant];
         let mut broken = Vec::new();
@@ -95,7 +95,7 @@ impl Oracle {
     }
 
     /// Checks a read of the period that excludes late events.
-    pub fn read_window(&mut self, tenant: usize, observed: &Observed) {
+    pub fn check_window(&mut self, tenant: usize, observed: &Observed) {
         let mut broken = self.identities(tenant, observed);
         let watched = &self.tenants[tenant];
         // Events stored before this run may be inside the period or not.
@@ -113,9 +113,9 @@ impl Oracle {
     }
 
     /// Checks the last read of a tenant, in which no acknowledged event may be missing.
-    pub fn read_last(&mut self, tenant: usize, observed: &Observed, window: &Observed) {
-        self.read(tenant, observed);
-        self.read_window(tenant, window);
+    pub fn check_last_read(&mut self, tenant: usize, observed: &Observed, window: &Observed) {
+        self.check_read(tenant, observed);
+        self.check_window(tenant, window);
         let watched = &self.tenants[tenant];
         let mut broken = covers(&observed.figures.minus(&watched.baseline), watched.ledger.acked());
         if window.figures.total < watched.ledger.acked().in_window {
@@ -126,12 +126,12 @@ impl Oracle {
     }
 
     /// Records a response with data that isn't this tenant's.
-    pub fn foreign(&mut self, tenant: usize, what: String) {
+    pub fn report_foreign(&mut self, tenant: usize, what: String) {
         self.keep(tenant, vec![(Rule::Foreign, what)]);
     }
 
     /// Records a response that breaks this rule.
-    pub fn accuse(&mut self, tenant: usize, rule: Rule, what: String) {
+    pub fn report_violation(&mut self, tenant: usize, rule: Rule, what: String) {
         self.keep(tenant, vec![(rule, what)]);
     }
 
@@ -156,7 +156,7 @@ impl Oracle {
 
     /// Returns the first violation of each rule by tenant, and how often the rule was broken.
     pub fn violations(&self) -> impl Iterator<Item = (&Violation, u64)> {
-        self.found.values().map(|(violation, times)| (violation, *times))
+        self.violations.values().map(|(violation, times)| (violation, *times))
     }
 
     fn identities(&mut self, tenant: usize, observed: &Observed) -> Vec<(Rule, String)> {
@@ -172,7 +172,7 @@ impl Oracle {
         for (rule, figures) in broken {
             let name = &self.tenants[tenant].name;
             let first = || (Violation { tenant: name.clone(), rule, figures }, 0);
-            self.found.entry((tenant, rule)).or_insert_with(first).1 += 1;
+            self.violations.entry((tenant, rule)).or_insert_with(first).1 += 1;
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct MeasuredProcess {
     pub name: String,
     pub pid: u32,
     /// Whether others may use the process too.
@@ -32,8 +32,8 @@ pub struct Cost {
 
 /// Measures from its creation until [`Watch::end`].
 #[derive(Debug)]
-pub struct Watch {
-    watched: Vec<Watched>,
+pub struct ProcessMeter {
+    processes: Vec<MeasuredProcess>,
     before: Vec<Usage>,
     most_kib: Arc<Mutex<Vec<u64>>>,
     stop: CancellationToken,
@@ -54,38 +54,38 @@ struct Row {
     ended_children_ticks: u64,
 }
 
-impl Watch {
-    pub fn begin(watched: &[Watched]) -> Self {
+impl ProcessMeter {
+    pub fn begin(watched: &[MeasuredProcess]) -> Self {
         let before = usages(watched);
         let most_kib = Arc::new(Mutex::new(before.iter().map(|usage| usage.rss_kib).collect()));
-        let watch = Self { watched: watched.to_vec(), before, most_kib, stop: CancellationToken::new() };
-        tokio::spawn(keep_looking(watch.watched.clone(), Arc::clone(&watch.most_kib), watch.stop.clone()));
+        let watch = Self { processes: watched.to_vec(), before, most_kib, stop: CancellationToken::new() };
+        tokio::spawn(keep_sampling(watch.processes.clone(), Arc::clone(&watch.most_kib), watch.stop.clone()));
         watch
     }
 
     pub fn end(self) -> Vec<Cost> {
         self.stop.cancel();
-        let after = usages(&self.watched);
-        note(&self.most_kib, &after);
+        let after = usages(&self.processes);
+        record_peaks(&self.most_kib, &after);
         let most = lock(&self.most_kib).clone();
-        let cost = |(place, watched): (usize, &Watched)| Cost {
+        let cost = |(place, watched): (usize, &MeasuredProcess)| Cost {
             name: watched.name.clone(),
             cpu_seconds: seconds(after[place].ticks.saturating_sub(self.before[place].ticks)),
             rss_before_mib: mib(self.before[place].rss_kib),
             rss_most_mib: mib(most[place]),
             is_shared: watched.is_shared,
         };
-        self.watched.iter().enumerate().map(cost).collect()
+        self.processes.iter().enumerate().map(cost).collect()
     }
 }
 
-impl Drop for Watch {
+impl Drop for ProcessMeter {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-async fn keep_looking(watched: Vec<Watched>, most_kib: Arc<Mutex<Vec<u64>>>, stop: CancellationToken) {
+async fn keep_sampling(watched: Vec<MeasuredProcess>, most_kib: Arc<Mutex<Vec<u64>>>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -94,24 +94,24 @@ async fn keep_looking(watched: Vec<Watched>, most_kib: Arc<Mutex<Vec<u64>>>, sto
         let watched = watched.clone();
         // Reading /proc of many processes would block the senders.
         let Ok(usages) = tokio::task::spawn_blocking(move || usages(&watched)).await else { return };
-        note(&most_kib, &usages);
+        record_peaks(&most_kib, &usages);
     }
 }
 
-fn note(most_kib: &Mutex<Vec<u64>>, usages: &[Usage]) {
+fn record_peaks(most_kib: &Mutex<Vec<u64>>, usages: &[Usage]) {
     for (most, usage) in lock(most_kib).iter_mut().zip(usages) {
         *most = usage.rss_kib.max(*most);
     }
 }
 
 /// Returns the usage of each process with its children, or zeros for a process that has ended.
-fn usages(watched: &[Watched]) -> Vec<Usage> {
+fn usages(watched: &[MeasuredProcess]) -> Vec<Usage> {
     let rows = rows();
     let mut children: HashMap<u32, Vec<&Row>> = HashMap::new();
     for row in &rows {
         children.entry(row.parent).or_default().push(row);
     }
-    let usage_of = |root: &Watched| {
+    let usage_of = |root: &MeasuredProcess| {
         let mut usage = Usage::default();
         let mut left: Vec<&Row> = rows.iter().filter(|row| row.pid == root.pid).collect();
         while let Some(row) = left.pop() {

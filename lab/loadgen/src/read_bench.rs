@@ -6,8 +6,8 @@
 mod growth;
 mod history;
 mod manifests;
-mod own;
-mod plan;
+mod reporter_reads;
+mod plan_cost;
 mod windows;
 
 use crate::Verdict;
@@ -15,10 +15,10 @@ use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::Latencies;
 use crate::options::ReadBenchOptions;
 use crate::report::Quantiles;
-use crate::stage::FreshStores;
 use crate::tenants;
+use crate::test_bed::FreshStores;
 use anyhow::{Context as _, ensure};
-use history::{History, Span};
+use history::{ReportGenerator, Span};
 use hyper::header::HeaderValue;
 use local::stack::Endpoints;
 use rand::rngs::SmallRng;
@@ -82,7 +82,7 @@ struct Measured {
 /// Fills a store and measures it; with `--growth`, also two smaller stores.
 pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     if let Some(runs) = options.plan {
-        plan::run(runs, &stop).await?;
+        plan_cost::run(runs, &stop).await?;
         return Ok(Verdict::Clean);
     }
     let options = &options.resolved();
@@ -98,7 +98,7 @@ pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow:
 }
 
 async fn measure_one(options: &ReadBenchOptions, stop: &CancellationToken) -> anyhow::Result<Vec<Measured>> {
-    let name = crate::stage::run_name();
+    let name = crate::test_bed::run_name();
     let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
     let outcome = measure_all(options, &stores, &name, stop).await;
     stores.delete().await;
@@ -112,7 +112,7 @@ async fn measure_all(
     stop: &CancellationToken,
 ) -> anyhow::Result<Vec<Measured>> {
     let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was requested")?;
-    let client = service_kit::stores::clickhouse(&stores.addresses.clickhouse)?;
+    let client = service_kit::databases::clickhouse(&stores.addresses.clickhouse)?;
     let mut loader = EventLoader::connect(&stores.addresses.clickhouse).await?;
     fill(options, &mut loader, &tenant.domain, stop).await?;
     print_size(&client).await?;
@@ -128,10 +128,10 @@ async fn measure_all(
     let floor = measure_alternatives(&client, &range, options.runs.div_ceil(4)).await?;
     let latencies = manifests::measure(stores, &client, &mut connection, options.runs).await?;
     print_line("-", "manifest of a click token", &Quantiles::from(&latencies), floor);
-    let reporter = own::Reporter::find(stores, &client).await?;
+    let reporter = reporter_reads::Reporter::find(stores, &client).await?;
     let latencies = reporter.documents(&mut connection, options.runs).await?;
     print_line("-", "document of a session", &Quantiles::from(&latencies), floor);
-    let span = Span::of(options.days.into());
+    let span = Span::last_days(options.days.into());
     let (key, of_everything) = (tenant.owner_key.clone(), Vec::new());
     let mut reader = Reader { connection, key, random, span, floor, runs: options.runs, of_everything };
     for days in WINDOWS {
@@ -151,7 +151,7 @@ async fn measure_all(
         reader.measure_window(days, ", one claimed twice", &READS).await?;
     }
     if options.windows {
-        windows::ask(&mut reader.connection, &reader.key, &client, span).await?;
+        windows::measure(&mut reader.connection, &reader.key, &client, span).await?;
     }
     reader.key = reporter.key.clone();
     for days in WINDOWS {
@@ -185,12 +185,12 @@ async fn measure_alternatives(client: &clickhouse::Client, range: &str, runs: us
 async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::Result<(Endpoint, JoinHandle<()>)> {
     let settings = query_api::Settings {
         clicks: query_api::ClickSettings { click_lookup_rate: 0 },
-        ..query_api::Settings::on(stores.addresses.clickhouse.clone(), stores.addresses.postgres.clone())
+        ..query_api::Settings::with_stores(stores.addresses.clickhouse.clone(), stores.addresses.postgres.clone())
     };
     let state = query_api::State::connect(&settings).await?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let place = Endpoint::parse(&format!("http://{}", listener.local_addr()?))?;
-    let limits = server::Limits::default();
+    let limits = server::ServerLimits::default();
     let serving = tokio::spawn(server::serve(listener, query_api::router(state), limits, stop.child_token()));
     Ok((place, serving))
 }
@@ -217,7 +217,7 @@ impl Reader {
             for nth in 0..self.runs.div_ceil(WINDOWS.len()) + WARM_UP {
                 let path = format!("{path}{}", self.span.window(days * DAY_MS, |free| self.random.random_range(free)));
                 let begun = Instant::now();
-                let Exchange::Answered(answer) = self.connection.get(&path, &self.key).await else {
+                let Exchange::Responded(answer) = self.connection.get(&path, &self.key).await else {
                     anyhow::bail!("{path} got no response");
                 };
                 if answer.status != 200 {
@@ -249,7 +249,7 @@ async fn arrive(
     let more = ReadBenchOptions { seed: options.seed.wrapping_add(1), reports: u64::MAX / 2, ..options };
     let (mut block, mut reports) = (Vec::new(), 0);
     let mut tick = tokio::time::interval(Duration::from_millis(500));
-    for records in History::new(&more, &domain) {
+    for records in ReportGenerator::new(&more, &domain) {
         reports += events_of(&records);
         block.extend(records);
         if reports >= more.ingest / 2 {
@@ -270,7 +270,7 @@ async fn fill(
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let (begun, mut block, mut reports, mut filled) = (Instant::now(), Vec::new(), 0, 0);
-    for records in History::new(options, domain) {
+    for records in ReportGenerator::new(options, domain) {
         ensure!(!stop.is_cancelled(), "stopped");
         reports += events_of(&records);
         block.extend(records);
@@ -288,7 +288,7 @@ async fn fill(
 /// Reports one in [`REPEATED`] batches again, one second later, spread over the whole time.
 async fn repeat(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &str) -> anyhow::Result<()> {
     let (mut block, mut reports, mut repeated) = (Vec::new(), 0, 0);
-    for mut records in History::new(options, domain).step_by(REPEATED) {
+    for mut records in ReportGenerator::new(options, domain).step_by(REPEATED) {
         records.iter_mut().for_each(|record| record.received_at_us += 1_000_000);
         reports += events_of(&records);
         block.extend(records);
@@ -307,7 +307,8 @@ async fn claim_twice(options: &ReadBenchOptions, loader: &mut EventLoader, domai
     let is_owners = |record: &LogRecord| {
         record.events.iter().position(|event| event.correlation_key.is_some() && event.site.starts_with(&reversed(domain)))
     };
-    let found = History::new(options, domain).flatten().find_map(|record| is_owners(&record).map(|place| (record, place)));
+    let found =
+        ReportGenerator::new(options, domain).flatten().find_map(|record| is_owners(&record).map(|place| (record, place)));
     let (mut record, place) = found.context("the history contains no fetch of the owner's content")?;
     let mut event = record.events.swap_remove(place);
     let id = Uuid::from_u128(0x7001).to_string();

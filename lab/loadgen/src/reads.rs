@@ -1,9 +1,9 @@
 //! Reads during and after the load, whose responses the oracle checks.
 
 use crate::client::{Connection, Endpoint, Exchange};
-use crate::drive::{Course, Latencies, lock};
+use crate::drive::{Latencies, RunContext, lock};
 use crate::oracle::Observed;
-use schemas::reads::Summary;
+use schemas::summary_responses::Summary;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -23,14 +23,14 @@ pub struct ReadTally {
 
 #[derive(Debug)]
 pub struct Reader {
-    course: Arc<Course>,
+    course: Arc<RunContext>,
     connection: Connection,
     tally: Arc<Mutex<ReadTally>>,
     window: String,
 }
 
 impl Reader {
-    pub fn new(course: &Arc<Course>, base: &Endpoint, tally: &Arc<Mutex<ReadTally>>) -> Self {
+    pub fn new(course: &Arc<RunContext>, base: &Endpoint, tally: &Arc<Mutex<ReadTally>>) -> Self {
         let window = format!("/content-owners/summary?since={}", course.shape.window_start());
         let connection = Connection::new(base.clone(), course.deadline);
         Self { course: Arc::clone(course), connection, tally: Arc::clone(tally), window }
@@ -49,10 +49,10 @@ impl Reader {
 
     async fn check(&mut self, tenant: usize) {
         if let Some(observed) = self.summary(tenant).await {
-            lock(&self.course.oracle).read(tenant, &observed);
+            lock(&self.course.oracle).check_read(tenant, &observed);
         }
         if let Some(observed) = self.window(tenant).await {
-            lock(&self.course.oracle).read_window(tenant, &observed);
+            lock(&self.course.oracle).check_window(tenant, &observed);
         }
     }
 
@@ -69,7 +69,7 @@ impl Reader {
 
     /// Waits at most `patience` until all acknowledged events of every tenant are readable, then checks the last reads. Returns the
     /// duration of the wait.
-    pub async fn settle(&mut self, patience: Duration) -> Duration {
+    pub async fn wait_until_caught_up(&mut self, patience: Duration) -> Duration {
         let begun = Instant::now();
         for tenant in 0..self.course.tenants.len() {
             while begun.elapsed() < patience && !self.course.stop.is_cancelled() {
@@ -84,30 +84,30 @@ impl Reader {
         sleep(SECOND_LOOK).await;
         for tenant in 0..self.course.tenants.len() {
             match (self.summary(tenant).await, self.window(tenant).await) {
-                (Some(observed), Some(window)) => lock(&self.course.oracle).read_last(tenant, &observed, &window),
+                (Some(observed), Some(window)) => lock(&self.course.oracle).check_last_read(tenant, &observed, &window),
                 // Without a response, the oracle can't confirm that everything is correct.
-                _ => lock(&self.course.oracle).foreign(tenant, "the last read did not return 200".to_owned()),
+                _ => lock(&self.course.oracle).report_foreign(tenant, "the last read did not return 200".to_owned()),
             }
         }
         took
     }
 
     async fn summary(&mut self, tenant: usize) -> Option<Observed> {
-        self.ask(tenant, "/content-owners/summary").await
+        self.request(tenant, "/content-owners/summary").await
     }
 
     async fn window(&mut self, tenant: usize) -> Option<Observed> {
         let path = self.window.clone();
-        self.ask(tenant, &path).await
+        self.request(tenant, &path).await
     }
 
-    async fn ask(&mut self, tenant: usize, path: &str) -> Option<Observed> {
+    async fn request(&mut self, tenant: usize, path: &str) -> Option<Observed> {
         let begun = Instant::now();
         let course = Arc::clone(&self.course);
         let whose = &course.tenants[tenant];
         let exchange = self.connection.get(path, &whose.owner_key).await;
         let mut tally = lock(&self.tally);
-        let Exchange::Answered(answer) = exchange else {
+        let Exchange::Responded(answer) = exchange else {
             tally.failed += 1;
             return None;
         };
@@ -120,15 +120,15 @@ impl Reader {
         drop(tally);
         let mut oracle = lock(&course.oracle);
         let Ok(summary) = serde_json::from_slice::<Summary>(&answer.body) else {
-            oracle.foreign(tenant, "invalid summary".to_owned());
+            oracle.report_foreign(tenant, "invalid summary".to_owned());
             return None;
         };
         if whose.owner.is_some_and(|owner| owner != summary.organization_id) {
-            oracle.foreign(tenant, format!("the summary is about organization {}", summary.organization_id));
+            oracle.report_foreign(tenant, format!("the summary is about organization {}", summary.organization_id));
         }
         if !summary.domains.contains(&whose.domain) {
-            oracle.foreign(tenant, format!("the summary is about {}", summary.domains.join(", ")));
+            oracle.report_foreign(tenant, format!("the summary is about {}", summary.domains.join(", ")));
         }
-        Some(Observed::of(&summary))
+        Some(Observed::from_summary(&summary))
     }
 }

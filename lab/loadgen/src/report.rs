@@ -1,7 +1,7 @@
 //! The report of a run, with the same content as JSON and as text.
 
 use crate::Verdict;
-use crate::drive::{Latencies, Ridden};
+use crate::drive::{Latencies, LoadResult};
 use crate::oracle::{Fate, Oracle, Violation};
 use crate::processes::Cost;
 use crate::reads::ReadTally;
@@ -110,8 +110,8 @@ impl Machine {
 
 impl LoadReport {
     #[expect(clippy::cast_precision_loss, reason = "only for display")]
-    pub fn of(name: &str, ridden: &Ridden, processes: Vec<Cost>) -> Self {
-        let Ridden { tally, elapsed } = ridden;
+    pub fn from_result(name: &str, ridden: &LoadResult, processes: Vec<Cost>) -> Self {
+        let LoadResult { tally, elapsed } = ridden;
         let millions = tally.events(Fate::Acked) as f64 / 1e6;
         let of_a_million = |cost: &Cost| if millions > 0.0 { cost.cpu_seconds / millions } else { 0.0 };
         Self {
@@ -147,7 +147,7 @@ impl OracleReport {
         if self.violations.is_empty() { Verdict::Clean } else { Verdict::Broken }
     }
 
-    pub fn of(oracle: &Oracle, tenants: usize, reads: &ReadTally, quiesced_after: Duration) -> Self {
+    pub fn from_oracle(oracle: &Oracle, tenants: usize, reads: &ReadTally, quiesced_after: Duration) -> Self {
         let bounds = || (0..tenants).map(|tenant| oracle.bounds(tenant));
         Self {
             checks: oracle.checks(),

@@ -1,13 +1,13 @@
 //! A run: any number of loads with continuous reads, and the oracle's verdict at the end.
 
 use crate::client::Endpoint;
-use crate::drive::{Course, Pace, lock, ride};
+use crate::drive::{Pace, RunContext, lock, run_load};
 use crate::options::Conduct;
 use crate::oracle::Oracle;
-use crate::processes::Watch;
+use crate::processes::ProcessMeter;
 use crate::reads::{ReadTally, Reader};
 use crate::report::{LoadReport, Machine, OracleReport, Report};
-use crate::stage::TestBed;
+use crate::test_bed::TestBed;
 use crate::workload::{Generator, Mix, Shape, Skew};
 use service_kit::clock::Clock;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
 pub struct Session {
-    pub course: Arc<Course>,
+    pub course: Arc<RunContext>,
     conduct: Conduct,
     machine: Machine,
     loads: Vec<LoadReport>,
@@ -49,7 +49,7 @@ impl Session {
         let skew = Skew::new(stage.tenants.len(), workload.skew);
         let generator = Generator::new(shape.clone(), workload.mix, stage.tenants.len(), skew);
         let names: Vec<String> = stage.tenants.iter().map(|tenant| tenant.name.clone()).collect();
-        let course = Arc::new(Course {
+        let course = Arc::new(RunContext {
             ingest: stage.ingest.clone(),
             tenants: stage.tenants.clone(),
             generator: Mutex::new(generator),
@@ -70,9 +70,9 @@ impl Session {
     pub async fn load(&mut self, name: &str, stage: &TestBed, mix: Mix, pace: Pace) -> LoadReport {
         lock(&self.course.generator).set_mix(mix);
         eprintln!("{name}: {:.0?}", pace.duration);
-        let watch = Watch::begin(&stage.watched());
-        let ridden = ride(&self.course, pace).await;
-        let report = LoadReport::of(name, &ridden, watch.end());
+        let watch = ProcessMeter::begin(&stage.measured_processes());
+        let ridden = run_load(&self.course, pace).await;
+        let report = LoadReport::from_result(name, &ridden, watch.end());
         self.loads.push(report.clone());
         report
     }
@@ -82,17 +82,17 @@ impl Session {
     }
 
     /// Waits until all acknowledged events are readable, and checks the last reads. No load may be running.
-    pub async fn settle(&self, base: &Endpoint) -> Duration {
+    pub async fn wait_and_check(&self, base: &Endpoint) -> Duration {
         eprintln!("waiting until all acknowledged events are readable");
-        Reader::new(&self.course, base, &self.read_tally).settle(self.conduct.quiesce).await
+        Reader::new(&self.course, base, &self.read_tally).wait_until_caught_up(self.conduct.quiesce).await
     }
 
     pub async fn end(self, base: &Endpoint) -> anyhow::Result<Report> {
         self.stop_reading.cancel();
-        let took = self.settle(base).await;
+        let took = self.wait_and_check(base).await;
         self.reading.await?;
         let oracle = lock(&self.course.oracle);
-        let oracle = OracleReport::of(&oracle, self.course.tenants.len(), &lock(&self.read_tally), took);
+        let oracle = OracleReport::from_oracle(&oracle, self.course.tenants.len(), &lock(&self.read_tally), took);
         Ok(Report { seed: self.course.shape.seed, machine: self.machine, loads: self.loads, oracle })
     }
 }

@@ -51,7 +51,7 @@ pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<
 async fn reporter(pool: &PgPool, name: &str, org_type: OrgType) -> anyhow::Result<(OrgId, HeaderValue)> {
     let org = organizations::create_organization(pool, name, org_type).await.context("failed to create an organization")?;
     let scopes: Vec<Scope> = Scope::DEFAULT.into_iter().chain([Scope::IdentityWrite]).collect();
-    let key = api_keys::mint_api_key(pool, org, org_type, "load", &scopes, Clock::System.now())
+    let key = api_keys::create_key_as_system(pool, org, org_type, "load", &scopes, Clock::System.now())
         .await
         .context("failed to create a key")?;
     Ok((org, header(key.reveal())?))

@@ -16,7 +16,7 @@ use uuid::Uuid;
 const DEADLINE: Duration = Duration::from_millis(2_500);
 
 /// A click token's session and link.
-pub(crate) struct Clicked {
+pub(crate) struct ClickedSession {
     pub(crate) scope: SessionScope,
     /// Link that the token was created for.
     pub(crate) content_url: String,
@@ -30,8 +30,12 @@ type ClickedRow = (Uuid, Uuid, String, DateTime<Utc>, Option<i16>);
 
 /// Returns the token's session if the token is valid and its organization shares sessions. Everything is checked in one
 /// statement, so all failures follow the same path.
-pub(crate) async fn find_clicked(pool: &PgPool, token: &SecretHash, now: DateTime<Utc>) -> Result<Option<Clicked>, sqlx::Error> {
-    let row: Option<ClickedRow> = bounded(
+pub(crate) async fn find_clicked(
+    pool: &PgPool,
+    token: &SecretHash,
+    now: DateTime<Utc>,
+) -> Result<Option<ClickedSession>, sqlx::Error> {
+    let row: Option<ClickedRow> = with_deadline(
         sqlx::query_as(
             "SELECT c.organization_id, c.session_id, c.content_url, coalesce(s.started_at, s.created_at), s.privacy_level \
              FROM click_tokens c \
@@ -44,11 +48,11 @@ pub(crate) async fn find_clicked(pool: &PgPool, token: &SecretHash, now: DateTim
         .fetch_optional(pool),
     )
     .await?;
-    Ok(row.map(|(org, session, content_url, started_at, level)| Clicked {
+    Ok(row.map(|(org, session, content_url, started_at, level)| ClickedSession {
         scope: SessionScope::granted(OrgId(org), SessionId(session)),
         content_url,
         started_at,
-        level: level.map(PrivacyLevel::of_code),
+        level: level.map(PrivacyLevel::from_code),
     }))
 }
 
@@ -78,9 +82,9 @@ impl Consents {
 /// Looks up the consent for these hosts. The owner of the longest verified parent decides. Events from the time when another
 /// organization had the host, or a host between it and the owner's, are not covered.
 pub(crate) async fn consents(pool: &PgPool, sites: BTreeSet<&str>) -> Result<Consents, sqlx::Error> {
-    let mut tenures: BTreeMap<String, Vec<Tenure>> = BTreeMap::new();
-    for asked in questions(&sites) {
-        let rows: Vec<(String, Tenure)> = bounded(find_tenures(pool, &asked)).await?;
+    let mut tenures: BTreeMap<String, Vec<Ownership>> = BTreeMap::new();
+    for asked in host_batches(&sites) {
+        let rows: Vec<(String, Ownership)> = with_deadline(find_tenures(pool, &asked)).await?;
         for (site, tenure) in rows {
             tenures.entry(site).or_default().push(tenure);
         }
@@ -90,7 +94,7 @@ pub(crate) async fn consents(pool: &PgPool, sites: BTreeSet<&str>) -> Result<Con
 }
 
 #[derive(Clone, Debug)]
-struct Tenure {
+struct Ownership {
     organization: Uuid,
     agrees: bool,
     visible_from: Option<DateTime<Utc>>,
@@ -101,7 +105,7 @@ struct Tenure {
 type TenureRow = (String, Uuid, bool, Option<DateTime<Utc>>, Option<DateTime<Utc>>);
 
 /// Returns current and former owners of exactly these hosts.
-async fn find_tenures(pool: &PgPool, sites: &[&str]) -> Result<Vec<(String, Tenure)>, sqlx::Error> {
+async fn find_tenures(pool: &PgPool, sites: &[&str]) -> Result<Vec<(String, Ownership)>, sqlx::Error> {
     let rows: Vec<TenureRow> = sqlx::query_as(
         "SELECT d.site, d.organization_id, o.visible_in_click_token_lookups, d.visible_from, d.released_at \
          FROM domains d JOIN organizations o ON o.id = d.organization_id WHERE d.site = ANY($1) AND d.verified_at IS NOT NULL",
@@ -110,7 +114,7 @@ async fn find_tenures(pool: &PgPool, sites: &[&str]) -> Result<Vec<(String, Tenu
     .fetch_all(pool)
     .await?;
     let tenure = |(site, organization, agrees, visible_from, released_at)| {
-        (site, Tenure { organization, agrees, visible_from, released_at })
+        (site, Ownership { organization, agrees, visible_from, released_at })
     };
     Ok(rows.into_iter().map(tenure).collect())
 }
@@ -120,7 +124,7 @@ const MAX_ASKED_BYTES: usize = 256 * 1024;
 
 /// Returns the hosts and their parents, each once, in batches of limited size. Hosts are sorted by label, so those with a
 /// common parent are next to each other and only the previous host has to be compared.
-fn questions<'a>(sites: &BTreeSet<&'a str>) -> impl Iterator<Item = Vec<&'a str>> {
+fn host_batches<'a>(sites: &BTreeSet<&'a str>) -> impl Iterator<Item = Vec<&'a str>> {
     let mut hosts: Vec<&str> = sites.iter().copied().filter(|site| !site.is_empty()).collect();
     hosts.sort_unstable_by(|one, other| one.split('.').cmp(other.split('.')));
     let mut before = "";
@@ -154,8 +158,8 @@ fn parents(host: &str) -> impl DoubleEndedIterator<Item = &str> + Clone {
 }
 
 /// Returns the time from which events are the owner's if the owner agrees to show them.
-fn decide(tenures: &BTreeMap<String, Vec<Tenure>>, host: &str) -> Option<Option<DateTime<Utc>>> {
-    let mut formerly: Vec<&Tenure> = Vec::new();
+fn decide(tenures: &BTreeMap<String, Vec<Ownership>>, host: &str) -> Option<Option<DateTime<Utc>>> {
+    let mut formerly: Vec<&Ownership> = Vec::new();
     for candidate in parents(host).rev() {
         let Some(here) = tenures.get(candidate) else { continue };
         if let Some(owner) = here.iter().find(|tenure| tenure.released_at.is_none()) {
@@ -168,7 +172,7 @@ fn decide(tenures: &BTreeMap<String, Vec<Tenure>>, host: &str) -> Option<Option<
     None
 }
 
-pub(crate) async fn bounded<T>(question: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+pub(crate) async fn with_deadline<T>(question: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
     tokio::time::timeout(DEADLINE, question).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }
 
@@ -178,7 +182,7 @@ mod tests {
 
     fn candidates_of(hosts: &[String]) -> (usize, Vec<String>, usize) {
         let sites: BTreeSet<&str> = hosts.iter().map(String::as_str).collect();
-        let questions: Vec<Vec<&str>> = questions(&sites).collect();
+        let questions: Vec<Vec<&str>> = host_batches(&sites).collect();
         let longest = questions.iter().map(|asked| asked.iter().map(|site| site.len()).sum::<usize>()).max().unwrap_or(0);
         (questions.len(), questions.concat().into_iter().map(str::to_owned).collect(), longest)
     }

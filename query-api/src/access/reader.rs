@@ -13,10 +13,10 @@ use axum::http::request::Parts;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
-use service_kit::auth::{API_KEY_HEADER, Credential, KeyReader, Member, Tenant, named_organization, presented_session};
-use service_kit::directory::HasDirectory;
+use service_kit::auth::{API_KEY_HEADER, Credential, KeyReader, SessionUser, Tenant, named_organization, presented_session};
 use service_kit::http::{ApiError, Transport};
-use service_kit::session_cookie;
+use service_kit::identity_tables::HasIdentityTables;
+use service_kit::session_cookie_auth;
 use std::sync::Arc;
 
 /// Stores when keys were last used for reading. If two processes store a time, the later one is kept.
@@ -61,17 +61,17 @@ async fn by_key(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiErro
 
 async fn by_session(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
     let transport = parts.extensions.get().copied().unwrap_or(Transport::Plain);
-    if let Some(cookie) = session_cookie::presented(&parts.headers, transport)? {
-        session_cookie::show_as_bearer(&mut parts.headers, &cookie)?;
+    if let Some(cookie) = session_cookie_auth::presented(&parts.headers, transport)? {
+        session_cookie_auth::set_bearer_token(&mut parts.headers, &cookie)?;
     }
     if !parts.headers.contains_key(header::AUTHORIZATION) {
         return Err(ApiError::unauthenticated());
     }
-    let (directory, now) = (state.directory(), state.clock.now());
-    let session = presented_session(&parts.headers).ok_or_else(|| directory.strangers().refuse(parts))?;
-    let member = Member::find(parts, &session, directory, now).await?;
+    let (directory, now) = (state.identity_tables(), state.clock.now());
+    let session = presented_session(&parts.headers).ok_or_else(|| directory.unknown_credentials().reject(parts))?;
+    let member = SessionUser::find(parts, &session, directory, now).await?;
     let membership = member.acting_for(&parts.uri)?;
-    state.session_reads.note(&session.hash(), member.user_id, membership.org_id, now).await?;
+    state.session_reads.record(&session.hash(), member.user_id, membership.org_id, now).await?;
     let (org_id, org_type) = (membership.org_id, membership.org_type);
     Ok(Reader { credential: Credential::User(member.user_id), tenant: Tenant::Person(member.user_id), org_id, org_type })
 }

@@ -8,8 +8,8 @@ use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
 use schemas::site::Site;
-use service_kit::directory::{Directory, OwnedSite};
 use service_kit::http::ApiError;
+use service_kit::identity_tables::{IdentityTables, OwnedSite};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The events that a read may return. An event is visible if the longest verified suffix of its host belongs to this owner and
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Visibility {
     organization_id: OrgId,
     domains: Vec<String>,
-    asked: Option<Site>,
+    requested: Option<Site>,
     own: Vec<OwnHost>,
     foreign: Vec<Site>,
 }
@@ -32,54 +32,54 @@ pub(crate) struct OwnHost {
 }
 
 impl Visibility {
-    pub(crate) async fn establish(directory: &Directory, reader: &Reader, asked: &ReadParameters) -> Result<Self, ApiError> {
+    pub(crate) async fn for_read(directory: &IdentityTables, reader: &Reader, asked: &ReadParameters) -> Result<Self, ApiError> {
         let organization_id = match (reader.org_type, asked.get("delegated_from"), asked.get("seen_by")) {
             (OrgType::ContentOwner, None, None) => reader.org_id,
-            (OrgType::ContentOwner, None, Some(partner)) => shown_to(directory, reader, partner).await?,
+            (OrgType::ContentOwner, None, Some(partner)) => owner_shared_with(directory, reader, partner).await?,
             (_, _, Some(_)) => return Err(partner_refused()),
             (OrgType::Platform | OrgType::Agent, None, None) => return Err(without_grantor()),
             (_, Some(grantor), None) => grantor_of(directory, reader, grantor).await?,
         };
         let owned = directory.owned_sites(organization_id).await?;
         match asked.get("domain") {
-            None => Ok(Self::of_everything(organization_id, &owned)),
-            Some(domain) => Self::of_domain(organization_id, &owned, domain),
+            None => Ok(Self::for_all_domains(organization_id, &owned)),
+            Some(domain) => Self::for_domain(organization_id, &owned, domain),
         }
     }
 
     /// Returns what an analyst account may see now; `None` if its access has ended.
-    pub(crate) async fn of_account(
-        directory: &Directory,
+    pub(crate) async fn for_account(
+        directory: &IdentityTables,
         organization: OrgId,
         org_type: OrgType,
         delegated_from: Option<OrgId>,
     ) -> Result<Option<Self>, sqlx::Error> {
         let whose = match (org_type, delegated_from) {
             (OrgType::ContentOwner, None) => organization,
-            (OrgType::Platform | OrgType::Agent, Some(grantor)) if directory.may_read_for(grantor, organization).await? => {
+            (OrgType::Platform | OrgType::Agent, Some(grantor)) if directory.has_delegation(grantor, organization).await? => {
                 grantor
             }
             _ => return Ok(None),
         };
-        Ok(Some(Self::of_everything(whose, &directory.owned_sites(whose).await?)))
+        Ok(Some(Self::for_all_domains(whose, &directory.owned_sites(whose).await?)))
     }
 
     /// Everything on the organization's verified domains.
-    pub(crate) fn of_everything(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
+    pub(crate) fn for_all_domains(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
         let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();
         domains.sort_unstable();
-        let foreign: BTreeSet<Site> = owned.iter().flat_map(|owned| &owned.except).cloned().collect();
-        Self { organization_id, domains, asked: None, own: own_hosts(owned), foreign: foreign.into_iter().collect() }
+        let foreign: BTreeSet<Site> = owned.iter().flat_map(|owned| &owned.excluded).cloned().collect();
+        Self { organization_id, domains, requested: None, own: own_hosts(owned), foreign: foreign.into_iter().collect() }
     }
 
-    pub(crate) fn of_domain(organization_id: OrgId, owned: &[OwnedSite], domain: &str) -> Result<Self, ApiError> {
+    pub(crate) fn for_domain(organization_id: OrgId, owned: &[OwnedSite], domain: &str) -> Result<Self, ApiError> {
         let site = Site::from_domain(domain).map_err(|_| domain_refused())?;
         if !owned.iter().any(|owned| owned.covers(&site)) {
             return Err(domain_refused());
         }
-        let mut visibility = Self::of_everything(organization_id, owned);
+        let mut visibility = Self::for_all_domains(organization_id, owned);
         visibility.domains = vec![site.domain()];
-        visibility.asked = Some(site);
+        visibility.requested = Some(site);
         Ok(visibility)
     }
 
@@ -93,8 +93,8 @@ impl Visibility {
     }
 
     /// The requested host, which includes its subdomains.
-    pub(crate) fn asked(&self) -> Option<&Site> {
-        self.asked.as_ref()
+    pub(crate) fn requested(&self) -> Option<&Site> {
+        self.requested.as_ref()
     }
 
     /// The owner's verified hosts, and their subdomains with an own start time.
@@ -117,7 +117,7 @@ fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     for verified in owned {
         let from = verified.visible_from.map(ceil_ms);
         let is_decided_here = |site: &Site| decider(site).as_ref() == Some(&verified.site);
-        let formerly = verified.formerly.iter().filter(|(site, _)| verified.covers(site) && is_decided_here(site));
+        let formerly = verified.formerly_owned.iter().filter(|(site, _)| verified.covers(site) && is_decided_here(site));
         let formerly = formerly.map(|(site, until)| (site, from.max(Some(ceil_ms(*until)))));
         for (site, from) in std::iter::once((&verified.site, from)).chain(formerly) {
             let known = own.entry(site).or_default();
@@ -135,7 +135,7 @@ pub(crate) struct OwnReports {
 
 impl OwnReports {
     /// Returns 403 for content owners: they read events of their domains instead.
-    pub(crate) fn of(reader: &Reader) -> Result<Self, ApiError> {
+    pub(crate) fn for_reader(reader: &Reader) -> Result<Self, ApiError> {
         if reader.org_type == OrgType::ContentOwner {
             return Err(ApiError::new(Code::Forbidden, "Content owners can't use /agent/*. Use /content-owners/*."));
         }
@@ -148,19 +148,19 @@ impl OwnReports {
 }
 
 /// Returns the content owner if it shares data with the caller. All failures get the same response.
-async fn grantor_of(directory: &Directory, reader: &Reader, grantor: &str) -> Result<OrgId, ApiError> {
+async fn grantor_of(directory: &IdentityTables, reader: &Reader, grantor: &str) -> Result<OrgId, ApiError> {
     let grantor: OrgId = grantor.parse().map_err(|_| delegation_refused())?;
     let may_be_granted = reader.org_type != OrgType::ContentOwner && reader.org_id != grantor;
-    if may_be_granted && directory.may_read_for(grantor, reader.org_id).await? {
+    if may_be_granted && directory.has_delegation(grantor, reader.org_id).await? {
         return Ok(grantor);
     }
     Err(delegation_refused())
 }
 
 /// Returns the owner itself while it shares data with the partner, so the owner sees what the partner sees.
-async fn shown_to(directory: &Directory, owner: &Reader, partner: &str) -> Result<OrgId, ApiError> {
+async fn owner_shared_with(directory: &IdentityTables, owner: &Reader, partner: &str) -> Result<OrgId, ApiError> {
     let partner: OrgId = partner.parse().map_err(|_| partner_refused())?;
-    if partner != owner.org_id && directory.may_read_for(owner.org_id, partner).await? {
+    if partner != owner.org_id && directory.has_delegation(owner.org_id, partner).await? {
         return Ok(owner.org_id);
     }
     Err(partner_refused())
@@ -195,8 +195,8 @@ mod tests {
         OwnedSite {
             site: site(domain),
             visible_from: None,
-            except: except.iter().map(|other| site(other)).collect(),
-            formerly: Vec::new(),
+            excluded: except.iter().map(|other| site(other)).collect(),
+            formerly_owned: Vec::new(),
         }
     }
 
@@ -214,17 +214,17 @@ mod tests {
     }
 
     fn of_domain(domain: &str) -> Option<Visibility> {
-        Visibility::of_domain(OrgId(uuid::Uuid::nil()), &example(), domain).ok()
+        Visibility::for_domain(OrgId(uuid::Uuid::nil()), &example(), domain).ok()
     }
 
     #[test]
     fn domain_narrows_to_its_host() {
-        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &example());
+        let all = Visibility::for_all_domains(OrgId(uuid::Uuid::nil()), &example());
         assert_eq!(all.domains, ["a.test", "deep.blog.example.com", "example.com", "shop.example.com"]);
-        assert_eq!(all.asked, None);
+        assert_eq!(all.requested, None);
         assert_eq!(all.foreign, sites(&["blog.example.com", "x.deep.blog.example.com", "b.a.test"]));
         let narrowed = of_domain("WWW.news.a.test.").unwrap();
-        assert_eq!((narrowed.domains, narrowed.asked), (vec!["news.a.test".to_owned()], Some(site("news.a.test"))));
+        assert_eq!((narrowed.domains, narrowed.requested), (vec!["news.a.test".to_owned()], Some(site("news.a.test"))));
         assert_eq!((narrowed.own, narrowed.foreign), (all.own, all.foreign), "the deciding hosts are the same");
     }
 
@@ -245,10 +245,10 @@ mod tests {
         let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
         let formerly = vec![(site("blog.a.test"), at(5)), (site("x.b.a.test"), at(6)), (site("shop.a.test"), at(7))];
         let owned = [
-            OwnedSite { formerly, visible_from: Some(at(6)), ..owned("a.test", &["b.a.test"]) },
+            OwnedSite { formerly_owned: formerly, visible_from: Some(at(6)), ..owned("a.test", &["b.a.test"]) },
             OwnedSite { visible_from: Some(at(9)), ..owned("shop.a.test", &[]) },
         ];
-        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &owned);
+        let all = Visibility::for_all_domains(OrgId(uuid::Uuid::nil()), &owned);
         let own: Vec<_> = all.own.iter().map(|own| (own.site.domain(), own.visible_from_ms)).collect();
         let expected = [("a.test", Some(6)), ("blog.a.test", Some(6)), ("shop.a.test", Some(9))];
         assert_eq!(own, expected.map(|(domain, from)| (domain.to_owned(), from)));
@@ -262,10 +262,10 @@ mod tests {
         // Both hosts know when c.b.a.x.test was released. Only x.test knows the former owner's later time, which doesn't apply
         // below b.a.x.test.
         let owned = [
-            OwnedSite { formerly: vec![left("a.x.test", 9), left("c.b.a.x.test", 9)], ..owned("x.test", &[]) },
-            OwnedSite { formerly: vec![left("c.b.a.x.test", 5)], ..owned("b.a.x.test", &[]) },
+            OwnedSite { formerly_owned: vec![left("a.x.test", 9), left("c.b.a.x.test", 9)], ..owned("x.test", &[]) },
+            OwnedSite { formerly_owned: vec![left("c.b.a.x.test", 5)], ..owned("b.a.x.test", &[]) },
         ];
-        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &owned);
+        let all = Visibility::for_all_domains(OrgId(uuid::Uuid::nil()), &owned);
         let own: Vec<_> = all.own.iter().map(|own| (own.site.domain(), own.visible_from_ms)).collect();
         let expected = [("x.test", None), ("a.x.test", Some(9)), ("b.a.x.test", None), ("c.b.a.x.test", Some(5))];
         assert_eq!(own, expected.map(|(domain, from)| (domain.to_owned(), from)));
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn visible_from_rounds_up_to_a_millisecond() {
         let visible_from = DateTime::from_timestamp_micros(4_001);
-        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &[OwnedSite { visible_from, ..owned("a.test", &[]) }]);
+        let all = Visibility::for_all_domains(OrgId(uuid::Uuid::nil()), &[OwnedSite { visible_from, ..owned("a.test", &[]) }]);
         assert_eq!(all.own[0].visible_from_ms, Some(5));
     }
 }

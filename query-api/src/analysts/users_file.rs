@@ -2,7 +2,7 @@
 //! that both ClickHouse and this process run as. The profile and the grants of the views are in
 //! schemas/clickhouse/analysts.xml.
 
-use super::accounts::Account;
+use super::analyst_accounts::Account;
 use anyhow::Context;
 use service_kit::private_files;
 use std::fs;

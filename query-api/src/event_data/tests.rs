@@ -38,9 +38,13 @@ fn hostile() -> Value {
 
 #[test]
 fn a13_owners_see_only_listed_members() {
-    for (event_type, names) in shown::BY_TYPE {
-        let standard: Vec<&str> =
-            names.iter().chain(shown::OF_EVERY_TYPE).copied().filter(|name| *name != shown::FINGERPRINT).collect();
+    for (event_type, names) in visible_members::BY_TYPE {
+        let standard: Vec<&str> = names
+            .iter()
+            .chain(visible_members::FOR_ALL_TYPES)
+            .copied()
+            .filter(|name| *name != visible_members::FINGERPRINT)
+            .collect();
         let told: Value = standard
             .iter()
             .map(|name| ((*name).to_owned(), json!(format!("of {name}"))))
@@ -52,7 +56,7 @@ fn a13_owners_see_only_listed_members() {
         // Members on the list of one type are not shown for another.
         let only = shown("com.example.own", &data);
         let every: Vec<&str> = only.as_object().unwrap().keys().map(String::as_str).collect();
-        assert!(every.iter().all(|name| shown::OF_EVERY_TYPE.contains(name)), "{every:?}");
+        assert!(every.iter().all(|name| visible_members::FOR_ALL_TYPES.contains(name)), "{every:?}");
 
         let within: Value = standard.iter().map(|name| ((*name).to_owned(), hostile())).collect::<serde_json::Map<_, _>>().into();
         assert_eq!(shown(event_type, &within), json!({}), "{event_type}: objects are not shown under a listed name");
@@ -93,7 +97,8 @@ fn a16_issuers_see_only_type_and_amount() {
     let told = json!({"engagement_type": "link_click", "value_amount": 4999, "amount": 49.99, "currency": "EUR", "com.shop.order": "o-1",
         "user_agent": "ua", "scope": "session", "query_tokens": 3, "presentation_id": "p"});
     data.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
-    let issuers = |event_type: &str, data: &Value| serde_json::to_value(of_click(event_type, &data.to_string())).unwrap();
+    let issuers =
+        |event_type: &str, data: &Value| serde_json::to_value(visible_to_issuer(event_type, &data.to_string())).unwrap();
     assert_eq!(issuers("content_engaged", &data), json!({"engagement_type": "link_click"}));
     assert_eq!(issuers("checkout_completed", &data), json!({"value_amount": 4999, "amount": 49.99, "currency": "EUR"}));
     for event_type in ["checkout_started", "com.example.own", "content_retrieved", "turn_started"] {

@@ -1,7 +1,7 @@
 //! `limit` and `offset` of a list.
 
 use super::invalid;
-use schemas::pages::MAX_PAGE;
+use schemas::paged_responses::MAX_PAGE;
 use service_kit::http::ApiError;
 
 /// Far more than any list has; ClickHouse can still add a limit to it.

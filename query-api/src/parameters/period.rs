@@ -34,8 +34,8 @@ impl Period {
             return Err(invalid("since must not be after until."));
         }
         Ok(Self {
-            start: from.as_ref().map(Moment::told),
-            end: to.as_ref().map(Moment::told),
+            start: from.as_ref().map(Moment::format),
+            end: to.as_ref().map(Moment::format),
             from_ms: from.map(|from| ceil_ms(from.start())),
             before_ms: to.map(|to| ceil_ms(to.end())),
         })
@@ -64,7 +64,7 @@ impl Moment {
     }
 
     /// Returns a date as given, and for a time the first millisecond in the period.
-    fn told(&self) -> String {
+    fn format(&self) -> String {
         match self {
             Self::Instant(moment) => {
                 let whole = DateTime::from_timestamp_millis(ceil_ms(*moment)).unwrap_or(*moment);

@@ -25,6 +25,6 @@ impl Reads {
     /// Returns the figures of a summary, unordered.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
         let statement = own_reports(include_str!("../../sql/agent_summary.sql"), own, period);
-        self.all(self.most.in_summary(statement)).await
+        self.all(self.list_limits.in_summary(statement)).await
     }
 }

@@ -2,9 +2,9 @@
 
 use super::Reads;
 use super::agent_events::own_reports;
-use super::cells::Cells;
-use super::most::standard_types;
-use super::series::By;
+use super::list_limits::standard_types;
+use super::series::BucketLength;
+use super::series_cells::Cells;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
 use service_kit::http::ApiError;
@@ -19,12 +19,18 @@ pub(crate) enum OwnSplit {
 
 impl Reads {
     /// Returns an organization's own series. Its buckets add up to the events and clicks of the summary.
-    pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
+    pub(crate) async fn own_series(
+        &self,
+        own: &OwnReports,
+        period: &Period,
+        by: BucketLength,
+        split: OwnSplit,
+    ) -> Result<Cells, ApiError> {
         let statement = own_reports(include_str!("../../sql/agent_series.sql"), own, period)
             .with("bucket_ms", by.ms())
             .with("split", name_of(split))
             .with("known", if split == OwnSplit::Type { standard_types() } else { Vec::new() })
-            .with("most", self.most.in_series);
+            .with("most", self.list_limits.in_series);
         self.cells(statement).await
     }
 }

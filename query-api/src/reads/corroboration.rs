@@ -1,9 +1,9 @@
 //! Fetches that agents claim and fetches that other organizations' servers report.
 
 use super::Reads;
-use super::order::Order;
 use super::rows::{FoundPage, page_row};
 use super::scope::Scope;
+use super::sort_order::SortOrder;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -66,11 +66,11 @@ impl Reads {
         &self,
         seen: &Visibility,
         period: &Period,
-        (by, order, outcome): (CorroborationBy, Option<Order>, Option<Outcome>),
+        (by, order, outcome): (CorroborationBy, Option<SortOrder>, Option<Outcome>),
         at: Paging,
     ) -> Result<FoundPage<CorroborationRow>, ApiError> {
-        let scope = Scope::new(seen, period).narrowed(outcome);
+        let scope = Scope::new(seen, period).with_outcome(outcome);
         let statement = scope.bind(Statement::new(CORROBORATION)).with("by_agent", by == CorroborationBy::Agent);
-        self.page(order.unwrap_or(Order::descending("day")).bind(statement), at).await
+        self.page(order.unwrap_or(SortOrder::descending("day")).bind(statement), at).await
     }
 }

@@ -7,7 +7,7 @@ use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
-use schemas::crawler_reads::ClaimCounts;
+use schemas::crawler_responses::ClaimCounts;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::BTreeMap;
@@ -88,8 +88,8 @@ impl Reads {
         outcome: Option<Outcome>,
         mut agent: impl FnMut(&str, ClaimCounts) + Send,
     ) -> Result<Requests, ApiError> {
-        let scope = Scope::new(seen, period).narrowed(outcome);
-        let (mut row, mut rest) = self.begun::<BotRow>(scope.bind(Statement::new(CRAWLERS))).await?;
+        let scope = Scope::new(seen, period).with_outcome(outcome);
+        let (mut row, mut rest) = self.first_row::<BotRow>(scope.bind(Statement::new(CRAWLERS))).await?;
         let mut requests = Requests::default();
         while let Some(stored) = row {
             if stored.bot_name.is_empty() {

@@ -60,12 +60,12 @@ pub(super) enum Item {
 }
 
 impl Item {
-    fn show(self, report: ReportContent) -> EventRow {
+    fn into_row(self, report: ReportContent) -> EventRow {
         match self {
             Self::Event { key, at_ms, roles, shows_agent } => {
                 EventRow { at_ms, roles: roles_of(roles), ..report.for_owner(key, shows_agent) }
             }
-            Self::Report => report.for_party(),
+            Self::Report => report.for_reporter_or_issuer(),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Rows for EventPage {
     async fn next(&mut self) -> Result<Option<EventRow>, ApiError> {
         let (Some(item), Some(reports)) = (self.items.next(), &mut self.reports) else { return Ok(None) };
         // All reports existed when the statement started.
-        Ok(Some(item.show(reports.next().await?.ok_or_else(missing)?)))
+        Ok(Some(item.into_row(reports.next().await?.ok_or_else(missing)?)))
     }
 }
 
@@ -123,7 +123,7 @@ impl ReportContent {
 
     /// Returns the report as its reporter or the issuer of its click token sees it. Only the issuer learns which session a
     /// token belongs to, and the issuer doesn't learn the reporter's ids (docs/api/click-tokens.md#what-a-token-shows).
-    fn for_party(self) -> EventRow {
+    fn for_reporter_or_issuer(self) -> EventRow {
         let (is_issuers, is_bound) = (self.is_issuers == 1, self.platform != self.organization);
         let is_url_hidden = is_bound && self.link_is_taken == 1;
         let has_own_id = !is_issuers && !self.event_id.is_empty();
@@ -163,7 +163,7 @@ impl Reads {
         filter: &EventFilter,
         (at, walk): (Paging, &Cursor),
     ) -> Result<EventPage, ApiError> {
-        let scope = Scope::new(seen, period).narrowed(filter.outcome);
+        let scope = Scope::new(seen, period).with_outcome(filter.outcome);
         let statement = scope.bind(Statement::new(include_str!("../../sql/events_page.sql")));
         let found: Vec<ListedEvents> = self.all(on_page(narrowed(statement, filter), at, walk)).await?;
         let total = found.first().map_or(0, |found| found.total);

@@ -1,9 +1,9 @@
 //! The steps from fetch to engagement.
 
 use super::Reads;
-use super::order::Order;
 use super::rows::{FoundPage, page_row};
 use super::scope::Scope;
+use super::sort_order::SortOrder;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -65,16 +65,16 @@ impl Reads {
         &self,
         seen: &Visibility,
         period: &Period,
-        (by, order, outcome): (FunnelBy, Option<Order>, Option<Outcome>),
+        (by, order, outcome): (FunnelBy, Option<SortOrder>, Option<Outcome>),
         at: Paging,
     ) -> Result<FoundPage<FunnelRow>, ApiError> {
-        let scope = Scope::new(seen, period).narrowed(outcome);
+        let scope = Scope::new(seen, period).with_outcome(outcome);
         let (owner, name, usual) = match by {
             FunnelBy::Agent => ("agent_platform", "agent_name", "whole"),
             FunnelBy::Url => ("nobody", "url", "whole"),
             FunnelBy::Day => ("nobody", "day", "name"),
         };
         let statement = scope.bind(Statement::new(FUNNEL)).with("owner", owner).with("name", name).with("usual", usual);
-        self.page(order.unwrap_or(Order::descending(usual)).bind(statement), at).await
+        self.page(order.unwrap_or(SortOrder::descending(usual)).bind(statement), at).await
     }
 }

@@ -6,11 +6,11 @@ mod model;
 mod owners;
 mod reports;
 mod sessions;
-mod world;
+mod stored_reports;
 
 use super::Reads;
 use super::event_page::{EventPage, EventRow};
-use super::most::Most;
+use super::list_limits::ListLimits;
 use crate::parameters::cursor::Cursor;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
@@ -19,20 +19,20 @@ use crate::reads::{ListPage as _, Rows as _};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reports::{Copy, random_copies, random_time};
+use service_kit::databases;
 use service_kit::http::ApiError;
-use service_kit::stores;
 use service_kit::testing::{TestStores, random_seed, size};
-use world::World;
+use stored_reports::WriterTables;
 
 /// Limit for tests that don't compare enough in their first rounds.
 const MAX_ROUNDS: usize = 100;
 
 /// Low enough that random reports exceed it.
-const MOST: Most = Most { types: 1, types_of_page: 1, agents: 2, in_series: 2, others_in_series: 2 };
+const MOST: ListLimits = ListLimits { types: 1, types_of_page: 1, agents: 2, in_series: 2, others_in_series: 2 };
 
 struct Rounds {
     reads: Reads,
-    world: World,
+    world: WriterTables,
     random: StdRng,
     seed: u64,
 }
@@ -41,9 +41,9 @@ impl Rounds {
     async fn new() -> Self {
         let seed = random_seed();
         let stores = TestStores::fresh().await;
-        let client = stores::clickhouse(&stores.clickhouse).unwrap();
-        let reads = Reads { most: MOST, ..Reads::new(&client, &ReadSettings::default()) };
-        Self { reads, world: World::new(&stores).await, random: StdRng::seed_from_u64(seed), seed }
+        let client = databases::clickhouse(&stores.clickhouse).unwrap();
+        let reads = Reads { list_limits: MOST, ..Reads::new(&client, &ReadSettings::default()) };
+        Self { reads, world: WriterTables::new(&stores).await, random: StdRng::seed_from_u64(seed), seed }
     }
 
     /// Stores the reports of a round in blocks, and compares after the last and some other blocks. Repeats rounds until `check`

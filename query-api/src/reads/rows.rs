@@ -1,8 +1,8 @@
 //! Query results that are read row by row.
 
 use super::Reads;
-use super::caps::of_any_size;
-use super::refusals::refused;
+use super::clickhouse_errors::to_api_error;
+use super::query_limits::without_size_limit;
 use super::statement::Statement;
 use crate::parameters::paging::Paging;
 use clickhouse::query::{Query, RowCursor};
@@ -85,11 +85,11 @@ impl Reads {
     }
 
     /// Returns the first row of a result of any size, and a cursor for the rest.
-    pub(super) async fn begun<R>(&self, statement: Statement) -> Result<(Option<R>, RowCursor<R>), ApiError>
+    pub(super) async fn first_row<R>(&self, statement: Statement) -> Result<(Option<R>, RowCursor<R>), ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,
     {
-        self.started(of_any_size(statement.query(&self.client))).await
+        self.started(without_size_limit(statement.query(&self.client))).await
     }
 
     /// Returns the first row of a result, and a cursor for the rest. Until the first row arrives, the response can still become
@@ -98,10 +98,10 @@ impl Reads {
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,
     {
-        let mut rows = self.times.streamed(query).fetch::<R>().map_err(refused)?;
+        let mut rows = self.times.streamed(query).fetch::<R>().map_err(to_api_error)?;
         let first = tokio::select! {
-            row = self.times.started(rows.next()) => row?.map_err(refused)?,
-            () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
+            row = self.times.started(rows.next()) => row?.map_err(to_api_error)?,
+            () = self.wait_until_unavailable() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
         };
         Ok((first, rows))
     }
@@ -113,5 +113,5 @@ where
 {
     let row = tokio::time::timeout(ROW_DEADLINE, rest.next()).await;
     let row = row.map_err(|_| ApiError::unavailable(anyhow::anyhow!("ClickHouse stopped sending a response")))?;
-    row.map_err(refused)
+    row.map_err(to_api_error)
 }

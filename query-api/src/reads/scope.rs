@@ -18,9 +18,9 @@ const UNDECIDED_MS: i64 = i64::MIN;
 /// Parameters and tables of all statements for an owner.
 pub(super) struct Scope {
     /// Start times of the owner's events by verified host. A subdomain has the start time of the longest host above it.
-    deciders: BTreeMap<Site, i64>,
+    start_times: BTreeMap<Site, i64>,
     /// The deciders within the requested host, and the host itself.
-    asked: BTreeMap<Site, i64>,
+    requested_hosts: BTreeMap<Site, i64>,
     window: (i64, i64),
     outcome: Option<Outcome>,
 }
@@ -32,27 +32,27 @@ impl Scope {
         let deciders: BTreeMap<Site, i64> = foreign.chain(own).collect();
         let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
         Self {
-            asked: seen.asked().map_or_else(|| deciders.clone(), |site| beneath(site, &deciders)),
-            deciders,
+            requested_hosts: seen.requested().map_or_else(|| deciders.clone(), |site| beneath(site, &deciders)),
+            start_times: deciders,
             window: (end(period.from_ms, FIRST_MS), end(period.before_ms, LAST_MS)),
             outcome: None,
         }
     }
 
     /// Limits the statements to fetches with this outcome.
-    pub(super) fn narrowed(self, outcome: Option<Outcome>) -> Self {
+    pub(super) fn with_outcome(self, outcome: Option<Outcome>) -> Self {
         Self { outcome, ..self }
     }
 
     /// Binds the parameters and tables. `is_dated` is set if a host has a start time; `dated_ms` is the latest one.
     pub(super) fn bind(&self, statement: Statement) -> Statement {
         let host = |(host, _): (&Site, &i64)| [host.as_str().into()];
-        let foreign = self.asked.iter().filter(|(_, since_ms)| **since_ms == NEVER_MS);
-        let own_since = self.asked.values().copied().filter(|since_ms| *since_ms != NEVER_MS);
+        let foreign = self.requested_hosts.iter().filter(|(_, since_ms)| **since_ms == NEVER_MS);
+        let own_since = self.requested_hosts.values().copied().filter(|since_ms| *since_ms != NEVER_MS);
         let dated_ms = own_since.max().unwrap_or(FIRST_MS);
         statement
-            .with_table("owner_hosts", "host String, since Int64", self.deciders.iter().map(since))
-            .with_table("asked_hosts", "host String", self.asked.iter().map(host))
+            .with_table("owner_hosts", "host String, since Int64", self.start_times.iter().map(since))
+            .with_table("asked_hosts", "host String", self.requested_hosts.iter().map(host))
             .with_table("foreign_hosts", "host String", foreign.map(host))
             .with("is_dated", dated_ms != FIRST_MS)
             .with("dated_ms", dated_ms)

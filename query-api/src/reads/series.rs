@@ -1,9 +1,9 @@
 //! Events over time, in hours or days, optionally split.
 
 use super::Reads;
-use super::cells::Cells;
-use super::most::{Most, standard_types};
+use super::list_limits::{ListLimits, standard_types};
 use super::scope::Scope;
+use super::series_cells::Cells;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -16,12 +16,12 @@ const SERIES_ROLE: &str = include_str!("../../sql/series_role.sql");
 const SERIES_AGENT: &str = include_str!("../../sql/series_agent.sql");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum BucketLength {
     Hour,
     Day,
 }
 
-impl By {
+impl BucketLength {
     /// Returns the length of a bucket in milliseconds. Buckets are counted from 1970.
     pub(crate) fn ms(self) -> i64 {
         match self {
@@ -62,15 +62,15 @@ impl Reads {
         &self,
         seen: &Visibility,
         period: &Period,
-        (by, split): (By, Split),
+        (by, split): (BucketLength, Split),
         outcome: Option<Outcome>,
     ) -> Result<Cells, ApiError> {
-        let scope = Scope::new(seen, period).narrowed(outcome);
-        self.cells(scope.bind(statement(split, outcome, self.most)).with("bucket_ms", by.ms())).await
+        let scope = Scope::new(seen, period).with_outcome(outcome);
+        self.cells(scope.bind(statement(split, outcome, self.list_limits)).with("bucket_ms", by.ms())).await
     }
 }
 
-fn statement(split: Split, outcome: Option<Outcome>, most: Most) -> Statement {
+fn statement(split: Split, outcome: Option<Outcome>, most: ListLimits) -> Statement {
     let has_lines = match outcome {
         None => split == Split::Outcome,
         Some(outcome) => outcome != Outcome::Fetch && split != Split::Type,

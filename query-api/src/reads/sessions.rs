@@ -6,7 +6,7 @@
 use super::Reads;
 use super::statement::Statement;
 use crate::access::session_scope::SessionScope;
-use crate::event_data::{manifest, shown};
+use crate::event_data::{manifest_members, visible_members};
 use schemas::problem::Code;
 use serde::Deserialize;
 use service_kit::http::ApiError;
@@ -96,10 +96,11 @@ fn limits(part: SessionPart) -> (u64, u64) {
 fn statement(part: SessionPart) -> Statement {
     let (sql, members): (_, Vec<&str>) = match part {
         SessionPart::Whole => return Statement::new(include_str!("../../sql/session_document.sql")),
-        SessionPart::Disclosable => (include_str!("../../sql/manifest.sql"), manifest::members_of_data().collect()),
-        SessionPart::Clicks => {
-            (include_str!("../../sql/session_clicks.sql"), CLICK_TYPES.into_iter().flat_map(shown::of_click).copied().collect())
-        }
+        SessionPart::Disclosable => (include_str!("../../sql/manifest.sql"), manifest_members::members_of_data().collect()),
+        SessionPart::Clicks => (
+            include_str!("../../sql/session_clicks.sql"),
+            CLICK_TYPES.into_iter().flat_map(visible_members::click_members).copied().collect(),
+        ),
     };
     let members: Vec<String> = members.into_iter().map(str::to_owned).collect();
     Statement::new(sql).with("members", members).with("max_bytes", MAX_VALUE_BYTES)

@@ -142,7 +142,7 @@ impl Statement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use service_kit::stores;
+    use service_kit::databases;
     use service_kit::testing::TestStores;
 
     /// Texts with all characters that are escaped or end a field, a row or a form.
@@ -165,7 +165,7 @@ mod tests {
                             {is:UInt8} AS is, (SELECT groupArray((name, number)) FROM given_rows) AS given, \
                             (SELECT names FROM given_lists) AS names, \
                             (SELECT numbers FROM given_lists) AS listed";
-        let client = stores::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
+        let client = databases::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
         let texts = TEXTS.map(str::to_owned).to_vec();
         let rows: Vec<(String, i64)> = TEXTS.iter().map(|text| (*text).to_owned()).zip(-4..).collect();
         for text in TEXTS {
@@ -192,7 +192,7 @@ mod tests {
     #[tokio::test]
     async fn tables_can_be_empty_or_long() {
         const COUNT: &str = "SELECT count(), uniqExact(name) FROM given_rows";
-        let client = stores::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
+        let client = databases::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
         for rows in [0, 1, 200_000_u64] {
             // The first name equals the column name.
             let name = |number| if number == 0 { "name".to_owned() } else { format!("com.example.host-{number}") };

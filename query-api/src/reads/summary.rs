@@ -51,7 +51,7 @@ impl Reads {
         period: &Period,
         outcome: Option<Outcome>,
     ) -> Result<SummaryFigures, ApiError> {
-        let scope = Scope::new(seen, period).narrowed(outcome);
+        let scope = Scope::new(seen, period).with_outcome(outcome);
         let mut rows = self.figures(SUMMARY, &scope).await?;
         // All figures come from one of the two statements, so they describe the same moment.
         if rows.iter().any(|figure| figure.with_others > 0) {
@@ -63,7 +63,7 @@ impl Reads {
     }
 
     async fn figures(&self, sql: &'static str, scope: &Scope) -> Result<Vec<Figure>, ApiError> {
-        self.all(self.most.in_summary(scope.bind(Statement::new(sql)))).await
+        self.all(self.list_limits.in_summary(scope.bind(Statement::new(sql)))).await
     }
 }
 

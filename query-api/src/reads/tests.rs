@@ -5,16 +5,17 @@
 
 mod crawlers;
 mod hosts;
-mod lines;
+mod failed_fetches;
 mod lists;
 mod model;
 mod reports;
 mod series;
-mod stored;
+mod stored_reports;
 mod summary;
-mod world;
+mod fixture;
 
 use crate::parameters::event_filter::Outcome;
+use fixture::{OwnerRead, ReadFixture};
 use model::Event;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -22,7 +23,6 @@ use rand::{RngExt, SeedableRng};
 use schemas::log::FailedFetch;
 use schemas::site::Site;
 use service_kit::testing::{random_seed, size};
-use world::{Read, World};
 
 /// Minimum average number of compared events per round.
 const EVENTS_PER_ROUND: usize = 2;
@@ -31,8 +31,8 @@ const MAX_ROUNDS: usize = 200;
 
 /// One comparison: a read of an owner, and the events that the model returns for it.
 struct Round<'a> {
-    world: &'a World,
-    read: &'a Read,
+    world: &'a ReadFixture,
+    read: &'a OwnerRead,
     outcome: Option<Outcome>,
     events: Vec<Event<'a>>,
     lines: Vec<&'a FailedFetch>,
@@ -43,7 +43,7 @@ struct Round<'a> {
 async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdRng)) {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
+    let world = ReadFixture::new().await;
     let (rounds, mut compared) = (size("MODEL_ROUNDS", rounds), 0);
     for round in 0.. {
         if round >= rounds && compared >= EVENTS_PER_ROUND * rounds {
@@ -51,9 +51,9 @@ async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdR
         }
         assert!(round < rounds + MAX_ROUNDS, "the rounds don't compare enough: seed {seed}");
         let reports = reports::random(&mut random);
-        let copies = lines::random(&mut random);
+        let copies = failed_fetches::random(&mut random);
         world.store.fill(&reports, &copies, &mut random).await;
-        let (events, lines) = (model::events(&reports), lines::counted(&copies));
+        let (events, lines) = (model::events(&reports), failed_fetches::counted(&copies));
         for _ in 0..3 {
             let read = world.random_read(&mut random).await;
             let outcome = *[None, None, Some(Outcome::Fetch), Some(Outcome::Revalidation), Some(Outcome::Failed)]
@@ -63,7 +63,7 @@ async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdR
                 events.iter().filter(|event| read.shows(event) && event.has_outcome(outcome)).cloned().collect();
             let is_line_seen = |line: &&&FailedFetch| {
                 let host = Site::from_stored(&line.site).domain();
-                read.covers(&host, line.at_ms) && outcome.is_none_or(|outcome| outcome == lines::outcome(line))
+                read.covers(&host, line.at_ms) && outcome.is_none_or(|outcome| outcome == failed_fetches::outcome(line))
             };
             let lines = lines.iter().filter(is_line_seen).copied().collect();
             compared += seen.len();

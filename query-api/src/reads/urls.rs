@@ -1,13 +1,13 @@
 //! Pages by URL or section.
 
 use super::Reads;
-use super::order::Order;
 use super::rows::{FoundPage, page_row};
 use super::scope::Scope;
+use super::sort_order::SortOrder;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
-use crate::parameters::pages::{PagePath, Pages, PagesBy};
+use crate::parameters::page_filter::{PageFilter, PagePath, PagesBy};
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::sort::Sortable;
@@ -54,21 +54,22 @@ impl Reads {
         &self,
         seen: &Visibility,
         period: &Period,
-        (pages, order, outcome): (&Pages, Option<Order>, Option<Outcome>),
+        (pages, order, outcome): (&PageFilter, Option<SortOrder>, Option<Outcome>),
         at: Paging,
     ) -> Result<FoundPage<UrlRow>, ApiError> {
-        let scope = Scope::new(seen, period).narrowed(outcome);
+        let scope = Scope::new(seen, period).with_outcome(outcome);
         let statement = Statement::new(match pages.by {
             PagesBy::Url => URLS,
             PagesBy::Section => SECTIONS,
         });
         let (path, is_prefix) = match &pages.path {
             None => ("", false),
-            Some(PagePath::Whole(path)) => (path.as_str(), false),
-            Some(PagePath::Beginning(path)) => (path.as_str(), true),
+            Some(PagePath::Exact(path)) => (path.as_str(), false),
+            Some(PagePath::Prefix(path)) => (path.as_str(), true),
         };
-        let order = order.unwrap_or(Order::descending("events"));
-        let statement = order.bind(self.most.by_page(scope.bind(statement))).with("path", path).with("is_prefix", is_prefix);
+        let order = order.unwrap_or(SortOrder::descending("events"));
+        let statement =
+            order.bind(self.list_limits.by_page(scope.bind(statement))).with("path", path).with("is_prefix", is_prefix);
         self.page(statement, at).await
     }
 }

@@ -1,7 +1,7 @@
 //! Chooses the format of a list from `Accept`: JSON, CSV or newline-delimited JSON (docs/api/reads.md#formats).
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use service_kit::http::weighted;
+use service_kit::http::quality_values;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -16,7 +16,7 @@ impl Format {
     /// Returns the supported format with the highest weight, the first one if several are equal, and JSON if none is supported.
     pub(crate) fn accepted(headers: &HeaderMap) -> Self {
         let mut best = (0, Self::Json);
-        for (range, weight) in weighted(headers, &header::ACCEPT) {
+        for (range, weight) in quality_values(headers, &header::ACCEPT) {
             if let Some(format) = Self::named(range)
                 && weight > best.0
             {

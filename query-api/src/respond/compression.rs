@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use service_kit::http::weighted;
+use service_kit::http::quality_values;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
@@ -17,7 +17,7 @@ const LEAST_BYTES: u64 = 1_024;
 /// A good ratio for little CPU time; higher levels save 10% more at ten times the cost.
 const LEVEL: CompressionLevel = CompressionLevel::Precise(4);
 /// Supported encodings. If several have the same weight, the first one is used.
-const SPOKEN: [&str; 3] = ["zstd", "br", "gzip"];
+const SUPPORTED_ENCODINGS: [&str; 3] = ["zstd", "br", "gzip"];
 
 /// Returns the compression layer. [`choose`] must run before it.
 pub(crate) fn layer() -> CompressionLayer<SizeAbove> {
@@ -39,13 +39,13 @@ fn chosen(headers: &HeaderMap) -> Option<&'static str> {
         let name = name.to_ascii_lowercase();
         (if name == "x-gzip" { "gzip".to_owned() } else { name }, weight)
     };
-    let wishes: Vec<(String, u16)> = weighted(headers, &header::ACCEPT_ENCODING).map(wish).collect();
+    let wishes: Vec<(String, u16)> = quality_values(headers, &header::ACCEPT_ENCODING).map(wish).collect();
     let weight = |encoding: &str| {
         let of = |name: &str| wishes.iter().find(|(wished, _)| wished == name).map(|(_, weight)| *weight);
         of(encoding).or_else(|| of("*")).unwrap_or(0)
     };
     let identity = wishes.iter().find(|(wished, _)| wished == "identity").map_or(0, |(_, weight)| *weight);
-    let liked = SPOKEN.into_iter().filter(|encoding| weight(encoding) > 0 && weight(encoding) >= identity);
+    let liked = SUPPORTED_ENCODINGS.into_iter().filter(|encoding| weight(encoding) > 0 && weight(encoding) >= identity);
     // `max_by_key` returns the last maximum, so reverse the list to get the first.
     liked.rev().max_by_key(|encoding| weight(encoding))
 }

@@ -3,14 +3,14 @@
 //! Large pages are streamed item by item and never in memory as a whole.
 
 use super::accept_header::Format;
-use super::streamed_answer::Written;
+use super::streamed_response::StreamedItems;
 use crate::parameters::paging::Paging;
 use crate::read_limiter::ReadPermit;
 use crate::reads::{ListPage, Rows};
 use axum::body::Bytes;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use schemas::pages::Page;
+use schemas::paged_responses::Page;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use service_kit::http::csv::{cell, record};
@@ -22,21 +22,21 @@ use std::vec;
 /// Header with the cursor of the next page.
 const NEXT: HeaderName = HeaderName::from_static("x-next-after");
 
-pub(crate) struct Answering {
+pub(crate) struct ResponseOptions {
     pub(crate) format: Format,
     pub(crate) columns: &'static [&'static str],
     pub(crate) permit: ReadPermit,
 }
 
 /// Returns a page of a list that is in memory.
-pub(crate) fn held<R: Send + 'static>(items: Vec<R>, at: Paging) -> impl Rows<Row = R> {
+pub(crate) fn in_memory<R: Send + 'static>(items: Vec<R>, at: Paging) -> impl Rows<Row = R> {
     let clamped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    Held(items.into_iter().skip(clamped(at.offset)).take(clamped(at.limit)))
+    InMemoryRows(items.into_iter().skip(clamped(at.offset)).take(clamped(at.limit)))
 }
 
-struct Held<R>(Take<Skip<vec::IntoIter<R>>>);
+struct InMemoryRows<R>(Take<Skip<vec::IntoIter<R>>>);
 
-impl<R: Send + 'static> Rows for Held<R> {
+impl<R: Send + 'static> Rows for InMemoryRows<R> {
     type Row = R;
 
     async fn next(&mut self) -> Result<Option<R>, ApiError> {
@@ -45,25 +45,25 @@ impl<R: Send + 'static> Rows for Held<R> {
 }
 
 /// Returns a page in the default envelope.
-pub(crate) async fn answer<R: ListPage, T: Serialize + 'static>(
-    answering: Answering,
+pub(crate) async fn respond<R: ListPage, T: Serialize + 'static>(
+    answering: ResponseOptions,
     at: Paging,
     found: R,
     item: impl Fn(R::Row) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
     let envelope = Page::<()> { items: Vec::new(), total: found.total(), limit: at.limit, offset: at.offset };
-    answer_within(answering, &envelope, found, item).await
+    respond_in_envelope(answering, &envelope, found, item).await
 }
 
 /// Returns a page in the given envelope. Its `items` must be empty.
-pub(crate) async fn answer_within<R: ListPage, T: Serialize + 'static>(
-    answering: Answering,
+pub(crate) async fn respond_in_envelope<R: ListPage, T: Serialize + 'static>(
+    answering: ResponseOptions,
     envelope: &impl Serialize,
     found: R,
     item: impl Fn(R::Row) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
     let (total, after) = (found.total(), found.next_page().map(str::to_owned));
-    let mut response = answer_all(answering, envelope, total, found, item).await?;
+    let mut response = respond_with_total(answering, envelope, total, found, item).await?;
     if let Some(after) = after.and_then(|after| HeaderValue::from_maybe_shared(Bytes::from(after)).ok()) {
         response.headers_mut().insert(NEXT, after);
     }
@@ -71,28 +71,28 @@ pub(crate) async fn answer_within<R: ListPage, T: Serialize + 'static>(
 }
 
 /// Returns `total` items in the given envelope. Its `items` must be empty.
-pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
-    answering: Answering,
+pub(crate) async fn respond_with_total<R: Rows, T: Serialize + 'static>(
+    answering: ResponseOptions,
     envelope: &impl Serialize,
     total: u64,
     found: R,
     item: impl Fn(R::Row) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
-    let Answering { format, columns, permit } = answering;
+    let ResponseOptions { format, columns, permit } = answering;
     let mut response = match format {
         Format::Json => {
             let envelope = serde_json::to_string(envelope).map_err(ApiError::internal)?;
             let (head, tail) = envelope.split_once(NO_ITEMS).ok_or_else(|| ApiError::internal(anyhow::anyhow!("no items")))?;
             let (head, tail) = (format!("{head}{ITEMS}").into(), format!("]{tail}").into());
-            let item = move |row| written(&item(row)).into_bytes();
-            Written { head, found, between: ",", item, tail }.sent(permit).await?
+            let item = move |row| serialize(&item(row)).into_bytes();
+            StreamedItems { head, found, between: ",", item, tail }.send(permit).await?
         }
         // An error in the stream closes the connection, which shows clients that the response is incomplete.
         Format::Lines | Format::Csv => {
             let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
             let item = move |row| line(format, columns, &item(row));
-            let written = Written { head: head.into(), found, between: "", item, tail: Bytes::new() };
-            ([(TOTAL_COUNT, HeaderValue::from(total))], written.sent(permit).await?).into_response()
+            let written = StreamedItems { head: head.into(), found, between: "", item, tail: Bytes::new() };
+            ([(TOTAL_COUNT, HeaderValue::from(total))], written.send(permit).await?).into_response()
         }
     };
     response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());
@@ -103,12 +103,12 @@ pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
 const NO_ITEMS: &str = r#""items":[]"#;
 const ITEMS: &str = r#""items":["#;
 
-fn written<T: Serialize>(item: &T) -> String {
+fn serialize<T: Serialize>(item: &T) -> String {
     serde_json::to_string(item).expect("items contain only strings, numbers and valid JSON")
 }
 
 fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Vec<u8> {
-    let mut json = written(item);
+    let mut json = serialize(item);
     if format != Format::Csv {
         json.push('\n');
         return json.into_bytes();

@@ -4,22 +4,24 @@
 //! Shows no more of other reporters than `/agent/events`. Events and outcomes come from two stores, so they can describe
 //! different moments.
 
-use super::series::filled::{Filled, Source};
+use super::series::filled_series::{FilledSeries, Source};
 use super::series::{self, KnownSplit, buckets, find_split, role_named};
 use crate::State;
 use crate::access::visibility::OwnReports;
 use crate::parameters::ReadParameters;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
-use crate::reads::{By, Cell, Extent, OwnFigure, OwnSplit};
+use crate::reads::{BucketLength, Cell, Extent, OwnFigure, OwnSplit};
 use crate::respond::accept_header::Format;
-use crate::respond::page::Answering;
-use crate::respond::streamed_answer;
+use crate::respond::page::ResponseOptions;
+use crate::respond::streamed_response;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use schemas::event::SourceRole;
-use schemas::reads::{SourceCount, TypeCount};
-use schemas::series::{AgentSeriesItem, AgentSummary, Clicks, OutcomeCount, OutcomeValue, Outcomes, OwnAgentCount, Series};
+use schemas::series_responses::{
+    AgentSeriesItem, AgentSummary, Clicks, OutcomeCount, OutcomeValue, Outcomes, OwnAgentCount, Series,
+};
+use schemas::summary_responses::{SourceCount, TypeCount};
 use service_kit::http::{ApiError, Parameters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,13 +31,13 @@ pub(crate) async fn read_own_summary(
     reading: AdmittedReader,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_organization(&[])?;
-    let own = OwnReports::of(&reading.reader)?;
+    asked.reject_unsupported_of_organization(&[])?;
+    let own = OwnReports::for_reader(&reading.reader)?;
     let period = asked.period()?;
     let figures = state.telemetry.own_figures(&own, &period).await?;
-    let ended = state.ledger.outcomes(reading.reader.tenant, &own, &period, None).await?;
+    let ended = state.outcomes.outcomes(reading.reader.tenant, &own, &period, None).await?;
     let summary = serde_json::to_vec(&assemble(&own, period, figures, &ended)).map_err(ApiError::internal)?;
-    streamed_answer::whole(summary, reading.permit)
+    streamed_response::whole(summary, reading.permit)
 }
 
 fn assemble(own: &OwnReports, period: Period, figures: Vec<OwnFigure>, ended: &[Cell]) -> AgentSummary {
@@ -114,16 +116,16 @@ pub(crate) async fn read_own_series(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_organization(&["by", "split"])?;
+    asked.reject_unsupported_of_organization(&["by", "split"])?;
     let (by, (name, split, columns)) = (series::length_of(asked.get("by"))?, find_split(&SPLITS, asked.get("split"))?);
-    let own = OwnReports::of(&reading.reader)?;
+    let own = OwnReports::for_reader(&reading.reader)?;
     let period = asked.period()?;
     // Reject a series that is too long before anything is counted.
-    buckets::of(&period, by, None)?;
+    buckets::for_period(&period, by, None)?;
 
     let is_whole = split == AgentSplit::Reports(OwnSplit::Nothing);
     let ended = if is_whole || split == AgentSplit::Outcome {
-        state.ledger.outcomes(reading.reader.tenant, &own, &period, Some(by)).await?
+        state.outcomes.outcomes(reading.reader.tenant, &own, &period, Some(by)).await?
     } else {
         Vec::new()
     };
@@ -138,7 +140,7 @@ pub(crate) async fn read_own_series(
             (both, Source::Stored(Box::new(cells)))
         }
     };
-    let filled = Filled::begin(buckets::of(&period, by, extent.buckets)?, is_whole, extent, source).await?;
+    let filled = FilledSeries::begin(buckets::for_period(&period, by, extent.buckets)?, is_whole, extent, source).await?;
     let envelope = Series {
         organization_id: own.organization_id(),
         domains: None,
@@ -151,12 +153,12 @@ pub(crate) async fn read_own_series(
         total: filled.total(),
         items: Vec::<()>::new(),
     };
-    let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
+    let answering = ResponseOptions { format: Format::accepted(&headers), columns, permit: reading.permit };
     let item = move |cell: Cell| {
         let outcomes = per_bucket.get(&cell.bucket).copied().unwrap_or_default();
         item(cell, by, split, outcomes)
     };
-    series::answer(answering, &envelope, filled, item).await
+    series::respond_series(answering, &envelope, filled, item).await
 }
 
 fn extent_of(cells: &[Cell]) -> Extent {
@@ -179,7 +181,7 @@ fn around(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i6
     }
 }
 
-fn item(cell: Cell, by: By, split: AgentSplit, outcomes: u64) -> AgentSeriesItem {
+fn item(cell: Cell, by: BucketLength, split: AgentSplit, outcomes: u64) -> AgentSeriesItem {
     let (other, whose, name) = cell.value;
     let start = buckets::start(cell.bucket, by);
     let AgentSplit::Reports(split) = split else {
@@ -229,7 +231,7 @@ mod tests {
     fn summary_figures_are_sorted_by_count() {
         let credential = Credential::Key(ApiKeyId(Uuid::nil()));
         let (org_id, org_type) = (OrgId(Uuid::nil()), OrgType::Agent);
-        let own = OwnReports::of(&Reader { credential, tenant: Tenant::Organization(org_id), org_id, org_type }).unwrap();
+        let own = OwnReports::for_reader(&Reader { credential, tenant: Tenant::Organization(org_id), org_id, org_type }).unwrap();
         let figure = |(figure, name, events, sessions): (&str, &str, u64, u64)| {
             let (figure, name) = (figure.to_owned(), name.to_owned());
             let is_other = u8::from(name.is_empty() && figure != "total" && figure != "clicks");
@@ -288,7 +290,7 @@ mod tests {
             ("outcome", cell("browse", "EUR"), json!(["browse", "EUR", 4, 3])),
         ] {
             let (_, split, columns) = find_split(&SPLITS, Some(split)).unwrap();
-            let item = serde_json::to_value(item(cell, By::Hour, split, 2)).unwrap();
+            let item = serde_json::to_value(item(cell, BucketLength::Hour, split, 2)).unwrap();
             let columns = columns.strip_suffix(&["other"]).unwrap_or(columns);
             assert_eq!(item.as_object().unwrap().len(), columns.len(), "{item}");
             assert_eq!((columns[0], &item["start"]), ("start", &json!("1970-01-01T01:00:00.000Z")));

@@ -16,30 +16,30 @@ use uuid::Uuid;
 const HOUR_MS: i64 = 3_600_000;
 /// Maximum number of spans in a read of coverage. Reporters choose the times of events, so they can create any number of spans.
 const SPANS: usize = 10_000;
-const SPANS_BESIDE_FIGURES: usize = 1_000;
+const MAX_SPANS_WITH_FIGURES: usize = 1_000;
 
 /// Returns the covered hours of a period: those in which one of the owner's drains has a line of its own hosts, or a server of
 /// the owner or a partner reported an event. Contains the latest [`SPANS`] spans, and the sums of all hours.
 pub(crate) async fn coverage(state: &State, tenant: Tenant, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
-    let sources = state.ledger.in_turn(tenant, sources_of(state, seen)).await?;
-    let told = state.ledger.in_turn(tenant, told_by(&sources, state, seen, period)).await?;
+    let sources = state.outcomes.with_slot(tenant, sources_of(state, seen)).await?;
+    let told = state.outcomes.with_slot(tenant, hours_of_drains(&sources, state, seen, period)).await?;
     covered(state, &sources, seen, period, told).await.map(|whole| latest(whole, SPANS))
 }
 
 /// Like [`coverage`], for the response of another read. Returns `None` if the hosts have no drain and no drain had a line in
 /// the period: then missing server logs are expected.
-pub(crate) async fn beside_figures(
+pub(crate) async fn coverage_for_figures(
     state: &State,
     tenant: Tenant,
     seen: &Visibility,
     period: &Period,
 ) -> Result<Option<Coverage>, ApiError> {
-    let sources = state.ledger.in_turn(tenant, sources_of(state, seen)).await?;
-    let told = state.ledger.in_turn(tenant, told_by(&sources, state, seen, period)).await?;
+    let sources = state.outcomes.with_slot(tenant, sources_of(state, seen)).await?;
+    let told = state.outcomes.with_slot(tenant, hours_of_drains(&sources, state, seen, period)).await?;
     if told.is_empty() && !sources.has_drain {
         return Ok(None);
     }
-    covered(state, &sources, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
+    covered(state, &sources, seen, period, told).await.map(|whole| Some(latest(whole, MAX_SPANS_WITH_FIGURES)))
 }
 
 /// Limits the spans to the last ones. The sums still cover all hours.
@@ -79,7 +79,7 @@ async fn sources_of(state: &State, seen: &Visibility) -> Result<Sources, sqlx::E
 }
 
 /// Returns the hours in which one of these drains has a line, or logs were sent with an API key.
-async fn told_by(sources: &Sources, state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
+async fn hours_of_drains(sources: &Sources, state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
     let (from, before) = hours_of(period);
     sqlx::query_scalar(include_str!("coverage/hours.sql"))
         .bind(seen.organization_id().0)

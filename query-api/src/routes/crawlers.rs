@@ -11,15 +11,15 @@ use crate::respond::page;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use schemas::bots::BotTable;
-use schemas::crawler_reads::{ClaimCounts, CrawlerItem, Crawlers, OperatorCounts, RefusedCount, StatusCount};
-use schemas::pages::{EVENTS_PAGE, Page};
+use schemas::crawler_responses::{ClaimCounts, CrawlerItem, Crawlers, OperatorCounts, RefusedCount, StatusCount};
+use schemas::paged_responses::{EVENTS_PAGE, Page};
 use service_kit::http::{ApiError, Parameters};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Reporters can invent statuses, so further refused requests are returned as one sum.
-const MOST_REFUSED: usize = 1_000;
+const MAX_REFUSED: usize = 1_000;
 
 const COLUMNS: &[&str] = &[
     "operator",
@@ -42,17 +42,17 @@ pub(crate) async fn read_crawlers(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&["limit", "offset", "outcome"])?;
-    let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
+    asked.reject_unsupported_by_owners(&["limit", "offset", "outcome"])?;
+    let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
-    let mut claims = Claims { bots: &state.bots, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
+    let mut claims = Claims { bots: &state.bots, by_operator: BTreeMap::new(), unassigned: ClaimCounts::default() };
     let requests = state.telemetry.crawlers(seen, period, asked.outcome, |agent, counts| claims.add(agent, counts));
     let (coverage, Requests { bots, refused }) = tokio::try_join!(coverage(&state, asked.tenant(), seen, period), requests)?;
-    let refused = most_first(refused);
-    let Claims { of: claims, of_nobody: unattributed, .. } = claims;
+    let refused = sort_by_count(refused);
+    let Claims { by_operator: claims, unassigned: unattributed, .. } = claims;
     let operators = operators(&bots, claims);
-    let beside = Beside::new(&operators, &refused);
-    let refused = with_others_added_up(refused, MOST_REFUSED);
+    let beside = SharedFigures::new(&operators, &refused);
+    let refused = sum_others(refused, MAX_REFUSED);
     let total = bots.len() as u64;
     let envelope = Crawlers {
         organization_id: seen.organization_id(),
@@ -65,22 +65,23 @@ pub(crate) async fn read_crawlers(
         coverage,
         page: Page { items: Vec::new(), total, limit: at.limit, offset: at.offset },
     };
-    let on_page = page::held(bots, at);
-    page::answer_all(asked.answering(&headers, COLUMNS), &envelope, total, on_page, move |row| item(row, &beside)).await
+    let on_page = page::in_memory(bots, at);
+    page::respond_with_total(asked.response_options(&headers, COLUMNS), &envelope, total, on_page, move |row| item(row, &beside))
+        .await
 }
 
 /// Claims of agents, by the operator whose bot's name is contained in the agent's name.
 struct Claims<'a> {
     bots: &'a BotTable,
-    of: BTreeMap<String, ClaimCounts>,
-    of_nobody: ClaimCounts,
+    by_operator: BTreeMap<String, ClaimCounts>,
+    unassigned: ClaimCounts,
 }
 
 impl Claims<'_> {
     fn add(&mut self, agent: &str, counts: ClaimCounts) {
         let of = match self.bots.classify_text(agent) {
-            Some(bot) => self.of.entry(bot.operator.to_string()).or_default(),
-            None => &mut self.of_nobody,
+            Some(bot) => self.by_operator.entry(bot.operator.to_string()).or_default(),
+            None => &mut self.unassigned,
         };
         of.claimed += counts.claimed;
         of.cited += counts.cited;
@@ -103,14 +104,14 @@ fn operators(bots: &[BotRow], claims: BTreeMap<String, ClaimCounts>) -> Vec<Oper
 }
 
 /// Figures for a bot's item that are not in its own row.
-struct Beside {
+struct SharedFigures {
     /// Fetches and clicks by operator.
     operators: BTreeMap<String, (u64, u64)>,
     /// Requests without content by operator and bot.
     refused: BTreeMap<(String, String), u64>,
 }
 
-impl Beside {
+impl SharedFigures {
     fn new(operators: &[OperatorCounts], refused: &[RefusedCount]) -> Self {
         let mut bots = BTreeMap::new();
         for RefusedCount { operator, bot, count, .. } in refused {
@@ -122,7 +123,7 @@ impl Beside {
 }
 
 /// Returns the requests without content, sorted for the response.
-fn most_first(refused: BTreeMap<(String, String, u16), u64>) -> Vec<RefusedCount> {
+fn sort_by_count(refused: BTreeMap<(String, String, u16), u64>) -> Vec<RefusedCount> {
     let read = |((operator, bot, status), count)| RefusedCount { operator, bot, status, count, other: false };
     let mut refused: Vec<RefusedCount> = refused.into_iter().map(read).collect();
     refused.sort_by(|a, b| (b.count, &a.bot, a.status).cmp(&(a.count, &b.bot, b.status)));
@@ -130,14 +131,14 @@ fn most_first(refused: BTreeMap<(String, String, u16), u64>) -> Vec<RefusedCount
 }
 
 /// Replaces all but the first `most` by their sum.
-fn with_others_added_up(mut refused: Vec<RefusedCount>, most: usize) -> Vec<RefusedCount> {
+fn sum_others(mut refused: Vec<RefusedCount>, most: usize) -> Vec<RefusedCount> {
     let others: u64 = refused.iter().skip(most).map(|of| of.count).sum();
     refused.truncate(most);
     refused.extend((others > 0).then(|| RefusedCount { count: others, other: true, ..RefusedCount::default() }));
     refused
 }
 
-fn item(row: BotRow, beside: &Beside) -> CrawlerItem {
+fn item(row: BotRow, beside: &SharedFigures) -> CrawlerItem {
     let (of_operator, operator_clicks) = beside.operators.get(&row.operator_name).copied().unwrap_or_default();
     let bot = (row.operator_name, row.bot_name);
     CrawlerItem {
@@ -177,26 +178,27 @@ mod tests {
     #[test]
     fn bots_show_figures_of_their_operator() {
         let table = BotTable::bundled();
-        let mut claims = Claims { bots: &table, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
+        let mut claims = Claims { bots: &table, by_operator: BTreeMap::new(), unassigned: ClaimCounts::default() };
         let counts = ClaimCounts { claimed: 1, cited: 2, presented: 3, clicks: 4 };
         let twice = ClaimCounts { claimed: 2, cited: 4, presented: 6, clicks: 8 };
         for agent in ["ChatGPT-User/1.0", "GPTBot", "ClaudeBot", "alpha", ""] {
             claims.add(agent, counts);
         }
-        assert_eq!(claims.of_nobody, twice);
+        assert_eq!(claims.unassigned, twice);
         let bots = [bot("OpenAI", "GPTBot", 3), bot("OpenAI", "ChatGPT-User", 5), bot("Own", "Own bot", 9)];
-        let operators = operators(&bots, claims.of);
+        let operators = operators(&bots, claims.by_operator);
         let told: Vec<_> = operators.iter().map(|of| (of.operator.as_str(), of.retrievals, of.claims)).collect();
         assert_eq!(told, [("Own", 9, ClaimCounts::default()), ("OpenAI", 8, twice), ("Anthropic", 0, counts)]);
 
         let refused = |bot: &str, status, count| (("OpenAI".to_owned(), bot.to_owned(), status), count);
-        let refused = most_first([refused("ChatGPT-User", 404, 2), refused("GPTBot", 403, 2), refused("GPTBot", 304, 3)].into());
+        let refused =
+            sort_by_count([refused("ChatGPT-User", 404, 2), refused("GPTBot", 403, 2), refused("GPTBot", 304, 3)].into());
         let told: Vec<_> = refused.iter().map(|of| (of.bot.as_str(), of.status, of.count)).collect();
         assert_eq!(told, [("GPTBot", 304, 3), ("ChatGPT-User", 404, 2), ("GPTBot", 403, 2)]);
-        let others = with_others_added_up(refused.clone(), 1).pop().unwrap();
+        let others = sum_others(refused.clone(), 1).pop().unwrap();
         assert_eq!(others, RefusedCount { count: 4, other: true, ..RefusedCount::default() });
-        assert_eq!(with_others_added_up(refused.clone(), 3), refused);
-        let beside = Beside::new(&operators, &refused);
+        assert_eq!(sum_others(refused.clone(), 3), refused);
+        let beside = SharedFigures::new(&operators, &refused);
         let told = bots.map(|bot| {
             let item = item(bot, &beside);
             (item.refused, item.operator_clicks, item.retrievals_per_click)
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn verified_is_null_if_unknown() {
-        let beside = Beside::new(&[], &[]);
+        let beside = SharedFigures::new(&[], &[]);
         let told = [0, 1, 2].map(|verified_code| item(BotRow { verified_code, ..bot("o", "b", 4) }, &beside));
         assert_eq!(told.each_ref().map(|item| item.verified), [None, Some(false), Some(true)]);
         assert_eq!(told[0].corroborated_share.to_string(), "0.25");

@@ -2,9 +2,9 @@
 //!
 //! Uses the code of real requests, except for everything with state.
 
-use crate::access::consent::{Clicked, Consents};
+use crate::access::consent::{ClickedSession, Consents};
 use crate::access::session_scope::SessionScope;
-use crate::disclose::manifest;
+use crate::click_manifest::manifest;
 use crate::parameters::ReadParameters;
 use crate::reads::{SessionEvent, SessionEvents};
 use axum::http::Uri;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 /// Returns the period of a summary's query string: the first millisecond in it and the first one after it.
 pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
-    let Parameters(asked) = Parameters::<ReadParameters>::of_uri(uri)?;
+    let Parameters(asked) = Parameters::<ReadParameters>::from_uri(uri)?;
     let period = asked.period()?;
     Ok((period.from_ms, period.before_ms))
 }
@@ -26,7 +26,7 @@ pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
 pub fn dry_run_manifest(cited: &[(String, String)]) -> Vec<u8> {
     const SITE: &str = "test.a";
     let session = SessionId(Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8));
-    let clicked = Clicked {
+    let clicked = ClickedSession {
         scope: SessionScope::granted(OrgId(Uuid::nil()), session),
         content_url: String::new(),
         started_at: DateTime::UNIX_EPOCH,

@@ -5,24 +5,24 @@ use crate::access::visibility::{OwnReports, Visibility};
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::{EventFilter, Outcome, ReportedBy};
-use crate::parameters::pages::Pages;
+use crate::parameters::page_filter::PageFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::{AdmittedReader, ReadPermit};
 use crate::reads::{
-    CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, ListPage as _, Order, URLS_SORTABLE, UrlRow,
+    CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, ListPage as _, SortOrder, URLS_SORTABLE, UrlRow,
 };
 use crate::respond::accept_header::Format;
-use crate::respond::page::{self, Answering};
+use crate::respond::page::{self, ResponseOptions};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use chrono::DateTime;
 use schemas::event::SourceRole;
-use schemas::pages::{
+use schemas::paged_responses::{
     AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, Page, URLS_PAGE, UrlMetric,
 };
-use schemas::reads::TypeCount;
+use schemas::summary_responses::TypeCount;
 use service_kit::auth::Tenant;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
@@ -45,21 +45,26 @@ impl ListRequest {
     }
 
     /// Parses the common parameters of owners' lists.
-    pub(crate) async fn of(state: &State, reading: AdmittedReader, asked: &ReadParameters, page: u64) -> Result<Self, ApiError> {
+    pub(crate) async fn parse(
+        state: &State,
+        reading: AdmittedReader,
+        asked: &ReadParameters,
+        page: u64,
+    ) -> Result<Self, ApiError> {
         let outcome = Outcome::parse(asked.get("outcome"))?;
         let paging = Paging::parse(asked.get("limit"), asked.get("offset"), page)?;
         let period = asked.period()?;
-        let visibility = Visibility::establish(&state.directory, &reading.reader, asked).await?;
+        let visibility = Visibility::for_read(&state.directory, &reading.reader, asked).await?;
         Ok(Self { visibility, period, paging, outcome, permit: reading.permit })
     }
 
-    pub(crate) fn answering(self, headers: &HeaderMap, columns: &'static [&'static str]) -> Answering {
-        Answering { format: Format::accepted(headers), columns, permit: self.permit }
+    pub(crate) fn response_options(self, headers: &HeaderMap, columns: &'static [&'static str]) -> ResponseOptions {
+        ResponseOptions { format: Format::accepted(headers), columns, permit: self.permit }
     }
 }
 
 /// Parses the cursor, which can't be combined with an offset.
-fn walk(asked: &ReadParameters) -> Result<Cursor, ApiError> {
+fn parse_cursor(asked: &ReadParameters) -> Result<Cursor, ApiError> {
     if asked.get("after").is_some() && asked.get("offset").is_some_and(|offset| offset != "0") {
         return Err(invalid("Use offset or after, not both."));
     }
@@ -102,12 +107,12 @@ pub(crate) async fn read_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&["limit", "offset", "after", "event_type", "agent_id", "platform_id", "outcome"])?;
-    let (walk, filter) = (walk(&asked)?, EventFilter::parse(&asked)?);
-    let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
+    asked.reject_unsupported_by_owners(&["limit", "offset", "after", "event_type", "agent_id", "platform_id", "outcome"])?;
+    let (walk, filter) = (parse_cursor(&asked)?, EventFilter::parse(&asked)?);
+    let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.owners_events(&asked.visibility, &asked.period, &filter, (asked.paging, &walk)).await?;
     let at = asked.paging;
-    page::answer(asked.answering(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
+    page::respond(asked.response_options(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
 }
 
 /// `GET /content-owners/urls`, by default by URL.
@@ -117,13 +122,13 @@ pub(crate) async fn read_urls(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "path", "outcome"])?;
-    let order = Order::parse(asked.get("sort"), URLS_SORTABLE)?;
-    let pages = Pages::parse(asked.get("by"), asked.get("path"))?;
-    let asked = ListRequest::of(&state, reading, &asked, URLS_PAGE).await?;
+    asked.reject_unsupported_by_owners(&["limit", "offset", "by", "sort", "path", "outcome"])?;
+    let order = SortOrder::parse(asked.get("sort"), URLS_SORTABLE)?;
+    let pages = PageFilter::parse(asked.get("by"), asked.get("path"))?;
+    let asked = ListRequest::parse(&state, reading, &asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, (&pages, order, asked.outcome), asked.paging).await?;
     let at = asked.paging;
-    page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
+    page::respond(asked.response_options(&headers, URL_COLUMNS), at, found, url_metric).await
 }
 
 /// `GET /agent/events`: an organization's own reports, and what others reported with its click tokens.
@@ -133,15 +138,15 @@ pub(crate) async fn read_own_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_organization(&["limit", "offset", "after", "reported_by"])?;
+    asked.reject_unsupported_of_organization(&["limit", "offset", "after", "reported_by"])?;
     let reported_by = ReportedBy::parse(asked.get("reported_by"))?;
     let paging = Paging::parse(asked.get("limit"), asked.get("offset"), EVENTS_PAGE)?;
-    let walk = walk(&asked)?;
-    let own = OwnReports::of(&reading.reader)?;
+    let walk = parse_cursor(&asked)?;
+    let own = OwnReports::for_reader(&reading.reader)?;
     let period = asked.period()?;
     let found = state.telemetry.own_events(&own, &period, reported_by, (paging, &walk)).await?;
     let (format, permit) = (Format::accepted(&headers), reading.permit);
-    page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, permit }, paging, found, agent_event).await
+    page::respond(ResponseOptions { format, columns: AGENT_EVENT_COLUMNS, permit }, paging, found, agent_event).await
 }
 
 /// Contains the note in formats without an envelope.
@@ -160,14 +165,14 @@ pub(crate) async fn read_corroboration(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "outcome"])?;
+    asked.reject_unsupported_by_owners(&["limit", "offset", "by", "sort", "outcome"])?;
     let (by, columns) = match asked.get("by") {
         None | Some("agent") => (CorroborationBy::Agent, BY_AGENT_COLUMNS),
         Some("day") => (CorroborationBy::Day, BY_DAY_COLUMNS),
         Some(_) => return Err(invalid("by must be one of: agent, day.")),
     };
-    let order = Order::parse(asked.get("sort"), by.sortable())?;
-    let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
+    let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
+    let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
     let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
@@ -175,9 +180,9 @@ pub(crate) async fn read_corroboration(
         note: NOTE.to_owned(),
         page: Page { items: Vec::new(), total: found.total(), limit: asked.paging.limit, offset: asked.paging.offset },
     };
-    let answering = asked.answering(&headers, columns);
+    let answering = asked.response_options(&headers, columns);
     let is_list = answering.format != Format::Json;
-    let mut response = page::answer_within(answering, &envelope, found, move |row| corroboration(row, by)).await?;
+    let mut response = page::respond_in_envelope(answering, &envelope, found, move |row| corroboration(row, by)).await?;
     if is_list {
         // In the body, clients would read it as an item.
         response.headers_mut().insert(NOTE_HEADER, HeaderValue::from_static(NOTE));
@@ -192,7 +197,7 @@ pub(crate) async fn read_funnel(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "outcome"])?;
+    asked.reject_unsupported_by_owners(&["limit", "offset", "by", "sort", "outcome"])?;
     let (by, columns): (_, &[&str]) = match asked.get("by") {
         None | Some("agent") => {
             (FunnelBy::Agent, &["platform_id", "agent_id", "retrieved", "grounded", "cited", "presented", "engaged"])
@@ -201,11 +206,11 @@ pub(crate) async fn read_funnel(
         Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
         Some(_) => return Err(invalid("by must be one of: agent, url, day.")),
     };
-    let order = Order::parse(asked.get("sort"), by.sortable())?;
-    let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
+    let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
+    let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
     let at = asked.paging;
-    page::answer(asked.answering(&headers, columns), at, found, move |row| funnel(row, by)).await
+    page::respond(asked.response_options(&headers, columns), at, found, move |row| funnel(row, by)).await
 }
 
 pub(super) fn instant(ms: i64) -> String {
@@ -246,7 +251,7 @@ fn url_metric(row: UrlRow) -> UrlMetric {
     let counts = row.types.into_iter().zip(row.per_type);
     let mut event_types: Vec<_> = counts.map(|(event_type, count)| TypeCount { event_type, count, other: false }).collect();
     event_types.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
-    event_types.extend(TypeCount::of_others(row.other_types));
+    event_types.extend(TypeCount::sum_of_others(row.other_types));
     UrlMetric {
         content_url: row.url,
         total_events: row.events,

@@ -7,11 +7,11 @@ use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::ReadParameters;
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{EventRow, FoundEvent};
-use crate::respond::streamed_answer;
+use crate::respond::streamed_response;
 use axum::extract::{Path, State as Shared};
 use axum::response::Response;
 use schemas::event::SourceRole;
-use schemas::pages::{EventReport, EventReports};
+use schemas::paged_responses::{EventReport, EventReports};
 use schemas::problem::Code;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
@@ -23,23 +23,23 @@ pub(crate) async fn read_event(
     Path(event_id): Path<String>,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&[])?;
+    asked.reject_unsupported_by_owners(&[])?;
     let period = asked.period()?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
+    let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
     // ClickHouse rejects NUL in parameters, and no stored id contains it.
     if event_id.contains('\0') {
         return Err(unknown());
     }
     let found = state.telemetry.owners_event(&visibility, &period, &event_id).await?.ok_or_else(unknown)?;
-    let told = serde_json::to_vec(&told(found)).map_err(ApiError::internal)?;
-    streamed_answer::whole(told, reading.permit)
+    let told = serde_json::to_vec(&response(found)).map_err(ApiError::internal)?;
+    streamed_response::whole(told, reading.permit)
 }
 
 fn unknown() -> ApiError {
     ApiError::new(Code::NotFound, "Event not found.")
 }
 
-fn told(found: FoundEvent) -> EventReports {
+fn response(found: FoundEvent) -> EventReports {
     let corroboration = found.claimed_and_seen.map(|parts| match parts {
         (true, true) => "seen_by_both",
         (true, false) => "claimed_by_agent_only",
@@ -59,7 +59,7 @@ fn report(row: EventRow) -> EventReport {
     let told = StoredEvent { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
     EventReport {
         source_role: SourceRole::from_code(row.role).map_or_else(String::new, |role| role.as_str().to_owned()),
-        event_data: event_data::shown(told, Audience::Owner),
+        event_data: event_data::visible_to(told, Audience::Owner),
         event_id: row.id,
         session_id: id(row.session),
         event_type: row.r#type,

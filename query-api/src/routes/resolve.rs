@@ -9,11 +9,11 @@ use axum::extract::{FromRequestParts, State as Shared};
 use axum::http::request::Parts;
 use clap::Args;
 use schemas::problem::Code;
-use schemas::reads::Resolution;
 use schemas::site::{ContentUrl, Site};
+use schemas::summary_responses::Resolution;
 use service_kit::client_address::{ClientAddress, ClientSettings};
 use service_kit::http::{ApiError, Parameters};
-use service_kit::rates::Rates;
+use service_kit::rate_limits::RateLimits;
 use std::sync::Arc;
 use url::Url;
 
@@ -33,25 +33,25 @@ impl Default for ResolveSettings {
 }
 
 /// The rate limit per client address, which prevents copying the whole directory quickly.
-pub(crate) struct Limit {
-    rates: Rates<ClientAddress>,
+pub(crate) struct ResolveLimit {
+    rates: RateLimits<ClientAddress>,
     clients: ClientSettings,
 }
 
-impl Limit {
+impl ResolveLimit {
     pub(crate) fn new(settings: &ResolveSettings, clients: &ClientSettings) -> Self {
-        Self { rates: Rates::per_key(settings.resolve_rate), clients: clients.clone() }
+        Self { rates: RateLimits::per_key(settings.resolve_rate), clients: clients.clone() }
     }
 }
 
 /// A public caller within the rate limit.
-pub(crate) struct Anybody;
+pub(crate) struct PublicCaller;
 
-impl FromRequestParts<Arc<State>> for Anybody {
+impl FromRequestParts<Arc<State>> for PublicCaller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        state.resolving.rates.admit(state.resolving.clients.client(&parts.extensions, &parts.headers))?;
+        state.resolving.rates.admit(state.resolving.clients.client_address(&parts.extensions, &parts.headers))?;
         Ok(Self)
     }
 }
@@ -65,16 +65,16 @@ struct RequestedDomain {
 /// Returns the verified owner of the domain's longest suffix, if there is one.
 pub(crate) async fn resolve_domain(
     Shared(state): Shared<Arc<State>>,
-    _: Anybody,
+    _: PublicCaller,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Json<Resolution>, ApiError> {
-    asked.refuse_others(&["domain", "url"])?;
+    asked.reject_unsupported(&["domain", "url"])?;
     let asked = match (asked.get("domain"), asked.get("url")) {
         (Some(domain), None) if domain.chars().any(char::is_control) => {
             return Err(ApiError::new(Code::InvalidParameter, "domain must not contain control characters."));
         }
-        (Some(domain), None) => RequestedDomain::of_domain(domain),
-        (None, Some(url)) => RequestedDomain::of_url(url)?,
+        (Some(domain), None) => RequestedDomain::from_domain(domain),
+        (None, Some(url)) => RequestedDomain::from_url(url)?,
         _ => return Err(ApiError::new(Code::InvalidParameter, "Exactly one of domain and url is required.")),
     };
     let organization = match &asked.site {
@@ -86,7 +86,7 @@ pub(crate) async fn resolve_domain(
 
 impl RequestedDomain {
     /// Returns an invalid domain unchanged, without an owner.
-    fn of_domain(domain: &str) -> Self {
+    fn from_domain(domain: &str) -> Self {
         match Site::from_domain(domain) {
             Ok(site) => Self { domain: site.domain(), site: Some(site) },
             Err(_) => Self { domain: domain.trim().to_owned(), site: None },
@@ -94,7 +94,7 @@ impl RequestedDomain {
     }
 
     /// Uses the function that attributes events, so that both give the same result.
-    fn of_url(url: &str) -> Result<Self, ApiError> {
+    fn from_url(url: &str) -> Result<Self, ApiError> {
         let refuse = || ApiError::new(Code::InvalidParameter, "url must be an absolute http or https URL.");
         let parsed = ContentUrl::parse(url).map_err(|_| refuse())?;
         if let Some(site) = parsed.site {

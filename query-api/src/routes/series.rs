@@ -2,7 +2,7 @@
 //! (docs/api/reads.md#get-content-ownersseries).
 
 pub(crate) mod buckets;
-pub(crate) mod filled;
+pub(crate) mod filled_series;
 
 use super::coverage;
 use crate::State;
@@ -10,14 +10,14 @@ use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
 use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::AdmittedReader;
-use crate::reads::{By, Cell, Split};
+use crate::reads::{BucketLength, Cell, Split};
 use crate::respond::accept_header::Format;
-use crate::respond::page::{self, Answering};
+use crate::respond::page::{self, ResponseOptions};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
-use filled::{Filled, Source};
+use filled_series::{FilledSeries, Source};
 use schemas::event::SourceRole;
-use schemas::series::{Series, SeriesItem};
+use schemas::series_responses::{Series, SeriesItem};
 use serde::Serialize;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
@@ -26,18 +26,18 @@ use std::sync::Arc;
 const FILLED: HeaderName = HeaderName::from_static("x-series-filled");
 
 /// Parses the length of a bucket; the default is a day.
-pub(crate) fn length_of(by: Option<&str>) -> Result<By, ApiError> {
+pub(crate) fn length_of(by: Option<&str>) -> Result<BucketLength, ApiError> {
     match by {
-        Some("hour") => Ok(By::Hour),
-        None | Some("day") => Ok(By::Day),
+        Some("hour") => Ok(BucketLength::Hour),
+        None | Some("day") => Ok(BucketLength::Day),
         Some(_) => Err(invalid("by must be one of: hour, day.")),
     }
 }
 
-pub(crate) fn name_of(by: By) -> &'static str {
+pub(crate) fn name_of(by: BucketLength) -> &'static str {
     match by {
-        By::Hour => "hour",
-        By::Day => "day",
+        BucketLength::Hour => "hour",
+        BucketLength::Day => "day",
     }
 }
 
@@ -74,24 +74,24 @@ pub(crate) async fn read_series(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_others_of_owner(&["by", "split", "outcome"])?;
+    asked.reject_unsupported_by_owners(&["by", "split", "outcome"])?;
     let outcome = Outcome::parse(asked.get("outcome"))?;
     let (by, (name, split, columns)) = (length_of(asked.get("by"))?, find_split(&SPLITS, asked.get("split"))?);
     let period = asked.period()?;
     // Reject a series that is too long before anything is counted.
-    buckets::of(&period, by, None)?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
+    buckets::for_period(&period, by, None)?;
+    let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
 
-    let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
+    let answering = ResponseOptions { format: Format::accepted(&headers), columns, permit: reading.permit };
     // Only JSON contains the coverage.
     let coverage = match answering.format {
-        Format::Json => coverage::beside_figures(&state, reading.reader.tenant, &visibility, &period).await?,
+        Format::Json => coverage::coverage_for_figures(&state, reading.reader.tenant, &visibility, &period).await?,
         Format::Lines | Format::Csv => None,
     };
     let cells = state.telemetry.series(&visibility, &period, (by, split), outcome).await?;
     let extent = cells.extent;
-    let buckets = buckets::of(&period, by, extent.buckets)?;
-    let filled = Filled::begin(buckets, split == Split::Nothing, extent, Source::Stored(Box::new(cells))).await?;
+    let buckets = buckets::for_period(&period, by, extent.buckets)?;
+    let filled = FilledSeries::begin(buckets, split == Split::Nothing, extent, Source::Stored(Box::new(cells))).await?;
     let envelope = Series {
         organization_id: visibility.organization_id(),
         domains: Some(visibility.domains().to_vec()),
@@ -104,18 +104,18 @@ pub(crate) async fn read_series(
         total: filled.total(),
         items: Vec::<()>::new(),
     };
-    answer(answering, &envelope, filled, move |cell| item(cell, by, split)).await
+    respond_series(answering, &envelope, filled, move |cell| item(cell, by, split)).await
 }
 
 /// Returns a series; formats without an envelope have the header `x-series-filled`.
-pub(crate) async fn answer<T: Serialize + 'static>(
-    answering: Answering,
+pub(crate) async fn respond_series<T: Serialize + 'static>(
+    answering: ResponseOptions,
     envelope: &Series<()>,
-    filled: Filled,
+    filled: FilledSeries,
     item: impl Fn(Cell) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
     let is_list = answering.format != Format::Json;
-    let mut response = page::answer_all(answering, envelope, envelope.total, filled, item).await?;
+    let mut response = page::respond_with_total(answering, envelope, envelope.total, filled, item).await?;
     if is_list {
         let told = if envelope.filled { "true" } else { "false" };
         response.headers_mut().insert(FILLED, HeaderValue::from_static(told));
@@ -138,7 +138,7 @@ fn verified_named(name: &str) -> Option<bool> {
     }
 }
 
-fn item(cell: Cell, by: By, split: Split) -> SeriesItem {
+fn item(cell: Cell, by: BucketLength, split: Split) -> SeriesItem {
     let (other, whose, name) = cell.value;
     let mut item = SeriesItem {
         start: buckets::start(cell.bucket, by),
@@ -190,7 +190,7 @@ mod tests {
             let (_, split, columns) = find_split(&SPLITS, Some(split)).unwrap();
             let cell =
                 Cell { bucket: 1, value: (other, whose.to_owned(), name.to_owned()), events: 3, sessions: 2, ..Cell::default() };
-            let item = serde_json::to_value(item(cell, By::Day, split)).unwrap();
+            let item = serde_json::to_value(item(cell, BucketLength::Day, split)).unwrap();
             let columns = columns.strip_suffix(&["other"]).filter(|_| !other).unwrap_or(columns);
             assert_eq!(item.as_object().unwrap().len(), columns.len(), "{item}");
             columns.iter().map(|column| item[*column].clone()).collect::<Vec<Value>>()

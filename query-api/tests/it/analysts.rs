@@ -2,23 +2,23 @@
 //! can't do, and when they end. Statements run as the analyst account, with the protocols that clients use.
 
 mod figures;
-mod guard;
+mod restrictions;
 mod lifetime;
-mod native;
+mod native_client;
 mod queries;
 mod statements;
 mod writers;
 
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen, serve};
-use local::private::ClickHouse;
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, fetch_on, serve};
+use local::test_servers::ClickHouse;
 use query_api::Settings;
-use query_api::analysts::{AnalystSettings, Round, Upkeep};
+use query_api::analysts::{AnalystSettings, AnalystSync, SyncResult};
 use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
+use service_kit::databases;
 use service_kit::roles::Role;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::stores;
 use service_kit::testing::{SeededOrg, TestStores, client};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -28,14 +28,14 @@ const PASSWORD: &str = "sesame";
 const DAY_MS: i64 = 86_400_000;
 
 /// A store with analyst accounts, and the API on the same store.
-struct World {
+struct AnalystFixture {
     app: TestApp,
     server: Option<ClickHouse>,
     folder: tempfile::TempDir,
     settings: ClickHouseSettings,
 }
 
-impl World {
+impl AnalystFixture {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().to_owned();
@@ -44,9 +44,9 @@ impl World {
         let started = tokio::task::spawn_blocking(move || ClickHouse::with_users_and_native(&at, &users, &environment));
         let server = started.await.unwrap().unwrap();
         let settings = ClickHouseSettings::at(server.url(), "telemetry");
-        stores::apply_clickhouse_ddl(&settings).await.unwrap();
+        databases::apply_clickhouse_ddl(&settings).await.unwrap();
         let stores = TestStores { clickhouse: settings.clone(), ..TestStores::fresh().await };
-        let api = serve(&Settings::on(settings.clone(), stores.postgres.clone())).await;
+        let api = serve(&Settings::with_stores(settings.clone(), stores.postgres.clone())).await;
         let app = TestApp::on(stores, api);
         Self { app, server: Some(server), folder, settings }
     }
@@ -56,19 +56,19 @@ impl World {
         self.folder.path().join("clickhouse/users.d/zz_analysts.xml")
     }
 
-    async fn upkeep(&self) -> Upkeep {
+    async fn upkeep(&self) -> AnalystSync {
         self.upkeep_through(&self.settings.clickhouse_url).await
     }
 
     /// Returns an upkeep that connects to its store at this address.
-    async fn upkeep_through(&self, url: &str) -> Upkeep {
+    async fn upkeep_through(&self, url: &str) -> AnalystSync {
         let stores = self.app.stores.signed_in_as(Role::Query);
         let settings = AnalystSettings { users_file: self.users_file(), every_seconds: 5 };
         let clickhouse = ClickHouseSettings::at(as_upkeep(url), "telemetry");
-        Upkeep::connect(&clickhouse, &stores.postgres, &settings).await.unwrap()
+        AnalystSync::connect(&clickhouse, &stores.postgres, &settings).await.unwrap()
     }
 
-    async fn round(&self) -> Round {
+    async fn round(&self) -> SyncResult {
         self.upkeep().await.round().await.unwrap()
     }
 
@@ -153,13 +153,13 @@ impl Analyst {
     }
 }
 
-async fn owners(world: &World) -> (SeededOrg, SeededOrg) {
+async fn owners(world: &AnalystFixture) -> (SeededOrg, SeededOrg) {
     (world.app.seed().owner_of("a.test").await, world.app.seed().owner_of("b.test").await)
 }
 
 /// Returns an owner with an account. Another owner exists too.
-async fn single() -> (World, SeededOrg, Analyst) {
-    let mut world = World::start().await;
+async fn single() -> (AnalystFixture, SeededOrg, Analyst) {
+    let mut world = AnalystFixture::start().await;
     let (owner, _) = owners(&world).await;
     let analyst = world.account(1, owner.id, None).await;
     world.settle().await;
@@ -167,7 +167,7 @@ async fn single() -> (World, SeededOrg, Analyst) {
 }
 
 /// Two owners, a partner of the first, and an account of each.
-struct Cast {
+struct Accounts {
     owner: SeededOrg,
     other: SeededOrg,
     partner: SeededOrg,
@@ -176,34 +176,34 @@ struct Cast {
     partners: Analyst,
 }
 
-async fn cast(world: &World) -> Cast {
+async fn cast(world: &AnalystFixture) -> Accounts {
     let (owner, other) = owners(world).await;
     let partner = world.app.seed().org("partner", OrgType::Platform).await;
     world.app.seed().delegate(owner.id, partner.id).await;
     let analyst = world.account(1, owner.id, None).await;
     let others = world.account(2, other.id, None).await;
     let partners = world.account(3, partner.id, Some(owner.id)).await;
-    Cast { owner, other, partner, analyst, others, partners }
+    Accounts { owner, other, partner, analyst, others, partners }
 }
 
 /// Returns two events that the first account sees, and five that it must not see: on hosts of others, from before its time, and
 /// a turn.
 fn theirs() -> Vec<Observation> {
-    let theirs = |host, key| seen(host, key).url("https://theirs.test/").after(2 * DAY_MS);
+    let theirs = |host, key| fetch_on(host, key).url("https://theirs.test/").after(2 * DAY_MS);
     vec![
         theirs("b.test", 1),
         theirs("nota.test", 2),
         theirs("blog.a.test", 3),
-        seen("a.test", 4).url("https://a.test/theirs"),
+        fetch_on("a.test", 4).url("https://a.test/theirs"),
         theirs("a.test", 5).named("turn_started"),
-        seen("a.test", 6).after(2 * DAY_MS),
-        seen("shop.a.test", 7).after(2 * DAY_MS),
+        fetch_on("a.test", 6).after(2 * DAY_MS),
+        fetch_on("shop.a.test", 7).after(2 * DAY_MS),
     ]
 }
 
 /// The first account sees its hosts from the second day on. A subdomain of them belongs to the second.
-async fn guarded() -> (World, Analyst, Analyst) {
-    let mut world = World::start().await;
+async fn guarded() -> (AnalystFixture, Analyst, Analyst) {
+    let mut world = AnalystFixture::start().await;
     let (owner, other) = owners(&world).await;
     world.app.seed().verify(other.id, "blog.a.test").await;
     world.own_from_second_day(owner.id).await;

@@ -1,7 +1,7 @@
 //! `GET /content-owners/crawlers` and `/content-owners/coverage`.
 
-use crate::random::BOTS;
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
+use crate::random_reports::BOTS;
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, fetch_on};
 use chrono::DateTime;
 use reqwest::StatusCode;
 use schemas::crawler::Crawler;
@@ -21,8 +21,8 @@ async fn only_fetches_are_retrievals_and_claims() {
     let owner = app.seed().owner_of("a.test").await;
     let answered = |key: u128, response_status| {
         let crawler = Crawler { response_status, response_bytes: 10, ..by_bot(1, None) };
-        let server = seen("a.test", key).role(SourceRole::Edge).by(2).crawler(crawler);
-        [server, seen("a.test", key).role(SourceRole::Agent).by(1).session(1).agent("alpha")]
+        let server = fetch_on("a.test", key).role(SourceRole::Edge).by(2).crawler(crawler);
+        [server, fetch_on("a.test", key).role(SourceRole::Agent).by(1).session(1).agent("alpha")]
     };
     let statuses = [0, 200, 206, 304, 404, 500];
     let rows: Vec<Observation> = (1..).zip(statuses).flat_map(|(key, status)| answered(key, status)).collect();
@@ -57,7 +57,7 @@ async fn coverage_limits_spans_but_counts_all_hours() {
     let every_other = |number: usize| 2 * HOUR_MS * i64::try_from(number).unwrap();
     let reports: Vec<_> = (0..HOURS)
         .map(|number| {
-            seen("a.test", number as u128 + 1).role(SourceRole::Edge).of(owner.id).after(every_other(number)).accepted(0)
+            fetch_on("a.test", number as u128 + 1).role(SourceRole::Edge).of(owner.id).after(every_other(number)).accepted(0)
         })
         .collect();
     app.insert(&reports).await;
@@ -77,7 +77,7 @@ async fn agents_beyond_the_limit_are_summed_up() {
     let owner = app.seed().owner_of("a.test").await;
     let reporter = app.seed().org("reporter", OrgType::Agent).await;
     let name = |number: u128| format!("agent {number}");
-    let report = seen("a.test", 0).role(SourceRole::Agent).of(reporter.id).named("content_cited");
+    let report = fetch_on("a.test", 0).role(SourceRole::Agent).of(reporter.id).named("content_cited");
     let cited = |number| Observation { event_key: number, ..report.clone() }.agent(&name(number));
     // One agent cites twice.
     let last = Observation { event_key: AGENTS + 1, ..report.clone() }.agent(&name(AGENTS));
@@ -134,8 +134,8 @@ async fn hours_without_data_are_uncovered() {
     drained(&app, other.id, &[(4, 9)]).await;
     // An edge's report covers its hour; an agent's claim doesn't.
     let reports = [
-        seen("a.test", 1).role(SourceRole::Edge).of(owner.id).after(5 * HOUR_MS),
-        seen("a.test", 2).role(SourceRole::Agent).after(6 * HOUR_MS),
+        fetch_on("a.test", 1).role(SourceRole::Edge).of(owner.id).after(5 * HOUR_MS),
+        fetch_on("a.test", 2).role(SourceRole::Agent).after(6 * HOUR_MS),
     ];
     app.insert(&reports).await;
     let window = [("since", hour(0)), ("until", hour(8))];
@@ -178,7 +178,7 @@ async fn only_hosts_with_a_drain_have_coverage() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     app.seed().verify(owner.id, "b.test").await;
-    let by_edge = |host: &str, key| seen(host, key).role(SourceRole::Edge).of(owner.id);
+    let by_edge = |host: &str, key| fetch_on(host, key).role(SourceRole::Edge).of(owner.id);
     app.insert(&[by_edge("a.test", 1), by_edge("b.test", 2)]).await;
     let until = hour(2);
     let told = async |path: &str, domain: &str| {
@@ -216,7 +216,7 @@ async fn only_servers_of_owner_and_partners_cover_hours() {
     let stranger = seed.org("stranger", OrgType::Platform).await;
     seed.delegate(seed.owner_of("b.test").await.id, stranger.id).await;
     // The agent's claim represents the event that the partner's server reports too.
-    let by = |org: OrgId, hour: i64, role| seen("a.test", hour as u128 + 1).role(role).of(org).after(hour * HOUR_MS);
+    let by = |org: OrgId, hour: i64, role| fetch_on("a.test", hour as u128 + 1).role(role).of(org).after(hour * HOUR_MS);
     app.insert(&[
         by(owner.id, 0, SourceRole::Origin),
         by(stranger.id, 1, SourceRole::Edge),
@@ -258,7 +258,7 @@ async fn custom_bot_tables_name_operators_of_clicks() {
     std::fs::write(&file, own.to_string()).unwrap();
     let app = TestApp::naming_bots_by(&file).await;
     let owner = app.seed().owner_of("a.test").await;
-    let click = |key: u128, agent: &str| seen("a.test", key).named("content_engaged").by(9).session(key).agent(agent);
+    let click = |key: u128, agent: &str| fetch_on("a.test", key).named("content_engaged").by(9).session(key).agent(agent);
     let issuer = OrgId(Uuid::from_u128(8));
     let clicks = [click(1, "OwnFetcher/1.0").bound(issuer, 1), click(2, "GPTBot").bound(issuer, 1)];
     app.insert(&clicks).await;
@@ -271,7 +271,7 @@ async fn crawlers_support_csv_and_ndjson() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     let crawler = Crawler { response_status: 200, response_bytes: 3, ..by_bot(3, None) };
-    app.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(9).crawler(crawler)]).await;
+    app.insert(&[fetch_on("a.test", 1).role(SourceRole::Edge).by(9).crawler(crawler)]).await;
     let path = "/content-owners/crawlers";
     let (status, kind, total, text) = app.get_as("text/csv", &owner.key, path).await;
     assert_eq!((status, kind.as_str(), total.as_str()), (StatusCode::OK, "text/csv; charset=utf-8", "1"));

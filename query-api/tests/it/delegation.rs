@@ -1,6 +1,6 @@
 //! `delegated_from`: a partner sees exactly what the grantor sees, or an error.
 
-use crate::test_app::{TestApp, seen, serve};
+use crate::test_app::{TestApp, fetch_on, serve};
 use reqwest::StatusCode;
 use schemas::identity::{OrgType, Scope};
 use service_kit::testing::{SeededOrg, client};
@@ -35,11 +35,11 @@ async fn r3_r2_refused_delegated_reads_get_one_response() {
     let id = grantor.id.to_string();
     let spellings = [id.to_uppercase(), id.replace('-', ""), format!("{{{id}}}")];
     for grantor in [&id].into_iter().chain(&spellings) {
-        assert_eq!(app.ask(&partner.key, &[("delegated_from", grantor)]).await.status, StatusCode::OK, "{grantor}");
+        assert_eq!(app.get_summary(&partner.key, &[("delegated_from", grantor)]).await.status, StatusCode::OK, "{grantor}");
     }
 
     let (unknown, other, own) = (Uuid::from_u128(5).to_string(), other_owner.id.to_string(), partner.id.to_string());
-    let expected = app.ask(&partner.key, &[("delegated_from", &unknown)]).await.problem();
+    let expected = app.get_summary(&partner.key, &[("delegated_from", &unknown)]).await.problem();
     assert_eq!((expected.0, &expected.1["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()));
     let malformed = ["", " ", "x", "' OR 1=1 --", &format!("{id}0"), &format!("{id} "), "null"];
     let refused = malformed.iter().map(|text| (&partner.key, (*text).to_owned())).chain([
@@ -55,10 +55,10 @@ async fn r3_r2_refused_delegated_reads_get_one_response() {
     for (key, delegated_from) in refused {
         // An own, foreign or unknown domain makes no difference.
         for domain in ["example.com", "other.test", "unknown.test"] {
-            let answer = app.ask(key, &[("delegated_from", &delegated_from), ("domain", domain)]).await;
+            let answer = app.get_summary(key, &[("delegated_from", &delegated_from), ("domain", domain)]).await;
             assert_eq!(answer.problem(), expected, "{delegated_from} {domain}");
         }
-        assert_eq!(app.ask(key, &[("delegated_from", &delegated_from)]).await.problem(), expected, "{delegated_from}");
+        assert_eq!(app.get_summary(key, &[("delegated_from", &delegated_from)]).await.problem(), expected, "{delegated_from}");
     }
 }
 
@@ -66,7 +66,7 @@ async fn r3_r2_refused_delegated_reads_get_one_response() {
 async fn s2_seen_by_requires_an_active_delegation() {
     let app = TestApp::new().await;
     let cast = cast(&app).await;
-    app.insert(&[seen("example.com", 1).id("own")]).await;
+    app.insert(&[fetch_on("example.com", 1).id("own")]).await;
     let ids = cast.each_ref().map(|org| org.id.to_string());
     let [own, other, partners, strangers, revokeds, narrows] = &ids;
     let [grantor, other_owner, partner, stranger, ..] = &cast;
@@ -100,7 +100,7 @@ async fn s2_seen_by_requires_an_active_delegation() {
         }
     }
     sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&app.stores.pool).await.unwrap();
-    assert_eq!(app.ask(&grantor.key, &[("seen_by", partners)]).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(app.get_summary(&grantor.key, &[("seen_by", partners)]).await.status, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
@@ -110,13 +110,14 @@ async fn r6_platform_keys_need_scope_and_delegation() {
     for org_type in [OrgType::Platform, OrgType::Agent] {
         let partner = app.seed().org("Partner", org_type).await;
         app.seed().delegate(grantor.id, partner.id).await;
-        let answers = [app.ask(&partner.key, &[]).await, app.ask(&partner.key, &[("domain", "example.com")]).await];
+        let answers =
+            [app.get_summary(&partner.key, &[]).await, app.get_summary(&partner.key, &[("domain", "example.com")]).await];
         for answer in answers {
             let (status, problem) = answer.problem();
             assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()));
         }
         let writer = app.seed().key(partner.id, org_type, &[Scope::TelemetryWrite]).await;
-        let (status, problem) = app.ask(&writer, &[("delegated_from", &grantor.id.to_string())]).await.problem();
+        let (status, problem) = app.get_summary(&writer, &[("delegated_from", &grantor.id.to_string())]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"missing_scope".into()));
     }
 }
@@ -127,7 +128,7 @@ async fn r5_s4_revoked_credentials_cannot_read() {
     let app = TestApp::new().await;
     let second = serve(&app.settings()).await;
     let grantor = app.seed().owner_of("example.com").await;
-    app.insert(&[1, 2].map(|key| seen("example.com", key))).await;
+    app.insert(&[1, 2].map(|key| fetch_on("example.com", key))).await;
     let ask = async |server: &str, key: &str, query: &str| {
         let url = format!("{server}/content-owners/summary?{query}");
         client().get(url).header("x-api-key", key).send().await.unwrap().status()

@@ -1,6 +1,6 @@
 //! `GET /sessions/{id}/document`: access to documents and their limits. The end-to-end tests in the lab check the content.
 
-use crate::sessions_world::{Clicks, reported};
+use crate::click_fixture::{ClickFixture, reported};
 use crate::test_app::Observation;
 use reqwest::StatusCode;
 use schemas::identity::{OrgType, Scope};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 #[tokio::test]
 async fn only_the_reporter_can_read_a_document() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(3)).await;
     let document = |key: &str, id: &str| {
         let (key, path) = (key.to_owned(), format!("/sessions/{id}/document"));
@@ -37,7 +37,7 @@ async fn only_the_reporter_can_read_a_document() {
 
 #[tokio::test]
 async fn documents_keep_order_and_exact_numbers() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(0)).await;
     let agent = clicks.agent.id;
     let shops = Observation {
@@ -83,7 +83,7 @@ async fn documents_keep_order_and_exact_numbers() {
 
 #[tokio::test]
 async fn too_long_sessions_use_the_strictest_level() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(None).await;
     let turn = |level: &str, ms| {
         let said = Observation {
@@ -114,7 +114,7 @@ async fn too_long_sessions_use_the_strictest_level() {
 /// 1,140 events of 60,000 bytes exceed the limit of 64 MiB per session. A retry can't succeed.
 #[tokio::test]
 async fn too_large_sessions_return_413() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(None).await;
     let large = |key: i64| Observation {
         event_key: key.unsigned_abs().into(),
@@ -138,7 +138,7 @@ async fn too_large_sessions_return_413() {
 /// ClickHouse extracts the members that a manifest shows from `data`.
 #[tokio::test]
 async fn manifests_show_members_in_any_json_encoding() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let large = "x".repeat(60_000);
     for (data, shown) in [
         (r#"{"scope":"session","cached":true,"query_tokens":7}"#, json!({"scope": "session", "cached": true, "query_tokens": 7})),
@@ -165,7 +165,7 @@ async fn manifests_show_members_in_any_json_encoding() {
 
 #[tokio::test]
 async fn turn_levels_count_despite_large_members() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let large = "x".repeat(60_000);
     for (extra, shows_turns) in [
         (format!(r#"{{"turn":{{"privacy_level":"full","query_text":"{large}"}},"note":"{large}"}}"#), true),
@@ -189,7 +189,7 @@ async fn turn_levels_count_despite_large_members() {
 /// 9,000 URLs of 8,000 bytes exceed the limit of a manifest.
 #[tokio::test]
 async fn too_large_manifests_return_413() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(0)).await;
     let page = |n: usize| format!("https://www.example.com/{n}/{}", "x".repeat(8_000));
     for block in 0..9 {

@@ -1,7 +1,7 @@
 //! Lists as CSV and as newline-delimited JSON.
 
 use crate::lists::OWNERS;
-use crate::test_app::{TestApp, seen};
+use crate::test_app::{TestApp, fetch_on};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
@@ -13,8 +13,10 @@ async fn world_of_some_events() -> (TestApp, String, String) {
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let rows: Vec<_> = (0..300_u128)
         .map(|key| {
-            let row =
-                seen("example.com", key).role(if key % 2 == 0 { Agent } else { Edge }).agent("=cmd(\"x\"),\n1").session(key % 9);
+            let row = fetch_on("example.com", key)
+                .role(if key % 2 == 0 { Agent } else { Edge })
+                .agent("=cmd(\"x\"),\n1")
+                .session(key % 9);
             let row = row.url(&format!("https://example.com/{}", key % 40)).data(r#"{"text":"a,b\"c\"\n","n":1.10}"#);
             row.of(agent.id)
         })

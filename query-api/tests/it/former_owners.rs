@@ -1,6 +1,6 @@
 //! R7: events from another owner's time with a subdomain stay hidden after that owner leaves.
 
-use crate::test_app::{NEW_YEAR_MS, TestApp, seen};
+use crate::test_app::{NEW_YEAR_MS, TestApp, fetch_on};
 use chrono::DateTime;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
@@ -32,7 +32,7 @@ async fn r7_subdomains_count_from_when_their_owner_left() {
         .iter()
         .flat_map(|host| [0, 1_500, 2_999, 3_000].map(|ms| (*host, ms)))
         .zip(1..)
-        .map(|((host, ms), key)| seen(host, key).after(ms))
+        .map(|((host, ms), key)| fetch_on(host, key).after(ms))
         .collect();
     app.insert(&rows).await;
     for (domain, expected) in [
@@ -62,7 +62,7 @@ async fn subdomains_count_from_when_the_last_owner_left() {
         owned(&app, former.id, "blog.example.com", from_ms, Some(until_ms)).await;
     }
     let rows = [0, 1_500, 2_500, 3_999, 4_000].into_iter().zip(1..);
-    let rows: Vec<_> = rows.map(|(ms, key)| seen("blog.example.com", key).after(ms)).collect();
+    let rows: Vec<_> = rows.map(|(ms, key)| fetch_on("blog.example.com", key).after(ms)).collect();
     app.insert(&rows).await;
     assert_eq!(app.total(&above.key, &[]).await, 1);
 }

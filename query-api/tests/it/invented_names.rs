@@ -1,6 +1,6 @@
 //! Reporters can invent event types and agents on the hosts of others, but responses don't grow with them.
 
-use crate::test_app::{TestApp, seen};
+use crate::test_app::{TestApp, fetch_on};
 use schemas::event::SourceRole::Agent;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn f77_invented_types_and_agents_do_not_grow_a_response() {
     let reporter = app.seed().org("Reporter", OrgType::Agent).await;
     let report = |key: u64| {
         let key = u128::from(key);
-        seen("example.com", key).role(Agent).of(reporter.id).session(key % 7 + 1).url("https://example.com/")
+        fetch_on("example.com", key).role(Agent).of(reporter.id).session(key % 7 + 1).url("https://example.com/")
     };
     // Names that are `other` or empty are separate from the sum.
     let named =

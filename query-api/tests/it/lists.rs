@@ -1,6 +1,6 @@
 //! Items of lists, and access to them.
 
-use crate::test_app::{Observation, TestApp, platform, seen};
+use crate::test_app::{Observation, TestApp, fetch_on, platform};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use schemas::identity::{OrgType, Scope};
@@ -15,12 +15,12 @@ pub(crate) const OWNERS: [&str; 4] =
 async fn fetch_of_four_observers_is_one_item() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    let agents = seen("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");
+    let agents = fetch_on("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");
     let agents = agents.url("https://www.example.com/a?q=1").data(r#"{"user_agent":"Bot/1.0","n":1,"com.bot.n":1.10}"#);
     let others = [
-        seen("www.example.com", 7).role(Edge).by(20).id("edges-own").data(r#"{"status":200}"#),
-        seen("www.example.com", 7).role(Index).by(22),
-        seen("www.example.com", 7).role(Origin).by(21).after(9),
+        fetch_on("www.example.com", 7).role(Edge).by(20).id("edges-own").data(r#"{"status":200}"#),
+        fetch_on("www.example.com", 7).role(Index).by(22),
+        fetch_on("www.example.com", 7).role(Origin).by(21).after(9),
     ];
     app.insert(&others).await;
     let before = app.page(&owner.key, "/content-owners/events", &[]).await;
@@ -51,8 +51,11 @@ async fn r17_owners_never_see_conversations() {
     let extra = r#"{"turn":{"query_text":"planted"},"terms_ref":"t"}"#;
     app.insert(&[
         // The gateway stores no site for a turn. Even with a site, only the agent's organization may read it.
-        own(seen("example.com", 1).role(Agent).named("turn_completed").data(secret)),
-        own(Observation { extra: extra.to_owned(), ..seen("example.com", 2).role(Agent).named("content_cited").data(secret) }),
+        own(fetch_on("example.com", 1).role(Agent).named("turn_completed").data(secret)),
+        own(Observation {
+            extra: extra.to_owned(),
+            ..fetch_on("example.com", 2).role(Agent).named("content_cited").data(secret)
+        }),
     ])
     .await;
     for path in OWNERS.iter().chain(&["/content-owners/summary"]) {
@@ -74,12 +77,12 @@ async fn r16_agents_read_only_their_own_reports() {
     let agents = [app.seed().org("P", OrgType::Agent).await, app.seed().org("Q", OrgType::Platform).await];
     let by = |org: &service_kit::testing::SeededOrg, row: Observation| row.of(org.id);
     app.insert(&[
-        by(&agents[0], seen("example.com", 1).role(Agent).session(1).id("p1")),
-        by(&agents[1], seen("example.com", 1).role(Agent).session(1).id("q1")),
-        by(&agents[1], Observation { site: String::new(), ..seen("other.test", 2).id("q2").after(-1) }),
-        by(&agents[1], seen("other.test", 3).role(Edge).id("q3").after(1_000)),
-        by(&owner, seen("example.com", 4).role(Origin).id("o1")),
-        seen("example.com", 5).id("x1"),
+        by(&agents[0], fetch_on("example.com", 1).role(Agent).session(1).id("p1")),
+        by(&agents[1], fetch_on("example.com", 1).role(Agent).session(1).id("q1")),
+        by(&agents[1], Observation { site: String::new(), ..fetch_on("other.test", 2).id("q2").after(-1) }),
+        by(&agents[1], fetch_on("other.test", 3).role(Edge).id("q3").after(1_000)),
+        by(&owner, fetch_on("example.com", 4).role(Origin).id("o1")),
+        fetch_on("example.com", 5).id("x1"),
     ])
     .await;
     let ids = async |key: &str, query: &[(&str, &str)]| {
@@ -120,7 +123,7 @@ async fn lists_return_the_same_errors_as_the_summary() {
         (&owner.key, &[("since", "2026-01-01"), ("since", "2026-01-01")]),
     ];
     for (key, query) in asked {
-        let expected = app.ask(key, query).await.problem();
+        let expected = app.get_summary(key, query).await.problem();
         assert!(expected.0.is_client_error(), "{query:?}");
         for path in OWNERS {
             assert_eq!(app.get(key, path, query).await.problem(), expected, "{path} {query:?}");

@@ -3,34 +3,34 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod analysts;
-mod arriving;
-mod clicks;
-mod clicks_planted;
-mod compressed;
-mod counting;
+mod reads_during_inserts;
+mod click_manifests;
+mod planted_session_ids;
+mod compression;
+mod documented_figures;
 mod crawlers;
 mod delegated_filters;
 mod delegation;
 mod documents;
 mod formats;
 mod former_owners;
-mod held_back;
-mod injections;
+mod slow_readers;
+mod sql_injection;
 mod invented_names;
 mod key_uses;
 mod lists;
-mod many_reads;
-mod one_event;
-mod one_moment;
+mod read_limits;
+mod single_events;
+mod snapshots;
 mod parameters;
-mod permuted;
-mod random;
+mod report_order;
+mod random_reports;
 mod readiness;
 mod resolve;
 mod routes;
 mod series;
 mod session_readers;
-mod sessions_world;
+mod click_fixture;
 mod several_hosts;
 mod shards;
 mod shared_tokens;
@@ -38,10 +38,10 @@ mod statement_files;
 mod statement_settings;
 mod test_app;
 mod visibility;
-mod walks;
+mod cursor_paging;
 
 #[test]
 #[ignore = "the service, started by other tests"]
 fn as_the_service() {
-    service_kit::testing::be_the_service(query_api::start);
+    service_kit::testing::run_as_service(query_api::start);
 }

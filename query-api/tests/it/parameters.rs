@@ -2,7 +2,7 @@
 
 use crate::lists::OWNERS;
 use crate::statement_settings::DESCRIBED;
-use crate::test_app::{TestApp, seen};
+use crate::test_app::{TestApp, fetch_on};
 use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use serde_json::Value;
@@ -13,7 +13,7 @@ async fn rejects_repeated_parameters() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     for name in ["since", "until", "domain", "delegated_from", "seen_by", "unknown"] {
-        let answer = app.ask(&owner.key, &[(name, "2026-01-01"), (name, "2026-01-01")]).await;
+        let answer = app.get_summary(&owner.key, &[(name, "2026-01-01"), (name, "2026-01-01")]).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
     }
     let stranger = app.get("", "/content-owners/summary?since=1&since=2", &[]).await;
@@ -72,7 +72,7 @@ async fn r9_lists_reject_bad_limits_and_clamp_large_ones() {
 async fn r10_pages_beyond_the_end_are_empty_with_the_total() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    app.insert(&[seen("example.com", 1), seen("example.com", 2)]).await;
+    app.insert(&[fetch_on("example.com", 1), fetch_on("example.com", 2)]).await;
     for path in OWNERS {
         let total = app.page(&owner.key, path, &[]).await["total"].clone();
         for offset in ["2", "4000000000000000000"] {

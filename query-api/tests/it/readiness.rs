@@ -1,13 +1,13 @@
 //! Health, readiness, and reads while a store is unavailable.
 
-use crate::test_app::{TestApp, own_clickhouse, seen, serve};
+use crate::test_app::{TestApp, fetch_on, own_clickhouse, serve};
 use clap::Parser;
 use local::ports::Ports;
-use local::private::Postgres;
+use local::test_servers::Postgres;
 use query_api::{Cli, Settings};
 use reqwest::StatusCode;
+use service_kit::databases;
 use service_kit::settings::PostgresSettings;
-use service_kit::stores;
 use service_kit::testing::{TestProcess, client, eventually};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -69,12 +69,13 @@ async fn unavailable_clickhouse_returns_503() {
     let (mut own, clickhouse) = own_clickhouse(folder.path()).await;
     let app = app.through(clickhouse).await;
 
-    assert_eq!(app.ask(&owner.key, &[]).await.status, StatusCode::OK);
+    assert_eq!(app.get_summary(&owner.key, &[]).await.status, StatusCode::OK);
     own.pause();
     expect_away(&app, &owner.key, "clickhouse").await;
     assert_eq!(app.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::OK);
     own.resume();
-    eventually("reads succeed again", async || (app.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
+    eventually("reads succeed again", async || (app.get_summary(&owner.key, &[]).await.status == StatusCode::OK).then_some(()))
+        .await;
     own.kill_9();
     expect_away(&app, &owner.key, "clickhouse").await;
 }
@@ -86,19 +87,20 @@ async fn i8_i7_unavailable_postgres_returns_503() {
     let path = folder.path().to_owned();
     let mut own = tokio::task::spawn_blocking(move || Postgres::start(&path)).await.unwrap().unwrap();
     let postgres = PostgresSettings { database_url: own.url() };
-    let pool = stores::postgres(&postgres).unwrap();
-    stores::migrate_postgres(&pool).await.unwrap();
+    let pool = databases::postgres(&postgres).unwrap();
+    databases::migrate_postgres(&pool).await.unwrap();
     let owner = service_kit::testing::Seed(&pool).owner_of("example.com").await;
-    let settings = Settings::on(app.stores.clickhouse.clone(), postgres);
+    let settings = Settings::with_stores(app.stores.clickhouse.clone(), postgres);
     let app = app.served_by(serve(&settings).await);
-    app.insert(&[seen("example.com", 1)]).await;
+    app.insert(&[fetch_on("example.com", 1)]).await;
 
     assert_eq!(app.total(&owner.key, &[]).await, 1);
     own.pause();
     expect_away(&app, &owner.key, "database").await;
     assert_eq!(app.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::SERVICE_UNAVAILABLE);
     own.resume();
-    eventually("reads succeed again", async || (app.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
+    eventually("reads succeed again", async || (app.get_summary(&owner.key, &[]).await.status == StatusCode::OK).then_some(()))
+        .await;
     own.kill_9();
     expect_away(&app, &owner.key, "database").await;
 }

@@ -37,13 +37,13 @@ fn of_nothing(route: &str) -> String {
     route.replace("{token}", "ctx_none").replace("{id}", "01900000-0000-7000-8000-000000000000")
 }
 
-enum Shows {
+enum Credentials {
     Nothing,
     Key(String),
     Session(String),
 }
 
-impl Shows {
+impl Credentials {
     fn on(&self, request: RequestBuilder) -> RequestBuilder {
         match self {
             Self::Nothing => request,
@@ -69,18 +69,18 @@ async fn s3_responses_equal_the_table() {
     let (platform, agent) = (seed.org("platform", OrgType::Platform).await, seed.org("agent", OrgType::Agent).await);
     let unscoped = [Scope::TelemetryWrite, Scope::IdentityRead, Scope::IdentityWrite];
     let credentials = [
-        Shows::Nothing,
-        Shows::Key(PlainApiKey::mint(OrgType::ContentOwner).reveal().to_owned()),
-        Shows::Key(gone.key),
-        Shows::Session(seed.session("late@a.test", TimeDelta::seconds(-1)).await),
-        Shows::Session(seed.session("nobody@a.test", TimeDelta::days(1)).await),
-        Shows::Session(member(&seed, "ada@a.test", owner.id).await),
-        Shows::Session(member(&seed, "bob@a.test", platform.id).await),
-        Shows::Session(member(&seed, "eve@a.test", agent.id).await),
-        Shows::Key(seed.key(owner.id, OrgType::ContentOwner, &unscoped).await),
-        Shows::Key(owner.key),
-        Shows::Key(platform.key),
-        Shows::Key(agent.key),
+        Credentials::Nothing,
+        Credentials::Key(PlainApiKey::generate(OrgType::ContentOwner).reveal().to_owned()),
+        Credentials::Key(gone.key),
+        Credentials::Session(seed.session("late@a.test", TimeDelta::seconds(-1)).await),
+        Credentials::Session(seed.session("nobody@a.test", TimeDelta::days(1)).await),
+        Credentials::Session(member(&seed, "ada@a.test", owner.id).await),
+        Credentials::Session(member(&seed, "bob@a.test", platform.id).await),
+        Credentials::Session(member(&seed, "eve@a.test", agent.id).await),
+        Credentials::Key(seed.key(owner.id, OrgType::ContentOwner, &unscoped).await),
+        Credentials::Key(owner.key),
+        Credentials::Key(platform.key),
+        Credentials::Key(agent.key),
     ];
     let client = client();
     let mut wrong = Vec::new();

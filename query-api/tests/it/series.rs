@@ -1,7 +1,7 @@
 //! `GET /content-owners/series` and `GET /agent/series`: items, errors and formats.
 
-use crate::sessions_world::Clicks;
-use crate::test_app::{Observation, TestApp, platform, seen};
+use crate::click_fixture::ClickFixture;
+use crate::test_app::{Observation, TestApp, fetch_on, platform};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
@@ -18,14 +18,14 @@ async fn world_of_two_days() -> (TestApp, String) {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.stop_merges().await;
-    let first = seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha").after(DAY_MS - 1);
+    let first = fetch_on("example.com", 1).role(Agent).by(10).session(7).agent("alpha").after(DAY_MS - 1);
     app.insert(&[
         first.clone(),
-        seen("example.com", 1).role(Agent).by(11).session(8).agent("beta").after(DAY_MS),
-        seen("example.com", 1).role(Edge).by(20).after(DAY_MS + 5),
+        fetch_on("example.com", 1).role(Agent).by(11).session(8).agent("beta").after(DAY_MS),
+        fetch_on("example.com", 1).role(Edge).by(20).after(DAY_MS + 5),
     ])
     .await;
-    app.insert(&[first.after(3 * DAY_MS), seen("example.com", 2).role(Edge).by(20).after(2 * DAY_MS)]).await;
+    app.insert(&[first.after(3 * DAY_MS), fetch_on("example.com", 2).role(Edge).by(20).after(2 * DAY_MS)]).await;
     (app, owner.key)
 }
 
@@ -97,7 +97,7 @@ async fn series_errors_name_the_fix() {
         }
     }
     // The number of buckets is unknown until events are counted.
-    app.insert(&[seen("example.com", 1), seen("example.com", 2).after(-9_000 * DAY_MS)]).await;
+    app.insert(&[fetch_on("example.com", 1), fetch_on("example.com", 2).after(-9_000 * DAY_MS)]).await;
     let (status, problem) = app.get(&owner.key, OWNERS, &[("by", "hour")]).await.problem();
     assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()));
     assert_eq!(app.page(&owner.key, OWNERS, &[]).await["total"], 9_001, "days never exceed the limit");
@@ -107,7 +107,7 @@ async fn series_errors_name_the_fix() {
 async fn ndjson_and_csv_equal_json_items() {
     let (app, owner) = world_of_two_days().await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
-    let formula = seen("example.com", 9).role(Agent).of(agent.id).session(3).agent("=cmd()").after(DAY_MS);
+    let formula = fetch_on("example.com", 9).role(Agent).of(agent.id).session(3).agent("=cmd()").after(DAY_MS);
     app.insert(&[formula]).await;
     let own = ["none", "type", "role", "agent"].map(|split| (format!("/agent/series?split={split}"), agent.key.clone()));
     let owners = SPLITS.map(|split| (format!("{OWNERS}?by=hour&split={split}"), owner.clone()));
@@ -155,7 +155,7 @@ async fn large_series_have_no_zeros() {
     let owner = app.seed().owner_of("example.com").await;
     let row = |key: u128| {
         let at = i64::try_from(key % 49).unwrap() * DAY_MS;
-        seen("example.com", key).role(Agent).by(5).session(key % 7 + 1).agent(&format!("agent-{key:04}")).after(at)
+        fetch_on("example.com", key).role(Agent).by(5).session(key % 7 + 1).agent(&format!("agent-{key:04}")).after(at)
     };
     app.insert(&(0..AGENTS).map(row).collect::<Vec<_>>()).await;
     let hourly = [("split", "agent"), ("by", "hour")];
@@ -182,10 +182,10 @@ async fn large_series_have_no_zeros() {
 
 #[tokio::test]
 async fn figures_hide_issuers_and_reporters() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(0)).await;
     let clicked = |key: u128, link: i8| {
-        let row = seen("example.com", key)
+        let row = fetch_on("example.com", key)
             .of(clicks.network.id)
             .bound(clicks.agent.id, link)
             .agent("secret-agent")

@@ -1,7 +1,7 @@
 //! Reads with the user session of an organization's member: they equal those with the organization's key, are in the audit
 //! trail, and end with the session or the membership.
 
-use crate::test_app::{Observation, TestApp, seen, serve};
+use crate::test_app::{Observation, TestApp, fetch_on, serve};
 use chrono::TimeDelta;
 use reqwest::{RequestBuilder, StatusCode};
 use schemas::event::SourceRole::{Agent, Edge};
@@ -26,13 +26,13 @@ const FORMATS: [&str; 3] = ["application/json", "text/csv", "application/x-ndjso
 const EMAIL: &str = "ada@a.test";
 
 #[derive(Clone, Copy, Debug)]
-enum Shows<'a> {
+enum Credentials<'a> {
     Key(&'a str),
     Bearer(&'a str),
     Cookie(&'a str),
 }
 
-impl Shows<'_> {
+impl Credentials<'_> {
     fn on(self, request: RequestBuilder) -> RequestBuilder {
         match self {
             Self::Key(key) => request.header("x-api-key", key),
@@ -45,7 +45,7 @@ impl Shows<'_> {
 /// The response as a caller sees it, without the request id and the cursor, which depend on the request.
 type Seen = (StatusCode, Vec<(String, String)>, String);
 
-async fn ask(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
+async fn ask(server: &str, shows: Credentials<'_>, accept: &str, path: &str) -> Seen {
     let response = shows.on(client().get(format!("{server}{path}"))).header("accept", accept).send().await.unwrap();
     let headers =
         response.headers().iter().filter(|(name, _)| !["x-request-id", "x-next-after", "date"].contains(&name.as_str()));
@@ -59,7 +59,7 @@ async fn ask(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
 }
 
 /// Returns a response. Repeats requests that fail because the store is busy, which can happen to any of them.
-async fn answered(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
+async fn answered(server: &str, shows: Credentials<'_>, accept: &str, path: &str) -> Seen {
     let asked = async || Some(ask(server, shows, accept, path).await).filter(|seen| seen.0 != StatusCode::SERVICE_UNAVAILABLE);
     eventually("the service responds", asked).await
 }
@@ -73,8 +73,8 @@ fn rows(agent: OrgId) -> Vec<Observation> {
     let row = |key: u128, host: &str| {
         let at = i64::try_from(key).unwrap() * 7_000_000;
         [
-            seen(host, key).role(Edge).after(at),
-            seen(host, key).role(Agent).of(agent).session(key % 3 + 1).agent("bot").after(at + 3),
+            fetch_on(host, key).role(Edge).after(at),
+            fetch_on(host, key).role(Agent).of(agent).session(key % 3 + 1).agent("bot").after(at + 3),
         ]
     };
     (0..30)
@@ -112,9 +112,9 @@ async fn members_read_like_the_key() {
                 let path = format!("{read}{filter}");
                 let named = with(&path, &format!("organization_id={}", org.id));
                 let accept = FORMATS[(read.len() + filter.len()) % FORMATS.len()];
-                let expected = answered(server, Shows::Key(&org.key), accept, &path).await;
+                let expected = answered(server, Credentials::Key(&org.key), accept, &path).await;
                 *told += usize::from(expected.0 == StatusCode::OK);
-                for shows in [Shows::Bearer(&session), Shows::Cookie(&session)] {
+                for shows in [Credentials::Bearer(&session), Credentials::Cookie(&session)] {
                     assert_eq!(answered(server, shows, accept, &named).await, expected, "{named} {shows:?}");
                 }
             }
@@ -124,7 +124,8 @@ async fn members_read_like_the_key() {
     // series. The agent: the same six for the owner, and its own three without a filter and by period, and one by page.
     assert_eq!(told, [6 * 4 + 4, 6 + 3 * 2 + 1]);
     let whole =
-        answered(server, Shows::Cookie(&session), "*/*", &format!("/content-owners/summary?organization_id={}", owner.id)).await;
+        answered(server, Credentials::Cookie(&session), "*/*", &format!("/content-owners/summary?organization_id={}", owner.id))
+            .await;
     assert!(whole.2.contains("\"total_events\":20"), "{}", whole.2);
     let names: Vec<_> = whole.1.iter().map(|(name, _)| name.as_str()).collect();
     assert!(whole.1.contains(&("cache-control".to_owned(), "no-store".to_owned())), "{names:?}");
@@ -140,8 +141,9 @@ async fn foreign_organizations_look_unknown() {
     let stranger = seed.session("stranger@a.test", TimeDelta::days(1)).await;
     let document = "/sessions/01900000-0000-7000-8000-000000000000/document";
     for read in READS.into_iter().chain([document]) {
-        let asking =
-            async |session: &str, parameters: &str| ask(server, Shows::Bearer(session), "*/*", &with(read, parameters)).await;
+        let asking = async |session: &str, parameters: &str| {
+            ask(server, Credentials::Bearer(session), "*/*", &with(read, parameters)).await
+        };
         let of = |org: &dyn std::fmt::Display| format!("organization_id={org}");
         let expected = asking(&session, &of(&Uuid::from_u128(7))).await;
         assert_eq!(expected.0, StatusCode::FORBIDDEN, "{read}: {}", expected.2);
@@ -155,7 +157,7 @@ async fn foreign_organizations_look_unknown() {
             assert_eq!((status, text.contains("invalid_parameter")), (StatusCode::BAD_REQUEST, true), "{read} {unclear}: {text}");
         }
         for named in [owner.id, other.id] {
-            let (status, _, text) = ask(server, Shows::Key(&owner.key), "*/*", &with(read, &of(&named))).await;
+            let (status, _, text) = ask(server, Credentials::Key(&owner.key), "*/*", &with(read, &of(&named))).await;
             assert_eq!(
                 (status, text.contains("invalid_parameter")),
                 (StatusCode::BAD_REQUEST, true),
@@ -197,7 +199,7 @@ async fn s4_ended_sessions_and_memberships_cannot_read() {
     let second = serve(&app.settings()).await;
     let servers = [app.server.url.as_str(), second.url.as_str()];
     let path = format!("/content-owners/summary?organization_id={}", owner.id);
-    let reads = async |server: &str, session: &str| ask(server, Shows::Bearer(session), "*/*", &path).await.0;
+    let reads = async |server: &str, session: &str| ask(server, Credentials::Bearer(session), "*/*", &path).await.0;
     let ends = [
         ("UPDATE user_sessions SET ended_at = now() WHERE user_id = $1", StatusCode::UNAUTHORIZED),
         ("UPDATE user_sessions SET expires_at = now() WHERE user_id = $1", StatusCode::UNAUTHORIZED),
@@ -232,7 +234,7 @@ async fn first_read_of_a_session_is_audited() {
     let pool = &app.stores.pool;
     let second = serve(&app.settings()).await;
     let read = async |server: &str, session: &str, org: OrgId, path: &str| {
-        ask(server, Shows::Bearer(session), "*/*", &with(path, &format!("organization_id={org}"))).await.0
+        ask(server, Credentials::Bearer(session), "*/*", &with(path, &format!("organization_id={org}"))).await.0
     };
     // A read that can't be recorded fails.
     let (server, summary) = (&app.server.url, "/content-owners/summary");

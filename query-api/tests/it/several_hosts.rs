@@ -1,8 +1,8 @@
 //! An owner of several hosts sees the agent of a click if the token's link leads to one of its own hosts; other owners don't
 //! (docs/api/click-tokens.md#what-a-token-shows).
 
-use crate::sessions_world::Clicks;
-use crate::test_app::{NEW_YEAR_MS, Observation, seen};
+use crate::click_fixture::ClickFixture;
+use crate::test_app::{NEW_YEAR_MS, Observation, fetch_on};
 use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::testing::SeededOrg;
@@ -12,14 +12,15 @@ use uuid::Uuid;
 const OTHER: i8 = 3;
 
 /// Returns a click on `host` with a token whose link leads to `link`; the link has no host if it can't be verified.
-fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: &str) -> Observation {
+fn clicked(clicks: &ClickFixture, session: Uuid, key: u128, host: &str, link: &str) -> Observation {
     let link_site = Site::from_domain(link).map(|site| site.as_str().to_owned()).unwrap_or_default();
-    let row = seen(host, key).of(clicks.network.id).bound(clicks.agent.id, OTHER).agent("secret-agent").named("content_engaged");
+    let row =
+        fetch_on(host, key).of(clicks.network.id).bound(clicks.agent.id, OTHER).agent("secret-agent").named("content_engaged");
     Observation { session_id: session, link_site, ..row.id(&key.to_string()) }.after(i64::try_from(key).unwrap())
 }
 
 /// Returns the keys of the events whose agent the owner sees. Checks that all others show their reporter.
-async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec<u128> {
+async fn events_with_visible_agent(clicks: &ClickFixture, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec<u128> {
     let (agent, network) = (clicks.agent.id.to_string(), clicks.network.id.to_string());
     let page = clicks.app.page(&owner.key, "/content-owners/events", query).await;
     let is_told = |item: &Value| {
@@ -39,7 +40,7 @@ async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec
 
 #[tokio::test]
 async fn owners_see_agents_between_their_own_hosts() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     for host in ["shop.test", "deep.elsewhere.test"] {
         clicks.app.seed().verify(clicks.owner.id, host).await;
     }
@@ -67,16 +68,20 @@ async fn owners_see_agents_between_their_own_hosts() {
     clicks.app.merge().await;
     clicks.app.insert(&rows[7..]).await;
     for _ in 0..2 {
-        assert_eq!(told(&clicks, &clicks.owner, &[]).await, [1, 2, 3, 10]);
-        assert_eq!(told(&clicks, &clicks.owner, &[("domain", "shop.test")]).await, [1, 2, 10], "all hosts of the owner count");
-        assert!(told(&clicks, &other, &[]).await.is_empty(), "the event's host doesn't count");
+        assert_eq!(events_with_visible_agent(&clicks, &clicks.owner, &[]).await, [1, 2, 3, 10]);
+        assert_eq!(
+            events_with_visible_agent(&clicks, &clicks.owner, &[("domain", "shop.test")]).await,
+            [1, 2, 10],
+            "all hosts of the owner count"
+        );
+        assert!(events_with_visible_agent(&clicks, &other, &[]).await.is_empty(), "the event's host doesn't count");
         clicks.app.merge().await;
     }
 }
 
 #[tokio::test]
 async fn agents_of_clicks_before_ownership_are_hidden() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     clicks.app.seed().verify(clicks.owner.id, "shop.test").await;
     let from = chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + 10).unwrap();
     let took_over = sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = 'shop.test'").bind(from);
@@ -84,8 +89,8 @@ async fn agents_of_clicks_before_ownership_are_hidden() {
     let rows = [9, 10].map(|key| clicked(&clicks, Uuid::from_u128(key), key, "example.com", "shop.test"));
     clicks.app.insert(&rows).await;
     for _ in 0..2 {
-        assert_eq!(told(&clicks, &clicks.owner, &[]).await, [10]);
-        assert_eq!(told(&clicks, &clicks.owner, &[("domain", "example.com")]).await, [10]);
+        assert_eq!(events_with_visible_agent(&clicks, &clicks.owner, &[]).await, [10]);
+        assert_eq!(events_with_visible_agent(&clicks, &clicks.owner, &[("domain", "example.com")]).await, [10]);
         clicks.app.merge().await;
     }
 }

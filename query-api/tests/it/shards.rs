@@ -2,8 +2,8 @@
 //!
 //! With `TEST_SHARDS=2`, the other tests of this program use two servers, too.
 
-use crate::random::{OWNERS, in_window, owners, random_rows, refill};
-use crate::test_app::{TestApp, over_shards, seen, start_shards};
+use crate::random_reports::{OWNERS, in_window, owners, random_rows, refill};
+use crate::test_app::{TestApp, fetch_on, over_shards, start_shards};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -105,7 +105,7 @@ async fn unavailable_shards_return_503() {
     let rows = ["example.com", "news.example.com", "a.blog.example.com", "b.deep.blog.example.com", "c.late.example.com"]
         .into_iter()
         .zip(1..)
-        .flat_map(|(host, key)| [seen(host, key).role(Edge), seen(host, key).role(Agent).session(1)])
+        .flat_map(|(host, key)| [fetch_on(host, key).role(Edge), fetch_on(host, key).role(Agent).session(1)])
         .collect::<Vec<_>>();
     both.two.insert(&rows).await;
     let key = both.owners[0].key.clone();
@@ -118,6 +118,9 @@ async fn unavailable_shards_return_503() {
     }
     assert_eq!(both.two.get(&both.agent.key, "/agent/events", &[]).await.status, StatusCode::SERVICE_UNAVAILABLE);
     both.two.restart_shard(1);
-    eventually("reads succeed again", || async { (both.two.ask(&key, &[]).await.status == StatusCode::OK).then_some(()) }).await;
+    eventually("reads succeed again", || async {
+        (both.two.get_summary(&key, &[]).await.status == StatusCode::OK).then_some(())
+    })
+    .await;
     assert_eq!(both.two.total(&key, &[]).await, total);
 }

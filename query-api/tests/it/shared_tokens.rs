@@ -1,7 +1,7 @@
 //! What a click token reveals: events that one organization reports with another's token, in every read (S18).
 
-use crate::sessions_world::Clicks;
-use crate::test_app::{Observation, seen};
+use crate::click_fixture::ClickFixture;
+use crate::test_app::{Observation, fetch_on};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::testing::client;
@@ -16,8 +16,8 @@ const OTHER: i8 = 3;
 const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
 
 /// Returns a click or checkout that a network reports with a token of the agent's session.
-fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: i8) -> Observation {
-    let row = seen(host, key).of(clicks.network.id).bound(clicks.agent.id, link).agent("secret-agent");
+fn clicked(clicks: &ClickFixture, session: Uuid, key: u128, host: &str, link: i8) -> Observation {
+    let row = fetch_on(host, key).of(clicks.network.id).bound(clicks.agent.id, link).agent("secret-agent");
     let data = json!({"engagement_type": "link_click", "value_amount": 4999, "currency": "EUR", "order": "order-of-network"});
     Observation {
         session_id: session,
@@ -27,14 +27,14 @@ fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: i8) -> O
     }
 }
 
-async fn text(clicks: &Clicks, key: &str, path: &str, accept: &str) -> String {
+async fn text(clicks: &ClickFixture, key: &str, path: &str, accept: &str) -> String {
     let request = client().get(format!("{}{path}", clicks.app.server.url)).header("x-api-key", key).header("accept", accept);
     let answer = request.send().await.unwrap();
     assert_eq!(answer.status().as_u16(), 200, "{path} as {accept}");
     answer.text().await.unwrap()
 }
 
-async fn items(clicks: &Clicks, key: &str, path: &str) -> Vec<Value> {
+async fn items(clicks: &ClickFixture, key: &str, path: &str) -> Vec<Value> {
     let page: Value = serde_json::from_str(&text(clicks, key, path, FORMATS[0]).await).unwrap();
     let items = page["items"].as_array().unwrap().clone();
     assert_eq!(page["total"], items.len(), "{path}");
@@ -42,7 +42,7 @@ async fn items(clicks: &Clicks, key: &str, path: &str) -> Vec<Value> {
 }
 
 /// Returns values that only the issuer may see.
-fn secrets(clicks: &Clicks, session: Uuid) -> Vec<String> {
+fn secrets(clicks: &ClickFixture, session: Uuid) -> Vec<String> {
     vec![
         session.to_string(),
         session.simple().to_string(),
@@ -56,12 +56,12 @@ fn secrets(clicks: &Clicks, session: Uuid) -> Vec<String> {
 
 #[tokio::test]
 async fn s18_reporters_learn_nothing_of_the_issuer() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(0)).await;
     let taken = clicked(&clicks, session, 2, "example.com", TAKEN).url("https://example.com/link-of-token");
     let same = clicked(&clicks, session, 3, "example.com", SAME).url("https://example.com/landed");
     let other = clicked(&clicks, session, 4, "elsewhere.test", OTHER);
-    let own = seen("example.com", 5).of(clicks.network.id).session(77).agent("own-agent").named("content_engaged").after(5);
+    let own = fetch_on("example.com", 5).of(clicks.network.id).session(77).agent("own-agent").named("content_engaged").after(5);
     let own_id = own.key_id();
     clicks.app.insert(&[taken, same, other, own]).await;
     for share in [false, true] {
@@ -105,11 +105,11 @@ async fn s18_reporters_learn_nothing_of_the_issuer() {
 
 #[tokio::test]
 async fn issuers_see_clicks_but_not_their_reporters() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let (session, another) = (clicks.session(Some(3)).await, clicks.session(Some(3)).await);
     let cited = Observation {
         session_id: session,
-        ..seen("example.com", 1).of(clicks.agent.id).agent("secret-agent").named("content_cited").id("own").after(10)
+        ..fetch_on("example.com", 1).of(clicks.agent.id).agent("secret-agent").named("content_cited").id("own").after(10)
     };
     let third = clicks.app.seed().org("Third", OrgType::Platform).await;
     let rows = [
@@ -119,7 +119,7 @@ async fn issuers_see_clicks_but_not_their_reporters() {
         clicked(&clicks, another, 4, "elsewhere.test", OTHER),
         // Reports with another organization's token, and without a token.
         clicked(&clicks, session, 6, "example.com", SAME).bound(third.id, SAME),
-        seen("example.com", 7).of(clicks.network.id),
+        fetch_on("example.com", 7).of(clicks.network.id),
     ];
     let key = |key: u128| rows.iter().find(|row| row.event_key == key).unwrap().key_id();
     clicks.app.insert(&rows).await;
@@ -162,12 +162,12 @@ async fn issuers_see_clicks_but_not_their_reporters() {
 
 #[tokio::test]
 async fn only_the_links_owner_sees_the_agent() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(0)).await;
     let evil = clicks.app.seed().owner_of("evil.test").await;
     let cited = |host: &str, key| Observation {
         session_id: session,
-        ..seen(host, key).of(clicks.agent.id).agent("secret-agent").named("content_cited").after(9)
+        ..fetch_on(host, key).of(clicks.agent.id).agent("secret-agent").named("content_cited").after(9)
     };
     let rows = [
         clicked(&clicks, session, 2, "example.com", TAKEN),
@@ -212,9 +212,9 @@ async fn only_the_links_owner_sees_the_agent() {
 /// Everyone with a token can report any number of clicks, which must not displace the session's own events.
 #[tokio::test]
 async fn documents_limit_clicks_of_others() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(3)).await;
-    let own = Observation { session_id: session, ..seen("example.com", 1).of(clicks.agent.id).named("content_cited") };
+    let own = Observation { session_id: session, ..fetch_on("example.com", 1).of(clicks.agent.id).named("content_cited") };
     let mut rows: Vec<Observation> = (2..1_500)
         .map(|key| clicked(&clicks, session, key * 2, "example.com", SAME).accepted(i64::try_from(key).unwrap()))
         .collect();
@@ -233,7 +233,7 @@ async fn documents_limit_clicks_of_others() {
 /// the sessions of their tokens.
 #[tokio::test]
 async fn duplicate_reports_do_not_reveal_sessions() {
-    let clicks = Clicks::start().await;
+    let clicks = ClickFixture::start().await;
     let copy = |event: u128, number: u128, session: u128| {
         // Some copies differ in their details, some only in their tokens.
         let data = json!({"engagement_type": "link_click", "n": if event.is_multiple_of(2) { number } else { 0 }});

@@ -1,6 +1,6 @@
 //! Settings of the statements of all reads: for exact figures, and limits.
 
-use crate::sessions_world::{Clicks, reported};
+use crate::click_fixture::{ClickFixture, reported};
 use crate::test_app::Observation;
 use query_api::{Settings, State, router};
 use reqwest::StatusCode;
@@ -59,7 +59,7 @@ const VARIANTS: [&str; 4] = [
 ];
 
 /// Gives an owner thousands of domains with one host each, so that their list exceeds a parameter.
-async fn own_many_domains(clicks: &Clicks) {
+async fn own_many_domains(clicks: &ClickFixture) {
     let domains = "INSERT INTO domains (organization_id, domain, site, verification_method, verified_at) \
                    SELECT $1, concat(repeat('h', 50), n, '.test'), concat('test.', repeat('h', 50), n), 'test', now() \
                    FROM generate_series(1, 3000) AS n";
@@ -70,10 +70,10 @@ async fn own_many_domains(clicks: &Clicks) {
 
 /// Returns the statements of all reads by path.
 pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
-    let mut clicks = Clicks::start().await;
-    let proxy = ClickHouseProxy::before(&clicks.app.stores.clickhouse.clickhouse_url, |_| {}).await;
+    let mut clicks = ClickFixture::start().await;
+    let proxy = ClickHouseProxy::start_before(&clicks.app.stores.clickhouse.clickhouse_url, |_| {}).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..clicks.app.stores.clickhouse.clone() };
-    let settings = Settings::on(clickhouse, clicks.app.stores.postgres.clone());
+    let settings = Settings::with_stores(clickhouse, clicks.app.stores.postgres.clone());
     let state = State::connect_at(&settings, clicks.clock.clone()).await.unwrap();
     clicks.app = clicks.app.served_by(TestServer::start(router(state)).await);
     own_many_domains(&clicks).await;
@@ -126,9 +126,10 @@ async fn rejects_clickhouse_versions_that_miscount() {
     let older = |request: &mut ClickHouseRequest| {
         request.statement = request.statement.replace("SELECT version()", "SELECT '26.4.4.14'");
     };
-    let proxy = ClickHouseProxy::before(&stores.clickhouse.clickhouse_url, older).await;
+    let proxy = ClickHouseProxy::start_before(&stores.clickhouse.clickhouse_url, older).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..stores.clickhouse.clone() };
-    let refused = State::connect(&Settings::on(clickhouse, stores.postgres.clone())).await.err().expect("it is rejected");
+    let refused =
+        State::connect(&Settings::with_stores(clickhouse, stores.postgres.clone())).await.err().expect("it is rejected");
     let address = proxy.url().trim_start_matches("http://");
     assert_eq!(
         format!("{refused:#}"),
@@ -137,5 +138,5 @@ async fn rejects_clickhouse_versions_that_miscount() {
              use 26.5.2.12 or later, or LTS 26.3.13.13"
         )
     );
-    assert!(State::connect(&Settings::on(stores.clickhouse.clone(), stores.postgres.clone())).await.is_ok());
+    assert!(State::connect(&Settings::with_stores(stores.clickhouse.clone(), stores.postgres.clone())).await.is_ok());
 }

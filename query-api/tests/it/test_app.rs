@@ -1,24 +1,24 @@
 //! Test support: a running query-api with separate stores, and reports to store in them.
 
 use clickhouse::Client;
-use local::private::ClickHouse;
+use local::test_servers::ClickHouse;
 use query_api::{ReadSettings, ResolveSettings, Settings, State, router};
 use reqwest::StatusCode;
-use schemas::clicks::ClickLink;
+use schemas::click_tokens::LinkRelation;
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::event_key::{EventKey, FetchedContent, OwnId};
 use schemas::ids::{DrainId, OrgId, SessionId};
 use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
-use schemas::reads::Summary;
 use schemas::report_keys::ReportKeys;
 use schemas::shard::Shard;
 use schemas::site::Site;
+use schemas::summary_responses::Summary;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use service_kit::databases;
 use service_kit::roles::Role;
 use service_kit::settings::{BotSettings, ClickHouseSettings};
-use service_kit::stores;
 use service_kit::testing::{Seed, TestServer, TestStores, client, size};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -67,7 +67,7 @@ pub(crate) struct Observation {
 }
 
 /// Returns a fetch on `host` at the new year, reported without a role by organization 1.
-pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
+pub(crate) fn fetch_on(host: &str, event_key: u128) -> Observation {
     Observation {
         site: Site::from_domain(host).unwrap().as_str().to_owned(),
         event_key,
@@ -197,7 +197,7 @@ impl Observation {
             content_telemetry_id: text(&self.content_telemetry_id),
             session_id: Some(SessionId(self.session_id)).filter(|session| !session.0.is_nil()),
             session_org: Some(OrgId(self.platform_id)).filter(|issuer| issuer.0 != self.org_id),
-            link: [None, Some(ClickLink::Taken), Some(ClickLink::Same), Some(ClickLink::Other)]
+            link: [None, Some(LinkRelation::Taken), Some(LinkRelation::Same), Some(LinkRelation::Other)]
                 [usize::try_from(self.link).unwrap()],
             link_site: self.link_site.clone(),
             ctx_hash: None,
@@ -246,12 +246,12 @@ pub(crate) fn accept_apart(rows: &mut [Observation]) {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: StatusCode,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl TestResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap()
     }
@@ -287,7 +287,7 @@ impl Store {
         let store = |(n, settings): (usize, &ClickHouseSettings)| Self {
             shard: shard(n + 1),
             settings: settings.clone(),
-            client: stores::clickhouse(settings).unwrap(),
+            client: databases::clickhouse(settings).unwrap(),
         };
         shards.iter().enumerate().map(store).collect()
     }
@@ -328,7 +328,7 @@ impl TestApp {
 
     /// Returns the settings of a service that uses these stores.
     pub(crate) fn settings(&self) -> Settings {
-        Settings::on(self.stores.clickhouse.clone(), self.stores.postgres.clone())
+        Settings::with_stores(self.stores.clickhouse.clone(), self.stores.postgres.clone())
     }
 
     /// Reads ClickHouse through another address.
@@ -344,7 +344,7 @@ impl TestApp {
 
     async fn serving(stores: TestStores, resolving: ResolveSettings, bots: BotSettings) -> Self {
         let own = stores.signed_in_as(Role::Query);
-        let settings = Settings { resolving, bots, ..Settings::on(own.clickhouse, own.postgres) };
+        let settings = Settings { resolving, bots, ..Settings::with_stores(own.clickhouse, own.postgres) };
         Self::on(stores, serve(&settings).await)
     }
 
@@ -437,7 +437,7 @@ impl TestApp {
         }
     }
 
-    pub(crate) async fn get(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn get(&self, key: &str, path: &str, query: &[(&str, &str)]) -> TestResponse {
         let mut url = reqwest::Url::parse(&format!("{}{path}", self.server.url)).unwrap();
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
@@ -447,7 +447,7 @@ impl TestApp {
             request = request.header("x-api-key", key);
         }
         let response = request.send().await.unwrap();
-        Answer { status: response.status(), text: response.text().await.unwrap() }
+        TestResponse { status: response.status(), text: response.text().await.unwrap() }
     }
 
     /// Sends an `Accept` header. Returns status, content type, `x-total-count` and body.
@@ -467,12 +467,12 @@ impl TestApp {
         answer.json()
     }
 
-    pub(crate) async fn ask(&self, key: &str, query: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn get_summary(&self, key: &str, query: &[(&str, &str)]) -> TestResponse {
         self.get(key, "/content-owners/summary", query).await
     }
 
     pub(crate) async fn summary(&self, key: &str, query: &[(&str, &str)]) -> Summary {
-        let answer = self.ask(key, query).await;
+        let answer = self.get_summary(key, query).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
         let summary: Summary = serde_json::from_str(&answer.text).unwrap();
         let by_type: u64 = summary.events_by_type.iter().map(|of| of.count).sum();
@@ -499,7 +499,7 @@ pub(crate) async fn own_clickhouse(folder: &Path) -> (ClickHouse, ClickHouseSett
     let folder = folder.to_owned();
     let own = tokio::task::spawn_blocking(move || ClickHouse::start(&folder)).await.unwrap().unwrap();
     let settings = ClickHouseSettings::at(own.url(), "telemetry");
-    stores::apply_clickhouse_ddl(&settings).await.unwrap();
+    databases::apply_clickhouse_ddl(&settings).await.unwrap();
     (own, settings)
 }
 
@@ -519,7 +519,7 @@ pub(crate) async fn start_shards(count: usize) -> ShardServers {
 /// Starts a service that reads these servers as one store, with the other stores of `stores`.
 pub(crate) async fn over_shards(stores: &TestStores, servers: ShardServers) -> TestApp {
     let shards = stores.prepare_shards(&servers.servers).await;
-    let stores = TestStores { clickhouse: stores::of_all_shards(&shards[0]), ..stores.clone() };
+    let stores = TestStores { clickhouse: databases::for_all_shards(&shards[0]), ..stores.clone() };
     let app = TestApp::serving(stores, ResolveSettings::default(), BotSettings::default()).await;
     TestApp { shards: Store::all(&shards), servers: Some(servers), ..app }
 }

@@ -1,33 +1,33 @@
 //! Which rows a key may read.
 
-use crate::test_app::{TestApp, seen};
+use crate::test_app::{TestApp, fetch_on};
 use reqwest::StatusCode;
 
 #[tokio::test]
 async fn e5_domain_filter_ignores_leading_www() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("www.example.com").await;
-    app.insert(&[seen("www.example.com", 1), seen("example.com", 2), seen("blog.example.com", 3)]).await;
+    app.insert(&[fetch_on("www.example.com", 1), fetch_on("example.com", 2), fetch_on("blog.example.com", 3)]).await;
     for domain in ["example.com", "www.example.com", "WWW.example.com."] {
         let summary = app.summary(&owner.key, &[("domain", domain)]).await;
         assert_eq!((summary.total_events, summary.domains), (3, vec!["example.com".to_owned()]), "{domain}");
     }
     assert_eq!(app.total(&owner.key, &[("domain", "www.blog.example.com")]).await, 1);
-    assert_eq!(app.ask(&owner.key, &[("domain", "www.com")]).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(app.get_summary(&owner.key, &[("domain", "www.com")]).await.status, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
 async fn unverified_and_released_domains_show_nothing() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    app.insert(&[seen("example.com", 1)]).await;
+    app.insert(&[fetch_on("example.com", 1)]).await;
     assert_eq!(app.total(&owner.key, &[]).await, 1);
     for change in ["SET released_at = now()", "SET released_at = NULL, verified_at = NULL"] {
         let statement = format!("UPDATE domains {change}");
         sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&app.stores.pool).await.unwrap();
         let summary = app.summary(&owner.key, &[]).await;
         assert_eq!((summary.total_events, summary.domains.len()), (0, 0), "{change}");
-        assert_eq!(app.ask(&owner.key, &[("domain", "example.com")]).await.status, StatusCode::FORBIDDEN);
+        assert_eq!(app.get_summary(&owner.key, &[("domain", "example.com")]).await.status, StatusCode::FORBIDDEN);
     }
 }
 
@@ -36,8 +36,8 @@ async fn foreign_and_unknown_domains_get_the_same_403() {
     let app = TestApp::new().await;
     let a = app.seed().owner_of("example.com").await;
     app.seed().owner_of("other.test").await;
-    app.insert(&[seen("example.com", 1), seen("other.test", 2)]).await;
-    let unknown = app.ask(&a.key, &[("domain", "unknown.test")]).await.problem();
+    app.insert(&[fetch_on("example.com", 1), fetch_on("other.test", 2)]).await;
+    let unknown = app.get_summary(&a.key, &[("domain", "unknown.test")]).await.problem();
     assert_eq!(unknown.0, StatusCode::FORBIDDEN);
     for domain in [
         "other.test",
@@ -79,7 +79,7 @@ async fn foreign_and_unknown_domains_get_the_same_403() {
         "example.com\n",
         "еxample.com",
     ] {
-        assert_eq!(app.ask(&a.key, &[("domain", domain)]).await.problem(), unknown, "{domain:?}");
+        assert_eq!(app.get_summary(&a.key, &[("domain", domain)]).await.problem(), unknown, "{domain:?}");
     }
     // All spellings of an own domain are accepted.
     for domain in ["example.com", "Example.COM", "example.com.", "example。com", "ｅxample.com"] {

@@ -1,7 +1,7 @@
 //! Signatures of reports (docs/api/signatures.md).
 
-use crate::fields::{dictionary, required_string, serialized};
-use crate::{Checked, Claim, Key, PrivateKey, Reason, Request, Verdict};
+use crate::structured_fields::{dictionary, required_string, serialized};
+use crate::{CheckedSignature, Key, PrivateKey, Reason, Request, RequestSignature, Verdict};
 use data_encoding::BASE64;
 use sfv::{BareItem, InnerList, Item, ListEntry, Parameters};
 use sha2::{Digest, Sha256};
@@ -24,20 +24,20 @@ pub fn verify(
     keys: &[Key],
     now: i64,
     is_first_use: impl FnOnce(&str, &str, i64) -> bool,
-) -> Checked {
+) -> CheckedSignature {
     let claim = match read(request) {
         Ok(Some(claim)) => claim,
-        Ok(None) => return Checked::unread(Verdict::None),
-        Err(reason) => return Checked::unread(Verdict::Invalid(reason)),
+        Ok(None) => return CheckedSignature::unread(Verdict::None),
+        Err(reason) => return CheckedSignature::unread(Verdict::Invalid(reason)),
     };
     match check_digest(request, body) {
         Ok(()) => claim.check(keys, now, MAX_LIFETIME, is_first_use),
-        Err(reason) => Checked { verdict: Verdict::Invalid(reason), claim: Some(claim), key: None },
+        Err(reason) => CheckedSignature { verdict: Verdict::Invalid(reason), claim: Some(claim), key: None },
     }
 }
 
-fn read(request: &Request<'_>) -> Result<Option<Claim>, Reason> {
-    let Some((claim, input)) = Claim::read(request, TAG)? else { return Ok(None) };
+fn read(request: &Request<'_>) -> Result<Option<RequestSignature>, Reason> {
+    let Some((claim, input)) = RequestSignature::read(request, TAG)? else { return Ok(None) };
     let covered: BTreeSet<String> = input.items.iter().map(|item| serialized(&item.clone().into())).collect();
     let required: BTreeSet<String> = components(request).into_iter().map(|name| format!("\"{name}\"")).collect();
     if !required.is_subset(&covered) {

@@ -3,10 +3,10 @@
 //!
 //! Opens no socket and reads no clock: the caller passes the request, the keys, the time and a check of nonces.
 
-mod base;
-mod claim;
+mod signature_base;
+mod request_signature;
 pub mod content_telemetry;
-mod fields;
+mod structured_fields;
 mod keys;
 pub mod web_bot_auth;
 
@@ -15,9 +15,9 @@ mod rfc9421_vectors;
 #[cfg(test)]
 mod testing;
 
-pub use base::Request;
-pub use claim::{Claim, verify_base};
 pub use keys::{Key, KeyError, ManifestError, PrivateKey, PublicKey, key_set, manifest_keys};
+pub use request_signature::{RequestSignature, verify_base};
+pub use signature_base::Request;
 
 /// How far a signer's clock may be ahead, in seconds.
 pub const MAX_SKEW: i64 = 60;
@@ -84,15 +84,15 @@ impl Reason {
 
 /// The result for one request, with what is needed to check it again later.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedSignature {
     pub verdict: Verdict,
     /// `None` if the request has no signature, or one that can't be read.
-    pub claim: Option<Claim>,
+    pub claim: Option<RequestSignature>,
     /// The key that the signature was checked with.
     pub key: Option<PublicKey>,
 }
 
-impl Checked {
+impl CheckedSignature {
     fn unread(verdict: Verdict) -> Self {
         Self { verdict, claim: None, key: None }
     }

@@ -1,6 +1,6 @@
 //! The vectors of RFC 9421, appendix B, that use Ed25519, and the signature bases of those with other algorithms.
 
-use crate::fields::dictionary;
+use crate::structured_fields::dictionary;
 use crate::testing::{Sent, rfc_key};
 use crate::{Reason, verify_base};
 use data_encoding::BASE64;

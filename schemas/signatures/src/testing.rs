@@ -1,6 +1,6 @@
 //! Requests that tests change and sign.
 
-use crate::fields::dictionary;
+use crate::structured_fields::dictionary;
 use crate::{Key, PrivateKey, Request};
 use data_encoding::BASE64;
 use sfv::ListEntry;

@@ -1,7 +1,7 @@
 //! Signatures of agents that fetch pages (draft-ietf-webbotauth-protocol-01 and two earlier forms of `Signature-Agent`).
 
-use crate::fields::dictionary;
-use crate::{Checked, Claim, Key, Reason, Request};
+use crate::structured_fields::dictionary;
+use crate::{CheckedSignature, Key, Reason, Request, RequestSignature};
 use sfv::{BareItem, InnerList, Item, ListEntry, Parser, StringRef, TokenRef};
 use url::Url;
 
@@ -12,7 +12,7 @@ const DIRECTORY: &str = "/.well-known/http-message-signatures-directory";
 /// A signature and the address of the key set that it names. It identifies nobody until `verify` returns `Valid`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedAgent {
-    pub claim: Claim,
+    pub claim: RequestSignature,
     /// Where to fetch the key set, with `https`. Chosen by the sender: fetch it only by the rules for foreign addresses.
     pub key_set: Url,
 }
@@ -20,7 +20,7 @@ pub struct SignedAgent {
 impl SignedAgent {
     /// Reads the signature with the tag `web-bot-auth`. Returns `None` if the request has none.
     pub fn read(request: &Request<'_>) -> Result<Option<Self>, Reason> {
-        let Some((claim, input)) = Claim::read(request, TAG)? else { return Ok(None) };
+        let Some((claim, input)) = RequestSignature::read(request, TAG)? else { return Ok(None) };
         let covers = |name: &str| input.items.iter().any(|item| name_of(item) == name && item.params.is_empty());
         if !covers("@authority") && !covers("@target-uri") {
             return Err(Reason::Incomplete);
@@ -37,7 +37,7 @@ impl SignedAgent {
     ///
     /// `is_first_use` gets the key's thumbprint, the nonce and the second until which the nonce has to be remembered. It is called
     /// only for a signature that is valid otherwise and has a nonce.
-    pub fn verify(self, keys: &[Key], now: i64, is_first_use: impl FnOnce(&str, &str, i64) -> bool) -> Checked {
+    pub fn verify(self, keys: &[Key], now: i64, is_first_use: impl FnOnce(&str, &str, i64) -> bool) -> CheckedSignature {
         self.claim.check(keys, now, i64::MAX, is_first_use)
     }
 }

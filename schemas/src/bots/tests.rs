@@ -1,7 +1,7 @@
 //! Tests the bundled table with known user agents, and the rules of `product` and `signature_agent`.
 
 mod addresses;
-mod corpus;
+mod labelled_user_agents;
 
 use super::*;
 

@@ -30,8 +30,8 @@ fn e11_keys_of_stored_rows_never_change() {
         ("page", page),
         ("content id", EventKey::correlation("t1", FetchedContent::Id("https://doi.org/10.1000/A"))),
         ("shared", shared),
-        ("observer", EventKey::of_correlated_report(org(1), Some(SourceRole::Edge), drain, shared, own[0].1)),
-        ("report", EventKey::of_report(org(1), "com.example", own[0].1)),
+        ("observer", EventKey::for_correlated_report(org(1), Some(SourceRole::Edge), drain, shared, own[0].1)),
+        ("report", EventKey::for_report(org(1), "com.example", own[0].1)),
     ];
     let golden = [
         ("reported", "749fc4a0e83c14bd6af287cde6279ebd"),
@@ -117,7 +117,7 @@ fn spellings_of_a_doi_share_a_key() {
 fn every_part_of_an_observer_is_in_the_identity() {
     let drain = |n| Some(DrainId(Uuid::from_u128(n)));
     let (edge, origin) = (Some(SourceRole::Edge), Some(SourceRole::Origin));
-    let of = |org, role, drain, shared, own| EventKey::of_correlated_report(org, role, drain, EventKey(shared), EventKey(own));
+    let of = |org, role, drain, shared, own| EventKey::for_correlated_report(org, role, drain, EventKey(shared), EventKey(own));
     all_differ(&[
         of(org(1), edge, drain(9), 3, 4),
         of(org(2), edge, drain(9), 3, 4),
@@ -127,11 +127,11 @@ fn every_part_of_an_observer_is_in_the_identity() {
         of(org(1), edge, None, 3, 4),
         of(org(1), edge, drain(9), 4, 4),
         of(org(1), edge, drain(9), 4, 3),
-        EventKey::of_report(org(1), "test.a", EventKey(4)),
-        EventKey::of_report(org(2), "test.a", EventKey(4)),
-        EventKey::of_report(org(1), "test.b", EventKey(4)),
-        EventKey::of_report(org(1), "", EventKey(4)),
-        EventKey::of_report(org(1), "test.a", EventKey(5)),
+        EventKey::for_report(org(1), "test.a", EventKey(4)),
+        EventKey::for_report(org(2), "test.a", EventKey(4)),
+        EventKey::for_report(org(1), "test.b", EventKey(4)),
+        EventKey::for_report(org(1), "", EventKey(4)),
+        EventKey::for_report(org(1), "test.a", EventKey(5)),
     ]);
 }
 

@@ -59,14 +59,14 @@ pub struct AlreadyReviewed;
 
 impl AccessRequest {
     pub fn approve(self, org_id: OrgId, review: Review) -> Result<Self, AlreadyReviewed> {
-        self.answer(AccessState::Approved { review, org_id })
+        self.resolve(AccessState::Approved { review, org_id })
     }
 
     pub fn reject(self, review: Review) -> Result<Self, AlreadyReviewed> {
-        self.answer(AccessState::Rejected { review })
+        self.resolve(AccessState::Rejected { review })
     }
 
-    fn answer(self, state: AccessState) -> Result<Self, AlreadyReviewed> {
+    fn resolve(self, state: AccessState) -> Result<Self, AlreadyReviewed> {
         match self.state {
             AccessState::Pending => Ok(Self { state, ..self }),
             AccessState::Approved { .. } | AccessState::Rejected { .. } => Err(AlreadyReviewed),
@@ -76,7 +76,7 @@ impl AccessRequest {
 
 impl AccessState {
     /// Builds a state from stored or received members. Returns `None` if they contradict the status.
-    pub fn of(status: AccessStatus, review: Option<Review>, org_id: Option<OrgId>) -> Option<Self> {
+    pub fn from_parts(status: AccessStatus, review: Option<Review>, org_id: Option<OrgId>) -> Option<Self> {
         match (status, review, org_id) {
             (AccessStatus::Pending, None, None) => Some(Self::Pending),
             (AccessStatus::Approved, Some(review), Some(org_id)) => Some(Self::Approved { review, org_id }),
@@ -137,7 +137,7 @@ impl TryFrom<Members> for AccessState {
     fn try_from(members: Members) -> Result<Self, Self::Error> {
         let Members { status, reviewed_at, reviewed_by, reviewer_note, approved_org_id } = members;
         let review = reviewed_at.map(|at| Review { at, by: reviewed_by, note: reviewer_note });
-        Self::of(status, review, approved_org_id).ok_or("invalid state of an access request")
+        Self::from_parts(status, review, approved_org_id).ok_or("invalid state of an access request")
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
             (AccessStatus::Rejected, None, None),
             (AccessStatus::Rejected, Some(review("")), Some(ORG)),
         ] {
-            assert_eq!(AccessState::of(status, review, org_id), None, "{status:?}");
+            assert_eq!(AccessState::from_parts(status, review, org_id), None, "{status:?}");
         }
         assert!(serde_json::from_value::<AccessState>(json!({"status": "approved"})).is_err());
     }

@@ -1,6 +1,6 @@
 //! Log drains (docs/api/identity.md#drains).
 
-use super::{KeyMaker, UnknownName};
+use super::{KeyCreator, UnknownName};
 use crate::ids::{DrainId, OrgId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -151,7 +151,7 @@ impl DrainProvider {
     }
 
     /// Returns the default role of its drains; text logs are written by the owner's server.
-    pub fn usual_role(self) -> DrainRole {
+    pub fn default_role(self) -> DrainRole {
         self.facts().role
     }
 }
@@ -190,7 +190,7 @@ pub struct Drain {
     pub has_secret: bool,
     /// Fastly service of the drain.
     pub fastly_service_id: Option<String>,
-    pub created_by: KeyMaker,
+    pub created_by: KeyCreator,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
 }

@@ -43,9 +43,9 @@ impl ContentUrl {
         strip_credentials(&mut url);
         strip_click_token(&mut url);
         // Compute the site first, because it accepts exactly one trailing dot.
-        let site = Site::of_url(&url).ok();
+        let site = Site::from_url(&url).ok();
         strip_trailing_dot(&mut url);
-        let keyed = page::of(&url);
+        let keyed = page::page_of_url(&url);
         let stored = String::from(url);
         if stored.len() > MAX_URL_BYTES {
             return Err(ContentUrlError::TooLong);

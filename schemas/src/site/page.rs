@@ -15,15 +15,15 @@ const CAMPAIGN: &str = "utm_";
 
 /// Expects a content URL without user info, fragment and click token. The `url` crate has already resolved dot segments, lowercased
 /// the host, and removed the scheme's default port.
-pub(super) fn of(url: &Url) -> String {
+pub(super) fn page_of_url(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
-    let mut page = shown_without_www(host).to_owned();
+    let mut page = strip_www(host).to_owned();
     // Removes the other scheme's default port.
     if let Some(port) = url.port().filter(|port| !matches!(port, 80 | 443)) {
         let _ = write!(page, ":{port}");
     }
-    page.push_str(escapes_settled(url.path()).trim_end_matches('/'));
-    let query = escapes_settled(url.query().unwrap_or_default());
+    page.push_str(normalize_escapes(url.path()).trim_end_matches('/'));
+    let query = normalize_escapes(url.query().unwrap_or_default());
     let mut parameters: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_tracking(name(pair))).collect();
     // Parameters with the same name keep their order, which may matter.
     parameters.sort_by_key(|pair| name(pair));
@@ -35,7 +35,7 @@ pub(super) fn of(url: &Url) -> String {
 }
 
 /// Removes `www.` as [`super::Site::domain`] does: keeps it if the rest would lose another `www.` when parsed again.
-fn shown_without_www(host: &str) -> &str {
+fn strip_www(host: &str) -> &str {
     let rest = without_www(host);
     if without_www(rest) == rest { rest } else { host }
 }
@@ -53,7 +53,7 @@ fn is_tracking(name: &str) -> bool {
 /// Normalizes percent-escapes (RFC 3986, 6.2.2): upper-case hexadecimal digits, unreserved characters unescaped, and invalid
 /// characters escaped. A percent sign that starts no escape is escaped too, because the normalized text after it could turn it into
 /// one.
-fn escapes_settled(text: &str) -> String {
+fn normalize_escapes(text: &str) -> String {
     let mut settled = String::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some(&first) = rest.first() {

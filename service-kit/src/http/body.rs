@@ -2,7 +2,7 @@
 
 use super::ApiError;
 use super::inflate::{Encoding, inflate};
-use super::inflaters::Inflaters;
+use super::inflate_threads::InflateThreads;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
@@ -21,7 +21,7 @@ pub struct BodyLimits {
 }
 
 impl BodyLimits {
-    pub const fn of(bytes: usize) -> Self {
+    pub const fn with_bytes(bytes: usize) -> Self {
         Self { wire_bytes: bytes, inflated_bytes: bytes }
     }
 }
@@ -29,12 +29,12 @@ impl BodyLimits {
 #[derive(Clone, Debug)]
 pub struct BodyReader {
     limits: BodyLimits,
-    inflaters: Inflaters,
+    inflaters: InflateThreads,
 }
 
 impl BodyReader {
     pub fn new(limits: BodyLimits) -> Self {
-        Self { limits, inflaters: Inflaters::start() }
+        Self { limits, inflaters: InflateThreads::start() }
     }
 
     /// Reads and decompresses a JSON body.
@@ -71,7 +71,7 @@ impl BodyReader {
         mut admit: impl FnMut(usize) -> Result<(), ApiError>,
         turn: impl Future<Output = T>,
     ) -> Result<Vec<u8>, ApiError> {
-        let encoding = Encoding::of(headers)?;
+        let encoding = Encoding::from_headers(headers)?;
         let arriving = read_wire(body, self.limits.wire_bytes, &mut admit);
         let wire = tokio::time::timeout(BODY_DEADLINE, arriving).await.map_err(|_| too_slow())??;
         if encoding == Encoding::Identity && wire.len() <= self.limits.inflated_bytes {
@@ -119,14 +119,14 @@ fn too_slow() -> ApiError {
 
 fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |detail: &str| Err(ApiError::new(Code::UnsupportedMediaType, detail));
-    let Some(content_type) = only(headers, header::CONTENT_TYPE) else {
+    let Some(content_type) = single_header(headers, header::CONTENT_TYPE) else {
         return refuse("Send the body with one Content-Type: application/json.");
     };
     if is_json(content_type) { Ok(()) } else { refuse("Send the body as application/json in UTF-8.") }
 }
 
 pub fn is_form(headers: &HeaderMap) -> bool {
-    let media_type = only(headers, header::CONTENT_TYPE).and_then(|content_type| content_type.split(';').next());
+    let media_type = single_header(headers, header::CONTENT_TYPE).and_then(|content_type| content_type.split(';').next());
     media_type.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
@@ -142,7 +142,7 @@ fn is_json(content_type: &str) -> bool {
 }
 
 /// Returns the value of a header that occurs exactly once.
-pub(crate) fn only(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
+pub(crate) fn single_header(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)

@@ -1,12 +1,12 @@
 //! Lists as CSV: one record per item, one cell per member.
 
-use super::inert;
+use super::sanitize_text;
 use serde_json::value::RawValue;
 
 /// Returns a string as is and any other value as JSON, safe for spreadsheets.
 pub fn cell(value: &RawValue) -> String {
     let text: String = serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
-    inert::for_spreadsheet(&text)
+    sanitize_text::for_spreadsheet(&text)
 }
 
 /// Returns one line including its line end.

@@ -15,14 +15,14 @@ pub struct ApiError {
     pub(super) detail: String,
     pub(super) faults: Vec<Fault>,
     pub(super) see: Option<&'static str>,
-    pub(super) inside: Option<Arc<anyhow::Error>>,
+    pub(super) cause: Option<Arc<anyhow::Error>>,
     retry_after: Option<Duration>,
 }
 
 impl ApiError {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let retry_after = (code == Code::Unavailable).then_some(RETRY_AFTER);
-        Self { code, detail: detail.into(), faults: Vec::new(), see: None, inside: None, retry_after }
+        Self { code, detail: detail.into(), faults: Vec::new(), see: None, cause: None, retry_after }
     }
 
     pub fn faults(code: Code, faults: Vec<Fault>) -> Self {
@@ -43,7 +43,7 @@ impl ApiError {
     /// Returns 503: a dependency is unavailable. `inside` is only logged.
     pub fn unavailable(inside: impl Into<anyhow::Error>) -> Self {
         Self {
-            inside: Some(Arc::new(inside.into())),
+            cause: Some(Arc::new(inside.into())),
             ..Self::new(Code::Unavailable, "The service is temporarily unavailable. Try again.")
         }
     }
@@ -51,7 +51,7 @@ impl ApiError {
     /// Returns 500: an internal error. `inside` is only logged.
     pub fn internal(inside: impl Into<anyhow::Error>) -> Self {
         Self {
-            inside: Some(Arc::new(inside.into())),
+            cause: Some(Arc::new(inside.into())),
             ..Self::new(Code::Internal, "The request failed because of an internal error. Try again later.")
         }
     }
@@ -76,13 +76,13 @@ impl ApiError {
     }
 
     /// Returns the cause, for the log and for operators; never for API callers.
-    pub fn inside(&self) -> Option<&anyhow::Error> {
-        self.inside.as_deref()
+    pub fn cause(&self) -> Option<&anyhow::Error> {
+        self.cause.as_deref()
     }
 
     /// Returns detail and cause in one line for an operator's terminal.
-    pub fn in_one_line(&self) -> String {
-        let inside = self.inside().map(|inside| format!(" ({inside:#})")).unwrap_or_default();
+    pub fn one_line(&self) -> String {
+        let inside = self.cause().map(|inside| format!(" ({inside:#})")).unwrap_or_default();
         format!("{}{}", self.detail, inside.replace('\n', " "))
     }
 

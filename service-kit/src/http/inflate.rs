@@ -20,7 +20,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
         let known = [("gzip", Self::Gzip), ("deflate", Self::Deflate), ("br", Self::Brotli), ("zstd", Self::Zstd)];
         let refusal = "Send at most one Content-Encoding: gzip, deflate, br or zstd.";
         Ok(content_encoding(headers, &known, refusal)?.unwrap_or(Self::Identity))

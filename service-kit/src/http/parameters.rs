@@ -16,12 +16,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        Self::of_uri(&parts.uri)
+        Self::from_uri(&parts.uri)
     }
 }
 
 impl<T: DeserializeOwned> Parameters<T> {
-    pub fn of_uri(uri: &Uri) -> Result<Self, ApiError> {
+    pub fn from_uri(uri: &Uri) -> Result<Self, ApiError> {
         match Query::<T>::try_from_uri(uri) {
             Ok(Query(value)) => Ok(Self(value)),
             Err(_) => Err(ApiError::new(Code::InvalidParameter, "A query parameter is repeated or invalid.")),
@@ -32,8 +32,8 @@ impl<T: DeserializeOwned> Parameters<T> {
 /// Parses an RFC 3339 timestamp. An unencoded `+` arrives as a space before the offset.
 pub fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
     match text.rsplit_once(' ') {
-        Some((instant, offset)) if offset.len() == 5 => instant::read_rfc3339(&format!("{instant}+{offset}")),
-        _ => instant::read_rfc3339(text),
+        Some((instant, offset)) if offset.len() == 5 => instant::parse_rfc3339(&format!("{instant}+{offset}")),
+        _ => instant::parse_rfc3339(text),
     }
 }
 

@@ -7,7 +7,7 @@ use super::Role;
 const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
 
 /// Returns the service account's grants in the accounts file.
-pub(super) fn of_file(role: Role) -> impl Iterator<Item = Grant<'static>> {
+pub(super) fn expected_grants(role: Role) -> impl Iterator<Item = Grant<'static>> {
     let account = ACCOUNTS.split_once(&format!("<{}>\n            <password", role.name())).map_or("", |(_, rest)| rest);
     let account = account.split("</grants>").next().unwrap_or_default();
     account.lines().filter_map(|line| Grant::parse(line.trim().strip_prefix("<query>")?.strip_suffix("</query>")?))
@@ -37,7 +37,7 @@ impl<'a> Grant<'a> {
     }
 
     /// Returns its first right that is not in `needed`.
-    pub(super) fn beyond(&self, needed: &[Grant<'_>]) -> Option<&'a str> {
+    pub(super) fn first_excess_right(&self, needed: &[Grant<'_>]) -> Option<&'a str> {
         if self.may_grant {
             return Some("GRANT OPTION");
         }
@@ -143,8 +143,8 @@ mod tests {
     use super::*;
 
     fn beyond(grant: &'static str, database: &str, role: Role) -> Option<&'static str> {
-        let needed: Vec<Grant<'_>> = of_file(role).collect();
-        Grant::parse(grant).filter(|grant| grant.concerns(database)).and_then(|grant| grant.beyond(&needed))
+        let needed: Vec<Grant<'_>> = expected_grants(role).collect();
+        Grant::parse(grant).filter(|grant| grant.concerns(database)).and_then(|grant| grant.first_excess_right(&needed))
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn finds_every_grant_of_the_accounts_file() {
-        let objects = |role| of_file(role).map(|grant| (grant.database.text, grant.table.text)).collect::<Vec<_>>();
+        let objects = |role| expected_grants(role).map(|grant| (grant.database.text, grant.table.text)).collect::<Vec<_>>();
         for role in [Role::Worker, Role::Query] {
             assert!(objects(role).contains(&("telemetry".to_owned(), "events".to_owned())), "{}", role.name());
         }

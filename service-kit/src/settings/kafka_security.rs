@@ -1,6 +1,6 @@
 //! Authentication and encryption of Kafka connections: TLS, SASL, both or neither.
 
-use super::Hidden;
+use super::SecretSetting;
 use anyhow::{bail, ensure};
 use clap::{Args, ValueEnum};
 use rdkafka::ClientConfig;
@@ -57,7 +57,7 @@ pub struct KafkaSecurity {
     pub kafka_user: Option<String>,
     /// SASL password
     #[arg(long, env = "TELEMETRY_KAFKA_PASSWORD", value_name = "PASSWORD", hide_env_values = true, requires = "kafka_user")]
-    pub kafka_password: Option<Hidden>,
+    pub kafka_password: Option<SecretSetting>,
 }
 
 impl Protocol {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn rejects_contradictions_without_showing_passwords() {
-        let user = || (Some("telemetry".to_owned()), Some(Hidden::from("hunter2".to_owned())));
+        let user = || (Some("telemetry".to_owned()), Some(SecretSetting::from("hunter2".to_owned())));
         let (kafka_user, kafka_password) = user();
         let plain = KafkaSecurity { kafka_user, kafka_password, ..KafkaSecurity::default() };
         assert!(refusal(&plain).starts_with("TELEMETRY_KAFKA_USER=telemetry: TELEMETRY_KAFKA_SECURITY=plaintext"));

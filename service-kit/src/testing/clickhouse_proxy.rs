@@ -1,6 +1,6 @@
 //! An HTTP proxy for ClickHouse that records requests and can change them.
 
-use super::{TestServer, ask_clickhouse};
+use super::{TestServer, clickhouse_request};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -31,7 +31,7 @@ pub struct ClickHouseProxy {
 
 impl ClickHouseProxy {
     /// Starts a proxy for the server at `upstream` that applies `change` to each request.
-    pub async fn before(upstream: &str, change: impl Fn(&mut ClickHouseRequest) + Send + Sync + 'static) -> Self {
+    pub async fn start_before(upstream: &str, change: impl Fn(&mut ClickHouseRequest) + Send + Sync + 'static) -> Self {
         let asked = Arc::default();
         let upstream = upstream.trim_end_matches('/').to_owned();
         let proxy = Proxy { upstream, change: Arc::new(change), asked: Arc::clone(&asked) };
@@ -58,7 +58,7 @@ async fn pass_on(State(proxy): State<Proxy>, method: Method, uri: Uri, headers: 
     url.query_pairs_mut().clear().extend_pairs(&request.settings);
     let body = text.map_or(body, |_| Bytes::from(request.statement));
     let framing = ["host", "content-length", "transfer-encoding", "connection"];
-    let mut asked = ask_clickhouse(method, url.as_str()).body(body);
+    let mut asked = clickhouse_request(method, url.as_str()).body(body);
     for (name, value) in headers.iter().filter(|(name, _)| !framing.contains(&name.as_str())) {
         asked = asked.header(name, value);
     }

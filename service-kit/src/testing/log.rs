@@ -1,9 +1,9 @@
 //! The topics of one test: writes raw records, reads dead letters, and checks what is stored.
 
 use super::eventually;
+use crate::databases;
 use crate::kafka;
 use crate::settings::{ClickHouseSettings, KafkaSettings};
-use crate::stores;
 use rdkafka::admin::AdminOptions;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
@@ -27,7 +27,7 @@ pub struct TestLog {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SetAside {
+pub struct DeadLetter {
     /// `topic/partition/offset` of the original.
     pub origin: String,
     pub payload: Vec<u8>,
@@ -65,7 +65,7 @@ impl TestLog {
     }
 
     /// Writes a dead letter as a worker does, for a record that no worker would reject.
-    pub async fn put_aside(&self, origin: &str, reason: &str, payload: &[u8]) {
+    pub async fn put_dead_letter(&self, origin: &str, reason: &str, payload: &[u8]) {
         let headers = OwnedHeaders::new()
             .insert(Header { key: header::ORIGIN, value: Some(origin) })
             .insert(Header { key: header::REASON, value: Some(reason) });
@@ -82,7 +82,7 @@ impl TestLog {
         let settings = self.settings.clone();
         let ends = tokio::task::spawn_blocking(move || ends(&observer(&settings, "observer"), &settings.topic));
         let ends = ends.await.expect("the observer does not panic");
-        let stored: Vec<(i32, i64)> = stores::clickhouse(clickhouse)
+        let stored: Vec<(i32, i64)> = databases::clickhouse(clickhouse)
             .expect("CLICKHOUSE_URL is a URL")
             .query("SELECT partition, offset FROM (SELECT partitions, next FROM progress WHERE topic = ? ORDER BY beat DESC LIMIT 1) \
                  ARRAY JOIN partitions AS partition, next AS offset")
@@ -117,7 +117,7 @@ impl TestLog {
         eventually(&format!("the group {group} is deleted"), deleted).await;
     }
 
-    pub async fn set_aside(&self) -> Vec<SetAside> {
+    pub async fn dead_letters(&self) -> Vec<DeadLetter> {
         let settings = self.settings.clone();
         let mut found = tokio::task::spawn_blocking(move || read_to_end(&settings)).await.expect("the observer does not panic");
         found.sort();
@@ -129,7 +129,7 @@ async fn acknowledged(sent: DeliveryFuture) -> Delivery {
     sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges")
 }
 
-fn read_to_end(settings: &KafkaSettings) -> Vec<SetAside> {
+fn read_to_end(settings: &KafkaSettings) -> Vec<DeadLetter> {
     let consumer = observer(settings, "observer");
     let ends = ends(&consumer, &settings.rejected_topic);
     let mut assigned = TopicPartitionList::new();
@@ -145,7 +145,7 @@ fn read_to_end(settings: &KafkaSettings) -> Vec<SetAside> {
             let header = message.headers()?.iter().find(|header| header.key == name)?;
             Some(String::from_utf8_lossy(header.value?).into_owned())
         };
-        found.push(SetAside {
+        found.push(DeadLetter {
             origin: text(header::ORIGIN).expect("a dead letter has an origin"),
             reason: text(header::REASON).expect("a dead letter has a reason"),
             payload: message.payload().unwrap_or_default().to_vec(),

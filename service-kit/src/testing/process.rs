@@ -26,7 +26,7 @@ const SEPARATOR: char = '\u{1f}';
 const RUNNER_SAYS: &str = "\nrunning 1 test\n";
 
 /// Body of the ignored test `as_the_service`: this process becomes the service until it exits.
-pub fn be_the_service<S, Fut>(start: impl FnOnce(S) -> Fut)
+pub fn run_as_service<S, Fut>(start: impl FnOnce(S) -> Fut)
 where
     S: Parser,
     Fut: Future<Output = ExitCode>,
@@ -41,12 +41,12 @@ where
 
 pub struct TestProcess {
     child: Child,
-    stdout: Heard,
-    stderr: Heard,
+    stdout: CapturedOutput,
+    stderr: CapturedOutput,
     listeners: JoinSet<()>,
 }
 
-type Heard = Arc<Mutex<Vec<u8>>>;
+type CapturedOutput = Arc<Mutex<Vec<u8>>>;
 
 impl TestProcess {
     /// Starts this test program as the service, with only these arguments and this environment.
@@ -137,7 +137,7 @@ impl TestProcess {
     }
 
     /// Waits until `GET url` returns 200; panics with the process's output if it exits first.
-    pub async fn answers(&mut self, url: &str) {
+    pub async fn wait_until_ok(&mut self, url: &str) {
         let client = super::client();
         let process = Mutex::new(self);
         eventually(&format!("{url} answers"), || async {
@@ -168,8 +168,8 @@ pub fn free_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-fn listen(listeners: &mut JoinSet<()>, mut stream: impl AsyncRead + Unpin + Send + 'static) -> Heard {
-    let heard = Heard::default();
+fn listen(listeners: &mut JoinSet<()>, mut stream: impl AsyncRead + Unpin + Send + 'static) -> CapturedOutput {
+    let heard = CapturedOutput::default();
     let kept = Arc::clone(&heard);
     listeners.spawn(async move {
         let mut part = [0; 8 * 1024];
@@ -180,6 +180,6 @@ fn listen(listeners: &mut JoinSet<()>, mut stream: impl AsyncRead + Unpin + Send
     heard
 }
 
-fn text(heard: &Heard) -> String {
+fn text(heard: &CapturedOutput) -> String {
     String::from_utf8_lossy(&heard.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
 }

@@ -36,11 +36,11 @@ impl Seed<'_> {
     }
 
     pub async fn key(&self, org: OrgId, org_type: OrgType, scopes: &[Scope]) -> String {
-        let key = PlainApiKey::mint(org_type);
+        let key = PlainApiKey::generate(org_type);
         let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
         sqlx::query("INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) VALUES ($1, 'test', $2, $3, $4)")
             .bind(org.0)
-            .bind(key.shown_prefix())
+            .bind(key.visible_prefix())
             .bind(key.hash().as_bytes().as_slice())
             .bind(scopes)
             .execute(self.0)
@@ -70,7 +70,7 @@ impl Seed<'_> {
 
     /// Creates a person's session that ends after `lifetime`; a negative lifetime makes it expired.
     pub async fn session(&self, email: &str, lifetime: TimeDelta) -> String {
-        let session = PlainUserSession::mint();
+        let session = PlainUserSession::generate();
         let now = Clock::System.now();
         sqlx::query(
             "WITH person AS (INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = $1 RETURNING id) \

@@ -2,9 +2,9 @@
 
 use crate::roles::{self, Role};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
-use crate::{kafka, stores};
-use local::private::ClickHouse;
+use crate::{databases, kafka};
 use local::stack::Endpoints;
+use local::test_servers::ClickHouse;
 use rdkafka::admin::AdminOptions;
 use rdkafka::producer::Producer;
 use sqlx::PgPool;
@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static SWEPT: OnceCell<()> = OnceCell::const_new();
-/// The database that test databases are copied from.
+/// The database that test stores are copied from.
 static TEMPLATE: OnceCell<String> = OnceCell::const_new();
 
 #[derive(Clone)]
@@ -30,18 +30,18 @@ pub struct TestStores {
 impl TestStores {
     pub async fn fresh() -> Self {
         let stores = Self::with_topics().await;
-        stores::apply_clickhouse_ddl(&stores.clickhouse).await.expect("the tables are created");
+        databases::apply_clickhouse_ddl(&stores.clickhouse).await.expect("the tables are created");
         stores
     }
 
     /// Creates a shard's tables on each of these servers, and tables that read all shards. Returns the shards in order;
-    /// [`stores::of_all_shards`] of any of them reads all.
+    /// [`databases::of_all_shards`] of any of them reads all.
     pub async fn prepare_shards(&self, servers: &[ClickHouse]) -> Vec<ClickHouseSettings> {
         let shards: Vec<ClickHouseSettings> =
             servers.iter().map(|server| ClickHouseSettings::at(server.url(), &self.name)).collect();
         for shard in &shards {
-            stores::apply_clickhouse_ddl(shard).await.expect("the tables are created");
-            stores::create_distributed_tables(shard, "telemetry").await.expect("the cluster is configured");
+            databases::apply_clickhouse_ddl(shard).await.expect("the tables are created");
+            databases::create_distributed_tables(shard, "telemetry").await.expect("the cluster is configured");
         }
         shards
     }
@@ -116,7 +116,7 @@ async fn migrated_template(servers: &Endpoints) -> String {
     create_database(servers, &name).await;
     let (settings, pool) = database(servers, &name);
     roles::create_for_development(&settings).await.expect("the roles of the services are created");
-    stores::migrate_postgres(&pool).await.expect("the tables are created");
+    databases::migrate_postgres(&pool).await.expect("the tables are created");
     // A database with connections can't be copied.
     pool.close().await;
     name
@@ -131,7 +131,7 @@ fn database(servers: &Endpoints, name: &str) -> (PostgresSettings, PgPool) {
     let mut url = url::Url::parse(&servers.database_url).expect("DATABASE_URL is a URL");
     url.set_path(name);
     let settings = PostgresSettings { database_url: url.into() };
-    let pool = stores::postgres(&settings).expect("the address is valid");
+    let pool = databases::postgres(&settings).expect("the address is valid");
     (settings, pool)
 }
 
@@ -147,7 +147,7 @@ async fn sweep(servers: &Endpoints) {
         .fetch_all(&admin)
         .await
         .unwrap_or_default();
-    let Ok(clickhouse) = stores::clickhouse(&ClickHouseSettings::at(&servers.clickhouse_url, "default")) else { return };
+    let Ok(clickhouse) = databases::clickhouse(&ClickHouseSettings::at(&servers.clickhouse_url, "default")) else { return };
     for name in names.iter().filter(|name| is_leftover(name)) {
         let _ = sqlx::query(sqlx::AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))).execute(&admin).await;
         // Without SYNC: a table that a killed test was reading can stay in use forever and would block this.

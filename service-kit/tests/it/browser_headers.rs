@@ -2,15 +2,15 @@
 
 use axum::Router;
 use axum::routing::get;
-use service_kit::http::{Transport, with_boundary_over};
-use service_kit::server::Limits;
+use service_kit::http::{Transport, with_request_middleware_over};
+use service_kit::server::ServerLimits;
 use service_kit::testing::{TestServer, client};
 
 #[tokio::test]
 async fn a15_responses_have_security_headers() {
     for (transport, hsts) in [(Transport::Plain, None), (Transport::Https, Some("max-age=63072000"))] {
-        let router = with_boundary_over(transport, Router::new().route("/a", get(|| async { "a" })));
-        let server = TestServer::with(Limits::default().over(transport), router).await;
+        let router = with_request_middleware_over(transport, Router::new().route("/a", get(|| async { "a" })));
+        let server = TestServer::with(ServerLimits::default().with_transport(transport), router).await;
         // The last one is rejected before the router sees it.
         for (path, host) in [("/a", "a.test"), ("/nothing", "a.test"), ("/a", "a..test")] {
             let answer = client().get(format!("{}{path}", server.url)).header("host", host).send().await.unwrap();

@@ -1,9 +1,9 @@
 //! The services' accounts in ClickHouse, as deployed, on a server of the test's own.
 
-use local::private::ClickHouse;
+use local::test_servers::ClickHouse;
+use service_kit::databases;
 use service_kit::roles::{self, Role};
 use service_kit::settings::ClickHouseSettings;
-use service_kit::stores;
 use service_kit::testing::client;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ impl Server {
         let started = tokio::task::spawn_blocking(move || ClickHouse::with_users(&at, &users, &environment));
         let server = started.await.unwrap().unwrap();
         let url = server.url();
-        stores::apply_clickhouse_ddl(&ClickHouseSettings::at(&url, "telemetry")).await.unwrap();
+        databases::apply_clickhouse_ddl(&ClickHouseSettings::at(&url, "telemetry")).await.unwrap();
         Self { _server: server, _folder: folder, url }
     }
 
@@ -95,7 +95,7 @@ const FORBIDDEN: [&str; 29] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn s16_clickhouse_accounts_have_least_privilege() {
     let server = Server::start().await;
-    let admin = stores::clickhouse(&ClickHouseSettings::at(&server.url, "telemetry")).unwrap();
+    let admin = databases::clickhouse(&ClickHouseSettings::at(&server.url, "telemetry")).unwrap();
     for statement in
         ["CREATE DATABASE elsewhere ENGINE = Atomic", "CREATE TABLE elsewhere.secrets (x UInt8) ENGINE = MergeTree ORDER BY x"]
     {
@@ -103,7 +103,7 @@ async fn s16_clickhouse_accounts_have_least_privilege() {
     }
     let row = "INSERT INTO sites (above, site) VALUES ('com.example', 'com.example')";
     for role in [Role::Worker, Role::Query] {
-        stores::check_clickhouse(&server.settings(role)).await.unwrap();
+        databases::check_clickhouse(&server.settings(role)).await.unwrap();
         for statement in FORBIDDEN {
             let (done, said) = server.ask(role, "", statement).await;
             let is_denied = ["ACCESS_DENIED", "UNKNOWN", "INTO_OUTFILE_NOT_ALLOWED"].iter().any(|why| said.contains(why));
@@ -174,7 +174,7 @@ async fn a9_production_rejects_privileged_clickhouse_accounts() {
     std::fs::write(&file, ACCOUNTS.replace("</users>", &format!("{own}</users>"))).unwrap();
     let server = Server::with(file, folder).await;
     let refusal = async |user: &str, role| {
-        let judged = roles::refuse_privileged_clickhouse(&server.settings_of(user), role).await;
+        let judged = roles::reject_excess_clickhouse_privileges(&server.settings_of(user), role).await;
         judged.err().map(|refused| refused.to_string())
     };
     for role in [Role::Worker, Role::Query] {
@@ -189,10 +189,10 @@ async fn a9_production_rejects_privileged_clickhouse_accounts() {
     }
     assert_eq!(refusal("writer", Role::Worker).await, None);
     assert!(refusal("writer", Role::Query).await.unwrap().contains("which has the privilege INSERT;"));
-    let nobody = roles::refuse_privileged_clickhouse(&ClickHouseSettings::at(&server.url, "telemetry"), Role::Query).await;
+    let nobody = roles::reject_excess_clickhouse_privileges(&ClickHouseSettings::at(&server.url, "telemetry"), Role::Query).await;
     assert!(nobody.unwrap_err().to_string().contains("production can't use the account default, which has the privilege "));
     let absent = ClickHouseSettings::at("http://127.0.0.1:1", "telemetry");
-    let said = roles::refuse_privileged_clickhouse(&absent, Role::Query).await.unwrap_err().to_string();
+    let said = roles::reject_excess_clickhouse_privileges(&absent, Role::Query).await.unwrap_err().to_string();
     assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:1: ClickHouse is unavailable"), "{said}");
 }
 
@@ -213,11 +213,12 @@ async fn checks_grants_on_databases_with_quoted_names() {
     let file = folder.path().join("accounts.xml");
     std::fs::write(&file, ACCOUNTS.replace("</users>", &format!("{own}</users>"))).unwrap();
     let server = Server::with(file, folder).await;
-    let admin = stores::clickhouse(&ClickHouseSettings::at(&server.url, "telemetry")).unwrap();
+    let admin = databases::clickhouse(&ClickHouseSettings::at(&server.url, "telemetry")).unwrap();
     admin.query(&format!("CREATE DATABASE `{DATABASE}`")).execute().await.unwrap();
     for (user, _, what) in accounts {
         let settings = ClickHouseSettings { clickhouse_database: DATABASE.to_owned(), ..server.settings_of(user) };
-        let judged = roles::refuse_privileged_clickhouse(&settings, Role::Query).await.map_err(|refused| refused.to_string());
+        let judged =
+            roles::reject_excess_clickhouse_privileges(&settings, Role::Query).await.map_err(|refused| refused.to_string());
         match (judged, what) {
             (Ok(()), None) => {}
             (Err(said), Some(what)) => {

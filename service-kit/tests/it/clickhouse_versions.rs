@@ -1,8 +1,8 @@
 //! Servers that count wrongly are rejected before any table is created.
 
-use local::private::ClickHouse;
+use local::test_servers::ClickHouse;
+use service_kit::databases;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::stores;
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -13,8 +13,8 @@ async fn s1_rejects_servers_that_count_too_few_rows() {
     let older = |request: &mut ClickHouseRequest| {
         request.statement = request.statement.replace("SELECT version()", "SELECT '26.2.19.43'");
     };
-    let proxy = ClickHouseProxy::before(&server.url(), older).await;
-    let refused = stores::apply_clickhouse_ddl(&ClickHouseSettings::at(proxy.url(), "anew")).await.unwrap_err();
+    let proxy = ClickHouseProxy::start_before(&server.url(), older).await;
+    let refused = databases::apply_clickhouse_ddl(&ClickHouseSettings::at(proxy.url(), "anew")).await.unwrap_err();
     let said = format!("{refused:#}");
     assert!(
         said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains("ClickHouse 26.2.19.43 can return too few rows"),
@@ -23,8 +23,8 @@ async fn s1_rejects_servers_that_count_too_few_rows() {
     let asked = proxy.take_requests();
     assert!(asked.iter().all(|request| request.statement.contains("SELECT version()")), "{asked:?}");
     let own = ClickHouseSettings::at(server.url(), "anew");
-    let absent = stores::check_clickhouse(&own).await.unwrap_err().to_string();
+    let absent = databases::check_clickhouse(&own).await.unwrap_err().to_string();
     assert!(absent.contains("anew"), "no database may be created: {absent}");
-    stores::apply_clickhouse_ddl(&own).await.unwrap();
-    stores::check_clickhouse(&own).await.unwrap();
+    databases::apply_clickhouse_ddl(&own).await.unwrap();
+    databases::check_clickhouse(&own).await.unwrap();
 }

@@ -1,9 +1,9 @@
 //! A PostgreSQL server of the test's own with our tables, usable with any account.
 
-use local::private::Postgres;
+use local::test_servers::Postgres;
+use service_kit::databases;
 use service_kit::roles::Role;
 use service_kit::settings::PostgresSettings;
-use service_kit::stores;
 use sqlx::PgPool;
 use tempfile::TempDir;
 
@@ -20,17 +20,17 @@ impl Database {
         let at = folder.path().to_owned();
         let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
         let admin = PostgresSettings { database_url: server.url() };
-        Self { pool: stores::postgres(&admin).unwrap(), admin, _server: server, _folder: folder }
+        Self { pool: databases::postgres(&admin).unwrap(), admin, _server: server, _folder: folder }
     }
 
     pub(crate) async fn migrated() -> Self {
         let database = Self::empty().await;
-        stores::migrate_postgres(&database.pool).await.unwrap();
+        databases::migrate_postgres(&database.pool).await.unwrap();
         database
     }
 
     pub(crate) fn signed_in_as(&self, role: Role) -> PgPool {
-        stores::postgres(&self.admin.signed_in_as(role).unwrap()).unwrap()
+        databases::postgres(&self.admin.signed_in_as(role).unwrap()).unwrap()
     }
 
     /// Returns the same database with a user that is not one of the roles.

@@ -1,6 +1,6 @@
 //! S6, V3 to V7: whatever a receiver does, an attempt ends in time, reads little and connects to nothing else.
 
-use service_kit::egress::{Egress, Failure, HttpAnswer, TlsFault};
+use service_kit::egress::{Egress, EgressError, EgressResponse, TlsError};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{DnsRecord, TestAuthority, TestDns, TestReceiver};
 use std::net::Ipv4Addr;
@@ -44,7 +44,7 @@ impl Outside {
         }
     }
 
-    async fn ask(&self, receiver: &TestReceiver, deadline: Duration) -> Result<HttpAnswer, Failure> {
+    async fn ask(&self, receiver: &TestReceiver, deadline: Duration) -> Result<EgressResponse, EgressError> {
         let receiver = format!("hooks.test:{}", receiver.address.port());
         let url = Url::parse(&format!("https://{receiver}/in?x=1")).unwrap();
         Egress::new(&self.settings(&receiver)).unwrap().get(&url, deadline, CAP).await
@@ -109,7 +109,7 @@ async fn returns_the_whole_response() {
     })
     .await;
     let answer = outside.ask(&receiver, LONG).await.unwrap();
-    assert_eq!((answer.status, answer.body.as_slice(), answer.is_cut), (201, &b"ok"[..], false));
+    assert_eq!((answer.status, answer.body.as_slice(), answer.is_truncated), (201, &b"ok"[..], false));
     assert_eq!(answer.headers["content-length"], "2");
     let heard = heard.lock().unwrap().clone();
     assert!(heard.starts_with("GET /in?x=1 HTTP/1.1\r\n"), "{heard}");
@@ -143,12 +143,12 @@ async fn s6_v5_slow_and_endless_receivers_time_out() {
     let zeros: &[u8] = &[0; 16 * 1024];
     let hints: &[u8] = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(500).leak();
     for (name, first, again, pause, expected) in [
-        ("slow head", "HTTP/1.1 200 OK\r\nx: ", &b"y"[..], tick, Err(Failure::Timeout)),
-        ("silence", "", b"", tick, Err(Failure::Timeout)),
-        ("interim answers", "", b"HTTP/1.1 103 Early Hints\r\n\r\n", tick, Err(Failure::Timeout)),
-        ("interim responses at full speed", "", hints, none, Err(Failure::Unreachable)),
-        ("slow body", "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b"y", tick, Err(Failure::Timeout)),
-        ("slow chunks", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\ny\r\n", tick, Err(Failure::Timeout)),
+        ("slow head", "HTTP/1.1 200 OK\r\nx: ", &b"y"[..], tick, Err(EgressError::Timeout)),
+        ("silence", "", b"", tick, Err(EgressError::Timeout)),
+        ("interim answers", "", b"HTTP/1.1 103 Early Hints\r\n\r\n", tick, Err(EgressError::Timeout)),
+        ("interim responses at full speed", "", hints, none, Err(EgressError::Unreachable)),
+        ("slow body", "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b"y", tick, Err(EgressError::Timeout)),
+        ("slow chunks", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\ny\r\n", tick, Err(EgressError::Timeout)),
         ("endless body", "HTTP/1.1 200 OK\r\n\r\n", zeros, none, Ok(CAP)),
         ("1 GiB", "HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n", zeros, none, Ok(CAP)),
         ("gzip forever", "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\x1f", zeros, none, Ok(CAP)),
@@ -159,7 +159,7 @@ async fn s6_v5_slow_and_endless_receivers_time_out() {
         // These receivers never finish, so an attempt without a deadline runs into this timeout.
         let outcome = tokio::time::timeout(2 * LONG, outside.ask(&receiver, deadline)).await.expect(name);
         assert_eq!(outcome.as_ref().map(|answer| answer.body.len()).map_err(|failure| *failure), expected, "{name}");
-        assert!(outcome.is_err() || outcome.unwrap().is_cut, "{name}");
+        assert!(outcome.is_err() || outcome.unwrap().is_truncated, "{name}");
         // The limit covers the buffers of both ends.
         assert!(sent.load(Ordering::Relaxed) < 64 * 1024 * 1024, "{name}: {} bytes", sent.load(Ordering::Relaxed));
     }
@@ -179,15 +179,15 @@ async fn does_not_decompress_bodies() {
 async fn v7_rejects_invalid_certificates() {
     let outside = Outside::new().await;
     let stranger = TestAuthority::new();
-    let refused = |fault| Err(Failure::Tls(fault));
+    let refused = |fault| Err(EgressError::Tls(fault));
     for (name, config, expected) in [
         ("good", outside.authority.server_for(&["hooks.test"]), Ok(200)),
-        ("expired", outside.authority.expired_server_for(&["hooks.test"]), refused(TlsFault::Expired)),
-        ("early", outside.authority.early_server_for(&["hooks.test"]), refused(TlsFault::NotYetValid)),
-        ("self-signed", TestAuthority::self_signed_server_for(&["hooks.test"]), refused(TlsFault::UnknownAuthority)),
-        ("wrong host", outside.authority.server_for(&["other.test", "127.0.0.1"]), refused(TlsFault::OtherName)),
-        ("unknown authority", stranger.server_for(&["hooks.test"]), refused(TlsFault::UnknownAuthority)),
-        ("authority", outside.authority.authority_as_server_for(&["hooks.test"]), refused(TlsFault::AuthorityAsServer)),
+        ("expired", outside.authority.expired_server_for(&["hooks.test"]), refused(TlsError::Expired)),
+        ("early", outside.authority.early_server_for(&["hooks.test"]), refused(TlsError::NotYetValid)),
+        ("self-signed", TestAuthority::self_signed_server_for(&["hooks.test"]), refused(TlsError::UnknownAuthority)),
+        ("wrong host", outside.authority.server_for(&["other.test", "127.0.0.1"]), refused(TlsError::OtherName)),
+        ("unknown authority", stranger.server_for(&["hooks.test"]), refused(TlsError::UnknownAuthority)),
+        ("authority", outside.authority.authority_as_server_for(&["hooks.test"]), refused(TlsError::AuthorityAsServer)),
     ] {
         let requests = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&requests);
@@ -211,17 +211,17 @@ async fn distinguishes_protocol_errors_from_refused_connections() {
     let outside = Outside::new().await;
     for garbage in ["SSH-2.0-OpenSSH_9.2\r\n\r\n".to_owned(), format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(200_000))] {
         let receiver = outside.sending(garbage).await;
-        assert_eq!(outside.ask(&receiver, LONG).await, Err(Failure::Protocol));
+        assert_eq!(outside.ask(&receiver, LONG).await, Err(EgressError::Protocol));
     }
     let closed = outside.sending("").await;
-    assert_eq!(outside.ask(&closed, LONG).await, Err(Failure::Unreachable));
+    assert_eq!(outside.ask(&closed, LONG).await, Err(EgressError::Unreachable));
     // Bound but not listening: connections are refused, and no other test can get the port.
     let silent = TcpSocket::new_v4().unwrap();
     silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let gone = silent.local_addr().unwrap().port();
     let url = Url::parse(&format!("https://hooks.test:{gone}/")).unwrap();
     let egress = Egress::new(&outside.settings(&format!("hooks.test:{gone}"))).unwrap();
-    assert_eq!(egress.get(&url, LONG, CAP).await, Err(Failure::Unreachable));
+    assert_eq!(egress.get(&url, LONG, CAP).await, Err(EgressError::Unreachable));
 }
 
 #[test]

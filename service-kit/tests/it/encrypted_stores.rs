@@ -1,11 +1,11 @@
 //! Connections to every store over TLS: real servers with certificates of a test authority, which clients trust only if its file
 //! is configured.
 
-use local::private::{ClickHouse, Guard, Kafka, Postgres};
+use local::test_servers::{ClickHouse, Kafka, Postgres, ScramListener};
 use service_kit::settings::kafka_security::{KafkaSecurity, Protocol};
-use service_kit::settings::{ClickHouseSettings, Hidden, KafkaSettings, PostgresSettings};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, SecretSetting};
 use service_kit::testing::{TestAuthority, eventually};
-use service_kit::{kafka, stores};
+use service_kit::{databases, kafka};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
@@ -33,23 +33,23 @@ async fn kafka_requires_tls_password_and_authority() {
     let (certificate, key) = own.pem_for(HERE);
     let keystore = file(folder.path(), "keystore.pem", &format!("{key}{certificate}"));
     let at = folder.path().to_owned();
-    let start = move || Kafka::guarded(&at, Guard::new(keystore, "telemetry", "correct horse")).unwrap();
+    let start = move || Kafka::with_scram_listener(&at, ScramListener::new(keystore, "telemetry", "correct horse")).unwrap();
     let broker = tokio::task::spawn_blocking(start).await.unwrap();
     let settings = |ca: &Path, password: &str| KafkaSettings {
         security: KafkaSecurity {
             kafka_security: Protocol::SaslSsl,
             kafka_ca: Some(ca.to_owned()),
             kafka_user: Some("telemetry".to_owned()),
-            kafka_password: Some(Hidden::from(password.to_owned())),
+            kafka_password: Some(SecretSetting::from(password.to_owned())),
             ..KafkaSecurity::default()
         },
-        ..KafkaSettings::at(broker.guarded_address())
+        ..KafkaSettings::at(broker.scram_address())
     };
     let good = settings(&ca, "correct horse");
     kafka::create_topics(&good).await.unwrap();
     kafka::check_topics(&good).await.unwrap();
 
-    let open = KafkaSettings::at(broker.guarded_address());
+    let open = KafkaSettings::at(broker.scram_address());
     // Each waits for brokers as long as a start does, so run them concurrently.
     let refused = [settings(&foreign, "correct horse"), settings(&ca, "battery staple"), open];
     let asked = refused.map(|bad| tokio::spawn(async move { kafka::check_topics(&bad).await }));
@@ -73,7 +73,7 @@ async fn postgresql_requires_the_configured_authority() {
     let (certificate, key) = own.pem_for(HERE);
     let at = folder.path().to_owned();
     let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
-    let pool = stores::postgres(&PostgresSettings { database_url: server.url() }).unwrap();
+    let pool = databases::postgres(&PostgresSettings { database_url: server.url() }).unwrap();
     // The server must own these files, so it writes them itself.
     for (name, text) in [("server.crt", certificate), ("server.key", key)] {
         let put = format!("COPY (SELECT $pem${text}$pem$) TO PROGRAM 'umask 077; sed ''s/\\\\n/\\n/g'' > {name}'");
@@ -87,14 +87,14 @@ async fn postgresql_requires_the_configured_authority() {
     let good = with(&ca);
     good.harden().unwrap();
     let encrypted = || async {
-        let pool = stores::postgres(&good).unwrap();
+        let pool = databases::postgres(&good).unwrap();
         let question = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
         sqlx::query_scalar::<_, bool>(question).fetch_one(&pool).await.ok()
     };
     assert!(eventually("the server speaks TLS", encrypted).await);
-    stores::migrate_postgres(&stores::postgres(&good).unwrap()).await.unwrap();
-    stores::check_postgres(&stores::postgres(&good).unwrap()).await.unwrap();
-    let said = stores::check_postgres(&stores::postgres(&with(&foreign)).unwrap()).await.unwrap_err().to_string();
+    databases::migrate_postgres(&databases::postgres(&good).unwrap()).await.unwrap();
+    databases::check_postgres(&databases::postgres(&good).unwrap()).await.unwrap();
+    let said = databases::check_postgres(&databases::postgres(&with(&foreign)).unwrap()).await.unwrap_err().to_string();
     assert!(said.starts_with("DATABASE_URL=127.0.0.1:"), "{said}");
 }
 
@@ -123,12 +123,12 @@ async fn clickhouse_requires_the_configured_authority() {
         ..ClickHouseSettings::at(&url, "telemetry")
     };
     with(Some(&ca)).harden().unwrap();
-    stores::apply_clickhouse_ddl(&with(Some(&ca))).await.unwrap();
-    stores::check_clickhouse(&with(Some(&ca))).await.unwrap();
+    databases::apply_clickhouse_ddl(&with(Some(&ca))).await.unwrap();
+    databases::check_clickhouse(&with(Some(&ca))).await.unwrap();
     for stranger in [None, Some(foreign.as_path())] {
-        let said = stores::check_clickhouse(&with(stranger)).await.unwrap_err().to_string();
+        let said = databases::check_clickhouse(&with(stranger)).await.unwrap_err().to_string();
         assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:"), "{said}");
     }
-    let absent = stores::check_clickhouse(&with(Some(Path::new("/nowhere.pem")))).await.unwrap_err();
+    let absent = databases::check_clickhouse(&with(Some(Path::new("/nowhere.pem")))).await.unwrap_err();
     assert!(format!("{absent:#}").starts_with("TELEMETRY_CLICKHOUSE_CA=/nowhere.pem: "), "{absent:#}");
 }

@@ -1,9 +1,9 @@
 //! The privileges of each role in PostgreSQL, compared with a checked-in matrix on a server of the test's own.
 
 use crate::database::{Database, refusal};
+use service_kit::databases;
 use service_kit::roles::{self, Role};
 use service_kit::settings::PostgresSettings;
-use service_kit::stores;
 use std::fmt::Write as _;
 
 const MATRIX: &str = include_str!("least_privilege/postgres.txt");
@@ -178,7 +178,7 @@ async fn production_rejects_owners_and_superusers() {
         ("maker", "which has server-wide privileges"),
         ("heir", "which owns the tables"),
     ] {
-        let said = roles::refuse_privileged(&database.as_user(user), Role::Query).await.unwrap_err().to_string();
+        let said = roles::reject_excess_privileges(&database.as_user(user), Role::Query).await.unwrap_err().to_string();
         assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.lines().count() == 1, "{said}");
         assert!(said.contains(&format!("can't use the account {user}, {why}; connect as telemetry_query")), "{said}");
     }
@@ -188,14 +188,14 @@ async fn production_rejects_owners_and_superusers() {
 /// Production accepts the roles that `migrate` created.
 async fn each_service_is_let_in(database: &Database) {
     for role in Role::ALL {
-        roles::refuse_privileged(&database.admin.signed_in_as(role).unwrap(), role).await.unwrap();
+        roles::reject_excess_privileges(&database.admin.signed_in_as(role).unwrap(), role).await.unwrap();
     }
 }
 
 /// Returns why production rejects an account with these privileges for `query-api`, or `None` if it accepts it.
 async fn judged(database: &Database, user: &str, statements: &str) -> Option<String> {
     database.admin(&format!("CREATE ROLE {user} LOGIN; GRANT CONNECT ON DATABASE telemetry TO {user}; {statements}")).await;
-    let refused = roles::refuse_privileged(&database.as_user(user), Role::Query).await.err()?.to_string();
+    let refused = roles::reject_excess_privileges(&database.as_user(user), Role::Query).await.err()?.to_string();
     let (_, why) = refused.split_once(&format!("can't use the account {user}, which ")).unwrap_or(("", &refused));
     let (why, fix) = why.split_once("; ")?;
     assert_eq!(fix, "connect as telemetry_query, which `telemetry identity-api migrate` creates", "{user}");
@@ -268,7 +268,7 @@ async fn production_accepts_accounts_with_the_services_privileges() {
     let said = judged(&database, "everything", "GRANT ALL ON ALL TABLES IN SCHEMA public TO everything").await.unwrap();
     assert!(said.starts_with("can write ") && said.ends_with(", unlike telemetry_query"), "{said}");
     for other in Role::ALL {
-        let itself = roles::refuse_privileged(&database.admin.signed_in_as(other).unwrap(), Role::Query).await;
+        let itself = roles::reject_excess_privileges(&database.admin.signed_in_as(other).unwrap(), Role::Query).await;
         assert_eq!(itself.is_err(), other != Role::Query, "{}", other.name());
     }
 }
@@ -279,14 +279,14 @@ async fn error_names_what_to_revoke_from_a_service_role() {
     let database = Database::migrated().await;
     database.admin("GRANT CREATE ON SCHEMA public TO telemetry_query").await;
     let settings = database.admin.signed_in_as(Role::Query).unwrap();
-    let said = roles::refuse_privileged(&settings, Role::Query).await.unwrap_err().to_string();
+    let said = roles::reject_excess_privileges(&settings, Role::Query).await.unwrap_err().to_string();
     let why = "which can create objects in the schema public; remove this privilege from it and from PUBLIC";
     let expected = format!("can't use the account telemetry_query, {why}");
     assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.ends_with(&expected), "{said}");
     database.admin("REVOKE CREATE ON SCHEMA public FROM telemetry_query").await;
     each_service_is_let_in(&database).await;
     database.admin("GRANT CREATE ON SCHEMA public TO PUBLIC").await;
-    let said = roles::refuse_privileged(&settings, Role::Query).await.unwrap_err().to_string();
+    let said = roles::reject_excess_privileges(&settings, Role::Query).await.unwrap_err().to_string();
     assert!(said.ends_with(&expected), "{said}");
 }
 
@@ -294,17 +294,17 @@ async fn error_names_what_to_revoke_from_a_service_role() {
 async fn owner_without_createrole_gets_the_statements() {
     let database = Database::empty().await;
     database.admin("CREATE ROLE owner LOGIN; ALTER DATABASE telemetry OWNER TO owner; GRANT ALL ON SCHEMA public TO owner").await;
-    let owner = stores::postgres(&database.as_user("owner")).unwrap();
-    let said = stores::migrate_postgres(&owner).await.unwrap_err().to_string();
+    let owner = databases::postgres(&database.as_user("owner")).unwrap();
+    let said = databases::migrate_postgres(&owner).await.unwrap_err().to_string();
     assert!(said.starts_with("DATABASE_URL: the user owner can't create roles; an administrator must run: "), "{said}");
     let (_, statements) = said.split_once("run: ").unwrap();
     let (statements, rest) = statements.rsplit_once("; set a password for each role").unwrap();
     assert_eq!(rest, ", then run this command again");
     database.admin(statements).await;
-    stores::migrate_postgres(&owner).await.unwrap();
-    stores::migrate_postgres(&owner).await.expect("migrating twice works");
+    databases::migrate_postgres(&owner).await.unwrap();
+    databases::migrate_postgres(&owner).await.expect("migrating twice works");
     for role in Role::ALL {
-        stores::check_postgres(&database.signed_in_as(role)).await.expect("each role can check the tables");
+        databases::check_postgres(&database.signed_in_as(role)).await.expect("each role can check the tables");
     }
     let owners: Vec<String> = sqlx::query_scalar("SELECT DISTINCT tableowner::text FROM pg_tables WHERE schemaname = 'public'")
         .fetch_all(&database.pool)
@@ -316,7 +316,7 @@ async fn owner_without_createrole_gets_the_statements() {
 #[tokio::test(flavor = "multi_thread")]
 async fn owner_gets_the_statement_against_large_objects() {
     let database = Database::migrated().await;
-    let left = roles::left_to_administrator(&database.pool).await.unwrap();
+    let left = roles::statement_for_administrator(&database.pool).await.unwrap();
     assert_eq!(left, None, "an administrator has to run no statement");
     database.admin("CREATE ROLE owner LOGIN CREATEROLE").await;
     database.admin("CREATE DATABASE theirs OWNER owner").await;
@@ -324,17 +324,17 @@ async fn owner_gets_the_statement_against_large_objects() {
         let (server, _) = settings.database_url.rsplit_once('/').unwrap();
         PostgresSettings { database_url: format!("{server}/theirs") }
     };
-    let owner = stores::postgres(&at(database.as_user("owner"))).unwrap();
-    stores::migrate_postgres(&owner).await.unwrap();
-    let gateway = stores::postgres(&at(database.admin.signed_in_as(Role::Gateway).unwrap())).unwrap();
+    let owner = databases::postgres(&at(database.as_user("owner"))).unwrap();
+    databases::migrate_postgres(&owner).await.unwrap();
+    let gateway = databases::postgres(&at(database.admin.signed_in_as(Role::Gateway).unwrap())).unwrap();
     sqlx::query("SELECT lo_create(0)").execute(&gateway).await.expect("PostgreSQL permits this by default");
-    let statement = roles::left_to_administrator(&owner).await.unwrap().expect("the statement for an administrator");
-    let admin = stores::postgres(&at(database.admin.clone())).unwrap();
+    let statement = roles::statement_for_administrator(&owner).await.unwrap().expect("the statement for an administrator");
+    let admin = databases::postgres(&at(database.admin.clone())).unwrap();
     sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&admin).await.unwrap();
     for statement in LARGE_OBJECTS {
         refusal(&gateway, statement).await;
     }
-    assert_eq!(roles::left_to_administrator(&owner).await.unwrap(), None);
+    assert_eq!(roles::statement_for_administrator(&owner).await.unwrap(), None);
 }
 
 /// PostgreSQL can't forbid this, as docs/operating.md explains. If a version can, this test fails and the sentence there can be
@@ -352,11 +352,11 @@ async fn services_can_change_only_their_own_password() {
 /// Two crates derive the same passwords without depending on each other.
 #[test]
 fn a17_derives_the_passwords_of_local_servers() {
-    let root = local::Password::mint().unwrap();
+    let root = local::Password::generate().unwrap();
     let administrator = format!("postgres://telemetry:{}@127.0.0.1:5432/telemetry", root.reveal());
-    let owner = format!("postgres://telemetry_owner:{}@127.0.0.1:5432/telemetry", root.of_owner().reveal());
+    let owner = format!("postgres://telemetry_owner:{}@127.0.0.1:5432/telemetry", root.for_owner().reveal());
     for role in Role::ALL {
-        let own = format!("postgres://{}:{}@127.0.0.1:5432/telemetry", role.name(), root.of_service(role.name()).reveal());
+        let own = format!("postgres://{}:{}@127.0.0.1:5432/telemetry", role.name(), root.for_service(role.name()).reveal());
         for database_url in [&administrator, &owner] {
             let settings = PostgresSettings { database_url: database_url.clone() };
             assert_eq!(settings.signed_in_as(role).unwrap().database_url, own);

@@ -3,8 +3,8 @@
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::{get, post};
-use service_kit::http::with_boundary;
-use service_kit::telemetry::exposition;
+use service_kit::http::with_request_middleware;
+use service_kit::observability::exposition;
 use service_kit::testing::{TestServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,7 +16,7 @@ async fn listeners() -> [TestServer; 2] {
         Router::new().route("/hello", get(|| async { "hello" })).route("/echo", echo)
     };
     let metrics = exposition(|| "metric 1\n".to_owned()).merge(paths());
-    [TestServer::start(with_boundary(paths())).await, TestServer::start(metrics).await]
+    [TestServer::start(with_request_middleware(paths())).await, TestServer::start(metrics).await]
 }
 
 /// Returns the complete response to bytes that are sent in pieces of `size`.

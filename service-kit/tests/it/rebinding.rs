@@ -1,7 +1,7 @@
 //! V1, V2, V6: DNS names that change between two lookups never lead to internal addresses.
 
 use crate::egress::CAP;
-use service_kit::egress::{Egress, Failure};
+use service_kit::egress::{Egress, EgressError};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{DnsRecord, TestDns, TestReceiver};
 use std::collections::HashMap;
@@ -41,13 +41,14 @@ async fn s5_v1_flipping_names_never_lead_inside() {
     let port = canary.address.port();
     let egress = guard(&dns, &format!("*:{port}"));
     let url = Url::parse(&format!("https://flip.test:{port}/")).unwrap();
-    let mut outcomes: HashMap<Failure, usize> = HashMap::new();
+    let mut outcomes: HashMap<EgressError, usize> = HashMap::new();
     for flip in 0..FLIPS {
         let outcome = egress.get(&url, Duration::from_millis(100), CAP).await;
         *outcomes.entry(outcome.expect_err(&format!("flip {flip}"))).or_default() += 1;
     }
-    let refused = outcomes.remove(&Failure::RefusedAddress).unwrap_or_default();
-    let let_through: usize = [Failure::Unreachable, Failure::Timeout].iter().filter_map(|failure| outcomes.remove(failure)).sum();
+    let refused = outcomes.remove(&EgressError::RefusedAddress).unwrap_or_default();
+    let let_through: usize =
+        [EgressError::Unreachable, EgressError::Timeout].iter().filter_map(|failure| outcomes.remove(failure)).sum();
     assert!(outcomes.is_empty(), "{outcomes:?}");
     assert!(refused > FLIPS / 4 && let_through > FLIPS / 20, "{refused} refused, {let_through} let through");
     assert!(asked.load(Ordering::Relaxed) >= 2 * FLIPS, "every attempt looks up the name");
@@ -68,7 +69,7 @@ async fn one_internal_address_rejects_all() {
     ] {
         let dns = TestDns::start(move |_| vec![record("9.9.9.9"), record("2620:fe::9"), record(inside), record("8.8.8.8")]).await;
         let outcome = guard(&dns, "").get(&Url::parse("https://mixed.test/").unwrap(), Duration::from_secs(10), CAP).await;
-        assert_eq!(outcome, Err(Failure::RefusedAddress), "{inside}");
+        assert_eq!(outcome, Err(EgressError::RefusedAddress), "{inside}");
     }
 }
 
@@ -86,7 +87,7 @@ async fn connects_only_to_checked_addresses() {
     let port = canary.address.port();
     let url = Url::parse(&format!("https://flip.test:{port}/")).unwrap();
     let outcome = guard(&dns, &format!("flip.test:{port}")).get(&url, Duration::from_secs(10), CAP).await;
-    assert_eq!(outcome, Err(Failure::Unreachable), "nothing listens on 127.9.9.9");
+    assert_eq!(outcome, Err(EgressError::Unreachable), "nothing listens on 127.9.9.9");
     assert_eq!((asked.load(Ordering::Relaxed), canary.connects()), (2, 0));
 }
 
@@ -94,11 +95,11 @@ async fn connects_only_to_checked_addresses() {
 async fn missing_and_silent_dns_fail() {
     let dns = TestDns::start(|_| Vec::new()).await;
     let url = Url::parse("https://nothing.test/").unwrap();
-    assert_eq!(guard(&dns, "").get(&url, Duration::from_secs(10), CAP).await, Err(Failure::NoAddress));
+    assert_eq!(guard(&dns, "").get(&url, Duration::from_secs(10), CAP).await, Err(EgressError::NoAddress));
     let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let settings = WebhookSettings { dns_server: Some(silent.local_addr().unwrap()), ..WebhookSettings::default() };
     let outcome = Egress::new(&settings).unwrap().get(&url, Duration::from_millis(300), CAP).await;
-    assert_eq!(outcome, Err(Failure::Timeout), "the deadline includes the lookup");
+    assert_eq!(outcome, Err(EgressError::Timeout), "the deadline includes the lookup");
 }
 
 #[tokio::test]
@@ -107,11 +108,11 @@ async fn allows_a_receiver_only_on_its_port() {
     let canary = TestReceiver::canary().await;
     let egress = guard(&dns, "hooks.test:1");
     for (url, expected) in [
-        (format!("https://hooks.test:{}/", canary.address.port()), Failure::RefusedUrl),
-        ("https://hooks.test/".to_owned(), Failure::RefusedAddress),
-        ("https://other.test/".to_owned(), Failure::RefusedAddress),
-        ("https://hooks.test:1/".to_owned(), Failure::Unreachable),
-        ("http://hooks.test:1/".to_owned(), Failure::RefusedUrl),
+        (format!("https://hooks.test:{}/", canary.address.port()), EgressError::RefusedUrl),
+        ("https://hooks.test/".to_owned(), EgressError::RefusedAddress),
+        ("https://other.test/".to_owned(), EgressError::RefusedAddress),
+        ("https://hooks.test:1/".to_owned(), EgressError::Unreachable),
+        ("http://hooks.test:1/".to_owned(), EgressError::RefusedUrl),
     ] {
         assert_eq!(egress.get(&Url::parse(&url).unwrap(), Duration::from_secs(10), CAP).await, Err(expected), "{url}");
     }

@@ -4,9 +4,9 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::get;
 use service_kit::client_address::ClientSettings;
-use service_kit::http::with_boundary;
-use service_kit::server::{Limits, Pace};
-use service_kit::telemetry::exposition;
+use service_kit::http::with_request_middleware;
+use service_kit::observability::exposition;
+use service_kit::server::{Pace, ServerLimits};
 use service_kit::testing::{TestServer, client, eventually};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,9 +20,9 @@ use tokio::net::{TcpSocket, TcpStream};
 const PACE: Pace = Pace { window: Duration::from_millis(1_000), bytes: 16 * 1024 };
 const PIECE: usize = 64 * 1024;
 
-fn limits() -> Limits {
+fn limits() -> ServerLimits {
     let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
-    Limits { pace: PACE, ..Limits::of(&clients) }
+    ServerLimits { pace: PACE, ..ServerLimits::for_clients(&clients) }
 }
 
 /// A body of pieces that counts how many bodies exist.
@@ -59,7 +59,7 @@ async fn serving() -> (TestServer, Arc<AtomicUsize>) {
         let pieces = Pieces { left: 1_024, held: Arc::clone(&counted) };
         async move { Body::new(pieces) }
     };
-    (TestServer::with(limits(), with_boundary(Router::new().route("/much", get(much)))).await, held)
+    (TestServer::with(limits(), with_request_middleware(Router::new().route("/much", get(much)))).await, held)
 }
 
 /// Returns a connection with a request and a small receive buffer.
@@ -136,14 +136,14 @@ async fn metrics_listener_cuts_off_slow_clients() {
 
 #[tokio::test]
 async fn limits_connections_per_address_except_of_proxies() {
-    let hello = || with_boundary(Router::new().route("/hello", get(|| async { "hello" })));
+    let hello = || with_request_middleware(Router::new().route("/hello", get(|| async { "hello" })));
     for (trusted_proxies, expected) in [("none", 3), ("127.0.0.0/8", 10)] {
         let clients = ClientSettings {
             connections_per_address: 3,
             trusted_proxies: trusted_proxies.parse().unwrap(),
             ..ClientSettings::default()
         };
-        let server = TestServer::with(Limits::of(&clients), hello()).await;
+        let server = TestServer::with(ServerLimits::for_clients(&clients), hello()).await;
         let mut held = Vec::new();
         let mut answered = 0;
         for _ in 0..10 {

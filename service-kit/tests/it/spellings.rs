@@ -1,7 +1,7 @@
 //! S5: more than 400 spellings of internal URLs. No canary is ever reached, whether the URL or its address is rejected.
 
 use crate::egress::CAP;
-use service_kit::egress::{Egress, Failure};
+use service_kit::egress::{Egress, EgressError};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{DnsRecord, TestDns, TestReceiver};
 use std::collections::BTreeSet;
@@ -146,8 +146,8 @@ async fn s5_rejects_every_spelling_of_internal_addresses() {
         for text in [text.clone(), format!("{}:{port}/", text.trim_end_matches('/'))] {
             let Ok(url) = Url::parse(&text) else { continue };
             let outcome = egress.get(&url, Duration::from_secs(10), CAP).await.expect_err(&text);
-            assert!(matches!(outcome, Failure::RefusedUrl | Failure::RefusedAddress), "{text}: {outcome:?}");
-            looked_up += usize::from(outcome == Failure::RefusedAddress);
+            assert!(matches!(outcome, EgressError::RefusedUrl | EgressError::RefusedAddress), "{text}: {outcome:?}");
+            looked_up += usize::from(outcome == EgressError::RefusedAddress);
         }
     }
     assert!(looked_up >= 2 * HARMLESS.len(), "public-looking names are checked by their address: {looked_up}");

@@ -1,6 +1,6 @@
 //! Decides which reports of a group join the shared event.
 
-use super::Current;
+use super::CurrentRows;
 use crate::report::{Acceptance, Home, Observer, Report};
 use crate::row::Entry;
 use schemas::event_key::EventKey;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// counts.
 pub(super) type FirstCopies<F> = BTreeMap<EventKey, Entry<F>>;
 
-pub(super) fn first_copies<F: Clone>(current: &Current<F>, new: &[Report<F>]) -> FirstCopies<F> {
+pub(super) fn first_copies<F: Clone>(current: &CurrentRows<F>, new: &[Report<F>]) -> FirstCopies<F> {
     let mut firsts = FirstCopies::new();
     let rows = current.joined.iter().chain(&current.standalone);
     rows.flat_map(|row| &row.reports).for_each(|stored| keep_first(&mut firsts, stored.clone()));
@@ -45,7 +45,7 @@ pub(super) struct Arrangement<F> {
 }
 
 impl<F> Arrangement<F> {
-    pub(super) fn new(current: &Current<F>, firsts: FirstCopies<F>, most_observers: usize) -> Self {
+    pub(super) fn new(current: &CurrentRows<F>, firsts: FirstCopies<F>, most_observers: usize) -> Self {
         let stored_alone: BTreeSet<Acceptance> =
             current.standalone.iter().flat_map(|row| &row.reports).map(|report| report.accepted).collect();
         // A stored standalone report joins only as an earlier copy, even if retention has deleted the reports accepted before

@@ -1,6 +1,6 @@
 //! The rows that differ from the stored ones, and the homes of new rows.
 
-use super::Current;
+use super::CurrentRows;
 use super::arrange::{Arrangement, FirstCopies};
 use crate::report::{Acceptance, Home, Observer, Report};
 use crate::row::{Entry, EventPlace, EventRow, EventWrite, ReportPlace, ReportWrite, WrittenReport};
@@ -9,7 +9,7 @@ use schemas::site::Site;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns rows of `reports` for first copies that are not stored yet.
-pub(super) fn report_writes<F>(current: &Current<F>, new: &[Report<F>], firsts: &FirstCopies<F>) -> Vec<ReportWrite> {
+pub(super) fn report_writes<F>(current: &CurrentRows<F>, new: &[Report<F>], firsts: &FirstCopies<F>) -> Vec<ReportWrite> {
     let mut written: BTreeMap<EventKey, WrittenReport> = BTreeMap::new();
     for row in current.joined.iter().chain(&current.standalone) {
         let stored = row.reports.iter().map(|entry| WrittenReport { place: entry.place(), accepted: entry.accepted });
@@ -25,20 +25,20 @@ pub(super) fn report_writes<F>(current: &Current<F>, new: &[Report<F>], firsts: 
         if former.is_some_and(|former| former.accepted <= first.accepted) {
             continue;
         }
-        writes.extend(left(former, place).map(ReportWrite::Tombstone));
+        writes.extend(former_place(former, place).map(ReportWrite::Tombstone));
         writes.push(ReportWrite::Row(WrittenReport { place, accepted: first.accepted }));
     }
     writes
 }
 
 /// Returns the former place of a report's row, if it differs.
-fn left(former: Option<&WrittenReport>, place: ReportPlace) -> Option<ReportPlace> {
+fn former_place(former: Option<&WrittenReport>, place: ReportPlace) -> Option<ReportPlace> {
     former.map(|former| former.place).filter(|former| *former != place)
 }
 
 /// Returns the rows of `events` that must be inserted first, and the others.
 pub(super) fn event_writes<F: Clone>(
-    current: &Current<F>,
+    current: &CurrentRows<F>,
     group: EventKey,
     site: Option<&Site>,
     arrangement: Arrangement<F>,
@@ -53,7 +53,7 @@ pub(super) fn event_writes<F: Clone>(
     for entry in arrangement.standalone {
         let key = entry.accepted.identity;
         let former = stored.get(&key).copied();
-        let home = former.map_or_else(|| homes.of_new(&entry), |row| row.home);
+        let home = former.map_or_else(|| homes.home_of_new(&entry), |row| row.home);
         let row = EventRow { key, site: site.cloned(), home, reports: vec![entry] };
         let writes = if homes.inherited.contains_key(&key) && !homes.is_joined(home) { &mut first } else { &mut others };
         writes.extend(replace(former, row));
@@ -93,7 +93,7 @@ struct Homes {
 }
 
 impl Homes {
-    fn new<F>(current: &Current<F>, alone: &BTreeMap<EventKey, &EventRow<F>>, arrangement: &Arrangement<F>) -> Self {
+    fn new<F>(current: &CurrentRows<F>, alone: &BTreeMap<EventKey, &EventRow<F>>, arrangement: &Arrangement<F>) -> Self {
         let identity = |entry: &Entry<F>| entry.accepted.identity;
         let stored: BTreeSet<EventKey> = current.joined.iter().flat_map(|row| &row.reports).map(identity).collect();
         let joining: BTreeSet<EventKey> = arrangement.joined.iter().map(identity).collect();
@@ -113,7 +113,7 @@ impl Homes {
     /// Returns the home of a new standalone event. A report that leaves the shared event inherits the home of one that joins
     /// it, or stays in the shared event's home. Any other report gets its month of acceptance: its correlation id can be in use
     /// for years, and retention must not drop all of its reports with the first month.
-    fn of_new<F>(&self, entry: &Entry<F>) -> Home {
+    fn home_of_new<F>(&self, entry: &Entry<F>) -> Home {
         let identity = entry.accepted.identity;
         let is_with_joined = self.is_new || self.stored.contains(&identity);
         let inherited = self.inherited.get(&identity).map(|place| place.home);

@@ -1,7 +1,7 @@
 //! Examples of the merge function, one for each rule.
 
-use super::{Changes, Current, MOST_OBSERVERS, keys_to_look_up, merge};
-use crate::model::{Facts, Spec};
+use super::{Changes, CurrentRows, MAX_OBSERVERS, keys_to_look_up, merge};
+use crate::reference_model::{Facts, Spec};
 use crate::report::Home;
 use crate::row::{EventRow, EventWrite};
 use schemas::event::SourceRole;
@@ -16,7 +16,7 @@ fn spec(observer: u8, id: u8, accepted_s: i64) -> Spec {
 }
 
 /// Merges these blocks one after another. Returns the rows, and the changes of the last block.
-fn after(blocks: &[&[Spec]]) -> (Current<Facts>, Changes<Facts>) {
+fn after(blocks: &[&[Spec]]) -> (CurrentRows<Facts>, Changes<Facts>) {
     let (mut rows, mut last): (Vec<EventRow<Facts>>, _) = (Vec::new(), Changes::default());
     let mut copies = 0..;
     for block in blocks {
@@ -33,17 +33,17 @@ fn after(blocks: &[&[Spec]]) -> (Current<Facts>, Changes<Facts>) {
     (split(rows), last)
 }
 
-fn split(mut rows: Vec<EventRow<Facts>>) -> Current<Facts> {
+fn split(mut rows: Vec<EventRow<Facts>>) -> CurrentRows<Facts> {
     let joined = rows.iter().position(|row| row.key == EventKey(0)).map(|n| rows.swap_remove(n));
     rows.sort_by_key(|row| row.key);
-    Current { joined, standalone: rows, ..Current::default() }
+    CurrentRows { joined, standalone: rows, ..CurrentRows::default() }
 }
 
-fn joined(current: &Current<Facts>) -> Vec<Facts> {
+fn joined(current: &CurrentRows<Facts>) -> Vec<Facts> {
     current.joined.iter().flat_map(|row| &row.reports).map(|report| report.facts).collect()
 }
 
-fn standalone(current: &Current<Facts>) -> Vec<Facts> {
+fn standalone(current: &CurrentRows<Facts>) -> Vec<Facts> {
     current.standalone.iter().flat_map(|row| &row.reports).map(|report| report.facts).collect()
 }
 
@@ -71,7 +71,7 @@ fn equal_reports_change_nothing() {
 fn the_33rd_observer_joins_only_if_earlier() {
     let many: Vec<Spec> = (0..32).map(|n| spec(n, 0, 10 + i64::from(n))).collect();
     let (current, _) = after(&[&many, &[spec(32, 0, 100)]]);
-    assert_eq!((joined(&current).len(), standalone(&current)), (MOST_OBSERVERS, vec![32]));
+    assert_eq!((joined(&current).len(), standalone(&current)), (MAX_OBSERVERS, vec![32]));
     let (current, _) = after(&[&many, &[spec(32, 0, 1)]]);
     assert_eq!((joined(&current)[0], standalone(&current)), (32, vec![31]));
 }
@@ -82,7 +82,7 @@ fn untimely_reports_do_not_move_an_event() {
     let (current, _) = after(&[&[backdated], &[spec(EDGE, 0, 60)], &[spec(2, 0, 70)]]);
     let row = current.joined.unwrap();
     assert_eq!(row.at_ms(), spec(EDGE, 0, 60).report(0).at_ms);
-    assert_eq!(row.representing().unwrap().observer.role, Some(SourceRole::Agent));
+    assert_eq!(row.representative().unwrap().observer.role, Some(SourceRole::Agent));
     let (current, _) = after(&[&[backdated]]);
     assert_eq!(current.joined.unwrap().at_ms(), backdated.report(0).at_ms, "the event has no timely report");
 }

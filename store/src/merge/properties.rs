@@ -1,10 +1,10 @@
 //! Random histories: after every block, the stored rows equal the model of all reports so far.
 
-use super::{Changes, Current, keys_to_look_up, merge_within};
-use crate::model::{self, Facts, Spec};
+use super::{Changes, CurrentRows, keys_to_look_up, merge_with_limit};
+use crate::reference_model::{self, Facts, Spec};
 use crate::report::{Acceptance, Home, Observer, Report};
 use crate::row::{EventPlace, EventRow, EventWrite, ReportPlace, ReportWrite, WrittenReport};
-use crate::table::Table;
+use crate::test_table::Table;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -29,7 +29,7 @@ struct Store {
 
 impl Store {
     fn row(&self, key: EventKey) -> Option<EventRow<Facts>> {
-        self.events.live().map(|(_, row)| row).find(|row| row.key == key).cloned()
+        self.events.live_rows().map(|(_, row)| row).find(|row| row.key == key).cloned()
     }
 
     /// Returns what merging these reports writes. An interrupted block wrote the rows of `reports` after version `since`.
@@ -42,8 +42,8 @@ impl Store {
             let joined = new[0].shared_key.and_then(|_| self.row(group));
             let keys = keys_to_look_up(joined.as_ref(), &new);
             let standalone = keys.into_iter().filter_map(|key| self.row(key)).collect();
-            let current = Current { joined, standalone, interrupted: interrupted.clone(), ..Current::default() };
-            changes.extend(merge_within(&current, &new, self.most_observers));
+            let current = CurrentRows { joined, standalone, interrupted: interrupted.clone(), ..CurrentRows::default() };
+            changes.extend(merge_with_limit(&current, &new, self.most_observers));
         }
         changes
     }
@@ -78,10 +78,10 @@ impl Store {
     /// Ignores reports without a correlation id, because their copies can have different roles.
     fn totals(&self) -> Totals {
         let mut observers = BTreeMap::new();
-        let reports = self.events.live().flat_map(|(_, row)| &row.reports);
+        let reports = self.events.live_rows().flat_map(|(_, row)| &row.reports);
         let reports = reports.filter(|report| Spec::has_shared_key(report.accepted.identity));
         reports.for_each(|report| *observers.entry(report.observer).or_default() += 1);
-        (self.events.live().count(), observers)
+        (self.events.live_rows().count(), observers)
     }
 
     /// Asserts that the rows that go first change no total, and no observer's figure unless the limit leaves observers out.
@@ -103,24 +103,24 @@ impl Store {
     }
 
     fn assert_equals_the_model(&self) {
-        let expected = model::events(self.merged.iter(), self.most_observers);
-        assert_eq!(self.events.live().count(), expected.len());
-        for (place, row) in self.events.live() {
+        let expected = reference_model::events(self.merged.iter(), self.most_observers);
+        assert_eq!(self.events.live_rows().count(), expected.len());
+        for (place, row) in self.events.live_rows() {
             let reports = &expected[&row.key];
             let copies: Vec<_> = row.reports.iter().map(|report| (report.accepted, report.facts)).collect();
             assert_eq!(copies, reports.iter().map(|report| (report.accepted, report.facts)).collect::<Vec<_>>());
-            assert_eq!((place.at_ms, &place.site), (model::time_ms(reports), &reports[0].site));
+            assert_eq!((place.at_ms, &place.site), (reference_model::time_ms(reports), &reports[0].site));
         }
-        let expected = model::first_copies(self.merged.iter());
-        assert_eq!(self.reports.live().count(), expected.len());
-        for (place, row) in self.reports.live() {
+        let expected = reference_model::first_copies(self.merged.iter());
+        assert_eq!(self.reports.live_rows().count(), expected.len());
+        for (place, row) in self.reports.live_rows() {
             let first = expected[&row.place.identity];
             assert_eq!((place.at_ms, row.accepted), (first.at_ms, first.accepted));
         }
     }
 
     fn homes(&self) -> BTreeMap<EventKey, Home> {
-        self.events.live().map(|(_, row)| (row.key, row.home)).collect()
+        self.events.live_rows().map(|(_, row)| (row.key, row.home)).collect()
     }
 }
 
@@ -227,7 +227,7 @@ proptest! {
 
     #[test]
     fn events_have_at_most_32_observers(blocks in histories(40, 120)) {
-        let store = run(&reports(&blocks), super::MOST_OBSERVERS);
-        prop_assert!(store.events.live().all(|(_, row)| row.reports.len() <= super::MOST_OBSERVERS));
+        let store = run(&reports(&blocks), super::MAX_OBSERVERS);
+        prop_assert!(store.events.live_rows().all(|(_, row)| row.reports.len() <= super::MAX_OBSERVERS));
     }
 }

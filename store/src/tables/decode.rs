@@ -24,7 +24,8 @@ pub fn decode_events(response: &[u8]) -> Result<Vec<EventRow<Facts>>, Malformed>
 fn event(from: &mut Decoder<'_>) -> Result<Option<EventRow<Facts>>, Malformed> {
     let site = Some(from.text()?).filter(|site| !site.is_empty()).map(|site| Site::from_stored(&site));
     let (key, home) = (EventKey(from.u128()?), Home(from.u32()?));
-    let own = Own { event_type: from.text()?, details: Details { url: from.text()?, link_site: from.text()?, fetch: None } };
+    let own =
+        OwnValues { event_type: from.text()?, details: Details { url: from.text()?, link_site: from.text()?, fetch: None } };
     let fetch = fetch(from)?;
     let columns = Columns::take(from)?;
     if from.u8()? != 0 {
@@ -34,7 +35,7 @@ fn event(from: &mut Decoder<'_>) -> Result<Option<EventRow<Facts>>, Malformed> {
     Ok(Some(EventRow { key, site, home, reports: reports.collect::<Result<_, _>>()? }))
 }
 
-struct Own {
+struct OwnValues {
     event_type: String,
     details: Details,
 }
@@ -96,7 +97,7 @@ impl<'a> Columns<'a> {
         is_even.then_some(columns).ok_or(Malformed)
     }
 
-    fn entry(&self, n: usize, (key, home): (EventKey, Home), own: &Own, fetch: &Fetch) -> Result<Entry<Facts>, Malformed> {
+    fn entry(&self, n: usize, (key, home): (EventKey, Home), own: &OwnValues, fetch: &Fetch) -> Result<Entry<Facts>, Malformed> {
         let identity = if self.identities[n] == 0 { key } else { EventKey(self.identities[n]) };
         let mut from = Decoder(self.details[n]);
         let flags = from.u8()?;

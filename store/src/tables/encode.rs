@@ -5,7 +5,7 @@ use crate::facts::{CONTENT_RETRIEVED, Facts, Fetch, ReportFacts, role};
 use crate::report::Report;
 use crate::row::{Entry, EventPlace, EventRow, EventWrite, ReportPlace};
 use crate::row_binary::Encoder;
-use schemas::clicks::ClickLink;
+use schemas::click_tokens::LinkRelation;
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
@@ -18,15 +18,15 @@ pub fn encode_event(write: &EventWrite<Facts>, version: u64, body: &mut Encoder)
     match write {
         EventWrite::Row(row) => live_event(row, body),
         EventWrite::Tombstone(at) => {
-            place(at, body);
-            defaults(&EVENT_COLUMNS[4..EVENT_COLUMNS.len() - 2], body);
+            append_place(at, body);
+            append_defaults(&EVENT_COLUMNS[4..EVENT_COLUMNS.len() - 2], body);
         }
     }
     body.u64(version);
     body.u8(u8::from(matches!(write, EventWrite::Tombstone(_))));
 }
 
-fn place(place: &EventPlace, body: &mut Encoder) {
+fn append_place(place: &EventPlace, body: &mut Encoder) {
     body.text(place.site.as_ref().map_or("", Site::as_str));
     body.i64(place.at_ms);
     body.u128(place.key.0);
@@ -34,7 +34,7 @@ fn place(place: &EventPlace, body: &mut Encoder) {
 }
 
 /// Appends the default value of each column: zero bytes for every type.
-fn defaults(columns: &[(&str, &str)], body: &mut Encoder) {
+fn append_defaults(columns: &[(&str, &str)], body: &mut Encoder) {
     let bytes = |(_, of): &(&str, &str)| match *of {
         "UInt16" => 2_usize,
         "UInt32" | "Int32" => 4,
@@ -47,7 +47,7 @@ fn defaults(columns: &[(&str, &str)], body: &mut Encoder) {
 }
 
 fn live_event(row: &EventRow<Facts>, body: &mut Encoder) {
-    place(&row.place(), body);
+    append_place(&row.place(), body);
     let shown = representative(row);
     let Entry { observer, facts, .. } = &row.reports[shown];
     body.text(&facts.event_type);
@@ -64,9 +64,9 @@ fn live_event(row: &EventRow<Facts>, body: &mut Encoder) {
     let (is_claimed, is_seen) = corroboration(row);
     body.u8(u8::from(is_claimed));
     body.u8(u8::from(is_seen));
-    fetch(&fetch_of(row), body);
-    other_agents(row, shown, body);
-    reports(row, body);
+    append_fetch(&owner_fetch(row), body);
+    append_other_agents(row, shown, body);
+    append_reports(row, body);
 }
 
 /// Returns the position of the report that represents the event.
@@ -88,7 +88,7 @@ fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
 /// Returns the fetch as the owner's first report by precedence describes it: the first that names a bot, or else the first with
 /// a status, or else the first with a fetch. Without one, uses other observers' reports in the same order, but they can't turn an
 /// event of the owner into a failed fetch or a revalidation (docs/api/counting.md#5-one-report-represents-the-event).
-fn fetch_of(row: &EventRow<Facts>) -> Fetch {
+fn owner_fetch(row: &EventRow<Facts>) -> Fetch {
     let described = row.reports.iter().filter_map(|entry| Some((entry, entry.facts.fetch.as_ref()?)));
     let rank = |fetch: &Fetch| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.status == 0);
     let order = |(entry, fetch): &(&Entry<Facts>, &Fetch)| {
@@ -102,7 +102,7 @@ fn fetch_of(row: &EventRow<Facts>) -> Fetch {
     fetch.clone()
 }
 
-fn fetch(fetch: &Fetch, body: &mut Encoder) {
+fn append_fetch(fetch: &Fetch, body: &mut Encoder) {
     let Fetch { bot, operator, purpose, verified, status, bytes } = fetch;
     [bot, operator, purpose].into_iter().for_each(|text| body.text(text));
     body.u8(*verified);
@@ -111,7 +111,7 @@ fn fetch(fetch: &Fetch, body: &mut Encoder) {
 }
 
 /// Appends the reports of agents, except the one at position `shown`.
-fn other_agents(row: &EventRow<Facts>, shown: usize, body: &mut Encoder) {
+fn append_other_agents(row: &EventRow<Facts>, shown: usize, body: &mut Encoder) {
     let has_agent = |facts: &ReportFacts| facts.role == role::AGENT || facts.session != 0;
     let others = row.reports.iter().enumerate().filter(|(n, entry)| *n != shown && has_agent(&entry.facts));
     let others: Vec<&ReportFacts> = others.map(|(_, entry)| &*entry.facts).collect();
@@ -121,7 +121,7 @@ fn other_agents(row: &EventRow<Facts>, shown: usize, body: &mut Encoder) {
     body.array(others.iter(), |body, facts| body.u64(facts.session));
 }
 
-fn reports(row: &EventRow<Facts>, body: &mut Encoder) {
+fn append_reports(row: &EventRow<Facts>, body: &mut Encoder) {
     let entries = || row.reports.iter();
     let identity = |entry: &Entry<Facts>| if entry.accepted.identity == row.key { 0 } else { entry.accepted.identity.0 };
     let home = |entry: &Entry<Facts>| if entry.home == row.home { 0 } else { entry.home.0 };
@@ -154,7 +154,7 @@ fn details(facts: &Facts, url_of_event: &str, is_only: bool) -> Vec<u8> {
     }
     details.text(&facts.link_site);
     if let Some(of) = &facts.fetch {
-        fetch(of, &mut details);
+        append_fetch(of, &mut details);
     }
     details.0
 }
@@ -185,7 +185,7 @@ pub fn encode_report(
     body.u8(u8::from(issuer.is_some()));
     match content {
         Some(content) => live_report(content, body),
-        None => defaults(&REPORT_COLUMNS[5..REPORT_COLUMNS.len() - 2], body),
+        None => append_defaults(&REPORT_COLUMNS[5..REPORT_COLUMNS.len() - 2], body),
     }
     body.u64(version);
     body.u8(u8::from(content.is_none()));
@@ -202,13 +202,13 @@ fn live_report(content: &ReportContent<'_>, body: &mut Encoder) {
     body.uuid(observer.drain.map(|drain| drain.0).unwrap_or_default());
     body.uuid(facts.platform.0);
     body.uuid(event.session_id.map(|session| session.0).unwrap_or_default());
-    body.u8(u8::try_from(ClickLink::code(event.link)).unwrap_or(0));
+    body.u8(u8::try_from(LinkRelation::code(event.link)).unwrap_or(0));
     [&event.link_site, &facts.agent, &facts.url].into_iter().for_each(|text| body.text(text));
     for text in [&event.content_id, &event.content_telemetry_id, &event.id, &event.turn_id, &event.output_id] {
         body.text(text.as_deref().unwrap_or_default());
     }
     [&event.data, &event.extra].into_iter().for_each(|json| body.text(json.as_deref().map_or("", RawValue::get)));
-    fetch(&facts.fetch.clone().unwrap_or_default(), body);
+    append_fetch(&facts.fetch.clone().unwrap_or_default(), body);
     let unknown = Crawler::default();
     let Crawler { cache_status, asn, country, media_type, bots_version, .. } = event.crawler.as_deref().unwrap_or(&unknown);
     body.text(cache_status);

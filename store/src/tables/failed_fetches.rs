@@ -37,11 +37,11 @@ pub struct FailedFetchRow {
 }
 
 impl FailedFetchRow {
-    pub fn take(record: &mut LogRecord) -> Vec<Self> {
+    pub fn take_from(record: &mut LogRecord) -> Vec<Self> {
         let (organization, drain, at_us) = (record.org, record.drain, record.received_at_us);
         let row = |(place, fetch): (usize, FailedFetch)| {
-            let identity = EventKey::of_report(organization, &fetch.site, fetch.own_key);
-            let accepted = Acceptance { at_us, place: Acceptance::clamped_place(place), identity };
+            let identity = EventKey::for_report(organization, &fetch.site, fetch.own_key);
+            let accepted = Acceptance { at_us, place: Acceptance::clamp_place(place), identity };
             Self { organization, drain, accepted, fetch }
         };
         std::mem::take(&mut record.failed_fetches).into_iter().enumerate().map(row).collect()
@@ -107,7 +107,8 @@ mod tests {
             let last = body.0.split_off(body.0.len() - 8);
             Decoder(&last).u64().unwrap()
         };
-        let [first, later] = [1_790_000_000_000_000, 1_793_000_000_000_000].map(|at_us| FailedFetchRow::take(&mut record(at_us)));
+        let [first, later] =
+            [1_790_000_000_000_000, 1_793_000_000_000_000].map(|at_us| FailedFetchRow::take_from(&mut record(at_us)));
         assert!(precedence(&first[0]) > precedence(&first[1]) && precedence(&first[1]) > precedence(&later[0]));
         let homes: Vec<Home> = first.iter().chain(&later).map(|row| Home::of(&row.accepted)).collect();
         assert_eq!(homes, [202_609, 202_609, 202_610, 202_610].map(Home), "the month of acceptance, not of the line");
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn copies_of_a_line_have_one_identity() {
         let identities = |record: &mut LogRecord| -> Vec<EventKey> {
-            FailedFetchRow::take(record).iter().map(|row| row.accepted.identity).collect()
+            FailedFetchRow::take_from(record).iter().map(|row| row.accepted.identity).collect()
         };
         let mut through_a_drain = LogRecord { drain: Some(DrainId(Uuid::from_u128(7))), ..record(1_790_000_000_000_001) };
         let mut reordered = record(1_793_000_000_000_000);

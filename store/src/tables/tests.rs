@@ -1,6 +1,6 @@
 use super::*;
 use crate::facts::{Facts, Fetch, ReportFacts};
-use crate::merge::{Current, merge};
+use crate::merge::{CurrentRows, merge};
 use crate::report::{Acceptance, Home, Observer, Report};
 use crate::row::{Entry, EventRow, EventWrite};
 use crate::row_binary::{Decoder, Encoder};
@@ -191,7 +191,7 @@ fn merged(reports: &[Entry<Facts>]) -> EventRow<Facts> {
     let mut joined = None;
     for Entry { accepted, observer, at_ms, facts, .. } in reports.iter().cloned() {
         let report = Report { shared_key, accepted, observer, site: site.clone(), at_ms, facts };
-        let changes = merge(&Current { joined, ..Current::default() }, &[report]);
+        let changes = merge(&CurrentRows { joined, ..CurrentRows::default() }, &[report]);
         let row = changes.events.into_iter().find_map(|write| if let EventWrite::Row(row) = write { Some(row) } else { None });
         joined = decode_events(&fetched(&row.unwrap())).unwrap().pop();
     }

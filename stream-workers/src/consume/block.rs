@@ -3,7 +3,7 @@
 //! Accepts any bytes. A record that can't be read, or that causes a panic, becomes a dead letter; the others are stored.
 
 use super::Origin;
-use super::dead_letter::DeadLetter;
+use super::new_dead_letter::DeadLetter;
 use super::partition_stats::CountsByPartition;
 use crate::record::decode::{count_events, decode, guarded};
 use crate::record::new_report::NewReport;
@@ -82,20 +82,20 @@ impl Block {
                 return None;
             }
             sessions.extend(named_sessions(&mut record));
-            failed_fetches.extend(FailedFetchRow::take(&mut record));
-            Some(Read::of(record, (message.partition(), message.offset())))
+            failed_fetches.extend(FailedFetchRow::take_from(&mut record));
+            Some(DecodedRecord::from_record(record, (message.partition(), message.offset())))
         };
         match guarded(|| decode(payload).map(read)) {
-            Ok(Some(Read::Reports(reports))) => self.reports.extend(reports),
-            Ok(Some(Read::Unresolved(record))) => {
+            Ok(Some(DecodedRecord::Reports(reports))) => self.reports.extend(reports),
+            Ok(Some(DecodedRecord::Unresolved(record))) => {
                 self.unresolved_events += record.events.len();
                 self.bytes += most_added(&record);
-                self.unresolved.push(Unresolved { record: *record, letter: letter(message) });
+                self.unresolved.push(Unresolved { record: *record, dead_letter: dead_letter(message) });
             }
             Ok(None) => {}
             Err(reason) => {
                 let events = count_events(payload);
-                self.dead_letters.push(DeadLetter { reason, events, ..letter(message) });
+                self.dead_letters.push(DeadLetter { reason, events, ..dead_letter(message) });
             }
         }
         self.count(message);
@@ -103,7 +103,7 @@ impl Block {
 
     /// Adds one record as a dead letter, without decoding it.
     pub(crate) fn push_unread(&mut self, message: &impl Message, reason: String) {
-        self.dead_letters.push(DeadLetter { reason, ..letter(message) });
+        self.dead_letters.push(DeadLetter { reason, ..dead_letter(message) });
         self.count(message);
     }
 
@@ -126,7 +126,7 @@ impl Block {
 #[derive(Debug)]
 pub(crate) struct Unresolved {
     pub(crate) record: LogRecord,
-    pub(crate) letter: DeadLetter,
+    pub(crate) dead_letter: DeadLetter,
 }
 
 fn named_sessions(record: &mut LogRecord) -> impl Iterator<Item = NamedSession> {
@@ -136,7 +136,7 @@ fn named_sessions(record: &mut LogRecord) -> impl Iterator<Item = NamedSession> 
 
 /// Returns the maximum number of bytes that lookups add to the reports of a record: URLs or sites of tokens, and agents.
 fn most_added(record: &LogRecord) -> usize {
-    let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless()) {
+    let added = |event: &LogEvent| match (event.is_unresolved(), event.lacks_agent()) {
         (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,
         (false, true) => MAX_STRING_BYTES,
         (false, false) => 0,
@@ -144,13 +144,13 @@ fn most_added(record: &LogRecord) -> usize {
     record.events.iter().map(added).sum()
 }
 
-enum Read {
+enum DecodedRecord {
     Reports(Vec<NewReport>),
     Unresolved(Box<LogRecord>),
 }
 
-impl Read {
-    fn of(record: LogRecord, origin: Origin) -> Self {
+impl DecodedRecord {
+    fn from_record(record: LogRecord, origin: Origin) -> Self {
         match record.is_unresolved() {
             true => Self::Unresolved(Box::new(record)),
             false => Self::Reports(NewReport::of(record, origin)),
@@ -164,7 +164,7 @@ pub(crate) fn named_buckets(headers: Option<&impl Headers>) -> Buckets {
 }
 
 /// Returns the record as a dead letter without a reason.
-fn letter(message: &impl Message) -> DeadLetter {
+fn dead_letter(message: &impl Message) -> DeadLetter {
     DeadLetter {
         payload: message.payload().unwrap_or_default().to_vec(),
         headers: message

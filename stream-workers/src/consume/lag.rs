@@ -19,23 +19,23 @@ impl Default for Lag {
 }
 
 impl Lag {
-    pub(crate) fn read(&self, timestamp: Timestamp) {
+    pub(crate) fn add_record(&self, timestamp: Timestamp) {
         if let Some(at_ms) = timestamp.to_millis() {
             self.filling.fetch_min(at_ms, Ordering::Relaxed);
         }
     }
 
     /// Marks the block that was being filled as being stored.
-    pub(crate) fn take(&self) {
+    pub(crate) fn start_storing(&self) {
         self.inserting.store(self.filling.swap(NONE, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    pub(crate) fn done(&self) {
+    pub(crate) fn finish_storing(&self) {
         self.inserting.store(NONE, Ordering::Relaxed);
     }
 
     /// Returns the age of the oldest record; zero without a record.
-    pub(crate) fn at(&self, now_ms: i64) -> Duration {
+    pub(crate) fn age_at(&self, now_ms: i64) -> Duration {
         let oldest = self.inserting.load(Ordering::Relaxed).min(self.filling.load(Ordering::Relaxed));
         Duration::from_millis(u64::try_from(now_ms.saturating_sub(oldest)).unwrap_or(0))
     }
@@ -48,16 +48,16 @@ mod tests {
     #[test]
     fn lag_is_the_age_of_the_oldest_unstored_record() {
         let lag = Lag::default();
-        assert_eq!(lag.at(5_000), Duration::ZERO);
+        assert_eq!(lag.age_at(5_000), Duration::ZERO);
         for at_ms in [2_000, 1_000, 3_000] {
-            lag.read(Timestamp::CreateTime(at_ms));
+            lag.add_record(Timestamp::CreateTime(at_ms));
         }
-        assert_eq!(lag.at(5_000), Duration::from_secs(4));
-        lag.take();
-        lag.read(Timestamp::CreateTime(4_000));
-        assert_eq!(lag.at(5_000), Duration::from_secs(4), "the record is not stored yet");
-        lag.done();
-        assert_eq!(lag.at(5_000), Duration::from_secs(1), "the next block is younger");
-        assert_eq!(lag.at(3_000), Duration::ZERO, "another clock may be ahead of this one");
+        assert_eq!(lag.age_at(5_000), Duration::from_secs(4));
+        lag.start_storing();
+        lag.add_record(Timestamp::CreateTime(4_000));
+        assert_eq!(lag.age_at(5_000), Duration::from_secs(4), "the record is not stored yet");
+        lag.finish_storing();
+        assert_eq!(lag.age_at(5_000), Duration::from_secs(1), "the next block is younger");
+        assert_eq!(lag.age_at(3_000), Duration::ZERO, "another clock may be ahead of this one");
     }
 }

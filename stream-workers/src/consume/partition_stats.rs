@@ -56,14 +56,14 @@ pub struct PartitionStats {
 }
 
 impl PartitionStats {
-    pub fn anew(next: i64) -> Self {
+    pub fn starting_at(next: i64) -> Self {
         Self { since: next, next, counts: Counts::default() }
     }
 
     /// Continues at the record at `offset`. If that is larger than `next`, the log has dropped the records in between. If it is
     /// smaller, the log was created again, and counting restarts.
-    pub(crate) fn at(self, offset: i64) -> Self {
-        if offset < self.next { Self::anew(offset) } else { Self { next: offset, ..self } }
+    pub(crate) fn continue_at(self, offset: i64) -> Self {
+        if offset < self.next { Self::starting_at(offset) } else { Self { next: offset, ..self } }
     }
 
     /// Adds records up to `next`, exclusive.
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn counts_missing_records_and_restarts_on_a_new_log() {
         let counts = |records| Counts { records, ..Counts::default() };
-        let begun = PartitionStats::anew(4).past(counts(6), 10);
+        let begun = PartitionStats::starting_at(4).past(counts(6), 10);
         assert_eq!((begun.since, begun.next, begun.missing()), (4, 10, 0));
-        let cut = begun.at(15).past(counts(5), 20);
+        let cut = begun.continue_at(15).past(counts(5), 20);
         assert_eq!((cut.since, cut.counts.records, cut.missing()), (4, 11, 5));
-        assert_eq!(cut.at(7), PartitionStats::anew(7));
+        assert_eq!(cut.continue_at(7), PartitionStats::starting_at(7));
     }
 }

@@ -19,13 +19,13 @@ const ERROR_PAUSE: Duration = Duration::from_millis(200);
 
 /// A range of offsets in a partition; `to` is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct OffsetRange {
     pub(crate) partition: i32,
     pub(crate) from: i64,
     pub(crate) to: i64,
 }
 
-impl Part {
+impl OffsetRange {
     /// Returns the number of offsets; a few may have no record.
     pub(crate) fn len(&self) -> u64 {
         u64::try_from(self.to - self.from).unwrap_or(0)
@@ -57,13 +57,13 @@ impl TopicReader {
     }
 
     /// Returns the range of each partition that is on the topic now.
-    pub(crate) async fn whole(&self) -> anyhow::Result<Vec<Part>> {
-        self.ask(|consumer, topic| {
+    pub(crate) async fn whole(&self) -> anyhow::Result<Vec<OffsetRange>> {
+        self.request(|consumer, topic| {
             let metadata = consumer.fetch_metadata(Some(topic), ASK_DEADLINE)?;
             let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions).map(MetadataPartition::id);
             let bounds = |partition| {
                 let (from, to) = consumer.fetch_watermarks(topic, partition, ASK_DEADLINE)?;
-                Ok(Part { partition, from, to })
+                Ok(OffsetRange { partition, from, to })
             };
             partitions.map(bounds).collect()
         })
@@ -71,8 +71,8 @@ impl TopicReader {
     }
 
     /// Returns the offset of the first record at or after a time, by partition. Omits partitions whose records are all older.
-    pub(crate) async fn at(&self, partitions: Vec<i32>, at_ms: i64) -> anyhow::Result<BTreeMap<i32, i64>> {
-        self.ask(move |consumer, topic| {
+    pub(crate) async fn offsets_at(&self, partitions: Vec<i32>, at_ms: i64) -> anyhow::Result<BTreeMap<i32, i64>> {
+        self.request(move |consumer, topic| {
             let mut asked = TopicPartitionList::new();
             for partition in &partitions {
                 asked.add_partition_offset(topic, *partition, Offset::Offset(at_ms))?;
@@ -87,7 +87,7 @@ impl TopicReader {
         .await
     }
 
-    async fn ask<T: Send + 'static>(
+    async fn request<T: Send + 'static>(
         &self,
         question: impl FnOnce(&StreamConsumer, &str) -> KafkaResult<T> + Send + 'static,
     ) -> anyhow::Result<T> {
@@ -101,7 +101,7 @@ impl TopicReader {
         })
     }
 
-    pub(crate) fn assign(&mut self, parts: &[Part]) -> anyhow::Result<()> {
+    pub(crate) fn assign(&mut self, parts: &[OffsetRange]) -> anyhow::Result<()> {
         let mut list = TopicPartitionList::new();
         self.missing.clear();
         for part in parts.iter().filter(|part| part.from < part.to) {

@@ -6,14 +6,14 @@ use anyhow::Context;
 use chrono::{DateTime, Utc};
 use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
 use schemas::log::header;
-use service_kit::command::CommandError;
+use service_kit::command_output::CommandError;
 use service_kit::settings::KafkaSettings;
 use std::collections::{BTreeMap, HashMap};
 
 /// Place of a record: topic, partition, offset.
 type Origin = (String, i32, i64);
 
-pub(super) struct Letter {
+pub(super) struct StoredDeadLetter {
     pub(super) origin: String,
     pub(super) reason: String,
     pub(super) set_aside_at: Option<DateTime<Utc>>,
@@ -26,7 +26,7 @@ pub(super) struct Letter {
 }
 
 #[derive(Default)]
-pub(super) struct Archive(BTreeMap<Origin, Letter>);
+pub(super) struct Archive(BTreeMap<Origin, StoredDeadLetter>);
 
 impl Archive {
     /// Reads all letters, with payloads only if the archive is to be `whole`.
@@ -40,7 +40,7 @@ impl Archive {
             let Some(place) = parse_origin(&origin) else { continue };
             match retried {
                 Some(copy) => notes.push((place, copy)),
-                None => drop(archive.0.entry(place).or_insert_with(|| letter(&message, origin, is_whole))),
+                None => drop(archive.0.entry(place).or_insert_with(|| parse_dead_letter(&message, origin, is_whole))),
             }
         }
         for (place, copy) in notes {
@@ -51,31 +51,31 @@ impl Archive {
         Ok(archive)
     }
 
-    pub(super) fn letters(&self) -> impl Iterator<Item = &Letter> {
+    pub(super) fn dead_letters(&self) -> impl Iterator<Item = &StoredDeadLetter> {
         self.0.values()
     }
 
     /// Returns the letter with this origin, in the form that `list` shows.
-    pub(super) fn find(&self, origin: &str) -> anyhow::Result<&Letter> {
+    pub(super) fn find(&self, origin: &str) -> anyhow::Result<&StoredDeadLetter> {
         let place = parse_origin(origin)
             .with_context(|| format!("{origin}: specify TOPIC/PARTITION/OFFSET, as shown by `rejected list`"))?;
         let letter = self.0.get(&place);
-        Ok(letter.ok_or_else(|| CommandError::missing(format!("{origin}: dead letter not found; see `rejected list`")))?)
+        Ok(letter.ok_or_else(|| CommandError::not_found(format!("{origin}: dead letter not found; see `rejected list`")))?)
     }
 
-    fn known(&self, topic: &str) -> KnownLetters {
+    fn known(&self, topic: &str) -> KnownDeadLetters {
         let of_topic = self.0.iter().filter(|((of, ..), _)| of == topic);
         let places = of_topic.map(|((_, partition, offset), letter)| ((*partition, *offset), letter));
-        let is_quarantined = |letter: &Letter| letter.reason.starts_with(QUARANTINED);
-        KnownLetters(places.map(|(place, letter)| (place, is_quarantined(letter))).collect())
+        let is_quarantined = |letter: &StoredDeadLetter| letter.reason.starts_with(QUARANTINED);
+        KnownDeadLetters(places.map(|(place, letter)| (place, is_quarantined(letter))).collect())
     }
 }
 
 /// Records with a dead letter, by partition and offset, and whether they must not be decoded.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KnownLetters(HashMap<(i32, i64), bool>);
+pub(crate) struct KnownDeadLetters(HashMap<(i32, i64), bool>);
 
-impl KnownLetters {
+impl KnownDeadLetters {
     pub(crate) async fn read(settings: &KafkaSettings) -> anyhow::Result<Self> {
         Ok(Archive::read(settings, false).await?.known(&settings.topic))
     }
@@ -90,12 +90,12 @@ impl KnownLetters {
     }
 }
 
-fn letter(message: &BorrowedMessage<'_>, origin: String, is_whole: bool) -> Letter {
+fn parse_dead_letter(message: &BorrowedMessage<'_>, origin: String, is_whole: bool) -> StoredDeadLetter {
     let is_own = |header: &Header<'_, &[u8]>| [header::ORIGIN, header::REASON].contains(&header.key);
     let headers = message
         .headers()
         .map(|headers| headers.iter().filter(|header| !is_own(header)).fold(OwnedHeaders::new(), OwnedHeaders::insert));
-    Letter {
+    StoredDeadLetter {
         origin,
         reason: text(message, header::REASON).unwrap_or_default(),
         set_aside_at: message.timestamp().to_millis().and_then(DateTime::from_timestamp_millis),

@@ -1,13 +1,13 @@
 //! `telemetry stream-workers rejected list|show|retry`: lets operators handle dead letters.
 
-use super::archive::{Archive, Letter};
-use super::put_back::{Outcome, REFUSED, Requeue};
+use super::archive::{Archive, StoredDeadLetter};
+use super::requeue::{Outcome, REFUSED, Requeue};
 use crate::Settings;
 use anyhow::bail;
 use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use service_kit::command::{Form, OutputOptions, print_json, print_table};
+use service_kit::command_output::{OutputFormat, OutputOptions, print_json, print_table};
 use std::collections::BTreeSet;
 use std::io::Write;
 
@@ -55,17 +55,17 @@ impl RejectedCommand {
     pub async fn run(&self, settings: &Settings) -> anyhow::Result<()> {
         let archive = Archive::read(&settings.kafka, !matches!(self, Self::List(_))).await?;
         match self {
-            Self::List(output) => list(&archive, output.form()),
-            Self::Show { origin, raw, output } => show(archive.find(origin)?, *raw, output.form()),
+            Self::List(output) => list(&archive, output.format()),
+            Self::Show { origin, raw, output } => show(archive.find(origin)?, *raw, output.format()),
             Self::Retry(Retry { selection: DeadLetterSelection { origins, all }, output }) => {
-                let chosen: Vec<&Letter> = if *all {
-                    archive.letters().filter(|letter| letter.retried.is_none()).collect()
+                let chosen: Vec<&StoredDeadLetter> = if *all {
+                    archive.dead_letters().filter(|letter| letter.retried.is_none()).collect()
                 } else {
                     // An origin that is named twice is put back once.
                     let origins: BTreeSet<&String> = origins.iter().collect();
                     origins.into_iter().map(|origin| archive.find(origin)).collect::<Result<_, _>>()?
                 };
-                retry(settings, &chosen, output.form()).await
+                retry(settings, &chosen, output.format()).await
             }
         }
     }
@@ -73,41 +73,41 @@ impl RejectedCommand {
 
 const TITLES: [&str; 5] = ["origin", "set aside", "bytes", "state", "reason"];
 
-fn list(archive: &Archive, form: Form) -> anyhow::Result<()> {
+fn list(archive: &Archive, form: OutputFormat) -> anyhow::Result<()> {
     match form {
-        Form::Table => print_table(&TITLES, &archive.letters().map(row).collect::<Vec<_>>()),
-        Form::Json => print_json(&archive.letters().map(document).collect::<Vec<_>>()),
+        OutputFormat::Table => print_table(&TITLES, &archive.dead_letters().map(row).collect::<Vec<_>>()),
+        OutputFormat::Json => print_json(&archive.dead_letters().map(document).collect::<Vec<_>>()),
     }
 }
 
-fn row(letter: &Letter) -> Vec<String> {
+fn row(letter: &StoredDeadLetter) -> Vec<String> {
     let state = letter.retried.as_ref().map_or_else(|| "open".to_owned(), |copy| format!("put back as {copy}"));
     let cells =
         [letter.origin.clone(), set_aside_at(letter).unwrap_or_default(), letter.bytes.to_string(), state, letter.reason.clone()];
     cells.iter().map(|cell| harmless(cell)).collect()
 }
 
-fn document(letter: &Letter) -> Value {
-    let Letter { origin, reason, bytes, retried, .. } = letter;
+fn document(letter: &StoredDeadLetter) -> Value {
+    let StoredDeadLetter { origin, reason, bytes, retried, .. } = letter;
     json!({"origin": origin, "set_aside_at": set_aside_at(letter), "bytes": bytes, "reason": reason, "retried": retried})
 }
 
-fn set_aside_at(letter: &Letter) -> Option<String> {
+fn set_aside_at(letter: &StoredDeadLetter) -> Option<String> {
     letter.set_aside_at.map(|at| at.to_rfc3339_opts(SecondsFormat::Secs, true))
 }
 
-fn show(letter: &Letter, is_raw: bool, form: Form) -> anyhow::Result<()> {
+fn show(letter: &StoredDeadLetter, is_raw: bool, form: OutputFormat) -> anyhow::Result<()> {
     if is_raw {
         return Ok(std::io::stdout().write_all(&letter.payload)?);
     }
     let content = String::from_utf8_lossy(&letter.payload);
     match form {
-        Form::Json => {
+        OutputFormat::Json => {
             let mut whole = document(letter);
             whole["content"] = json!(content);
             print_json(&whole)
         }
-        Form::Table => {
+        OutputFormat::Table => {
             print_table(&TITLES, &[row(letter)])?;
             Ok(writeln!(std::io::stdout(), "{}", harmless(&content))?)
         }
@@ -121,16 +121,16 @@ fn harmless(text: &str) -> String {
 
 impl Outcome {
     fn row(&self, origin: &str) -> Vec<String> {
-        [origin, self.became, &self.detail].map(harmless).to_vec()
+        [origin, self.status, &self.detail].map(harmless).to_vec()
     }
 
     fn document(&self, origin: &str) -> Value {
-        let detail = if self.became == REFUSED { "reason" } else { "place" };
-        json!({"origin": origin, "became": self.became.replace(' ', "_"), detail: self.detail})
+        let detail = if self.status == REFUSED { "reason" } else { "place" };
+        json!({"origin": origin, "became": self.status.replace(' ', "_"), detail: self.detail})
     }
 }
 
-async fn retry(settings: &Settings, letters: &[&Letter], form: Form) -> anyhow::Result<()> {
+async fn retry(settings: &Settings, letters: &[&StoredDeadLetter], form: OutputFormat) -> anyhow::Result<()> {
     let queue = Requeue::open(settings)?;
     let (mut outcomes, mut failed) = (Vec::new(), Ok(()));
     for letter in letters {
@@ -144,15 +144,15 @@ async fn retry(settings: &Settings, letters: &[&Letter], form: Form) -> anyhow::
     }
     // Print what was put back before a failure, too.
     match form {
-        Form::Json => print_json(&outcomes.iter().map(|(origin, outcome)| outcome.document(origin)).collect::<Vec<_>>())?,
-        Form::Table if outcomes.is_empty() => eprintln!("no dead letters to put back"),
-        Form::Table => {
+        OutputFormat::Json => print_json(&outcomes.iter().map(|(origin, outcome)| outcome.document(origin)).collect::<Vec<_>>())?,
+        OutputFormat::Table if outcomes.is_empty() => eprintln!("no dead letters to put back"),
+        OutputFormat::Table => {
             let rows: Vec<_> = outcomes.iter().map(|(origin, outcome)| outcome.row(origin)).collect();
             print_table(&["origin", "became", "place or reason"], &rows)?;
         }
     }
     failed?;
-    let refused = outcomes.iter().filter(|(_, outcome)| outcome.became == REFUSED).count();
+    let refused = outcomes.iter().filter(|(_, outcome)| outcome.status == REFUSED).count();
     if refused > 0 {
         bail!(
             "{refused} of {} records were not put back: a worker would reject them again; to see one, run `rejected show`",

@@ -2,17 +2,17 @@
 //!
 //! The signed time is that of the lease, by the database's clock, so each attempt has its own signature.
 
-use super::lanes::Lane;
+use super::attempt_limits::AttemptPermit;
 use super::metrics;
-use super::queue::{Claimed, Ended, Queue, STATEMENT_DEADLINE, UNDER_WAY};
+use super::queue::{AttemptResult, ClaimedDelivery, MAX_ATTEMPT_TIME, Queue, STATEMENT_DEADLINE};
 use crate::resolve::back_off::BackOff;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};
-use schemas::webhook::schedule::{ATTEMPT_DEADLINE, gap_after};
+use schemas::webhook::delivery_log::{AttemptOutcome, DeliveryStatus};
+use schemas::webhook::retry_schedule::{ATTEMPT_DEADLINE, retry_delay};
 use schemas::webhook::signature::{header, sign};
-use service_kit::egress::{Egress, Failure, HttpAnswer, TlsFault};
-use service_kit::sealing::Sealer;
+use service_kit::egress::{Egress, EgressError, EgressResponse, TlsError};
+use service_kit::secret_encryption::Sealer;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ const GIVE_BACK_DEADLINE: Duration = Duration::from_secs(1);
 /// old. More than the deadline of a statement, or a slow database would prevent all attempts.
 const FRESH: Duration = Duration::from_secs(5);
 const _: () = assert!(
-    UNDER_WAY.as_secs() > FRESH.as_secs() + ATTEMPT_DEADLINE.as_secs() + STATEMENT_DEADLINE.as_secs(),
+    MAX_ATTEMPT_TIME.as_secs() > FRESH.as_secs() + ATTEMPT_DEADLINE.as_secs() + STATEMENT_DEADLINE.as_secs(),
     "an attempt in progress would be dropped with its endpoint's deliveries"
 );
 
@@ -46,7 +46,13 @@ pub(super) struct Sender {
 
 impl Sender {
     /// Attempts a delivery whose lease was claimed after `asked_at`, and stores how the attempt ended; `hurry` cancels it.
-    pub(super) async fn attempt(self, claimed: Claimed, asked_at: Instant, lane: Lane, hurry: CancellationToken) {
+    pub(super) async fn attempt(
+        self,
+        claimed: ClaimedDelivery,
+        asked_at: Instant,
+        lane: AttemptPermit,
+        hurry: CancellationToken,
+    ) {
         let Ok(secret) = self.sealer.open(&claimed.secret_sealed, claimed.endpoint_id.as_bytes()) else {
             // The receiver is not at fault, so this doesn't count as an attempt.
             metrics::unsigned();
@@ -64,7 +70,7 @@ impl Sender {
             answer = self.send(&claimed, &secret) => answer,
             () = hurry.cancelled() => return self.give_back(&claimed, Duration::ZERO).await,
         };
-        let ended = ended(&claimed, &answer, began.elapsed());
+        let ended = attempt_result(&claimed, &answer, began.elapsed());
         metrics::ended(ended.outcome, ended.took);
         lane.has_hung(has_hung(ended.outcome, ended.took));
         tokio::select! {
@@ -73,8 +79,8 @@ impl Sender {
         }
     }
 
-    async fn send(&self, claimed: &Claimed, secret: &str) -> Result<HttpAnswer, Failure> {
-        let url = Url::parse(&claimed.url).map_err(|_| Failure::RefusedUrl)?;
+    async fn send(&self, claimed: &ClaimedDelivery, secret: &str) -> Result<EgressResponse, EgressError> {
+        let url = Url::parse(&claimed.url).map_err(|_| EgressError::RefusedUrl)?;
         let timestamp = claimed.started_at.timestamp();
         let signature = sign(secret, timestamp, claimed.body.as_bytes());
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
@@ -84,13 +90,13 @@ impl Sender {
             (header::EVENT_TYPE, claimed.event_type.clone()),
             (header::DELIVERY_ID, claimed.delivery_id.to_string()),
         ] {
-            headers.insert(HeaderName::from_static(name), HeaderValue::try_from(value).map_err(|_| Failure::RefusedUrl)?);
+            headers.insert(HeaderName::from_static(name), HeaderValue::try_from(value).map_err(|_| EgressError::RefusedUrl)?);
         }
         self.egress.post(&url, headers, claimed.body.clone().into(), ATTEMPT_DEADLINE, BODY_BYTES).await
     }
 
     /// Stores how an attempt ended, and retries while the lease may still be valid.
-    async fn finish(&self, claimed: &Claimed, ended: &Ended) {
+    async fn finish(&self, claimed: &ClaimedDelivery, ended: &AttemptResult) {
         let (mut back_off, until) = (BackOff::default(), Instant::now() + self.queue.lease);
         loop {
             match self.queue.finish(claimed, ended).await {
@@ -116,7 +122,7 @@ impl Sender {
         }
     }
 
-    pub(super) async fn give_back(&self, claimed: &Claimed, pause: Duration) {
+    pub(super) async fn give_back(&self, claimed: &ClaimedDelivery, pause: Duration) {
         // If this fails, the lease expires.
         let _ = timeout(GIVE_BACK_DEADLINE, self.queue.give_back(claimed, pause)).await;
     }
@@ -127,29 +133,29 @@ fn has_hung(outcome: AttemptOutcome, took: Duration) -> bool {
     took > if outcome == AttemptOutcome::Unreachable { SLOW_TO_REACH } else { SLOW }
 }
 
-fn ended(claimed: &Claimed, answer: &Result<HttpAnswer, Failure>, took: Duration) -> Ended {
+fn attempt_result(claimed: &ClaimedDelivery, answer: &Result<EgressResponse, EgressError>, took: Duration) -> AttemptResult {
     let status_code = answer.as_ref().ok().map(|answer| answer.status);
     let outcome = match answer {
         Ok(answer) if (200..300).contains(&answer.status) => AttemptOutcome::Delivered,
         Ok(_) => AttemptOutcome::BadStatus,
-        Err(Failure::RefusedUrl | Failure::RefusedAddress | Failure::NoAddress) => AttemptOutcome::NoPublicAddress,
-        Err(Failure::Unreachable) => AttemptOutcome::Unreachable,
-        Err(Failure::Tls(fault)) => of_certificate(*fault),
-        Err(Failure::Protocol) => AttemptOutcome::NotHttp,
-        Err(Failure::Timeout) => AttemptOutcome::Timeout,
+        Err(EgressError::RefusedUrl | EgressError::RefusedAddress | EgressError::NoAddress) => AttemptOutcome::NoPublicAddress,
+        Err(EgressError::Unreachable) => AttemptOutcome::Unreachable,
+        Err(EgressError::Tls(fault)) => of_certificate(*fault),
+        Err(EgressError::Protocol) => AttemptOutcome::NotHttp,
+        Err(EgressError::Timeout) => AttemptOutcome::Timeout,
     };
     let failed = usize::try_from(claimed.attempts).unwrap_or(0) + 1;
-    Ended { outcome, status_code, took, next_after: gap_after(failed, took, rand::random()) }
+    AttemptResult { outcome, status_code, took, next_after: retry_delay(failed, took, rand::random()) }
 }
 
-fn of_certificate(fault: TlsFault) -> AttemptOutcome {
+fn of_certificate(fault: TlsError) -> AttemptOutcome {
     match fault {
-        TlsFault::Expired => AttemptOutcome::TlsExpired,
-        TlsFault::NotYetValid => AttemptOutcome::TlsNotYetValid,
-        TlsFault::UnknownAuthority => AttemptOutcome::TlsUnknownAuthority,
-        TlsFault::OtherName => AttemptOutcome::TlsOtherName,
-        TlsFault::AuthorityAsServer => AttemptOutcome::TlsAuthorityAsServer,
-        TlsFault::Other => AttemptOutcome::Tls,
+        TlsError::Expired => AttemptOutcome::TlsExpired,
+        TlsError::NotYetValid => AttemptOutcome::TlsNotYetValid,
+        TlsError::UnknownAuthority => AttemptOutcome::TlsUnknownAuthority,
+        TlsError::OtherName => AttemptOutcome::TlsOtherName,
+        TlsError::AuthorityAsServer => AttemptOutcome::TlsAuthorityAsServer,
+        TlsError::Other => AttemptOutcome::Tls,
     }
 }
 

@@ -1,13 +1,14 @@
 //! Metrics of the deliverer. No label value comes from an endpoint.
 
-use super::waiting::{Waiting, WithoutRoom};
+use super::queue_figures::{DroppedFigures, QueueFigures};
 use metrics::{counter, gauge, histogram};
-use schemas::webhook::progress::AttemptOutcome;
-use service_kit::measures;
-use service_kit::measures::{By, Measure};
+use schemas::webhook::delivery_log::AttemptOutcome;
+use service_kit::metric_definitions;
+use service_kit::metric_definitions::{Metric, MetricLabel};
 use std::time::Duration;
 
-const OUTCOME: By = By { label: "outcome", says: "outcome, as in the delivery log", values: &outcomes() };
+const OUTCOME: MetricLabel =
+    MetricLabel { label: "outcome", description: "outcome, as in the delivery log", values: &outcomes() };
 
 const fn outcomes() -> [&'static str; AttemptOutcome::ALL.len()] {
     let (mut names, mut next) = ([""; AttemptOutcome::ALL.len()], 0);
@@ -18,20 +19,20 @@ const fn outcomes() -> [&'static str; AttemptOutcome::ALL.len()] {
     names
 }
 
-measures! {
-    ATTEMPTS = Measure::counter("webhook_attempts_total", "attempts", "Completed delivery attempts").by(&[OUTCOME]);
-    DELIVERED = Measure::counter("webhook_deliveries_delivered_total", "deliveries", "Deliveries that a receiver accepted with 2xx");
-    DEAD = Measure::counter("webhook_deliveries_dead_total", "deliveries", "Deliveries that failed eight times");
-    DROPPED = Measure::counter("webhook_deliveries_dropped_total", "deliveries", "Deliveries that were pending when their endpoint was disabled");
-    LOST = Measure::counter("webhook_leases_lost_total", "attempts", "Attempts whose lease expired or was revoked before they ended; they are repeated");
-    UNSIGNED = Measure::counter("webhook_unsigned_total", "attempts", "Attempts postponed because TELEMETRY_SECRETS_KEY can't decrypt the secret");
-    CLAIMS_FAILED = Measure::counter("webhook_claims_failed_total", "claims", "Failed queries for due deliveries");
-    CLAIMS_FAILING = Measure::gauge("webhook_claims_failing", "boolean", "1 if the last query for due deliveries failed, else 0");
-    DURATION = Measure::duration("webhook_attempt_duration_seconds", "Duration of an attempt, from the DNS lookup to the response");
-    PENDING = Measure::gauge("webhook_deliveries_pending", "deliveries", "Pending deliveries");
-    OVERDUE = Measure::gauge("webhook_deliveries_overdue_seconds", "seconds", "Age of the oldest overdue delivery, of endpoints without a running attempt");
-    NO_ROOM = Measure::gauge("webhook_deliveries_without_room", "deliveries", "Deliveries dropped in the last hour because their endpoint's queue was full, and not redelivered since");
-    NO_ROOM_OF = Measure::gauge("webhook_organizations_without_room", "organizations", "Organizations with such dropped deliveries");
+metric_definitions! {
+    ATTEMPTS = Metric::counter("webhook_attempts_total", "attempts", "Completed delivery attempts").by(&[OUTCOME]);
+    DELIVERED = Metric::counter("webhook_deliveries_delivered_total", "deliveries", "Deliveries that a receiver accepted with 2xx");
+    DEAD = Metric::counter("webhook_deliveries_dead_total", "deliveries", "Deliveries that failed eight times");
+    DROPPED = Metric::counter("webhook_deliveries_dropped_total", "deliveries", "Deliveries that were pending when their endpoint was disabled");
+    LOST = Metric::counter("webhook_leases_lost_total", "attempts", "Attempts whose lease expired or was revoked before they ended; they are repeated");
+    UNSIGNED = Metric::counter("webhook_unsigned_total", "attempts", "Attempts postponed because TELEMETRY_SECRETS_KEY can't decrypt the secret");
+    CLAIMS_FAILED = Metric::counter("webhook_claims_failed_total", "claims", "Failed queries for due deliveries");
+    CLAIMS_FAILING = Metric::gauge("webhook_claims_failing", "boolean", "1 if the last query for due deliveries failed, else 0");
+    DURATION = Metric::duration("webhook_attempt_duration_seconds", "Duration of an attempt, from the DNS lookup to the response");
+    PENDING = Metric::gauge("webhook_deliveries_pending", "deliveries", "Pending deliveries");
+    OVERDUE = Metric::gauge("webhook_deliveries_overdue_seconds", "seconds", "Age of the oldest overdue delivery, of endpoints without a running attempt");
+    NO_ROOM = Metric::gauge("webhook_deliveries_without_room", "deliveries", "Deliveries dropped in the last hour because their endpoint's queue was full, and not redelivered since");
+    NO_ROOM_OF = Metric::gauge("webhook_organizations_without_room", "organizations", "Organizations with such dropped deliveries");
 }
 
 pub(super) fn ended(outcome: AttemptOutcome, took: Duration) {
@@ -65,13 +66,13 @@ pub(super) fn claimed(has_failed: bool) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 deliveries")]
-pub(super) fn waiting(waiting: &Waiting) {
+pub(super) fn waiting(waiting: &QueueFigures) {
     gauge!(PENDING.name).set(waiting.pending as f64);
     gauge!(OVERDUE.name).set(waiting.overdue_seconds.unwrap_or(0.0).max(0.0));
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 deliveries")]
-pub(super) fn without_room(dropped: &WithoutRoom) {
+pub(super) fn without_room(dropped: &DroppedFigures) {
     gauge!(NO_ROOM.name).set(dropped.deliveries as f64);
     gauge!(NO_ROOM_OF.name).set(dropped.organizations as f64);
 }

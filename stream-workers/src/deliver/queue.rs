@@ -1,10 +1,10 @@
 //! The queue in PostgreSQL: claims due deliveries and stores how attempts ended. Contains all statements of the deliverer.
 
-use super::lanes::Room;
-use super::waiting::{Waiting, WithoutRoom};
-use super::{Ahead, metrics};
+use super::attempt_limits::Capacity;
+use super::queue_figures::{DroppedFigures, QueueFigures};
+use super::{ClockOffset, metrics};
 use chrono::{DateTime, Utc};
-use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};
+use schemas::webhook::delivery_log::{AttemptOutcome, DeliveryStatus};
 use sqlx::PgPool;
 use std::io;
 use std::time::Duration;
@@ -19,25 +19,25 @@ pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(4);
 
 /// Waits for a statement until its deadline. A statement without a response counts as failed, whatever its effect; its
 /// connection is not used again (`stores`).
-async fn answered<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+async fn with_deadline<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
     let late = || sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "PostgreSQL did not respond"));
     timeout(STATEMENT_DEADLINE, asked).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Maximum time from a lease to the stored end of its attempt: an attempt starts only with a fresh lease (`attempt`). A lease
 /// whose response was lost lasts longer.
-pub(super) const UNDER_WAY: Duration = Duration::from_secs(20);
+pub(super) const MAX_ATTEMPT_TIME: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
 pub(super) struct Queue {
     pub(super) pool: PgPool,
-    pub(super) ahead: Ahead,
+    pub(super) ahead: ClockOffset,
     pub(super) lease: Duration,
 }
 
 /// A delivery to attempt now, with everything that the attempt needs.
 #[derive(sqlx::FromRow)]
-pub(super) struct Claimed {
+pub(super) struct ClaimedDelivery {
     pub(super) delivery_id: Uuid,
     pub(super) endpoint_id: Uuid,
     pub(super) organization_id: Uuid,
@@ -52,7 +52,7 @@ pub(super) struct Claimed {
     pub(super) started_at: DateTime<Utc>,
 }
 
-pub(super) struct Ended {
+pub(super) struct AttemptResult {
     pub(super) outcome: AttemptOutcome,
     pub(super) status_code: Option<u16>,
     pub(super) took: Duration,
@@ -60,7 +60,7 @@ pub(super) struct Ended {
     pub(super) next_after: Option<Duration>,
 }
 
-impl Ended {
+impl AttemptResult {
     pub(super) fn status(&self) -> DeliveryStatus {
         match (self.outcome, self.next_after) {
             (AttemptOutcome::Delivered, _) => DeliveryStatus::Delivered,
@@ -74,9 +74,9 @@ const CLAIM: &str = include_str!("queue/claim.sql");
 
 impl Queue {
     /// Claims due deliveries within this room. Several deliverers can do this at the same time.
-    pub(super) async fn claim(&self, room: &Room) -> Result<Vec<Claimed>, sqlx::Error> {
-        let narrow: Vec<Uuid> = room.narrow.iter().map(|narrow| narrow.endpoint).collect();
-        let left: Vec<i32> = room.narrow.iter().map(|narrow| narrow.left).collect();
+    pub(super) async fn claim(&self, room: &Capacity) -> Result<Vec<ClaimedDelivery>, sqlx::Error> {
+        let narrow: Vec<Uuid> = room.limited_endpoints.iter().map(|narrow| narrow.endpoint).collect();
+        let left: Vec<i32> = room.limited_endpoints.iter().map(|narrow| narrow.remaining).collect();
         let (busy, attempts): (Vec<Uuid>, Vec<i32>) = room.busy.iter().copied().unzip();
         let claimed = sqlx::query_as(CLAIM)
             .bind(self.ahead.micros())
@@ -88,12 +88,12 @@ impl Queue {
             .bind(busy)
             .bind(attempts)
             .fetch_all(&self.pool);
-        answered(claimed).await
+        with_deadline(claimed).await
     }
 
     /// Stores how an attempt ended. Returns false, and stores nothing, if the lease was lost. If the outcome of a call is
     /// unknown, it can be repeated: it changes nothing more, and returns true.
-    pub(super) async fn finish(&self, claimed: &Claimed, ended: &Ended) -> Result<bool, sqlx::Error> {
+    pub(super) async fn finish(&self, claimed: &ClaimedDelivery, ended: &AttemptResult) -> Result<bool, sqlx::Error> {
         let status = ended.status();
         let next = ended.next_after.filter(|_| status == DeliveryStatus::Pending).map(micros);
         let written = sqlx::query(
@@ -113,7 +113,7 @@ impl Queue {
         .bind(i64::try_from(ended.took.as_millis()).unwrap_or(i64::MAX))
         .bind(self.ahead.micros())
         .execute(&self.pool);
-        if answered(written).await?.rows_affected() == 1 {
+        if with_deadline(written).await?.rows_affected() == 1 {
             return Ok(true);
         }
         // A separate statement sees changes that the first one may have waited for.
@@ -122,17 +122,17 @@ impl Queue {
                 .bind(claimed.delivery_id)
                 .bind(claimed.started_at)
                 .fetch_one(&self.pool);
-        answered(earlier).await
+        with_deadline(earlier).await
     }
 
     /// Gives a lease back: the delivery is due again after this pause, and no attempt is counted.
-    pub(super) async fn give_back(&self, claimed: &Claimed, pause: Duration) -> Result<(), sqlx::Error> {
+    pub(super) async fn give_back(&self, claimed: &ClaimedDelivery, pause: Duration) -> Result<(), sqlx::Error> {
         let given = sqlx::query("UPDATE webhook_queue SET lease = NULL, due_at = $3 WHERE delivery_id = $1 AND lease = $2")
             .bind(claimed.delivery_id)
             .bind(claimed.lease)
             .bind(claimed.started_at + pause)
             .execute(&self.pool);
-        answered(given).await.map(drop)
+        with_deadline(given).await.map(drop)
     }
 
     /// Drops the pending deliveries of disabled endpoints, and updates the gauges.
@@ -146,8 +146,8 @@ impl Queue {
         }
         // Update the gauges even if the deliveries were not dropped, for example because the database is read-only.
         let looked = async {
-            metrics::waiting(&answered(Waiting::look(&self.pool, &self.ahead)).await?);
-            metrics::without_room(&answered(WithoutRoom::look(&self.pool, &self.ahead)).await?);
+            metrics::waiting(&with_deadline(QueueFigures::read(&self.pool, &self.ahead)).await?);
+            metrics::without_room(&with_deadline(DroppedFigures::read(&self.pool, &self.ahead)).await?);
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = looked.await {
@@ -168,9 +168,9 @@ impl Queue {
         )
         .bind(BATCH)
         .bind(self.ahead.micros())
-        .bind(micros(self.lease.saturating_sub(UNDER_WAY)))
+        .bind(micros(self.lease.saturating_sub(MAX_ATTEMPT_TIME)))
         .execute(&self.pool);
-        let dropped = answered(dropped).await?.rows_affected();
+        let dropped = with_deadline(dropped).await?.rows_affected();
         metrics::dropped(dropped);
         Ok(dropped)
     }

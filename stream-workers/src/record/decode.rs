@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn only_correlated_events_have_a_shared_key() {
         let report = report(&GOOD.replace(CORRELATION, "")).report;
-        let identity = EventKey::of_report(OrgId(uuid::Uuid::from_u128(1)), "com.example", EventKey(10));
+        let identity = EventKey::for_report(OrgId(uuid::Uuid::from_u128(1)), "com.example", EventKey(10));
         assert_eq!((report.shared_key, report.accepted.identity), (None, identity));
     }
 

@@ -1,7 +1,7 @@
 //! Reports of a record, in the form that the merge function and the tables need.
 
 use schemas::bots::Purpose;
-use schemas::clicks::ClickLink;
+use schemas::click_tokens::LinkRelation;
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
@@ -64,8 +64,8 @@ fn take_facts(event: &mut LogEvent, reporter: OrgId, is_owners: bool) -> ReportF
     let is_agents = event.source_role.is_none() && AGENTS_TYPES.contains(&event.event_type.as_str());
     let platform = event.session_org.unwrap_or(reporter);
     let link_site = match (event.link, event.link_site.as_str()) {
-        (Some(ClickLink::Other), "") => "-",
-        (Some(ClickLink::Other), site) => site,
+        (Some(LinkRelation::Other), "") => "-",
+        (Some(LinkRelation::Other), site) => site,
         _ => "",
     };
     ReportFacts {

@@ -1,7 +1,7 @@
 //! The part of the log that a replay reads: `--from` and `--to`, as times or as offsets. Missing parts of the log are reported,
 //! never skipped silently.
 
-use crate::consume::topic_reader::{Part, TopicReader};
+use crate::consume::topic_reader::{OffsetRange, TopicReader};
 use anyhow::bail;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl FromStr for Bound {
 
 #[derive(Debug)]
 pub(crate) struct Range {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<OffsetRange>,
     /// Partitions whose first records are missing, with the first offset that is left.
     pub(crate) gaps: Vec<(i32, i64)>,
 }
@@ -47,11 +47,11 @@ pub(crate) struct Range {
 impl Range {
     pub(crate) async fn find(reader: &TopicReader, from: Option<&Bound>, to: Option<&Bound>) -> anyhow::Result<Self> {
         let whole = reader.whole().await?;
-        let (starts, ends) = (Ends::ask(reader, from, &whole).await?, Ends::ask(reader, to, &whole).await?);
+        let (starts, ends) = (RangeEnds::query(reader, from, &whole).await?, RangeEnds::query(reader, to, &whole).await?);
         Self::within(&whole, &starts, &ends)
     }
 
-    fn within(whole: &[Part], starts: &Ends, ends: &Ends) -> anyhow::Result<Self> {
+    fn within(whole: &[OffsetRange], starts: &RangeEnds, ends: &RangeEnds) -> anyhow::Result<Self> {
         let mut range = Self { parts: Vec::new(), gaps: Vec::new() };
         let is_unknown = |named: &i32| !whole.iter().any(|part| part.partition == *named);
         if let Some(unknown) = starts.named().chain(ends.named()).find(is_unknown) {
@@ -59,8 +59,8 @@ impl Range {
         }
         for part in whole {
             let partition = part.partition;
-            let Some(from) = starts.of(part, part.from) else { continue };
-            let Some(to) = ends.of(part, part.to) else { continue };
+            let Some(from) = starts.offset_for(part, part.from) else { continue };
+            let Some(to) = ends.offset_for(part, part.to) else { continue };
             for (named, bound) in [("--from", from), ("--to", to)] {
                 if !(part.from..=part.to).contains(&bound) {
                     bail!(
@@ -74,41 +74,41 @@ impl Range {
                 bail!("partition {partition}: --from ({from}) is after --to ({to}); swap them");
             }
             // If the range starts with the log, older records may have been wanted.
-            if part.from > 0 && from == part.from && !matches!(starts, Ends::Offsets(_)) {
+            if part.from > 0 && from == part.from && !matches!(starts, RangeEnds::Offsets(_)) {
                 range.gaps.push((partition, part.from));
             }
-            range.parts.push(Part { partition, from, to });
+            range.parts.push(OffsetRange { partition, from, to });
         }
         Ok(range)
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.parts.iter().map(Part::len).sum()
+        self.parts.iter().map(OffsetRange::len).sum()
     }
 }
 
 /// One end of the range in every partition.
-enum Ends {
+enum RangeEnds {
     Open,
     /// By time; partitions without such a record end behind their last one.
     Times(BTreeMap<i32, i64>),
     Offsets(BTreeMap<i32, i64>),
 }
 
-impl Ends {
-    async fn ask(reader: &TopicReader, bound: Option<&Bound>, whole: &[Part]) -> anyhow::Result<Self> {
+impl RangeEnds {
+    async fn query(reader: &TopicReader, bound: Option<&Bound>, whole: &[OffsetRange]) -> anyhow::Result<Self> {
         Ok(match bound {
             None => Self::Open,
             Some(Bound::Offsets(offsets)) => Self::Offsets(offsets.clone()),
             Some(Bound::Time(time)) => {
                 let partitions = whole.iter().map(|part| part.partition).collect();
-                Self::Times(reader.at(partitions, time.timestamp_millis()).await?)
+                Self::Times(reader.offsets_at(partitions, time.timestamp_millis()).await?)
             }
         })
     }
 
     /// Returns the offset for a partition: `open` without a bound, `None` if the partition is not read.
-    fn of(&self, part: &Part, open: i64) -> Option<i64> {
+    fn offset_for(&self, part: &OffsetRange, open: i64) -> Option<i64> {
         match self {
             Self::Open => Some(open),
             Self::Times(found) => Some(found.get(&part.partition).copied().unwrap_or(part.to).min(part.to)),
@@ -126,13 +126,14 @@ impl Ends {
 mod tests {
     use super::*;
 
-    const WHOLE: [Part; 2] = [Part { partition: 0, from: 0, to: 10 }, Part { partition: 1, from: 5, to: 20 }];
+    const WHOLE: [OffsetRange; 2] =
+        [OffsetRange { partition: 0, from: 0, to: 10 }, OffsetRange { partition: 1, from: 5, to: 20 }];
 
-    fn offsets(pairs: &[(i32, i64)]) -> Ends {
-        Ends::Offsets(pairs.iter().copied().collect())
+    fn offsets(pairs: &[(i32, i64)]) -> RangeEnds {
+        RangeEnds::Offsets(pairs.iter().copied().collect())
     }
 
-    fn parts(starts: &Ends, ends: &Ends) -> Vec<(i32, i64, i64)> {
+    fn parts(starts: &RangeEnds, ends: &RangeEnds) -> Vec<(i32, i64, i64)> {
         let found = Range::within(&WHOLE, starts, ends).unwrap();
         found.parts.iter().map(|part| (part.partition, part.from, part.to)).collect()
     }
@@ -149,22 +150,22 @@ mod tests {
 
     #[test]
     fn parts_are_between_the_bounds() {
-        assert_eq!(parts(&Ends::Open, &Ends::Open), [(0, 0, 10), (1, 5, 20)]);
-        assert_eq!(parts(&offsets(&[(1, 7)]), &Ends::Open), [(1, 7, 20)], "other partitions are not read");
+        assert_eq!(parts(&RangeEnds::Open, &RangeEnds::Open), [(0, 0, 10), (1, 5, 20)]);
+        assert_eq!(parts(&offsets(&[(1, 7)]), &RangeEnds::Open), [(1, 7, 20)], "other partitions are not read");
         assert_eq!(parts(&offsets(&[(0, 2), (1, 7)]), &offsets(&[(0, 2), (1, 9)])), [(0, 2, 2), (1, 7, 9)]);
-        let (start, end) = (Ends::Times([(0, 4)].into()), Ends::Times([(0, 6), (1, 30)].into()));
+        let (start, end) = (RangeEnds::Times([(0, 4)].into()), RangeEnds::Times([(0, 6), (1, 30)].into()));
         assert_eq!(parts(&start, &end), [(0, 4, 6), (1, 20, 20)], "all of partition 1 is older");
     }
 
     #[test]
     fn reports_missing_parts_of_the_log() {
-        let refused = |starts: &Ends, ends: &Ends| Range::within(&WHOLE, starts, ends).unwrap_err().to_string();
-        assert_eq!(refused(&offsets(&[(2, 0)]), &Ends::Open), "the log has no partition 2; it has 2");
-        let gone = refused(&offsets(&[(1, 4)]), &Ends::Open);
+        let refused = |starts: &RangeEnds, ends: &RangeEnds| Range::within(&WHOLE, starts, ends).unwrap_err().to_string();
+        assert_eq!(refused(&offsets(&[(2, 0)]), &RangeEnds::Open), "the log has no partition 2; it has 2");
+        let gone = refused(&offsets(&[(1, 4)]), &RangeEnds::Open);
         assert_eq!(gone, "--from 1:4: the log has partition 1 from 5 to 20; choose an offset in this range");
-        assert!(refused(&Ends::Open, &offsets(&[(0, 11)])).starts_with("--to 0:11: the log has"));
+        assert!(refused(&RangeEnds::Open, &offsets(&[(0, 11)])).starts_with("--to 0:11: the log has"));
         assert!(refused(&offsets(&[(0, 5)]), &offsets(&[(0, 4)])).contains("is after --to"));
-        assert_eq!(Range::within(&WHOLE, &Ends::Open, &Ends::Open).unwrap().gaps, [(1, 5)]);
-        assert_eq!(Range::within(&WHOLE, &Ends::Times([(0, 4), (1, 6)].into()), &Ends::Open).unwrap().gaps, []);
+        assert_eq!(Range::within(&WHOLE, &RangeEnds::Open, &RangeEnds::Open).unwrap().gaps, [(1, 5)]);
+        assert_eq!(Range::within(&WHOLE, &RangeEnds::Times([(0, 4), (1, 6)].into()), &RangeEnds::Open).unwrap().gaps, []);
     }
 }

@@ -4,19 +4,19 @@
 //! start.
 
 use super::range::Range;
-use crate::consume::topic_reader::{Part, TopicReader};
-use crate::writer::{progress_of, write};
+use crate::consume::topic_reader::{OffsetRange, TopicReader};
+use crate::writer::{progress_of, run_writer};
 use crate::{Settings, prepare};
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use serde_json::json;
-use service_kit::command::{Form, OutputOptions, print_json};
+use service_kit::command_output::{OutputFormat, OutputOptions, print_json};
 use service_kit::settings::ClickHouseSettings;
-use service_kit::{kafka, stores};
+use service_kit::{databases, kafka};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Number of looks between two lines on standard error.
 const LOOKS_PER_LINE: u32 = 10;
 
@@ -39,7 +39,7 @@ pub struct RebuildOptions {
 pub async fn rebuild(settings: &Settings, options: &RebuildOptions) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
     prepare(settings).await?;
-    refuse_used(&settings.clickhouse).await?;
+    require_empty(&settings.clickhouse).await?;
     let range = Range::find(&TopicReader::open(&settings.kafka, &settings.kafka.topic)?, None, None).await?;
     for (partition, first) in &range.gaps {
         if !options.accept_gap {
@@ -51,14 +51,14 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions) -> anyhow::R
     }
     let stop = CancellationToken::new();
     tokio::select! {
-        written = write(settings, stop.clone()) => written?,
+        written = run_writer(settings, stop.clone()) => written?,
         stored = until_stored(settings, &range) => stored?,
     }
-    report(settings, options.output.form()).await
+    report(settings, options.output.format()).await
 }
 
-async fn refuse_used(settings: &ClickHouseSettings) -> anyhow::Result<()> {
-    let count = stores::clickhouse(settings)?.query(include_str!("sql/count_stored.sql")).fetch_one::<(u64, u64)>().await;
+async fn require_empty(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    let count = databases::clickhouse(settings)?.query(include_str!("sql/count_stored.sql")).fetch_one::<(u64, u64)>().await;
     let (events, rows) = count.context("CLICKHOUSE_URL: failed to count the rows of the tables")?;
     let database = &settings.clickhouse_database;
     ensure!(
@@ -72,7 +72,7 @@ async fn refuse_used(settings: &ClickHouseSettings) -> anyhow::Result<()> {
 async fn until_stored(settings: &Settings, range: &Range) -> anyhow::Result<()> {
     let all = range.len();
     for looks in 1_u32.. {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let stored = match progress_of(&settings.clickhouse, &settings.kafka.topic).await {
             Ok(stored) => stored,
             Err(error) => {
@@ -80,7 +80,7 @@ async fn until_stored(settings: &Settings, range: &Range) -> anyhow::Result<()> 
                 continue;
             }
         };
-        let next = |part: &Part| stored.get(&part.partition).map_or(0, |stats| stats.next);
+        let next = |part: &OffsetRange| stored.get(&part.partition).map_or(0, |stats| stats.next);
         if range.parts.iter().all(|part| part.len() == 0 || next(part) >= part.to) {
             return Ok(());
         }
@@ -92,15 +92,15 @@ async fn until_stored(settings: &Settings, range: &Range) -> anyhow::Result<()> 
     unreachable!("the loop returns when everything is stored")
 }
 
-async fn report(settings: &Settings, form: Form) -> anyhow::Result<()> {
-    let client = stores::clickhouse(&settings.clickhouse)?;
+async fn report(settings: &Settings, form: OutputFormat) -> anyhow::Result<()> {
+    let client = databases::clickhouse(&settings.clickhouse)?;
     let (events, _) = client.query(include_str!("sql/count_stored.sql")).fetch_one::<(u64, u64)>().await?;
     let database = &settings.clickhouse.clickhouse_database;
     match form {
-        Form::Table => {
+        OutputFormat::Table => {
             println!("{database} has {events} events; start workers and query-api with TELEMETRY_CLICKHOUSE_DATABASE={database}");
         }
-        Form::Json => print_json(&json!({"database": database, "events": events}))?,
+        OutputFormat::Json => print_json(&json!({"database": database, "events": events}))?,
     }
     Ok(())
 }

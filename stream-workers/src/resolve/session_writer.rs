@@ -3,7 +3,7 @@
 //! Waits while PostgreSQL is unavailable, because no other process writes these sessions. Writing them again changes nothing
 //! (`a_session_does_not_depend_on_record_order`). A session that PostgreSQL rejects as invalid is skipped.
 
-use super::patiently;
+use super::retry_until_ok;
 use crate::consume::NamedSession;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::FutureExt as _;
@@ -80,7 +80,7 @@ impl SessionWriter {
                 written => written.map(|()| true),
             }
         };
-        patiently("sessions", named.len(), || write().boxed()).await
+        retry_until_ok("sessions", named.len(), || write().boxed()).await
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     async fn a_rejected_session_delays_no_other() {
         let stores = TestStores::fresh().await;
         let refused = NamedSession {
-            report: SessionReport { agent_id: Some("no\0text".to_owned()), ..SessionReport::of(SessionId(Uuid::from_u128(2))) },
+            report: SessionReport { agent_id: Some("no\0text".to_owned()), ..SessionReport::new(SessionId(Uuid::from_u128(2))) },
             ..named(2, 0, &json!({}))
         };
         let all = vec![named(1, 0, &json!({"agent_id": "bot"})), refused, named(3, 0, &json!({}))];

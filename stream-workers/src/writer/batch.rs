@@ -3,7 +3,7 @@
 use crate::consume::partition_stats::CountsByPartition;
 use crate::consume::{Block, DeadLetter, Offsets, Origin, QUARANTINED, named_buckets};
 use crate::record::new_report::NewReport;
-use schemas::shard::{Bucket, Duty, Shard};
+use schemas::shard::{Bucket, Shard, ShardTask};
 use store::row_binary::Encoder;
 use store::tables::FailedFetchRow;
 
@@ -106,7 +106,7 @@ impl Batch {
 /// Returns whether this shard counts a dead letter. Several shards reject an unreadable record, but only one counts it. A
 /// quarantined record may be stored by other shards.
 fn is_counted(letter: &DeadLetter, shard: Shard) -> bool {
-    letter.reason.starts_with(QUARANTINED) || shard.duty(&named_buckets(Some(&letter.headers))) == Duty::ReadAndCount
+    letter.reason.starts_with(QUARANTINED) || shard.duty(&named_buckets(Some(&letter.headers))) == ShardTask::ReadAndCount
 }
 
 fn count(letters: &[(Origin, u64)], tally: &mut CountsByPartition) {

@@ -5,11 +5,11 @@
 //! failed fetches depend only on their records, so those of good records are inserted unchanged.
 
 use super::batch::Batch;
-use super::gather::Gathered;
+use super::current_rows::GatheredRows;
 use super::progress::NextOffsets;
 use super::rows::trial_rows;
-use super::server::{Ended, FailedBlock, Server, Stage};
 use super::state::State;
+use super::statements::{FailedBlock, Server, Stage, WriterExit};
 use crate::consume::Origin;
 use crate::record::decode::guarded;
 
@@ -23,7 +23,7 @@ pub(super) async fn find(
     stage: Stage,
     mut batch: Batch,
     (state, server): (&State, &Server),
-) -> Result<Vec<(Origin, String)>, Ended> {
+) -> Result<Vec<(Origin, String)>, WriterExit> {
     // A replay has no records, and counts its failures itself.
     if stage == Stage::Other || batch.records.is_empty() {
         return Ok(Vec::new());
@@ -44,12 +44,14 @@ async fn try_up_to(
     stage: Stage,
     batch: &Batch,
     (state, server): (&State, &Server),
-) -> Result<Option<String>, Ended> {
+) -> Result<Option<String>, WriterExit> {
     let rows = if stage == Stage::FailedFetches {
         batch.failed_fetches_up_to(last)
     } else {
         let reports = batch.reports_up_to(last);
-        let Some(gathered) = Gathered::of(reports, &NextOffsets::new(), (state, server, None)).await? else { return Ok(None) };
+        let Some(gathered) = GatheredRows::for_reports(reports, &NextOffsets::new(), (state, server, None)).await? else {
+            return Ok(None);
+        };
         match guarded(|| Ok(trial_rows(stage, reports, &gathered, state))) {
             Ok(rows) => rows,
             Err(reason) => return Ok(Some(reason)),
@@ -57,9 +59,9 @@ async fn try_up_to(
     };
     let Some(sql) = insert(stage).filter(|_| !rows.0.is_empty()) else { return Ok(None) };
     let epoch = [("epoch", state.epoch.number.to_string())];
-    match server.insist(&state.epoch, sql, &epoch, &rows.0).await {
+    match server.run_until_done(&state.epoch, sql, &epoch, &rows.0).await {
         Ok(()) => Ok(None),
-        Err(Ended::Block(FailedBlock { is_data: true, reason, .. })) => Ok(Some(reason)),
+        Err(WriterExit::Block(FailedBlock { is_data: true, reason, .. })) => Ok(Some(reason)),
         Err(ended) => Err(ended),
     }
 }
@@ -128,8 +130,8 @@ impl Search {
 
 #[cfg(test)]
 mod tests {
-    use super::super::caution::Narrowing;
-    use super::super::cover::{Cover, Interrupted};
+    use super::super::interrupted_rows::{Interrupted, InterruptedRows};
+    use super::super::poison_records::BlockLimits;
     use super::*;
     use proptest::prelude::*;
     use schemas::event_key::EventKey;
@@ -170,8 +172,8 @@ mod tests {
         /// Whether trials find the culprits.
         can_try: bool,
         written: BTreeMap<usize, Interrupted>,
-        cover: Cover,
-        narrowing: Narrowing,
+        cover: InterruptedRows,
+        narrowing: BlockLimits,
         next: usize,
         letters: BTreeSet<usize>,
         failures: usize,
@@ -223,7 +225,7 @@ mod tests {
                 self.narrowing.failed(&failed);
                 let rows: Vec<_> = stored.into_iter().map(|record| (record, self.row(record))).collect();
                 self.written.extend(rows);
-                self.cover = Cover::new(self.written.values().cloned().collect());
+                self.cover = InterruptedRows::new(self.written.values().cloned().collect());
                 return;
             }
             self.next = block.end;
@@ -242,8 +244,8 @@ mod tests {
             bad,
             can_try,
             written: BTreeMap::new(),
-            cover: Cover::default(),
-            narrowing: Narrowing::default(),
+            cover: InterruptedRows::default(),
+            narrowing: BlockLimits::default(),
             next: 0,
             letters: BTreeSet::new(),
             failures: 0,

@@ -1,8 +1,8 @@
 //! Stored offsets of the log: rows of `progress`.
 
-use super::caution::Suspect;
 use super::epoch::{Epoch, random_slot};
-use super::server::{Ended, Outcome, Server};
+use super::poison_records::Suspect;
+use super::statements::{Outcome, Server, WriterExit};
 use crate::consume::partition_stats::{Counts, PartitionStats};
 use std::collections::BTreeMap;
 use store::row_binary::{Decoder, Encoder, Malformed};
@@ -23,14 +23,14 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Returns the newest row; `None` if no writer has inserted one.
-    pub(crate) async fn read(server: &Server, topic: &str) -> Result<Option<Self>, Ended> {
-        let response = server.read_patiently(include_str!("sql/progress.sql"), &[("topic", topic.to_owned())]).await;
+    pub(crate) async fn read(server: &Server, topic: &str) -> Result<Option<Self>, WriterExit> {
+        let response = server.read_with_retries(include_str!("sql/progress.sql"), &[("topic", topic.to_owned())]).await;
         Ok(Self::decode_any(&response)?)
     }
 
     /// Like [`read`](Self::read), but fails if the server doesn't respond.
     pub(super) async fn read_once(server: &Server, topic: &str) -> anyhow::Result<Option<Self>> {
-        let response = server.read_soon(include_str!("sql/progress.sql"), &[("topic", topic.to_owned())]).await?;
+        let response = server.read_with_short_deadline(include_str!("sql/progress.sql"), &[("topic", topic.to_owned())]).await?;
         Ok(Self::decode_any(&response)?)
     }
 
@@ -68,17 +68,17 @@ impl Progress {
         self.partitions.iter().map(|(partition, stats)| (*partition, stats.next)).collect()
     }
 
-    pub(super) async fn insert(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), Ended> {
+    pub(super) async fn insert(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), WriterExit> {
         let parameters = [("epoch", epoch.number.to_string())];
-        server.insist(epoch, include_str!("sql/insert_progress.sql"), &parameters, &self.encode(topic)).await
+        server.run_until_done(epoch, include_str!("sql/insert_progress.sql"), &parameters, &self.encode(topic)).await
     }
 
     /// Inserts a heartbeat once, concurrently with other statements of the epoch. It has no effect if a later row is inserted
     /// first.
-    pub(super) async fn insert_beside(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), Ended> {
+    pub(super) async fn insert_concurrently(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), WriterExit> {
         let (sql, parameters) = (include_str!("sql/insert_progress.sql"), [("epoch", epoch.number.to_string())]);
         match server.run(&random_slot(), sql, &parameters, &self.encode(topic)).await {
-            Outcome::Fenced => Err(Ended::Fenced(epoch.number)),
+            Outcome::Fenced => Err(WriterExit::Fenced(epoch.number)),
             _ => Ok(()),
         }
     }
@@ -106,7 +106,7 @@ impl Progress {
 }
 /// Returns the largest epoch and the newest beat of `progress`, each 0 if missing.
 pub(super) async fn head(server: &Server) -> anyhow::Result<(u64, u64)> {
-    let response = server.read_soon(include_str!("sql/head.sql"), &[]).await?;
+    let response = server.read_with_short_deadline(include_str!("sql/head.sql"), &[]).await?;
     let mut from = Decoder(&response);
     Ok((from.u64()?, from.u64()?))
 }

@@ -6,19 +6,19 @@
 //! the log.
 
 mod reader;
-mod request;
+mod replay_row;
 
 use super::batch::Records;
-use super::block::{self, Destination};
 use super::progress::NextOffsets;
-use super::server::{Ended, Server};
 use super::state::State;
+use super::statements::{Server, WriterExit};
+use super::store_block::{self, Destination};
 use crate::Settings;
 use crate::consume::Block;
-use crate::consume::topic_reader::Part;
+use crate::consume::topic_reader::OffsetRange;
 use crate::resolve::back_off::BackOff;
 pub(crate) use reader::{Chunk, Reader, message};
-pub(crate) use request::{Figures, Plan, Replay, Status};
+pub(crate) use replay_row::{Plan, Replay, ReplayFigures, Status};
 use service_kit::crash_point;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -29,7 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 const MOST_STARTS: u32 = 5;
 
 pub(super) enum Step {
-    Look,
+    Poll,
     Store(Chunk),
     /// Everything available was read, or reading failed.
     End(Result<(), String>),
@@ -60,7 +60,7 @@ impl Replays {
     pub(super) async fn next(&mut self) -> Step {
         let Some(running) = &mut self.running else {
             tokio::time::sleep_until(self.look_at).await;
-            return Step::Look;
+            return Step::Poll;
         };
         tokio::time::sleep_until(running.due).await;
         match running.chunks.recv().await {
@@ -71,15 +71,15 @@ impl Replays {
     }
 
     /// Executes a step that [`next`](Self::next) has returned.
-    pub(super) async fn take(&mut self, step: Step, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
+    pub(super) async fn execute(&mut self, step: Step, (state, to): (&mut State, Destination<'_>)) -> Result<(), WriterExit> {
         match step {
-            Step::Look => self.look(state, to).await,
+            Step::Poll => self.poll(state, to).await,
             Step::Store(chunk) => self.store(chunk, state, to).await,
             Step::End(read) => self.end(read, state, to.server).await,
         }
     }
 
-    async fn look(&mut self, state: &State, to: Destination<'_>) -> Result<(), Ended> {
+    async fn poll(&mut self, state: &State, to: Destination<'_>) -> Result<(), WriterExit> {
         self.look_at = Instant::now() + self.look_every;
         let mut replay = match Replay::pending(to.server, to.topic).await {
             Ok(Some(replay)) => replay,
@@ -110,14 +110,14 @@ impl Replays {
         Ok(())
     }
 
-    async fn store(&mut self, chunk: Chunk, state: &mut State, to: Destination<'_>) -> Result<(), Ended> {
+    async fn store(&mut self, chunk: Chunk, state: &mut State, to: Destination<'_>) -> Result<(), WriterExit> {
         let Some(running) = &mut self.running else { return Ok(()) };
         let Chunk { reports, failed_fetches, next, figures, unexpected } = chunk;
         let before = state.changed;
         if !reports.is_empty() || !failed_fetches.is_empty() {
             let mut block = Block::default();
             (block.reports, block.failed_fetches) = (reports, failed_fetches);
-            block::write(block, Records::default(), (state, to)).await?;
+            store_block::write(block, Records::default(), (state, to)).await?;
         }
         crash_point::reached("before_replay");
         running.pace(figures.events);
@@ -134,7 +134,7 @@ impl Replays {
         insert(replay, state, to.server).await
     }
 
-    async fn end(&mut self, read: Result<(), String>, state: &State, server: &Server) -> Result<(), Ended> {
+    async fn end(&mut self, read: Result<(), String>, state: &State, server: &Server) -> Result<(), WriterExit> {
         self.look_at = Instant::now();
         let Some(Running { mut replay, end, .. }) = self.running.take() else { return Ok(()) };
         match read {
@@ -150,13 +150,13 @@ impl Replays {
     }
 }
 
-async fn insert(replay: &Replay, state: &State, server: &Server) -> Result<(), Ended> {
+async fn insert(replay: &Replay, state: &State, server: &Server) -> Result<(), WriterExit> {
     replay.insert(state.next_beat(), (server, &state.epoch)).await
 }
 
 impl Running {
     /// Starts reading in a separate task: brokers and PostgreSQL may be slow to respond.
-    fn start(settings: &Settings, replay: Replay, parts: Vec<Part>) -> Self {
+    fn start(settings: &Settings, replay: Replay, parts: Vec<OffsetRange>) -> Self {
         let (sender, chunks) = mpsc::channel(1);
         let end = parts.iter().map(|part| (part.partition, part.to)).collect();
         let (settings, plan) = (settings.clone(), replay.plan.clone());
@@ -182,7 +182,7 @@ impl Running {
 async fn read(
     settings: &Settings,
     plan: &Plan,
-    parts: &[Part],
+    parts: &[OffsetRange],
     sender: &mpsc::Sender<anyhow::Result<Chunk>>,
 ) -> anyhow::Result<()> {
     let mut back_off = BackOff::default();

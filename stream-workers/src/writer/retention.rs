@@ -8,10 +8,10 @@
 //! expires. So earlier inserts can't arrive later, no block runs between the statements, and an interrupted deletion is
 //! repeated before any block. Afterwards the writer stores nothing in expired months: a drop can't be fenced, so one that was
 //! sent before a takeover may arrive long after it. An interrupted block may have left a report in two events; the report's row
-//! stays if one of the events stays. The simulator in `store/src/sim.rs` breaks each of these rules.
+//! stays if one of the events stays. The simulator in `store/src/simulation.rs` breaks each of these rules.
 
 use super::epoch::Epoch;
-use super::server::{ERROR_PAUSE, Ended, Outcome, Parameters, Server};
+use super::statements::{ERROR_PAUSE, Outcome, Parameters, Server, WriterExit};
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
@@ -38,11 +38,11 @@ pub(super) fn first_month(keep_days: Option<u32>, now: DateTime<Utc>) -> Home {
 /// # Errors
 ///
 /// If the epoch is fenced. Other failures are retried, because no block may be merged after half of a deletion.
-pub(super) async fn delete_before(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), Ended> {
+pub(super) async fn delete_before(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), WriterExit> {
     if first_month == Home(0) {
         return Ok(());
     }
-    let homes = server.read_patiently(include_str!("sql/homes.sql"), &[]).await;
+    let homes = server.read_with_retries(include_str!("sql/homes.sql"), &[]).await;
     let homes = Decoder(&homes).rows(Decoder::u32)?.into_iter().map(Home);
     let expired: Vec<Home> = homes.filter(|home| home.is_expired(first_month)).collect();
     // If a deletion was interrupted before this, the expired months are still there.
@@ -79,14 +79,14 @@ async fn drop_month(home: Home, (server, epoch): (&Server, &Epoch)) {
 }
 
 /// Deletes events with parts both before this month and after its start.
-async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), Ended> {
+async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), WriterExit> {
     let parameters = [("first_month", first_month.0.to_string()), ("most", MOST_EVENTS.to_string())];
     let mut divided = read_divided(server, &parameters).await?;
     if divided.is_empty() {
         return Ok(());
     }
     // Deleting divided events changes no other event, so read this once.
-    let surviving = server.read_patiently(include_str!("sql/surviving_reports.sql"), &parameters[..1]).await;
+    let surviving = server.read_with_retries(include_str!("sql/surviving_reports.sql"), &parameters[..1]).await;
     let surviving: HashSet<u128> = Decoder(&surviving).rows(Decoder::u128)?.into_iter().collect();
     let number = [("epoch", epoch.number.to_string())];
     while !divided.is_empty() {
@@ -97,9 +97,9 @@ async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &
             encode_event(&EventWrite::Tombstone(event.place.clone()), version, &mut events);
         }
         // Delete the reports first: as long as the event exists, it is found again.
-        server.insist(epoch, include_str!("sql/insert_reports.sql"), &number, &reports.0).await?;
+        server.run_until_done(epoch, include_str!("sql/insert_reports.sql"), &number, &reports.0).await?;
         crash_point::reached("after_divided_reports");
-        server.insist(epoch, include_str!("sql/insert_events.sql"), &number, &events.0).await?;
+        server.run_until_done(epoch, include_str!("sql/insert_events.sql"), &number, &events.0).await?;
         crash_point::reached("after_divided_events");
         tracing::info!(events = divided.len(), "deleted events with a part in an expired month");
         divided = read_divided(server, &parameters).await?;
@@ -107,8 +107,8 @@ async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &
     Ok(())
 }
 
-async fn read_divided(server: &Server, parameters: Parameters<'_>) -> Result<Vec<Divided>, Ended> {
-    let response = server.read_patiently(include_str!("sql/divided.sql"), parameters).await;
+async fn read_divided(server: &Server, parameters: Parameters<'_>) -> Result<Vec<Divided>, WriterExit> {
+    let response = server.read_with_retries(include_str!("sql/divided.sql"), parameters).await;
     Ok(Decoder(&response).rows(Divided::decode)?)
 }
 

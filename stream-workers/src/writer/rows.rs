@@ -1,8 +1,8 @@
 //! Encodes the rows of a block's statements.
 
-use super::gather::Gathered;
-use super::server::Stage;
+use super::current_rows::GatheredRows;
 use super::state::State;
+use super::statements::Stage;
 use crate::consume::Origin;
 use crate::record::new_report::{NewReport, issuer};
 use schemas::event_key::EventKey;
@@ -28,13 +28,13 @@ pub(super) struct Bodies {
     pub(super) failed_fetches: Encoder,
 }
 
-pub(super) fn changes(reports: &[NewReport], gathered: &Gathered, state: &State) -> Changes<Facts> {
+pub(super) fn changes(reports: &[NewReport], gathered: &GatheredRows, state: &State) -> Changes<Facts> {
     reports.iter().for_each(|new| crate::record::deadly_records::while_merging(&new.report.facts.url));
     gathered.merge(state)
 }
 
 /// Returns the rows of a stage as deleted rows of version 0. They replace no other row, and no read returns them.
-pub(super) fn trial_rows(stage: Stage, reports: &[NewReport], gathered: &Gathered, state: &State) -> Encoder {
+pub(super) fn trial_rows(stage: Stage, reports: &[NewReport], gathered: &GatheredRows, state: &State) -> Encoder {
     let changes = changes(reports, gathered, state);
     let bodies = bodies((reports, gathered, &changes), (TRIAL, None)).unwrap_or_default();
     match stage {
@@ -49,7 +49,7 @@ pub(super) fn new_sites(changes: &Changes<Facts>, failed_fetches: &[(Origin, Fai
     let mut sites: BTreeSet<&str> = failed_fetches.iter().map(|(_, row)| row.fetch.site.as_str()).collect();
     for write in changes.events_first.iter().chain(&changes.events) {
         let EventWrite::Row(row) = write else { continue };
-        let link_site = row.representing().map(|report| report.facts.link_site.as_str());
+        let link_site = row.representative().map(|report| report.facts.link_site.as_str());
         sites.extend(row.site.as_ref().map(Site::as_str).into_iter().chain(link_site));
     }
     let is_new = |site: &&str| !matches!(*site, "" | "-") && !state.sites.contains(site);
@@ -58,7 +58,7 @@ pub(super) fn new_sites(changes: &Changes<Facts>, failed_fetches: &[(Origin, Fai
 
 /// Encodes the rows that the merge has changed; `None` if a body is too large.
 pub(super) fn bodies(
-    (reports, gathered, changes): (&[NewReport], &Gathered, &Changes<Facts>),
+    (reports, gathered, changes): (&[NewReport], &GatheredRows, &Changes<Facts>),
     (version, most_bytes): (u64, Option<usize>),
 ) -> Option<Bodies> {
     let mut bodies = Bodies::default();
@@ -83,7 +83,7 @@ fn end_row(version: u64, body: &mut Encoder) {
     }
 }
 
-fn report_rows(reports: &[NewReport], gathered: &Gathered, changes: &Changes<Facts>, version: u64, body: &mut Encoder) {
+fn report_rows(reports: &[NewReport], gathered: &GatheredRows, changes: &Changes<Facts>, version: u64, body: &mut Encoder) {
     let by_acceptance: HashMap<Acceptance, &NewReport> = reports.iter().rev().map(|new| (new.report.accepted, new)).collect();
     let copies = Copies::of(reports, gathered);
     for write in &changes.reports {
@@ -109,7 +109,7 @@ fn report_rows(reports: &[NewReport], gathered: &Gathered, changes: &Changes<Fac
 struct Copies(HashMap<(EventKey, i64), BTreeSet<OrgId>>);
 
 impl Copies {
-    fn of(reports: &[NewReport], gathered: &Gathered) -> Self {
+    fn of(reports: &[NewReport], gathered: &GatheredRows) -> Self {
         let new = reports.iter().map(|new| (new.report.accepted.identity, new.report.at_ms, new.issuer()));
         let stored = gathered.rows().flat_map(|row| &row.reports);
         let stored = stored.map(|of| (of.accepted.identity, of.at_ms, issuer(of.observer.org, &of.facts)));

@@ -1,7 +1,7 @@
 //! Tests at every start that the server behaves as the fence requires, because ClickHouse doesn't document it.
 
 use super::epoch::random_slot;
-use super::server::{FENCED, Outcome, SLOT_IN_USE, Server};
+use super::statements::{FENCED, Outcome, SLOT_IN_USE, Server};
 use anyhow::{Context as _, ensure};
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ mod tests {
     /// Runs the tests whose requests a proxy can change.
     async fn error_behind(change: impl Fn(&mut ClickHouseRequest) + Send + Sync + 'static) -> Option<String> {
         let settings = TestStores::fresh().await.clickhouse;
-        let proxy = ClickHouseProxy::before(&settings.clickhouse_url, change).await;
+        let proxy = ClickHouseProxy::start_before(&settings.clickhouse_url, change).await;
         let server = Server::connect(&ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..settings }).unwrap();
         let tried = query_ids_exclude_each_other(&server).await.and(conditions_fail_statements(&server).await);
         tried.err().map(|error| error.to_string())

@@ -3,14 +3,14 @@
 //! It changes only after the statements of a block are done. A writer that fails before is replaced by one that reads
 //! everything from the tables.
 
-use super::caution::{Caution, Suspect};
-use super::contact::Contact;
-use super::cover::{Cover, Interrupted};
 use super::epoch::{Epoch, epoch_of, released, version};
-use super::hot_rows::HotRows;
+use super::interrupted_rows::{Interrupted, InterruptedRows};
+use super::kafka_contact::KafkaContact;
+use super::poison_records::{DecodeCaution, Suspect};
 use super::progress::{self, Progress};
-use super::server::{Ended, Server};
+use super::row_cache::RowCache;
 use super::sites::Sites;
+use super::statements::{Server, WriterExit};
 use crate::consume::Offsets;
 use crate::consume::partition_stats::{CountsByPartition, PartitionStats};
 use schemas::event_key::EventKey;
@@ -28,18 +28,18 @@ pub(super) struct State {
     pub(super) first_month: Home,
     pub(super) progress: Progress,
     block: u64,
-    pub(super) changed: Changed,
+    pub(super) changed: ChangeCounts,
     pub(super) index: KeyIndex,
-    pub(super) hot: HotRows,
+    pub(super) row_cache: RowCache,
     pub(super) sites: Sites,
     /// Rows that an interrupted block wrote to `reports`.
-    pub(super) cover: Cover,
-    pub(super) caution: Caution,
+    pub(super) interrupted_rows: InterruptedRows,
+    pub(super) caution: DecodeCaution,
     beat: AtomicU64,
     /// Whether the newest row of `progress` may name a record that is being decoded.
     is_noted: bool,
     /// Contact with the log's brokers.
-    pub(super) contact: Contact,
+    pub(super) contact: KafkaContact,
 }
 
 impl State {
@@ -50,24 +50,24 @@ impl State {
         let last_released = if progress.beat == released(beat_epoch) { beat_epoch } else { 0 };
         let last_clean = epoch_of(progress.complete).max(last_released);
         Self {
-            caution: Caution::new(starts_since(last_clean), progress.suspect),
+            caution: DecodeCaution::new(starts_since(last_clean), progress.suspect),
             beat: AtomicU64::new(version(epoch.number, 0)),
             progress,
             block: 0,
-            changed: Changed::default(),
+            changed: ChangeCounts::default(),
             index: KeyIndex::default(),
-            hot: HotRows::default(),
+            row_cache: RowCache::default(),
             sites: Sites::default(),
-            cover: Cover::default(),
+            interrupted_rows: InterruptedRows::default(),
             is_noted: false,
-            contact: Contact::without_log(),
+            contact: KafkaContact::without_log(),
             epoch,
             first_month,
         }
     }
 
     pub(super) fn begin(&mut self, interrupted: Vec<Interrupted>, index: KeyIndex, sites: Sites) {
-        self.cover = Cover::new(interrupted);
+        self.interrupted_rows = InterruptedRows::new(interrupted);
         self.index = index;
         self.sites = sites;
     }
@@ -77,7 +77,7 @@ impl State {
         self.beat = AtomicU64::new(version(epoch.number, 0));
         self.block = 0;
         self.epoch = epoch;
-        self.cover = Cover::new(interrupted);
+        self.interrupted_rows = InterruptedRows::new(interrupted);
     }
 
     pub(super) fn next_version(&self) -> u64 {
@@ -91,24 +91,24 @@ impl State {
     }
 
     fn forget(&mut self, key: EventKey) {
-        self.hot.remove(key);
+        self.row_cache.remove(key);
         self.index.remove(key);
     }
 
     /// Inserts a heartbeat into `progress`, concurrently with other statements. Without contact with Kafka, only checks whether
     /// another writer has taken over.
-    pub(super) async fn beat(&self, server: &Server, topic: &str) -> Result<(), Ended> {
+    pub(super) async fn beat(&self, server: &Server, topic: &str) -> Result<(), WriterExit> {
         if self.contact.is_lost() {
             return match progress::head(server).await {
-                Ok((newest, _)) if newest > self.epoch.number => Err(Ended::Fenced(self.epoch.number)),
+                Ok((newest, _)) if newest > self.epoch.number => Err(WriterExit::Fenced(self.epoch.number)),
                 _ => Ok(()),
             };
         }
-        Progress { beat: self.next_beat(), ..self.progress.clone() }.insert_beside(server, &self.epoch, topic).await
+        Progress { beat: self.next_beat(), ..self.progress.clone() }.insert_concurrently(server, &self.epoch, topic).await
     }
 
     /// Inserts the last row of this epoch into `progress`. See [`released`].
-    pub(super) async fn release(&self, server: &Server, topic: &str) -> Result<(), Ended> {
+    pub(super) async fn release(&self, server: &Server, topic: &str) -> Result<(), WriterExit> {
         // The writer may have stopped while it noted a record.
         let has_stored = epoch_of(self.progress.complete) == self.epoch.number;
         let suspect = self.caution.note_at_stop().filter(|_| !has_stored);
@@ -122,19 +122,19 @@ impl State {
         self.beat.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    async fn insert_progress(&mut self, server: &Server, topic: &str) -> Result<(), Ended> {
+    async fn insert_progress(&mut self, server: &Server, topic: &str) -> Result<(), WriterExit> {
         self.progress.beat = self.next_beat();
         self.progress.insert(server, &self.epoch, topic).await
     }
 
-    pub(super) async fn note(&mut self, suspect: Suspect, server: &Server, topic: &str) -> Result<(), Ended> {
+    pub(super) async fn note(&mut self, suspect: Suspect, server: &Server, topic: &str) -> Result<(), WriterExit> {
         self.is_noted = true;
         self.progress.suspect = Some(suspect);
         self.insert_progress(server, topic).await
     }
 
     /// Clears the note of a record that is being decoded.
-    pub(super) async fn forget_suspect(&mut self, server: &Server, topic: &str) -> Result<(), Ended> {
+    pub(super) async fn forget_suspect(&mut self, server: &Server, topic: &str) -> Result<(), WriterExit> {
         if self.is_noted {
             self.progress.suspect = None;
             self.insert_progress(server, topic).await?;
@@ -145,20 +145,20 @@ impl State {
 
     /// Returns whether records can be decoded before the last block is stored: no record is noted, and no interrupted block
     /// determines where the next block ends.
-    pub(super) fn is_calm(&self) -> bool {
-        self.cover.is_empty() && !self.is_noted && self.caution.is_calm()
+    pub(super) fn can_decode_ahead(&self) -> bool {
+        self.interrupted_rows.is_empty() && !self.is_noted && self.caution.is_over()
     }
 
     /// Returns the row of `progress` for the next block, which has read these offsets, without its number.
     pub(super) fn next_progress(&self, offsets: &Offsets, tally: &CountsByPartition) -> Progress {
         let mut progress = Progress { suspect: None, ..self.progress.clone() };
         for (partition, (first, last)) in offsets {
-            let stats = progress.partitions.get(partition).copied().unwrap_or_else(|| PartitionStats::anew(0));
+            let stats = progress.partitions.get(partition).copied().unwrap_or_else(|| PartitionStats::starting_at(0));
             progress
                 .partitions
-                .insert(*partition, stats.at(*first).past(tally.get(partition).copied().unwrap_or_default(), last + 1));
+                .insert(*partition, stats.continue_at(*first).past(tally.get(partition).copied().unwrap_or_default(), last + 1));
         }
-        if self.cover.is_complete(&progress.next()) {
+        if self.interrupted_rows.is_complete(&progress.next()) {
             progress.complete = self.next_version();
         }
         progress
@@ -166,7 +166,7 @@ impl State {
 
     pub(super) fn complete(&mut self, progress: Progress, written: Written, now: Instant) {
         self.block += 1;
-        self.cover.stored(&progress.next());
+        self.interrupted_rows.stored(&progress.next());
         self.progress = progress;
         written.sites.iter().for_each(|site| self.sites.insert(site));
         let Written { known, events, reports, .. } = written;
@@ -182,7 +182,7 @@ impl State {
                 self.remember(row, &known, now);
             }
         }
-        self.hot.expire(now);
+        self.row_cache.expire(now);
     }
 
     fn remember(&mut self, row: EventRow<Facts>, known: &HashSet<EventKey>, now: Instant) {
@@ -195,7 +195,7 @@ impl State {
         // Only events with a correlation id get another report; copies of other reports are rare.
         let is_shared = row.reports.first().is_some_and(|report| report.accepted.identity != row.key);
         if is_shared {
-            self.hot.put(row, now);
+            self.row_cache.put(row, now);
         }
     }
 }
@@ -211,7 +211,7 @@ pub(super) struct Written {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Changed {
+pub(super) struct ChangeCounts {
     pub(super) events: u64,
     pub(super) reports: u64,
 }

@@ -9,14 +9,14 @@
 //!
 //! Safety doesn't depend on the time of a takeover.
 
-use super::cover::Interrupted;
 use super::epoch::{Epoch, epoch_of, random_slot, released};
-use super::keep_beating;
+use super::interrupted_rows::Interrupted;
 use super::progress::Progress;
 use super::retention;
-use super::server::{ERROR_PAUSE, Ended, Outcome, Server};
+use super::send_heartbeats;
 use super::sites::Sites;
 use super::state::State;
+use super::statements::{ERROR_PAUSE, Outcome, Server, WriterExit};
 use crate::metrics;
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
@@ -41,7 +41,7 @@ struct Claim {
 }
 
 /// Claims an epoch, or returns `None` if another writer was faster.
-pub(super) async fn claim(server: &Server, writer: &str, topic: &str) -> Result<Option<Epoch>, Ended> {
+pub(super) async fn claim(server: &Server, writer: &str, topic: &str) -> Result<Option<Epoch>, WriterExit> {
     claim_after(None, server, (writer, topic)).await
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn claim_after(
     own: Option<&Epoch>,
     server: &Server,
     (writer, topic): (&str, &str),
-) -> Result<Option<Epoch>, Ended> {
+) -> Result<Option<Epoch>, WriterExit> {
     let mut claims = read_claims(server).await?;
     while claims.is_empty() {
         create_first_epoch(server).await;
@@ -61,7 +61,7 @@ pub(super) async fn claim_after(
     if own.is_some_and(|own| own.number != expected) {
         return Ok(None);
     }
-    let stored = Decoder(&server.read_patiently(include_str!("sql/largest_versions.sql"), &[]).await).u64()?;
+    let stored = Decoder(&server.read_with_retries(include_str!("sql/largest_versions.sql"), &[]).await).u64()?;
     let (epoch, shard) = (expected.max(epoch_of(stored)) + 1, server.shard().to_string());
     refuse_other_shard(&claims, &shard)?;
     let own = Claim { epoch, writer: writer.to_owned(), slot: random_slot(), shard };
@@ -109,7 +109,7 @@ pub(super) async fn read_state(
     server: &Server,
     (epoch, first_month): (Epoch, Home),
     (topic, every): (&str, Duration),
-) -> Result<State, Ended> {
+) -> Result<State, WriterExit> {
     let begun = Instant::now();
     let head = Progress::read(server, topic).await?;
     let was_released = head.as_ref().is_none_or(|head| head.beat == released(epoch_of(head.beat)));
@@ -126,11 +126,11 @@ pub(super) async fn read_state(
     let read = async {
         retention::delete_before(first_month, (server, &epoch, version)).await?;
         let interrupted = read_interrupted(server, state.progress.complete, topic).await?;
-        Ok::<_, Ended>((interrupted, read_index(server).await?, read_sites(server).await))
+        Ok::<_, WriterExit>((interrupted, read_index(server).await?, read_sites(server).await))
     };
     let (interrupted, index, sites) = tokio::select! {
         rows = read => rows?,
-        ended = keep_beating(server, (topic, every), &state) => match ended? {},
+        ended = send_heartbeats(server, (topic, every), &state) => match ended? {},
     };
     if !was_released {
         tracing::info!(
@@ -163,12 +163,12 @@ pub(super) async fn continue_in(
     epoch: Epoch,
     state: &mut State,
     (server, topic, every): (&Server, &str, Duration),
-) -> Result<(), Ended> {
+) -> Result<(), WriterExit> {
     let begun = Instant::now();
     server.wait_for_slot(&state.epoch.slot).await;
     let drained = begun.elapsed();
     let since = [("since", state.next_version().to_string())];
-    let written = Decoder(&server.read_patiently(include_str!("sql/written_since.sql"), &since).await).u64()?;
+    let written = Decoder(&server.read_with_retries(include_str!("sql/written_since.sql"), &since).await).u64()?;
     if written > 0 {
         let (contact, caution) = (state.contact.clone(), std::mem::take(&mut state.caution));
         *state = read_state(server, (epoch, state.first_month), (topic, every)).await?;
@@ -181,16 +181,16 @@ pub(super) async fn continue_in(
     Ok(())
 }
 
-async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
-    let response = server.read_patiently(include_str!("sql/epochs.sql"), &[]).await;
+async fn read_claims(server: &Server) -> Result<Vec<Claim>, WriterExit> {
+    let response = server.read_with_retries(include_str!("sql/epochs.sql"), &[]).await;
     let claims = Decoder(&response)
         .rows(|from| Ok(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()?, shard: from.text()? }))?;
     Ok(claims)
 }
 
-async fn read_interrupted(server: &Server, complete: u64, topic: &str) -> Result<Vec<Interrupted>, Ended> {
+async fn read_interrupted(server: &Server, complete: u64, topic: &str) -> Result<Vec<Interrupted>, WriterExit> {
     let parameters = [("complete", complete.to_string()), ("topic", topic.to_owned())];
-    let response = server.read_patiently(include_str!("sql/interrupted.sql"), &parameters).await;
+    let response = server.read_with_retries(include_str!("sql/interrupted.sql"), &parameters).await;
     let rows = Decoder(&response).rows(|from| {
         let (home, org, at_ms) = (Home(from.u32()?), OrgId(from.uuid()?), from.i64()?);
         let (identity, received) = (EventKey(from.u128()?), from.u64()?);
@@ -203,8 +203,8 @@ async fn read_interrupted(server: &Server, complete: u64, topic: &str) -> Result
     Ok(rows)
 }
 
-async fn read_index(server: &Server) -> Result<KeyIndex, Ended> {
-    let expected = Decoder(&server.read_patiently(include_str!("sql/count_keys.sql"), &[]).await).u64()?;
+async fn read_index(server: &Server) -> Result<KeyIndex, WriterExit> {
+    let expected = Decoder(&server.read_with_retries(include_str!("sql/count_keys.sql"), &[]).await).u64()?;
     let (index, rows) = loop {
         let mut rows = 0_u64;
         let mut index = KeyIndex::with_capacity(usize::try_from(expected).unwrap_or_default());

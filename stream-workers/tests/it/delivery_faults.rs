@@ -1,21 +1,21 @@
 //! Deliverers and their database fail at bad moments: every message arrives, and repeats are the same message (S7, F19, F34,
 //! V14). `kills` kills deliverers repeatedly.
 
-use crate::clicks_away::with_own_postgres;
-use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Endpoint, Office};
+use crate::clicks_without_postgres::with_own_postgres;
+use crate::delivery_fixture::{DeliveryFixture, Endpoint};
+use crate::recording_receiver::{ReceivedRequest, RecordingReceiver};
 use schemas::webhook::verify::Receiver;
 use service_kit::clock::Clock;
 use service_kit::testing::{TestProcess, TestStores, size};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use stream_workers::deliver::Ahead;
+use stream_workers::deliver::ClockOffset;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 /// Returns the distinct bodies by id. A correct repeat has the same body.
-fn bodies(letters: &[Letter], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Vec<u8>>> {
+fn bodies(letters: &[ReceivedRequest], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Vec<u8>>> {
     let mut bodies: BTreeMap<Uuid, BTreeSet<Vec<u8>>> = BTreeMap::new();
     for letter in letters {
         let receiver = Receiver::new(&endpoint.secret);
@@ -28,19 +28,19 @@ fn bodies(letters: &[Letter], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Ve
 /// The receiver has read the whole request when its sender dies, so the outcome of the attempt is not stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_f34_a_killed_deliverers_delivery_is_repeated() {
-    let (office, inbox, endpoint) = Inbox::alone(|number| (number > 0).then_some(204)).await;
-    let id = office.post(&endpoint).await;
+    let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|number| (number > 0).then_some(204)).await;
+    let id = office.enqueue(&endpoint).await;
     let mut first = office.process().await;
-    inbox.gets(1).await;
-    let held = office.standing(id).await;
+    inbox.wait_for(1).await;
+    let held = office.delivery_state(id).await;
     assert!(held.lease.is_some() && held.attempts == 0, "an attempt is in progress: {held:?}");
     first.kill_9().await;
     let killed_at = Clock::System.now();
     eprintln!("S7 killed -9 at {killed_at} with delivery {id} sent and not stored; its lease expires at {}", held.due_at);
 
     let mut second = office.process().await;
-    office.delivered(&[id]).await;
-    let letters = inbox.letters();
+    office.wait_until_delivered(&[id]).await;
+    let letters = inbox.requests();
     for letter in &letters {
         let (time, signature) = (&letter.headers["x-svc-timestamp"], &letter.headers["x-svc-signature"]);
         eprintln!("S7 arrived at {} id {} timestamp {time} signature {}…", letter.at, letter.id(), &signature[..12]);
@@ -49,7 +49,7 @@ async fn s7_f34_a_killed_deliverers_delivery_is_repeated() {
     assert_eq!(bodies(&letters, &endpoint).get(&id).map(BTreeSet::len), Some(1), "one id, one body");
     assert_ne!(letters[0].header("x-svc-timestamp"), letters[1].header("x-svc-timestamp"), "each attempt has its own signature");
     assert!(letters[1].at >= held.due_at, "not before the lease expired");
-    let standing = office.standing(id).await;
+    let standing = office.delivery_state(id).await;
     assert_eq!((standing.attempts, standing.status.as_str()), (1, "delivered"), "an attempt without a result does not count");
     assert_eq!(second.terminate().await, Some(0), "{}", second.stderr());
 }
@@ -57,13 +57,13 @@ async fn s7_f34_a_killed_deliverers_delivery_is_repeated() {
 /// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_gives_hanging_deliveries_back() {
-    let (office, inbox, endpoint) = Inbox::alone(|_| None).await;
-    let ids = office.post_all(&endpoint, 3).await;
+    let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| None).await;
+    let ids = office.enqueue_all(&endpoint, 3).await;
     let mut process = office.process().await;
-    inbox.gets(3).await;
+    inbox.wait_for(3).await;
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
     for id in ids {
-        let standing = office.standing(id).await;
+        let standing = office.delivery_state(id).await;
         assert!(standing.lease.is_none() && standing.attempts == 0 && standing.due_at <= Clock::System.now(), "{standing:?}");
     }
 }
@@ -91,16 +91,16 @@ async fn a_deliverer_requires_a_valid_secrets_key() {
 /// `TEST_ROUNDS` sets the number of messages to each of five endpoints.
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_each_message_has_one_deliverer() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let office = DeliveryFixture::new().await;
+    let inbox = RecordingReceiver::open(&office, |_| Some(204)).await;
     let mut ids = Vec::new();
     for _ in 0..5 {
         let endpoint = office.endpoint(&inbox.server).await;
-        ids.extend(office.post_all(&endpoint, size("TEST_ROUNDS", 30)).await);
+        ids.extend(office.enqueue_all(&endpoint, size("TEST_ROUNDS", 30)).await);
     }
     let deliverers = [office.deliverer(), office.deliverer(), office.deliverer()];
-    office.delivered(&ids).await;
-    let mut arrived: Vec<Uuid> = inbox.letters().iter().map(Letter::id).collect();
+    office.wait_until_delivered(&ids).await;
+    let mut arrived: Vec<Uuid> = inbox.requests().iter().map(ReceivedRequest::id).collect();
     arrived.sort_unstable();
     ids.sort_unstable();
     assert_eq!(arrived, ids, "each once");
@@ -112,23 +112,23 @@ async fn v14_each_message_has_one_deliverer() {
 /// The first deliverer's time stands still and the second one's is past the lease, as for a process that was paused for long.
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_a_lost_lease_stores_no_outcome() {
-    let office = Office::new().await;
-    let (slow, release) = Inbox::held(&office, 1, |number| if number == 0 { 500 } else { 204 }).await;
+    let office = DeliveryFixture::new().await;
+    let (slow, release) = RecordingReceiver::held(&office, 1, |number| if number == 0 { 500 } else { 204 }).await;
     let endpoint = office.endpoint(&slow.server).await;
     let late = office.deliverer();
-    let id = office.post(&endpoint).await;
-    slow.gets(1).await;
-    let ahead = Ahead::default();
+    let id = office.enqueue(&endpoint).await;
+    slow.wait_for(1).await;
+    let ahead = ClockOffset::default();
     ahead.advance(Duration::from_secs(31));
     let quick = office.deliverer_ahead(&ahead);
-    office.delivered(&[id]).await;
-    let before = office.standing(id).await;
+    office.wait_until_delivered(&[id]).await;
+    let before = office.delivery_state(id).await;
     release.store(true, Ordering::SeqCst);
     // The late deliverer ends with its attempt, so it has stored everything when it has stopped.
     late.stop().await;
-    let after = office.standing(id).await;
+    let after = office.delivery_state(id).await;
     assert_eq!((after.status.as_str(), after.attempts, after.last_attempt_at), ("delivered", 1, before.last_attempt_at));
-    let letters = slow.letters();
+    let letters = slow.requests();
     assert_eq!((letters.len(), letters[0].id(), &letters[0].body), (2, id, &letters[1].body));
     quick.stop().await;
 }
@@ -140,9 +140,9 @@ async fn f19_postgres_restarts_lose_no_deliveries() {
     let count = 40 * restarts;
     let folder = tempfile::tempdir().unwrap();
     let (stores, mut server) = with_own_postgres(folder.path(), TestStores::unprepared().await).await;
-    let office = Office::on(stores).await;
+    let office = DeliveryFixture::on(stores).await;
     // Slow enough to be interrupted.
-    let inbox = Inbox::open_with(&office, |_| async {
+    let inbox = RecordingReceiver::open_with(&office, |_| async {
         tokio::time::sleep(Duration::from_millis(40)).await;
         204
     })
@@ -150,12 +150,12 @@ async fn f19_postgres_restarts_lose_no_deliveries() {
     let mut ids = Vec::new();
     let (one, two) = (office.endpoint(&inbox.server).await, office.endpoint(&inbox.server).await);
     for endpoint in [&one, &two] {
-        ids.extend(office.post_all(endpoint, count / 2).await);
+        ids.extend(office.enqueue_all(endpoint, count / 2).await);
     }
-    let ahead = Ahead::default();
+    let ahead = ClockOffset::default();
     let deliverer = office.deliverer_ahead(&ahead);
     for portion in 1..=restarts {
-        inbox.gets(portion * count / (2 * restarts)).await;
+        inbox.wait_for(portion * count / (2 * restarts)).await;
         server = spawn_blocking(move || {
             server.kill_9();
             server.restart().unwrap();
@@ -166,9 +166,9 @@ async fn f19_postgres_restarts_lose_no_deliveries() {
     }
     // Leases of attempts whose end could not be stored expire.
     ahead.advance(Duration::from_secs(60));
-    office.delivered(&ids).await;
-    let letters = inbox.letters();
-    let arrived: BTreeSet<Uuid> = letters.iter().map(Letter::id).collect();
+    office.wait_until_delivered(&ids).await;
+    let letters = inbox.requests();
+    let arrived: BTreeSet<Uuid> = letters.iter().map(ReceivedRequest::id).collect();
     assert_eq!(arrived, ids.into_iter().collect());
     let distinct: BTreeSet<&[u8]> = letters.iter().map(|letter| letter.body.as_slice()).collect();
     assert_eq!(distinct.len(), count, "repeats are the same bytes");

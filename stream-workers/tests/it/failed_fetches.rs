@@ -1,6 +1,6 @@
 //! Log lines of bots whose request returned no content: one row each, in any order and with any repeats.
 
-use crate::test_app::{NEW_YEAR_US, TestApp, Working, record};
+use crate::test_app::{NEW_YEAR_US, RunningTask, TestApp, record};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -36,7 +36,7 @@ async fn stores_every_member_of_a_line() {
     let mut record = failing(NEW_YEAR_US, &[line(1, 304), line(2, 404)]);
     record["drain"] = json!("00000000-0000-0000-0000-000000000009");
     app.put(&[(0, record)]).await;
-    app.work_off().await;
+    app.process_all().await;
     let rows = "SELECT toString(tuple(* EXCEPT identity)) FROM failed_fetches FINAL ORDER BY path";
     let rows: Vec<String> = app.clickhouse.query(rows).fetch_all().await.unwrap();
     let row = |key: u64, status: u16| {
@@ -70,9 +70,9 @@ async fn the_first_accepted_copy_of_a_line_counts() {
         records.shuffle(&mut random);
         let placed: Vec<(i32, Value)> = (0..).map(|n| n % 3).zip(records.clone()).collect();
         app.put(&placed).await;
-        app.dies_at(point).await;
+        app.crash_at(point).await;
     }
-    app.work_off().await;
+    app.process_all().await;
     let expected: Vec<String> = (1..=9).map(|key| format!("/{key} 404")).collect();
     assert_eq!(shown(&app).await, expected, "seed {seed}");
     // Merges keep one copy per month of acceptance.
@@ -88,11 +88,11 @@ async fn retention_deletes_failed_fetches() {
     let now_us = Clock::System.now().timestamp_micros();
     app.put(&[(0, failing(NEW_YEAR_US - 60 * MONTH_US, &[line(1, 404), line(2, 404)])), (1, failing(now_us, &[line(2, 403)]))])
         .await;
-    app.work_off().await;
+    app.process_all().await;
     assert_eq!(shown(&app).await, ["/1 404", "/2 404"]);
     let mut settings = app.settings();
     settings.keep.events_keep = Some(365);
-    let worker = Working::start(settings);
+    let worker = RunningTask::start(settings);
     let is_deleted = || async { (shown(&app).await == ["/2 403"]).then_some(()) };
     eventually("a line with a later copy stays", is_deleted).await;
     worker.stop().await;

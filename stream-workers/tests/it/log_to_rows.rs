@@ -67,7 +67,7 @@ async fn stores_every_member_of_a_record() {
     app.log.put(0, text.as_bytes()).await;
     let bare = json!({"own_key": "00000000000000000000000000000001", "type": "com.example.shared", "at_ms": 0});
     app.put(&[(1, record(8, NEW_YEAR_US, &[bare]))]).await;
-    app.work_off().await;
+    app.process_all().await;
 
     let names: String = COLUMNS.iter().map(|(name, ..)| format!("toString({name}), ")).collect();
     let rows = format!("SELECT [{}] FROM reports FINAL WHERE is_issuers = 0 ORDER BY organization", names.trim_end_matches(", "));

@@ -4,43 +4,43 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
-mod accounts;
-mod black_hole;
-mod clicks;
-mod clicks_away;
+mod account_privileges;
+mod stalled_network;
+mod click_tokens;
+mod clicks_without_postgres;
 mod deliveries;
 mod delivery_faults;
-mod delivery_silence;
+mod stalled_deliverers;
 mod failed_fetches;
-mod fairness;
-mod faults;
-mod inbox;
-mod keep;
-mod kills;
+mod slow_receivers;
+mod worker_faults;
+mod recording_receiver;
+mod dead_letter_retention;
+mod killed_deliverers;
 mod log_to_rows;
 mod offsets;
-mod poison;
-mod post_office;
+mod unreadable_records;
+mod delivery_fixture;
 mod process;
-mod proxy;
-mod rebuilds;
-mod receivers;
+mod faulty_clickhouse;
+mod rebuild_command;
+mod receiver_examples;
 mod record_versions;
-mod refusals;
-mod rejected;
-mod replay;
-mod replays;
-mod scrape;
+mod rejected_inserts;
+mod rejected_command;
+mod log_order;
+mod replay_command;
+mod metrics;
 mod sessions;
-mod processed;
+mod processed_counts;
 mod shards;
 mod test_app;
-mod turns;
-mod without_room;
+mod delivery_order;
+mod full_queues;
 mod writer;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]
 fn as_the_service() {
-    service_kit::testing::be_the_service(stream_workers::start);
+    service_kit::testing::run_as_service(stream_workers::start);
 }

@@ -1,7 +1,7 @@
 //! F28: lost offsets, and a log that drops records before they are read: the other records are read, and the gap is counted.
 
-use crate::scrape::says;
-use crate::test_app::{NEW_YEAR_US, TestApp, Watched, event, ids, record};
+use crate::metrics::wait_for_lines;
+use crate::test_app::{NEW_YEAR_US, RunningWorker, TestApp, event, ids, record};
 use rdkafka::Offset;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use serde_json::Value;
@@ -21,10 +21,10 @@ fn records(partition: i32, events: std::ops::Range<u128>) -> Vec<(i32, Value)> {
 async fn f28_lost_offsets_of_the_group_change_nothing() {
     let app = TestApp::new().await;
     app.put(&[records(0, 0..20), records(3, 20..40)].concat()).await;
-    app.work_off().await;
+    app.process_all().await;
     app.log.delete_group(&app.stores.name).await;
     app.put(&records(3, 40..41)).await;
-    app.work_off().await;
+    app.process_all().await;
     assert_eq!(app.visible().await.len(), 41);
     assert_eq!(app.processed().await.records, 41, "no record is read twice");
 }
@@ -33,9 +33,9 @@ async fn f28_lost_offsets_of_the_group_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_counts_a_gap_within_a_block() {
     let app = TestApp::new().await;
-    let Watched { process: mut worker, metrics, .. } = app.watched([]).await;
+    let RunningWorker { process: mut worker, metrics, .. } = app.watched([]).await;
     app.put(&records(2, 0..5)).await;
-    app.caught_up().await;
+    app.wait_until_caught_up().await;
     // Only a transaction leaves a gap in the middle of a log: its end is an offset without a record.
     let producer: FutureProducer =
         kafka::producer_config(&app.stores.kafka).unwrap().set("transactional.id", &app.stores.name).create().unwrap();
@@ -54,11 +54,11 @@ async fn f28_counts_a_gap_within_a_block() {
         spawn_blocking(move || transactions.commit_transaction(PATIENCE).unwrap()).await.unwrap();
     }
     // A commit responds before its marker is in the log.
-    let end = async || app.standing().await[&2].1;
+    let end = async || app.progress().await[&2].1;
     eventually("all markers are in the log", || async { (end().await == 11).then_some(()) }).await;
     app.put(&records(2, 8..9)).await;
     eventually("all records are visible", || async { (app.visible().await.len() == 9).then_some(()) }).await;
-    says(&metrics, &["worker_records_missed_total 3"]).await;
+    wait_for_lines(&metrics, &["worker_records_missed_total 3"]).await;
     assert_eq!(worker.terminate().await, Some(0));
 }
 
@@ -67,18 +67,18 @@ async fn f28_counts_a_gap_within_a_block() {
 async fn f28_counts_records_dropped_unread() {
     let app = TestApp::new().await;
     app.put(&records(0, 0..10)).await;
-    app.work_off().await;
+    app.process_all().await;
     app.put(&[records(0, 10..20), records(5, 20..24)].concat()).await;
     app.log.drop_before([(0, Offset::Offset(15)), (5, Offset::Offset(2))]).await;
 
-    let Watched { process: mut worker, metrics, .. } = app.watched([]).await;
+    let RunningWorker { process: mut worker, metrics, .. } = app.watched([]).await;
     let left = [ids(0..10), ids(15..20), ids(22..24)].concat();
     eventually("the remaining records are visible", || async { (app.visible().await == left).then_some(()) }).await;
-    app.caught_up().await;
-    let found = app.standing().await;
+    app.wait_until_caught_up().await;
+    let found = app.progress().await;
     let of = |partition: i32| (found[&partition].0.since, found[&partition].0.next, found[&partition].0.missing());
     assert_eq!((of(0), of(5)), ((0, 20, 5), (0, 4, 2)));
-    says(&metrics, &["worker_records_missed_total 7", "worker_missing_records 7"]).await;
+    wait_for_lines(&metrics, &["worker_records_missed_total 7", "worker_missing_records 7"]).await;
     assert_eq!(worker.terminate().await, Some(0));
     assert!(worker.stderr().contains("records expired from the log before they were read"), "{}", worker.stderr());
 }

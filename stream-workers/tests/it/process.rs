@@ -1,7 +1,7 @@
 //! The binary from an operator's point of view: refused settings, health, metrics, exit codes.
 
-use crate::scrape::says;
-use crate::test_app::{NEW_YEAR_US, Setting, TestApp, Watched, event, record};
+use crate::metrics::wait_for_lines;
+use crate::test_app::{NEW_YEAR_US, RunningWorker, Setting, TestApp, event, record};
 use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use service_kit::kafka;
 use service_kit::testing::{client, eventually};
@@ -56,8 +56,8 @@ async fn prepare_is_idempotent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_shows_its_health_and_stops() {
     let app = TestApp::new().await;
-    let Watched { mut process, listen, metrics } = app.watched([]).await;
-    process.answers(&format!("http://{listen}/ready")).await;
+    let RunningWorker { mut process, listen, metrics } = app.watched([]).await;
+    process.wait_until_ok(&format!("http://{listen}/ready")).await;
     let ready: serde_json::Value = client().get(format!("http://{listen}/ready")).send().await.unwrap().json().await.unwrap();
     assert_eq!(ready, serde_json::json!({"status": "ok", "clickhouse": "ok", "kafka": "ok", "database": "ok"}));
     let document = client().get(format!("http://{listen}/openapi.json")).send().await.unwrap();
@@ -69,10 +69,10 @@ async fn a_worker_shows_its_health_and_stops() {
 
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1), event(1), event(2)]))]).await;
     app.log.put(0, b"poison").await;
-    app.caught_up().await;
+    app.wait_until_caught_up().await;
     let expected =
         ["worker_records_total 2", "worker_events_stored_total 3", "worker_records_rejected_total 1", "worker_active 1"];
-    says(&metrics, &expected).await;
+    wait_for_lines(&metrics, &expected).await;
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
     let (code, _, stderr) = app.command_with(&["health"], [("TELEMETRY_LISTEN", listen.clone())]).await;
     assert_eq!(code, Some(1));

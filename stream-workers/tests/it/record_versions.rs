@@ -29,7 +29,7 @@ async fn records_of_every_version_keep_their_rows() {
             app.log.put(0, record.as_bytes()).await;
         }
         let expected: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
-        app.work_off().await;
+        app.process_all().await;
         assert_eq!(table(&app, &expected[0]).await, expected);
         app.empty().await;
         let (code, _, stderr) = app.command(&["rebuild"]).await;
@@ -51,9 +51,9 @@ async fn newer_records_become_dead_letters() {
         (0, record(1, crate::test_app::NEW_YEAR_US, &[event(3)])),
     ])
     .await;
-    app.work_off().await;
+    app.process_all().await;
     assert_eq!(app.events().await, 2);
-    let set_aside = app.log.set_aside().await;
+    let set_aside = app.log.dead_letters().await;
     let [letter] = set_aside.as_slice() else { panic!("expected one dead letter, found {}", set_aside.len()) };
     assert_eq!(letter.payload, text.as_bytes());
     let reason = format!("record version {} is newer than this worker's {RECORD_VERSION}", RECORD_VERSION + 1);

@@ -1,7 +1,7 @@
 //! Sessions that events name: the worker writes them, and adds their agents to events.
 
-use crate::clicks::{REPORTER, engaged, session};
-use crate::clicks_away::with_own_postgres;
+use crate::click_tokens::{REPORTER, engaged, session};
+use crate::clicks_without_postgres::with_own_postgres;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, column, record};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -40,10 +40,10 @@ async fn f17_sessions_are_written_once_postgres_is_back() {
     app.put(&records).await;
     let worker = app.worker();
     let is_not_committed = async || assert_eq!(app.not_stored().await, 3, "unwritten sessions are not committed");
-    worker.waits(Duration::from_secs(3), is_not_committed).await;
+    worker.assert_running(Duration::from_secs(3), is_not_committed).await;
     assert_eq!(app.visible().await.len(), 0, "an event that can be read has its session");
     let _server = tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    app.caught_up().await;
+    app.wait_until_caught_up().await;
     worker.stop().await;
 
     let row = written(&app, session(1)).await.expect("the session is written");
@@ -58,7 +58,7 @@ async fn f17_sessions_are_written_once_postgres_is_back() {
     assert_eq!(app.visible().await.len(), 3);
 
     app.put(&records).await;
-    app.work_off().await;
+    app.process_all().await;
     assert_eq!(written(&app, session(1)).await, Some(row), "repeating the records changes nothing");
 }
 
@@ -67,7 +67,7 @@ async fn replays_restore_no_deleted_sessions() {
     let app = TestApp::new().await;
     app.put(&(0..PARTITIONS).map(|n| (n, naming(1, &json!({"session_id": session(1), "agent_id": "bot"})))).collect::<Vec<_>>())
         .await;
-    app.work_off().await;
+    app.process_all().await;
     assert!(written(&app, session(1)).await.is_some());
     sqlx::query("DELETE FROM sessions").execute(&app.stores.pool).await.unwrap();
     let (code, stdout, stderr) = app.replay(&[]).await;
@@ -92,13 +92,13 @@ async fn unstorable_sessions_reject_only_their_record() {
         app.put(&[(0, naming(n, &said))]).await;
     }
     app.put(&[(0, naming(1, &oldest))]).await;
-    app.work_off().await;
+    app.process_all().await;
     assert_eq!(app.visible().await.len(), 1);
     assert!(written(&app, session(1)).await.is_some_and(|row| row.2.is_some()));
     for n in 10..14 {
         assert_eq!(written(&app, session(n)).await, None);
     }
-    let reasons: Vec<String> = app.log.set_aside().await.into_iter().map(|letter| letter.reason).collect();
+    let reasons: Vec<String> = app.log.dead_letters().await.into_iter().map(|letter| letter.reason).collect();
     assert!(reasons.len() == 4 && reasons.iter().all(|reason| reason.ends_with("cannot be stored")), "{reasons:?}");
 }
 
@@ -111,7 +111,7 @@ async fn writes_more_sessions_than_a_statement_has() {
         record["named_sessions"] = sessions.map(|session| json!({"session_id": session})).collect();
         app.put(&[(0, record)]).await;
     }
-    app.work_off().await;
+    app.process_all().await;
     let written: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&app.stores.pool).await.unwrap();
     assert_eq!(written, 3_000);
 }
@@ -134,13 +134,13 @@ async fn later_events_get_the_first_named_agent() {
     let said = [None, Some("env-bot"), Some("later-bot"), None];
     let records = (0_u128..).zip(said).map(|(n, agent)| of_agent(n, NEW_YEAR_US + i64::try_from(n).unwrap(), agent));
     app.put(&records.map(|record| (0, record)).collect::<Vec<_>>()).await;
-    app.work_off().await;
+    app.process_all().await;
     // One block has all of them: the first event was accepted before an agent was named.
     let expected = ["", "env-bot", "later-bot", "env-bot"];
     assert_eq!(column(&app, "agent").await, expected);
     let whole = app.table().await;
     app.empty().await;
-    app.work_off().await;
+    app.process_all().await;
     assert_eq!(app.table().await, whole, "read again into empty tables");
 }
 
@@ -154,7 +154,7 @@ async fn an_earlier_agent_replaces_the_cached_one() {
     call.bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 20)).execute(&app.stores.pool).await.unwrap();
     for (n, accepted, agent) in [(0, 30, None), (1, 10, Some("env-bot")), (2, 40, None)] {
         app.put(&[(0, of_agent(n, NEW_YEAR_US + accepted, agent))]).await;
-        app.caught_up().await;
+        app.wait_until_caught_up().await;
     }
     worker.stop().await;
     assert_eq!(column(&app, "agent").await, ["called", "env-bot", "env-bot"]);

@@ -1,7 +1,7 @@
 //! Two shards, each with its own worker, read one log: together they store what one server stores, whatever process dies.
 
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Working, record, settings};
-use local::private::ClickHouse;
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, TestApp, record, settings};
+use local::test_servers::ClickHouse;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -21,14 +21,14 @@ const RECORDS: usize = 400;
 const UNREADABLE: [&str; 4] = ["00", "01", "0001", "*"];
 
 /// One server and two shards of the same log.
-struct World {
+struct ShardFixture {
     one: TestApp,
     shards: Vec<TestApp>,
     servers: Vec<ClickHouse>,
     _folder: tempfile::TempDir,
 }
 
-impl World {
+impl ShardFixture {
     async fn start() -> Self {
         let (one, folder) = (TestApp::new().await, tempfile::tempdir().unwrap());
         let at = folder.path().to_owned();
@@ -90,7 +90,7 @@ fn random_record(random: &mut StdRng, number: usize) -> (i32, String, Option<Str
     let events: Vec<Value> = (0..random.random_range(1..5)).map(|_| random_event(random)).collect();
     let record = record(random.random_range(1..4), NEW_YEAR_US + number as i64, &events);
     let decoded: LogRecord = serde_json::from_value(record.clone()).unwrap();
-    let buckets = random.random_bool(0.9).then(|| Buckets::of(&decoded).to_header());
+    let buckets = random.random_bool(0.9).then(|| Buckets::for_record(&decoded).to_header());
     (random.random_range(0..PARTITIONS), record.to_string(), buckets)
 }
 
@@ -98,18 +98,18 @@ fn random_record(random: &mut StdRng, number: usize) -> (i32, String, Option<Str
 async fn shards_store_the_rows_of_one_server() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let mut world = World::start().await;
+    let mut world = ShardFixture::start().await;
     let mut records: Vec<_> = (0..RECORDS).map(|number| random_record(&mut random, number)).collect();
     for buckets in UNREADABLE {
         records.insert(random.random_range(0..records.len()), (0, "{".to_owned(), Some(buckets.to_owned())));
     }
     let (first, second) = records.split_at(RECORDS / 2);
     world.put(first).await;
-    let workers = [world.one.worker(), Working::start(world.settings_of(0)), Working::start(world.settings_of(1))];
+    let workers = [world.one.worker(), RunningTask::start(world.settings_of(0)), RunningTask::start(world.settings_of(1))];
     // A standby of the first shard has to continue; the server of the second shard is killed and restarted.
     let [of_one, dies, of_second] = workers;
-    let standby = Working::start(world.settings_of(0));
-    world.shards[0].caught_up().await;
+    let standby = RunningTask::start(world.settings_of(0));
+    world.shards[0].wait_until_caught_up().await;
     drop(dies);
     let mut server = world.servers.pop().unwrap();
     let server = spawn_blocking(move || {
@@ -119,7 +119,7 @@ async fn shards_store_the_rows_of_one_server() {
     world.put(second).await;
     world.servers.push(server.await.unwrap().unwrap());
     for app in world.shards.iter().chain([&world.one]) {
-        app.caught_up().await;
+        app.wait_until_caught_up().await;
     }
     for worker in [of_one, standby, of_second] {
         worker.stop().await;
@@ -130,7 +130,7 @@ async fn shards_store_the_rows_of_one_server() {
     assert!(counts.iter().all(|counts| counts.records == records.len() as u64 && counts.stored > 0), "{counts:?}: seed {seed}");
     assert_eq!(sum(|counts| counts.stored), of_one.stored, "seed {seed}");
     assert_eq!(sum(|counts| counts.rejected_records), of_one.rejected_records, "seed {seed}");
-    let letters: Vec<String> = world.one.log.set_aside().await.into_iter().map(|letter| letter.origin).collect();
+    let letters: Vec<String> = world.one.log.dead_letters().await.into_iter().map(|letter| letter.origin).collect();
     // Several shards, and workers that take over, can reject the same record.
     let records: BTreeSet<&String> = letters.iter().collect();
     assert_eq!(records.len(), UNREADABLE.len(), "{letters:?}: seed {seed}");
@@ -145,9 +145,9 @@ async fn rejects_the_tables_of_another_shard() {
         settings
     };
     app.put(&[(0, record(1, NEW_YEAR_US, &[]))]).await;
-    let worker = Working::start(worker_of(1));
-    app.caught_up().await;
+    let worker = RunningTask::start(worker_of(1));
+    app.wait_until_caught_up().await;
     worker.stop().await;
-    let refused = stream_workers::work(&worker_of(2), CancellationToken::new()).await.unwrap_err().to_string();
+    let refused = stream_workers::run_worker(&worker_of(2), CancellationToken::new()).await.unwrap_err().to_string();
     assert_eq!(refused, "TELEMETRY_SHARD=2/2: these tables belong to shard 1/2; correct the setting or CLICKHOUSE_URL");
 }

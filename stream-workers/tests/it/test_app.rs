@@ -4,14 +4,14 @@
 
 use clickhouse::Client;
 use serde_json::{Value, json};
+use service_kit::databases;
 use service_kit::roles::Role;
-use service_kit::stores;
 use service_kit::testing::{TestLog, TestProcess, TestStores, eventually, free_address};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use stream_workers::partition_stats::{Counts, PartitionStats};
-use stream_workers::{Keep, Settings, Tuning, standing, work};
+use stream_workers::{RetentionSettings, Settings, Tuning, progress_by_partition, run_worker};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -29,14 +29,14 @@ pub(crate) struct TestApp {
     pub(crate) clickhouse: Client,
 }
 
-pub(crate) struct Watched {
+pub(crate) struct RunningWorker {
     pub(crate) process: TestProcess,
     pub(crate) listen: String,
     pub(crate) metrics: String,
 }
 
 /// A worker or a deliverer inside the test's process; stops when dropped.
-pub(crate) struct Working {
+pub(crate) struct RunningTask {
     stop: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -47,7 +47,7 @@ impl TestApp {
     }
 
     pub(crate) fn on(stores: TestStores) -> Self {
-        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
+        let clickhouse = databases::clickhouse(&stores.clickhouse).unwrap();
         Self { log: TestLog::connect(&stores.kafka), clickhouse, stores }
     }
 
@@ -55,30 +55,30 @@ impl TestApp {
         settings(&self.stores)
     }
 
-    pub(crate) fn worker(&self) -> Working {
-        Working::start(self.settings())
+    pub(crate) fn worker(&self) -> RunningTask {
+        RunningTask::start(self.settings())
     }
 
-    pub(crate) async fn work_off(&self) {
+    pub(crate) async fn process_all(&self) {
         let worker = self.worker();
-        self.caught_up().await;
+        self.wait_until_caught_up().await;
         worker.stop().await;
     }
 
     /// Waits until every record of the log is stored or rejected.
-    pub(crate) async fn caught_up(&self) {
+    pub(crate) async fn wait_until_caught_up(&self) {
         eventually("every record is stored", || async { (self.not_stored().await == 0).then_some(()) }).await;
     }
 
     /// Returns the number of records on the log after the stored offsets.
     pub(crate) async fn not_stored(&self) -> i64 {
-        self.standing().await.values().map(|(stats, end)| end - stats.next).sum()
+        self.progress().await.values().map(|(stats, end)| end - stats.next).sum()
     }
 
     /// Returns the stored progress of each partition, and its end.
-    pub(crate) async fn standing(&self) -> BTreeMap<i32, (PartitionStats, i64)> {
-        let standing = async || standing(&self.stores.kafka, &self.stores.clickhouse).await.ok();
-        eventually("the servers respond", standing).await
+    pub(crate) async fn progress(&self) -> BTreeMap<i32, (PartitionStats, i64)> {
+        let progress = async || progress_by_partition(&self.stores.kafka, &self.stores.clickhouse).await.ok();
+        eventually("the servers respond", progress).await
     }
 
     /// Starts the binary with these additional settings.
@@ -92,15 +92,15 @@ impl TestApp {
     }
 
     /// Starts the binary with these additional settings, and waits until it responds.
-    pub(crate) async fn watched(&self, besides: impl IntoIterator<Item = Setting>) -> Watched {
+    pub(crate) async fn watched(&self, besides: impl IntoIterator<Item = Setting>) -> RunningWorker {
         let (listen, metrics) = (free_address().to_string(), free_address().to_string());
         let own = [("TELEMETRY_LISTEN", listen.clone()), ("TELEMETRY_METRICS_LISTEN", metrics.clone())];
         let mut process = self.start(own.into_iter().chain(besides));
-        process.answers(&format!("http://{listen}/health")).await;
-        Watched { process, listen, metrics }
+        process.wait_until_ok(&format!("http://{listen}/health")).await;
+        RunningWorker { process, listen, metrics }
     }
 
-    pub(crate) async fn dies_at(&self, point: &str) {
+    pub(crate) async fn crash_at(&self, point: &str) {
         let mut worker = self.start([("FAIL_POINT", format!("{point}:1/1"))]);
         assert_eq!(worker.exit_code().await, None, "it dies at {point}: {}", worker.stderr());
     }
@@ -170,7 +170,7 @@ impl TestApp {
     /// Returns the counts of all records. Asserts that no offset is missing.
     pub(crate) async fn processed(&self) -> Counts {
         let mut all = Counts::default();
-        for (partition, (stats, end)) in self.standing().await {
+        for (partition, (stats, end)) in self.progress().await {
             assert_eq!((stats.since, stats.next, stats.missing()), (0, end, 0), "partition {partition}: {stats:?}");
             all += stats.counts;
         }
@@ -193,12 +193,12 @@ pub(crate) fn settings(stores: &TestStores) -> Settings {
     };
     let (kafka, clickhouse) = (stores.kafka.clone(), stores.clickhouse.clone());
     let postgres = stores.signed_in_as(Role::Worker).postgres;
-    Settings { kafka, clickhouse, postgres, tuning, keep: Keep::default() }
+    Settings { kafka, clickhouse, postgres, tuning, keep: RetentionSettings::default() }
 }
 
-impl Working {
+impl RunningTask {
     pub(crate) fn start(settings: Settings) -> Self {
-        Self::until_stopped(|stop| async move { work(&settings, stop).await })
+        Self::until_stopped(|stop| async move { run_worker(&settings, stop).await })
     }
 
     pub(crate) fn until_stopped<F: Future<Output = anyhow::Result<()>> + Send + 'static>(
@@ -216,7 +216,7 @@ impl Working {
     }
 
     /// Asserts that the task keeps running for this time, and that `look` passes repeatedly.
-    pub(crate) async fn waits(&self, how_long: Duration, look: impl AsyncFn()) {
+    pub(crate) async fn assert_running(&self, how_long: Duration, look: impl AsyncFn()) {
         let begun = Instant::now();
         while begun.elapsed() < how_long {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -226,7 +226,7 @@ impl Working {
     }
 }
 
-impl Drop for Working {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         self.stop.cancel();
     }

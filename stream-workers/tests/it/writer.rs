@@ -1,24 +1,24 @@
 //! The writer with a real log and a real ClickHouse: one row per event, whatever is killed, paused or repeated.
 
-mod contact;
-mod figures;
-mod history;
+mod kafka_contact;
+mod writer_metrics;
+mod random_records;
 mod model;
 mod recovery;
-mod refused;
+mod rejected_blocks;
 mod sizes;
 
 use crate::test_app::{NEW_YEAR_US, Setting, TestApp, record};
-use history::History;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use random_records::RandomRecords;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::testing::{TestProcess, eventually, random_seed, size};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Crash points of a writer, see stream-workers/src/writer/block.rs.
+/// Crash points of a writer, see stream-workers/src/writer/store_block.rs.
 const CRASH_POINTS: [&str; 6] =
     ["after_sites", "after_reports", "after_events_first", "after_events", "after_failed_fetches", "after_progress"];
 
@@ -34,12 +34,12 @@ const DUPLICATES: &str = "SELECT count() FROM (SELECT key FROM events FINAL GROU
 const NEXT: &str = "SELECT arraySum(next) FROM progress ORDER BY beat DESC LIMIT 1";
 
 /// Stores of one test, and the records that were put on the log.
-struct World {
+struct WriterFixture {
     app: TestApp,
     records: Vec<(i32, Value)>,
 }
 
-impl World {
+impl WriterFixture {
     async fn new() -> Self {
         Self { app: TestApp::new().await, records: Vec::new() }
     }
@@ -114,8 +114,8 @@ fn pretty_assert<T: PartialEq + std::fmt::Debug>(found: &[T], expected: &[T], wh
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_history_equals_the_model() {
-    let mut world = World::new().await;
-    let history = History { records: 300, events_per_record: 5, padding: 10, ids: 60 };
+    let mut world = WriterFixture::new().await;
+    let history = RandomRecords { records: 300, events_per_record: 5, padding: 10, ids: 60 };
     world.put(&history.records(random_seed())).await;
     let mut writer = world.writer();
     world.is_stored().await;
@@ -127,8 +127,8 @@ async fn a_history_equals_the_model() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f9_killed_writers_lose_nothing() {
     let seed = random_seed();
-    let mut world = World::new().await;
-    let history = History { records: 40, events_per_record: 5, padding: 10, ids: 40 };
+    let mut world = WriterFixture::new().await;
+    let history = RandomRecords { records: 40, events_per_record: 5, padding: 10, ids: 40 };
     for (n, point) in CRASH_POINTS.iter().enumerate() {
         world.put(&history.records(seed.wrapping_add(n as u64))).await;
         world.dies_at(point).await;
@@ -156,8 +156,8 @@ async fn paused_writers_write_nothing_after_a_takeover() {
 }
 
 async fn pause_and_resume(schedules: usize, random: &mut StdRng) {
-    let mut world = World::new().await;
-    let history = History { records: 120, events_per_record: 20, padding: 1_800, ids: 3_000 };
+    let mut world = WriterFixture::new().await;
+    let history = RandomRecords { records: 120, events_per_record: 20, padding: 1_800, ids: 3_000 };
     let mut writer = world.writer();
     world.put(&history.records(random.random())).await;
     world.is_stored().await;
@@ -180,7 +180,7 @@ async fn pause_and_resume(schedules: usize, random: &mut StdRng) {
 /// A copy that was accepted earlier, without the click token, replaces a report that has joined an event.
 #[tokio::test(flavor = "multi_thread")]
 async fn issuers_lose_rows_of_replaced_reports() {
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     let bound = |received_at_us: i64, binding: Value| {
         let mut event = json!({"own_key": format!("{:032x}", 1), "correlation_key": format!("{:032x}", 2), "at_ms": NEW_YEAR_US / 1_000,
             "type": "content_retrieved", "site": "com.example"});
@@ -189,7 +189,7 @@ async fn issuers_lose_rows_of_replaced_reports() {
     };
     let token = json!({"session_id": Uuid::from_u128(3), "session_org": Uuid::from_u128(4), "link": "same"});
     let _writer = world.writer();
-    let issuers_rows = async |world: &World| -> u64 {
+    let issuers_rows = async |world: &WriterFixture| -> u64 {
         let count = "SELECT count() FROM reports FINAL WHERE is_issuers = 1";
         world.app.clickhouse.query(count).fetch_one().await.unwrap()
     };
@@ -204,8 +204,8 @@ async fn issuers_lose_rows_of_replaced_reports() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_a_record_that_kills_writers() {
-    let mut world = World::new().await;
-    let history = History { records: 20, events_per_record: 2, padding: 10, ids: 20 };
+    let mut world = WriterFixture::new().await;
+    let history = RandomRecords { records: 20, events_per_record: 2, padding: 10, ids: 20 };
     let good = history.records(random_seed());
     world.put(&good[..10]).await;
     world.app.log.put_all([(0, &b"deadly-record:abort"[..])]).await;
@@ -222,7 +222,7 @@ async fn rejects_a_record_that_kills_writers() {
     let stored: i64 = world.app.clickhouse.query(NEXT).fetch_one().await.unwrap();
     assert_eq!(stored, good.len() as i64 + 1);
     world.assert_equals_model().await;
-    let set_aside = world.app.log.set_aside().await;
+    let set_aside = world.app.log.dead_letters().await;
     assert_eq!(set_aside.len(), 1);
     assert!(set_aside[0].reason.starts_with("quarantined"), "{}", set_aside[0].reason);
     assert_eq!(set_aside[0].payload, b"deadly-record:abort");
@@ -236,12 +236,12 @@ fn days_since_mid_january() -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_a_recreated_log_from_its_beginning() {
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     // The state that a writer of a longer log left.
     let progress = "INSERT INTO progress (topic, beat, partitions, next, since, records, events, rejected_records, rejected_events, \
         suspect_partition) VALUES (?, 1, [0, 1], [1000, 0], [0, 0], [1000, 0], [1000, 0], [0, 0], [0, 0], -1)";
     world.app.clickhouse.query(progress).bind(&world.app.stores.kafka.topic).execute().await.unwrap();
-    let history = History { records: 30, events_per_record: 2, padding: 10, ids: 30 };
+    let history = RandomRecords { records: 30, events_per_record: 2, padding: 10, ids: 30 };
     world.put(&history.records(random_seed())).await;
     let _writer = world.writer();
     world.is_stored().await;

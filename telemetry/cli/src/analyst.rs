@@ -1,12 +1,12 @@
 //! `telemetry analyst`: analyst accounts (docs/api/identity.md#analyst-accounts). Operators create them.
 
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::identity::{Gone, Kind};
 use crate::output::column;
+use crate::resource::{DeleteArgs, Resource};
 use clap::{Args, Subcommand};
 
-const ANALYST: Kind = Kind {
+const ANALYST: Resource = Resource {
     noun: "analyst account",
     path: "analysts",
     name: "name",
@@ -35,11 +35,11 @@ pub(crate) enum Action {
     List,
     /// Revoke an analyst account
     #[command(after_help = example!("analyst delete Figures"))]
-    Delete(Gone),
+    Delete(DeleteArgs),
 }
 
 pub(crate) async fn run(context: &Context, noun: &AnalystNoun) -> Result<(), Failure> {
-    let client = context.client(Asker::Either)?;
+    let client = context.client(CredentialKind::KeyOrPerson)?;
     match &noun.action {
         Action::List => ANALYST.list(context, &client, None).await,
         Action::Delete(gone) => ANALYST.delete(context, &client, gone).await,

@@ -1,11 +1,11 @@
 //! `telemetry audit`: the organization's audit trail and its rejected reports (docs/api/identity.md#audit-trail).
 
 use crate::client::Parameters;
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
 use crate::output::{Column, column};
-use crate::reads::Part;
-use crate::window::Moment;
+use crate::reads::PageArgs;
+use crate::time_argument::Moment;
 use clap::{Args, Subcommand};
 
 const ENTRIES: [Column; 5] = [
@@ -44,28 +44,28 @@ pub struct AuditNoun {
 pub(crate) enum Action {
     /// List changes, newest first
     #[command(after_help = example!("audit list --action api_key.created"))]
-    List(Listed),
+    List(ListArgs),
     /// List why reports were rejected, latest first
     #[command(after_help = example!("audit refused --since 24h"))]
-    Refused(Refused),
+    Refused(RejectedArgs),
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ListArgs {
     /// Only this action, such as api_key.created
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
     #[command(flatten)]
-    part: Part,
+    part: PageArgs,
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RejectedArgs {
     /// Start: an age (30m, 24h, 7d, 4w) or an RFC 3339 time [default: 7d]
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     since: Option<Moment>,
     #[command(flatten)]
-    part: Part,
+    part: PageArgs,
 }
 
 pub(crate) async fn run(context: &Context, noun: &AuditNoun) -> Result<(), Failure> {
@@ -89,6 +89,6 @@ async fn list(
     parameters: &Parameters,
     (columns, csv_columns): (&[Column], &[Column]),
 ) -> Result<(), Failure> {
-    let all = context.client(Asker::Either)?.get(path, parameters).await?;
+    let all = context.client(CredentialKind::KeyOrPerson)?.get(path, parameters).await?;
     context.output().list_as(&all, all.as_array().map(Vec::as_slice).unwrap_or_default(), columns, csv_columns)
 }

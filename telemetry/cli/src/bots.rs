@@ -7,8 +7,8 @@ mod diff;
 mod public_list;
 
 use crate::context::Context;
-use crate::failure::{Failure, of_file};
-use crate::words::{ip_check, purpose};
+use crate::failure::{Failure, file_error};
+use crate::labels::{ip_check, purpose};
 use clap::{Args, Subcommand};
 use schemas::bots::{BotTable, Classified, Sender};
 use serde_json::json;
@@ -70,7 +70,7 @@ impl Table {
 }
 
 fn read(file: &Path) -> Result<Arc<BotTable>, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| of_file(file, &error))?;
+    let text = std::fs::read_to_string(file).map_err(|error| file_error(file, &error))?;
     let table = BotTable::parse(&text);
     table.map(Arc::new).map_err(|error| Failure::Usage(format!("{}: invalid bot table: {error}", file.display())))
 }

@@ -2,7 +2,7 @@
 //!
 //! It doesn't follow redirects, so a credential reaches only its own address, and its errors don't repeat what was sent.
 
-use crate::failure::{Failure, Refusal, root_cause};
+use crate::failure::{ErrorResponse, Failure, root_cause};
 use crate::secret::Secret;
 use axum::body::Bytes;
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT};
@@ -50,7 +50,7 @@ pub(crate) struct Client {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Content {
+pub(crate) struct RequestContent {
     pub(crate) media_type: Option<&'static str>,
     pub(crate) encoding: Option<&'static str>,
     pub(crate) accept: Option<&'static str>,
@@ -59,7 +59,7 @@ pub(crate) struct Content {
 }
 
 /// A response that isn't an error.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     date: Option<HeaderValue>,
     body: Incoming,
 }
@@ -94,15 +94,15 @@ impl Client {
 
     /// Sends a GET request and returns the JSON response.
     pub(crate) async fn get(&self, path: &str, parameters: &Parameters) -> Result<Value, Failure> {
-        self.send(Method::GET, path, parameters, Content::default()).await?.json().await
+        self.send(Method::GET, path, parameters, RequestContent::default()).await?.json().await
     }
 
     /// Sends a change with a JSON body and returns the JSON response, or null for an empty one.
     pub(crate) async fn change(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let content = body.map(|body| Content {
+        let content = body.map(|body| RequestContent {
             media_type: Some("application/json"),
             body: Bytes::from(body.to_string()),
-            ..Content::default()
+            ..RequestContent::default()
         });
         self.send(method, path, &Vec::new(), content.unwrap_or_default()).await?.json().await
     }
@@ -112,8 +112,8 @@ impl Client {
         method: Method,
         path: &str,
         parameters: &Parameters,
-        content: Content,
-    ) -> Result<Answer, Failure> {
+        content: RequestContent,
+    ) -> Result<Response, Failure> {
         let request = self.request(method, path, parameters, content)?;
         let asked = tokio::time::timeout(DEADLINE, self.http.request(request)).await;
         let response =
@@ -121,13 +121,13 @@ impl Client {
         let (parts, body) = response.into_parts();
         if parts.status.is_success() {
             let date = parts.headers.get(DATE).cloned();
-            return Ok(Answer { date, body });
+            return Ok(Response { date, body });
         }
         let retry_after = retry_after(&parts.headers);
         let body = tokio::time::timeout(PROBLEM_DEADLINE, Limited::new(body, MAX_PROBLEM_BYTES).collect()).await;
         let problem: Option<Problem> =
             body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
-        Err(Failure::Refused(Box::new(Refusal { status: parts.status.as_u16(), problem, retry_after })))
+        Err(Failure::Rejected(Box::new(ErrorResponse { status: parts.status.as_u16(), problem, retry_after })))
     }
 
     fn request(
@@ -135,7 +135,7 @@ impl Client {
         method: Method,
         path: &str,
         parameters: &Parameters,
-        content: Content,
+        content: RequestContent,
     ) -> Result<Request<Full<Bytes>>, Failure> {
         let mut request = Request::builder().method(method).uri(self.url(path, parameters).as_str());
         let headers = request.headers_mut().ok_or_else(|| Failure::Usage(format!("{}: invalid address", self.base)))?;
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-impl Answer {
+impl Response {
     /// Returns the service's time, from the header `Date`.
     pub(crate) fn date(&self) -> Option<&str> {
         self.date.as_ref()?.to_str().ok()
@@ -185,7 +185,7 @@ impl Answer {
 
     pub(crate) async fn bytes(self) -> Result<Bytes, Failure> {
         let whole = tokio::time::timeout(DEADLINE, self.body.collect()).await;
-        let whole = whole.map_err(|_| cut())?.map_err(|_| cut())?;
+        let whole = whole.map_err(|_| truncated())?.map_err(|_| truncated())?;
         Ok(whole.to_bytes())
     }
 
@@ -199,11 +199,11 @@ impl Answer {
         serde_json::from_slice(&body).map_err(foreign)
     }
 
-    pub(crate) async fn part(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            let next = tokio::time::timeout(DEADLINE, self.body.frame()).await.map_err(|_| cut())?;
+            let next = tokio::time::timeout(DEADLINE, self.body.frame()).await.map_err(|_| truncated())?;
             let Some(frame) = next else { return Ok(None) };
-            if let Ok(part) = frame.map_err(|_| cut())?.into_data() {
+            if let Ok(part) = frame.map_err(|_| truncated())?.into_data() {
                 return Ok(Some(part));
             }
         }
@@ -215,6 +215,6 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
     Some(asked.min(MAX_RETRY_AFTER))
 }
 
-fn cut() -> Failure {
+fn truncated() -> Failure {
     Failure::Unreachable("the response ended early: try again".to_owned())
 }

@@ -4,7 +4,7 @@ use crate::client::{Client, Credential};
 use crate::failure::Failure;
 use crate::options::{Options, address};
 use crate::output::Output;
-use crate::profiles::{Profile, Profiles, usual_file};
+use crate::profile_file::{Profile, Profiles, usual_file};
 use crate::secret::Secret;
 use service_kit::clock::Clock;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use url::Url;
 
 /// Kind of credential that a command accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum CredentialKind {
     /// No credential is required.
-    Nobody,
+    Anonymous,
     Key,
     Person,
     /// Either; a key takes precedence over a session.
-    Either,
+    KeyOrPerson,
 }
 
 pub(crate) struct Context {
@@ -50,13 +50,13 @@ impl Context {
         Ok(profiles.chosen(self.options.profile.as_deref())?.map(|(_, profile)| profile.clone()))
     }
 
-    pub(crate) fn client(&self, asker: Asker) -> Result<Client, Failure> {
+    pub(crate) fn client(&self, asker: CredentialKind) -> Result<Client, Failure> {
         let profile = self.profile()?;
         let base = self.base(profile.as_ref())?;
         let is_own = |profile: &Profile| profile.url.origin() == base.origin();
         let own = profile.as_ref().filter(|profile| is_own(profile));
         let credential = self.credential(asker, own)?;
-        if credential.is_none() && asker != Asker::Nobody {
+        if credential.is_none() && asker != CredentialKind::Anonymous {
             return Err(self.without_credential(asker, &base, profile.as_ref()));
         }
         let organization = self.options.organization.or_else(|| own?.organization_id);
@@ -85,9 +85,9 @@ impl Context {
         self.options.key.0.clone().map(|key| key.into_key("TELEMETRY_KEY")).transpose()
     }
 
-    fn credential(&self, asker: Asker, own: Option<&Profile>) -> Result<Option<Credential>, Failure> {
-        let takes_key = matches!(asker, Asker::Key | Asker::Either);
-        let takes_session = matches!(asker, Asker::Person | Asker::Either);
+    fn credential(&self, asker: CredentialKind, own: Option<&Profile>) -> Result<Option<Credential>, Failure> {
+        let takes_key = matches!(asker, CredentialKind::Key | CredentialKind::KeyOrPerson);
+        let takes_session = matches!(asker, CredentialKind::Person | CredentialKind::KeyOrPerson);
         let key = if takes_key { self.given_key()?.or_else(|| own?.key.clone()) } else { None };
         if let Some(key) = key {
             return Ok(Some(Credential::Key(key)));
@@ -100,7 +100,7 @@ impl Context {
         Ok(Some(Credential::Session(session.secret.clone())))
     }
 
-    fn without_credential(&self, asker: Asker, base: &Url, profile: Option<&Profile>) -> Failure {
+    fn without_credential(&self, asker: CredentialKind, base: &Url, profile: Option<&Profile>) -> Failure {
         if let Some(profile) = profile.filter(|profile| profile.url.origin() != base.origin()) {
             return Failure::NoCredential(format!(
                 "the profile's credentials are for {} and are not sent to {base}: use another key or profile",
@@ -109,11 +109,11 @@ impl Context {
         }
         Failure::NoCredential(
             match asker {
-                Asker::Person => "this command requires a signed-in user: run `telemetry login`",
-                Asker::Key => {
+                CredentialKind::Person => "this command requires a signed-in user: run `telemetry login`",
+                CredentialKind::Key => {
                     "this command requires an API key: use --key-file, set TELEMETRY_KEY, or save one with `telemetry profile set`"
                 }
-                Asker::Either | Asker::Nobody => {
+                CredentialKind::KeyOrPerson | CredentialKind::Anonymous => {
                     "no credential: run `telemetry login`, or provide an API key with --key-file or TELEMETRY_KEY"
                 }
             }

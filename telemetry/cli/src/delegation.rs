@@ -1,16 +1,16 @@
 //! `telemetry delegation`: grants access to figures and requests it (docs/api/identity.md#delegations).
 
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::identity::{Gone, Kind, One};
 use crate::output::column;
-use crate::talk::say;
+use crate::resource::{DeleteArgs, Resource, ResourceSelector};
+use crate::terminal::print_message;
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use uuid::Uuid;
 
-const DELEGATION: Kind = Kind {
+const DELEGATION: Resource = Resource {
     noun: "delegation",
     delete: ("revoke", "Revoked"),
     csv: None,
@@ -24,7 +24,7 @@ const DELEGATION: Kind = Kind {
         column("id", "/id"),
     ],
 };
-const REQUEST: Kind = Kind {
+const REQUEST: Resource = Resource {
     noun: "delegation request",
     delete: ("delete", "Deleted"),
     csv: None,
@@ -51,46 +51,46 @@ pub struct DelegationNoun {
 pub(crate) enum Action {
     /// List active delegations
     #[command(after_help = example!("delegation list --role grantor"))]
-    List(Listed),
+    List(ListArgs),
     /// Show a delegation
     #[command(after_help = example!("delegation show 'A Partner'"))]
-    Show(One),
+    Show(ResourceSelector),
     /// Share your data with an organization
     #[command(after_help = example!("delegation create --to 0195f3a0-0000-7000-8000-000000000042"))]
-    Create(Created),
+    Create(CreateArgs),
     /// Stop sharing your data with an organization
     #[command(after_help = example!("delegation delete 'A Partner'"))]
-    Delete(Gone),
+    Delete(DeleteArgs),
     /// List pending requests for access
     #[command(after_help = example!("delegation requests --role grantor"))]
-    Requests(Listed),
+    Requests(ListArgs),
     /// Ask the owner of a domain for access to its data
     #[command(after_help = example!("delegation request newspaper.example"))]
-    Request(Requested),
+    Request(RequestArgs),
     /// Approve a request for access
     #[command(after_help = example!("delegation approve 'A Partner'"))]
-    Approve(One),
+    Approve(ResourceSelector),
     /// Deny a request for access
     #[command(after_help = example!("delegation deny 'A Partner'"))]
-    Deny(One),
+    Deny(ResourceSelector),
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ListArgs {
     /// Only delegations where your organization has this role
     #[arg(long, value_parser = ["grantor", "grantee"])]
     role: Option<String>,
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Created {
+pub(crate) struct CreateArgs {
     /// ID of the organization; its members see it in `telemetry whoami`
     #[arg(long, value_name = "ORGANIZATION_ID", value_parser = id)]
     to: Uuid,
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Requested {
+pub(crate) struct RequestArgs {
     /// Domain whose data you want to read
     #[arg(value_name = "HOST")]
     domain: String,
@@ -103,8 +103,8 @@ fn id(text: &str) -> Result<Uuid, String> {
 }
 
 pub(crate) async fn run(context: &Context, noun: &DelegationNoun) -> Result<(), Failure> {
-    let client = context.client(Asker::Either)?;
-    let of = |listed: &Listed| listed.role.clone().map(|role| ("role", role));
+    let client = context.client(CredentialKind::KeyOrPerson)?;
+    let of = |listed: &ListArgs| listed.role.clone().map(|role| ("role", role));
     match &noun.action {
         Action::List(listed) => DELEGATION.list(context, &client, of(listed)).await,
         Action::Show(one) => context.output().object(&DELEGATION.find(&client, &one.id).await?),
@@ -119,7 +119,7 @@ pub(crate) async fn run(context: &Context, noun: &DelegationNoun) -> Result<(), 
         Action::Deny(one) => {
             let id = REQUEST.id(&client, &one.id).await?;
             client.change(Method::POST, &REQUEST.one(&id, "/deny"), None).await?;
-            say("Denied the request.");
+            print_message("Denied the request.");
             Ok(())
         }
     }

@@ -80,7 +80,7 @@ fn print(context: &Context, findings: &[Finding]) -> Result<(), Failure> {
         let advice =
             if finding.advice.is_empty() { String::new() } else { format!("\n{:20}→ {}", "", visible(&finding.advice)) };
         let line = writeln!(stdout, "{style}{word}{style:#}  {:10} {}{advice}", finding.check, visible(&finding.found));
-        line.map_err(|_| Failure::Closed)?;
+        line.map_err(|_| Failure::OutputClosed)?;
     }
     Ok(())
 }

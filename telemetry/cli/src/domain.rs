@@ -1,18 +1,18 @@
 //! `telemetry domain`: registers and verifies domains (docs/api/identity.md#domains).
 
 use crate::client::Client;
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::identity::{Gone, Kind, One};
 use crate::output::{column, text};
-use crate::talk::say;
+use crate::resource::{DeleteArgs, Resource, ResourceSelector};
+use crate::terminal::print_message;
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-const DOMAIN: Kind = Kind {
+const DOMAIN: Resource = Resource {
     noun: "domain",
     path: "domains",
     name: "domain",
@@ -27,7 +27,7 @@ const DOMAIN: Kind = Kind {
     ],
 };
 /// Pause between two checks; the service allows ten per minute.
-const LOOK_AGAIN: Duration = Duration::from_secs(15);
+const POLL_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Domains.
 #[derive(Args, Clone, Debug)]
@@ -43,27 +43,27 @@ pub(crate) enum Action {
     List,
     /// Show a domain and its verification token
     #[command(after_help = example!("domain show newspaper.example"))]
-    Show(One),
+    Show(ResourceSelector),
     /// Add a domain, and print the DNS record that verifies it
     #[command(after_help = example!("domain create newspaper.example"))]
-    Create(Created),
+    Create(CreateArgs),
     /// Verify a domain
     #[command(after_help = example!("domain verify newspaper.example --wait"))]
-    Verify(Verified),
+    Verify(VerifyArgs),
     /// Release a domain
     #[command(after_help = example!("domain delete newspaper.example"))]
-    Delete(Gone),
+    Delete(DeleteArgs),
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Created {
+pub(crate) struct CreateArgs {
     /// Domain to add
     #[arg(value_name = "HOST")]
     domain: String,
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Verified {
+pub(crate) struct VerifyArgs {
     /// ID or name of the domain
     #[arg(value_name = "ID")]
     id: String,
@@ -76,14 +76,14 @@ pub(crate) struct Verified {
 }
 
 pub(crate) async fn run(context: &Context, noun: &DomainNoun) -> Result<(), Failure> {
-    let client = context.client(Asker::Either)?;
+    let client = context.client(CredentialKind::KeyOrPerson)?;
     match &noun.action {
         Action::List => DOMAIN.list(context, &client, None).await,
         Action::Show(one) => context.output().object(&DOMAIN.find(&client, &one.id).await?),
         Action::Create(created) => {
             let made = client.change(Method::POST, &DOMAIN.all(), Some(&json!({"domain": created.domain}))).await?;
             context.output().object(&made)?;
-            say_record(&made);
+            print_dns_record(&made);
             Ok(())
         }
         Action::Verify(verified) => verify(context, &client, verified).await,
@@ -91,14 +91,14 @@ pub(crate) async fn run(context: &Context, noun: &DomainNoun) -> Result<(), Fail
     }
 }
 
-fn say_record(domain: &Value) {
+fn print_dns_record(domain: &Value) {
     let (host, token) = (text(&domain["domain"]), text(&domain["verification_token"]));
-    say(&format!(
+    print_message(&format!(
         "Publish this TXT record, then run `telemetry domain verify {host} --wait`:\n_content-telemetry.{host}  TXT  svc-verify={token}"
     ));
 }
 
-async fn verify(context: &Context, client: &Client, what: &Verified) -> Result<(), Failure> {
+async fn verify(context: &Context, client: &Client, what: &VerifyArgs) -> Result<(), Failure> {
     let domain = DOMAIN.find(client, &what.id).await?;
     let path = DOMAIN.one(&text(&domain["id"]), "/verify");
     let (begun, patience) = (Instant::now(), Duration::from_secs(what.patience));
@@ -108,13 +108,13 @@ async fn verify(context: &Context, client: &Client, what: &Verified) -> Result<(
             Err(failure) => failure,
         };
         // 422: not verified yet
-        let may_pass = failure.is_passing() || failure.status() == Some(422);
-        let pause = LOOK_AGAIN.max(Duration::from_secs(failure.retry_after().unwrap_or_default()));
+        let may_pass = failure.is_temporary() || failure.status() == Some(422);
+        let pause = POLL_INTERVAL.max(Duration::from_secs(failure.retry_after().unwrap_or_default()));
         if !what.wait || !may_pass || begun.elapsed() + pause > patience {
-            say_record(&domain);
+            print_dns_record(&domain);
             return Err(failure);
         }
-        say(&format!("Not verified yet: {failure}\nChecking again in {} s.", pause.as_secs()));
+        print_message(&format!("Not verified yet: {failure}\nChecking again in {} s.", pause.as_secs()));
         sleep(pause).await;
     }
 }

@@ -6,12 +6,12 @@ mod test;
 pub(crate) use health::state;
 
 use crate::client::Client;
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::identity::{Gone, Kind, One, body, say_secret};
 use crate::options::Format;
-use crate::output::{column, phrase, text};
+use crate::output::{column, computed_column, text};
 use crate::provider::provider;
+use crate::resource::{DeleteArgs, Resource, ResourceSelector, body, remind_to_save_secret};
 use crate::secret::Secret;
 use axum::http::Method;
 use clap::{Args, Subcommand};
@@ -19,7 +19,7 @@ use schemas::identity::{DrainProvider, DrainRole};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-pub(crate) const DRAIN: Kind = Kind {
+pub(crate) const DRAIN: Resource = Resource {
     noun: "drain",
     delete: ("delete", "Deleted"),
     path: "drains",
@@ -27,15 +27,15 @@ pub(crate) const DRAIN: Kind = Kind {
     columns: &[
         column("name", "/name"),
         column("provider", "/provider"),
-        phrase("hosts", |drain| match text(&drain["hosts"]) {
+        computed_column("hosts", |drain| match text(&drain["hosts"]) {
             hosts if hosts.is_empty() => "all".to_owned(),
             hosts => hosts,
         }),
-        phrase("last line", |drain| match drain["health"]["last_batch_at"].as_str() {
+        computed_column("last line", |drain| match drain["health"]["last_batch_at"].as_str() {
             Some(at) => at.to_owned(),
             None => "never".to_owned(),
         }),
-        phrase("state", |drain| state(&drain["health"]).to_owned()),
+        computed_column("state", |drain| state(&drain["health"]).to_owned()),
         column("id", "/id"),
     ],
     csv: Some(&[
@@ -63,26 +63,26 @@ pub(crate) enum Action {
     List,
     /// Show a drain's settings
     #[command(after_help = example!("drain show 'Web server'"))]
-    Show(One),
+    Show(ResourceSelector),
     /// Show what a drain received in the last 48 hours
     #[command(after_help = example!("drain health 'Web server'"))]
-    Health(One),
+    Health(ResourceSelector),
     /// Create a drain, and print its key, which is shown only once
     #[command(after_help = example!("drain create 'Web server' --provider combined --host www.newspaper.example"))]
-    Create(Created),
+    Create(CreateArgs),
     /// Replace a drain's key; the old key keeps working for one hour
     #[command(after_help = example!("drain rotate 'Web server'"))]
-    Rotate(One),
+    Rotate(ResourceSelector),
     /// Delete a drain and revoke its keys
     #[command(after_help = example!("drain delete 'Web server'"))]
-    Delete(Gone),
+    Delete(DeleteArgs),
     /// Show how each line of a log file would be counted, without sending it
     #[command(after_help = example!("drain test access.log --provider combined --host www.newspaper.example"))]
     Test(test::Test),
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Created {
+pub(crate) struct CreateArgs {
     /// Name of the drain
     #[arg(value_name = "NAME")]
     name: String,
@@ -109,7 +109,7 @@ pub(crate) struct Created {
 pub(crate) async fn run(context: &Context, noun: &DrainNoun) -> Result<(), Failure> {
     let client = match &noun.action {
         Action::Test(what) => return test::run(context, what),
-        _ => context.client(Asker::Either)?,
+        _ => context.client(CredentialKind::KeyOrPerson)?,
     };
     match &noun.action {
         Action::List if context.options.output == Format::Table => list(context, &client).await,
@@ -124,7 +124,7 @@ pub(crate) async fn run(context: &Context, noun: &DrainNoun) -> Result<(), Failu
             let id = DRAIN.id(&client, &one.id).await?;
             let rotated = client.change(Method::POST, &DRAIN.one(&id, "/rotate"), None).await?;
             context.output().object(&rotated)?;
-            say_secret(&rotated);
+            remind_to_save_secret(&rotated);
             Ok(())
         }
         Action::Delete(gone) => DRAIN.delete(context, &client, gone).await,
@@ -141,7 +141,7 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     context.output().list(&Value::Null, items, DRAIN.columns)
 }
 
-async fn create(context: &Context, client: &Client, what: &Created) -> Result<(), Failure> {
+async fn create(context: &Context, client: &Client, what: &CreateArgs) -> Result<(), Failure> {
     let secret = what.secret_file.as_deref().map(Secret::read).transpose()?;
     let made = body([
         ("name", Some(json!(what.name))),

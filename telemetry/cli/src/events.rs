@@ -3,13 +3,13 @@
 mod import;
 mod tail;
 
-use crate::client::Content;
-use crate::context::{Asker, Context};
-use crate::failure::{Failure, of_file};
+use crate::client::RequestContent;
+use crate::context::{Context, CredentialKind};
+use crate::failure::{Failure, file_error};
+use crate::labels;
 use crate::log_file::open;
-use crate::output::{Column, column, phrase, text};
-use crate::reads::{Part, Window, list};
-use crate::words;
+use crate::output::{Column, column, computed_column, text};
+use crate::reads::{PageArgs, Window, list};
 use axum::body::Bytes;
 use axum::http::Method;
 use clap::{Args, Subcommand};
@@ -31,31 +31,31 @@ pub struct EventsNoun {
 pub(crate) enum Action {
     /// List events, newest first
     #[command(after_help = example!("events list --since 1h"))]
-    List(Listed),
+    List(ListArgs),
     /// Watch new events until interrupted; events that arrive late may be missed
     #[command(after_help = example!("events tail --lines 20"))]
     Tail(tail::Tail),
     /// Send one event, an array of events or a request body
     #[command(after_help = example!("events send event.json"))]
-    Send(Sent),
+    Send(SendArgs),
     /// Import events from an NDJSON file; events already sent aren't counted again
     #[command(after_help = example!("events import events.ndjson --from-line 1001"))]
     Import(import::Import),
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ListArgs {
     #[command(flatten)]
     window: Window,
     #[command(flatten)]
-    part: Part,
+    part: PageArgs,
     /// List your own reports and those that used your click tokens
     #[arg(long, conflicts_with_all = ["domain", "delegated_from"])]
     agent: bool,
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SendArgs {
     /// JSON file, or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -63,10 +63,10 @@ pub(crate) struct Sent {
 
 const COLUMNS: [Column; 6] = [
     column("time", "/event_timestamp"),
-    phrase("type", |event| words::event_type(&text(&event["event_type"])).0.to_owned()),
+    computed_column("type", |event| labels::event_type(&text(&event["event_type"])).0.to_owned()),
     column("page", "/content_url"),
-    phrase("agent", agent),
-    phrase("reported by", reporters),
+    computed_column("agent", agent),
+    computed_column("reported by", reporters),
     column("event ID", "/event_id"),
 ];
 const CSV_COLUMNS: [Column; 6] = [
@@ -89,7 +89,7 @@ fn agent(event: &Value) -> String {
 fn reporters(event: &Value) -> String {
     let observers = event["event_data"]["observers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let roles = if observers.is_empty() { std::slice::from_ref(&event["source_role"]) } else { observers };
-    roles.iter().map(|role| words::reporter(&text(role)).to_owned()).collect::<Vec<_>>().join(", ")
+    roles.iter().map(|role| labels::reporter(&text(role)).to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 fn path(is_agent: bool) -> &'static str {
@@ -110,7 +110,7 @@ pub(crate) async fn run(context: &Context, noun: &EventsNoun) -> Result<(), Fail
 
 async fn send(context: &Context, file: &Path) -> Result<(), Failure> {
     let mut text = String::new();
-    let taken = open(file)?.take(MAX_BODY_BYTES + 1).read_to_string(&mut text).map_err(|error| of_file(file, &error))?;
+    let taken = open(file)?.take(MAX_BODY_BYTES + 1).read_to_string(&mut text).map_err(|error| file_error(file, &error))?;
     if taken as u64 > MAX_BODY_BYTES {
         return Err(Failure::Usage(format!(
             "{}: larger than {MAX_BODY_BYTES} bytes; `telemetry events import` sends it in parts",
@@ -118,8 +118,8 @@ async fn send(context: &Context, file: &Path) -> Result<(), Failure> {
         )));
     }
     let body = envelope(text.trim()).map_err(|why| Failure::Usage(format!("{}: {why}", file.display())))?;
-    let content = Content { media_type: Some("application/json"), body: Bytes::from(body), ..Content::default() };
-    let answer = context.client(Asker::Key)?.send(Method::POST, "/events", &Vec::new(), content).await?.json().await?;
+    let content = RequestContent { media_type: Some("application/json"), body: Bytes::from(body), ..RequestContent::default() };
+    let answer = context.client(CredentialKind::Key)?.send(Method::POST, "/events", &Vec::new(), content).await?.json().await?;
     context.output().object(&answer)
 }
 

@@ -22,13 +22,13 @@ pub(crate) enum Failure {
     /// 5: no response.
     Unreachable(String),
     /// Depends on the status: the service returned an error.
-    Refused(Box<Refusal>),
+    Rejected(Box<ErrorResponse>),
     /// 0: the reader of the output closed it.
-    Closed,
+    OutputClosed,
 }
 
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     pub(crate) status: u16,
     pub(crate) problem: Option<Problem>,
     /// Seconds to wait before a retry, from `Retry-After`.
@@ -38,13 +38,13 @@ pub(crate) struct Refusal {
 impl Failure {
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Self::Closed => 0,
+            Self::OutputClosed => 0,
             Self::Failed(_) => 1,
             Self::Usage(_) => 2,
             Self::NoCredential(_) => 3,
             Self::Missing(_) => 4,
             Self::Unreachable(_) => 5,
-            Self::Refused(refusal) => match refusal.status {
+            Self::Rejected(refusal) => match refusal.status {
                 401 | 403 => 3,
                 404 => 4,
                 408 | 429 | 502..=504 => 5,
@@ -62,17 +62,17 @@ impl Failure {
     }
 
     /// Whether a retry may succeed.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         self.code() == 5
     }
 
     /// Returns the seconds that the service asks to wait before a retry.
     pub(crate) fn retry_after(&self) -> Option<u64> {
-        if let Self::Refused(refusal) = self { refusal.retry_after } else { None }
+        if let Self::Rejected(refusal) = self { refusal.retry_after } else { None }
     }
 
     pub(crate) fn status(&self) -> Option<u16> {
-        if let Self::Refused(refusal) = self { Some(refusal.status) } else { None }
+        if let Self::Rejected(refusal) = self { Some(refusal.status) } else { None }
     }
 }
 
@@ -82,13 +82,13 @@ impl fmt::Display for Failure {
             Self::Failed(text) | Self::Usage(text) | Self::NoCredential(text) | Self::Missing(text) | Self::Unreachable(text) => {
                 f.write_str(text)
             }
-            Self::Refused(refusal) => refusal.fmt(f),
-            Self::Closed => Ok(()),
+            Self::Rejected(refusal) => refusal.fmt(f),
+            Self::OutputClosed => Ok(()),
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(problem) = &self.problem else {
             return write!(f, "the server returned status {} without an error message: check the service address", self.status);
@@ -115,7 +115,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-pub(crate) fn of_file(file: &std::path::Path, error: &io::Error) -> Failure {
+pub(crate) fn file_error(file: &std::path::Path, error: &io::Error) -> Failure {
     Failure::Usage(format!("{}: {}", file.display(), reason(error)))
 }
 

@@ -7,25 +7,25 @@
 //! Saves its state after each response, so it neither repeats accepted lines nor skips any.
 
 mod batch;
-mod head;
+mod log_fingerprint;
 mod signature;
 mod source;
 mod state;
 
 use crate::client::{Client, Credential, Parameters};
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::log_file::{Identity, is_gzip, is_stream};
+use crate::log_file::{FileIdentity, is_gzip, is_stream};
 use crate::provider::provider;
+use crate::retry::send_until_accepted;
 use crate::secret::Secret;
-use crate::sending::send_until_taken;
-use crate::talk::say;
+use crate::terminal::print_message;
 use batch::{Batch, Heading};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemas::identity::{DrainProvider, DrainResponse, DrainRole};
 use serde_json::{Value, json};
-use source::{Piece, Source, require_lines};
+use source::{LogReader, SourceEvent, require_lines};
 use state::StateFile;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ use tokio::sync::mpsc;
 /// Waiting lines are sent after this time without a new one.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number of pieces that wait for the sender.
-const WAITING: usize = 1_024;
+const QUEUE_CAPACITY: usize = 1_024;
 
 /// Options of `telemetry import`.
 #[derive(Args, Clone, Debug)]
@@ -90,7 +90,7 @@ impl Totals {
         self.dropped += dropped.into_iter().flat_map(|all| all.values()).filter_map(Value::as_u64).sum::<u64>();
     }
 
-    fn are_all_bad(&self) -> bool {
+    fn are_all_invalid(&self) -> bool {
         self.lines > 0 && self.bad == self.lines
     }
 
@@ -130,7 +130,7 @@ impl Totals {
     }
 }
 
-struct Course<'a> {
+struct LogImport<'a> {
     what: &'a Import,
     client: Client,
     path: String,
@@ -138,7 +138,7 @@ struct Course<'a> {
     secret: Option<Secret>,
     state: Option<StateFile>,
     /// The open file; `None` for standard input.
-    read: Option<Identity>,
+    read: Option<FileIdentity>,
     totals: Totals,
     bar: ProgressBar,
 }
@@ -146,7 +146,7 @@ struct Course<'a> {
 pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure> {
     require_lines(&what.file, what.provider, what.follow)?;
     let secret = secret_of(what)?;
-    let client = context.client(Asker::Key)?;
+    let client = context.client(CredentialKind::Key)?;
     let path = format!("/drains/{}", what.provider.as_str());
     let said = [("host", what.host.clone()), ("role", what.role.map(|role| role.as_str().to_owned()))];
     let parameters: Parameters = said.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
@@ -157,19 +157,21 @@ pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     let state = state_of(context, what, &format!("{}{path}{parameters:?}{}", client.base(), key.digest()))?;
     let from = state.as_ref().map_or(Ok(0), StateFile::offset)?;
     if from > 0 {
-        say(&format!("Continuing at byte {from}, where the last import stopped. Use --from-start to import the whole file."));
+        print_message(&format!(
+            "Continuing at byte {from}, where the last import stopped. Use --from-start to import the whole file."
+        ));
     }
     let bar = bar(&what.file, what.follow, from);
-    let mut course = Course { what, client, path, parameters, secret, state, read: None, totals: Totals::default(), bar };
-    let end = course.take_in(context, from).await;
+    let mut course = LogImport { what, client, path, parameters, secret, state, read: None, totals: Totals::default(), bar };
+    let end = course.send_log(context, from).await;
     course.bar.finish_and_clear();
     let end = end?;
     context.output().object_as(&course.totals.json(what, end), &course.totals.facts(what, end))?;
     if course.totals.bad > 0 {
         let lines = if course.totals.bad == 1 { "1 line".to_owned() } else { format!("{} lines", course.totals.bad) };
-        say(&format!("{lines} could not be read. `telemetry drain test` shows why."));
+        print_message(&format!("{lines} could not be read. `telemetry drain test` shows why."));
     }
-    match course.totals.are_all_bad() {
+    match course.totals.are_all_invalid() {
         true => Err(Failure::Failed("no line could be read; check --provider".to_owned())),
         false => Ok(()),
     }
@@ -190,7 +192,7 @@ fn state_of(context: &Context, what: &Import, place: &str) -> Result<Option<Stat
     if is_stream(&what.file) {
         return Ok(None);
     }
-    let state = StateFile::of(&context.state_folder()?, &what.file, place)?;
+    let state = StateFile::for_log(&context.state_folder()?, &what.file, place)?;
     if what.from_start {
         state.forget()?;
     }
@@ -209,31 +211,31 @@ fn bar(file: &Path, is_followed: bool, from: u64) -> ProgressBar {
     bar
 }
 
-impl Course<'_> {
+impl LogImport<'_> {
     /// Sends the log; returns the offset up to which it was accepted.
-    async fn take_in(&mut self, context: &Context, from: u64) -> Result<u64, Failure> {
-        let (pieces, mut read) = mpsc::channel(WAITING);
-        let source = Source { file: self.what.file.clone(), from, is_followed: self.what.follow };
+    async fn send_log(&mut self, context: &Context, from: u64) -> Result<u64, Failure> {
+        let (pieces, mut read) = mpsc::channel(QUEUE_CAPACITY);
+        let source = LogReader { file: self.what.file.clone(), from, is_followed: self.what.follow };
         // Don't wait for this thread: it may block on reading from a terminal.
         tokio::task::spawn_blocking(move || source.read(&pieces));
-        let mut batch = Batch::after(from, Heading::default());
+        let mut batch = Batch::starting_at(from, Heading::default());
         loop {
             match tokio::time::timeout(FLUSH_AFTER, read.recv()).await {
-                Ok(Some(Piece::Line { bytes, end })) => {
+                Ok(Some(SourceEvent::Line { bytes, end })) => {
                     batch.add(&bytes, end);
                     if batch.is_full() {
                         batch = self.send(context, batch).await?;
                     }
                 }
-                Ok(Some(Piece::Opened { identity, from, fields })) => {
+                Ok(Some(SourceEvent::Opened { identity, from, fields })) => {
                     self.send(context, batch).await?;
                     if self.read.is_some() {
-                        say("The file was replaced. Continuing with the new file.");
+                        print_message("The file was replaced. Continuing with the new file.");
                     }
                     self.read = identity;
-                    batch = Batch::after(from, Heading::at(from, fields));
+                    batch = Batch::starting_at(from, Heading::resume_at(from, fields));
                 }
-                Ok(Some(Piece::Failed { failure, at })) => {
+                Ok(Some(SourceEvent::Failed { failure, at })) => {
                     self.send(context, batch).await?;
                     return Err(self.after_sending(failure, at));
                 }
@@ -248,14 +250,14 @@ impl Course<'_> {
         if batch.lines > 0 {
             let content = batch.content(self.what.provider, context.clock.now().timestamp_millis(), self.secret.as_ref())?;
             let patience = if self.what.follow { Duration::MAX } else { Duration::from_secs(self.what.patience) };
-            let answer = match send_until_taken(&self.client, &self.path, &self.parameters, &content, patience).await {
+            let answer = match send_until_accepted(&self.client, &self.path, &self.parameters, &content, patience).await {
                 // The service could read no line of this batch; others may be readable.
                 Err(failure) if failure.status() == Some(422) => json!({"bad": batch.lines}),
                 answer => answer?,
             };
             self.totals.add(&batch, &answer);
             // If no line was readable so far, the next run sends them again.
-            if let (Some(state), Some(read), false) = (&self.state, self.read, self.totals.are_all_bad()) {
+            if let (Some(state), Some(read), false) = (&self.state, self.read, self.totals.are_all_invalid()) {
                 state.save(batch.end, read).map_err(|failure| self.after_sending(failure, batch.end))?;
             }
             self.bar.set_position(batch.end);

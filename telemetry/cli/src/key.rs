@@ -1,13 +1,13 @@
 //! `telemetry key`: API keys (docs/api/identity.md#api-keys).
 
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::identity::{Gone, Kind, One, body};
 use crate::output::column;
+use crate::resource::{DeleteArgs, Resource, ResourceSelector, body};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-const KEY: Kind = Kind {
+const KEY: Resource = Resource {
     noun: "key",
     path: "api-keys",
     name: "name",
@@ -38,17 +38,17 @@ pub(crate) enum Action {
     List,
     /// Show a key's name, prefix and scopes, but not the key itself
     #[command(after_help = example!("key show 'Nightly export'"))]
-    Show(One),
+    Show(ResourceSelector),
     /// Create a key, which is shown only once
     #[command(after_help = example!("key create 'Nightly export' --scope telemetry:read"))]
-    Create(Created),
+    Create(CreateArgs),
     /// Revoke a key
     #[command(after_help = example!("key delete 'Nightly export'"))]
-    Delete(Gone),
+    Delete(DeleteArgs),
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Created {
+pub(crate) struct CreateArgs {
     /// Name of the key
     #[arg(value_name = "NAME")]
     name: String,
@@ -58,7 +58,7 @@ pub(crate) struct Created {
 }
 
 pub(crate) async fn run(context: &Context, noun: &KeyNoun) -> Result<(), Failure> {
-    let client = context.client(Asker::Either)?;
+    let client = context.client(CredentialKind::KeyOrPerson)?;
     match &noun.action {
         Action::List => KEY.list(context, &client, None).await,
         Action::Show(one) => context.output().object(&KEY.find(&client, &one.id).await?),

@@ -24,7 +24,7 @@ mod domain;
 mod drain;
 mod events;
 mod failure;
-mod identity;
+mod resource;
 mod import;
 mod key;
 mod log_file;
@@ -32,20 +32,20 @@ mod options;
 mod org;
 mod output;
 mod profile;
-mod profiles;
+mod profile_file;
 mod provider;
 mod reads;
 mod secret;
-mod sending;
+mod retry;
 mod session;
 mod settings;
 mod sign;
 mod sign_in;
-mod talk;
+mod terminal;
 mod wait;
 mod webhook;
-mod window;
-mod words;
+mod time_argument;
+mod labels;
 
 use analyst::AnalystNoun;
 use audit::AuditNoun;
@@ -64,13 +64,13 @@ use key::KeyNoun;
 use options::Options;
 use org::OrgNoun;
 use profile::ProfileNoun;
-use reads::{Funnel, List, Series, Sorted, Summary, Urls, Whole};
+use reads::{Funnel, PagedRead, Series, SortedRead, Summary, UnpagedRead, Urls};
 use service_kit::clock::Clock;
 use service_kit::process::Process;
 use session::SessionNoun;
 use settings::SettingsNoun;
 use sign::SignNoun;
-use sign_in::{Login, Nothing};
+use sign_in::{Login, NoArgs};
 use std::process::ExitCode;
 use wait::Wait;
 use webhook::WebhookNoun;
@@ -80,71 +80,71 @@ use webhook::WebhookNoun;
 pub enum Command {
     /// Sign in by email and save the session in a profile
     #[command(after_help = example!("login --url https://telemetry.example --email ada@newspaper.example"))]
-    Login(On<Login>),
+    Login(WithOptions<Login>),
     /// Sign out and delete the session from the profile
     #[command(after_help = example!("logout"))]
-    Logout(On<Nothing>),
+    Logout(WithOptions<NoArgs>),
     /// Show the current user or key, its organization and its permissions
     #[command(after_help = example!("whoami"))]
-    Whoami(On<Nothing>),
+    Whoami(WithOptions<NoArgs>),
     /// Manage profiles, which store service addresses and credentials
-    Profile(On<ProfileNoun>),
+    Profile(WithOptions<ProfileNoun>),
     /// Manage your organizations and their members
-    Org(On<OrgNoun>),
+    Org(WithOptions<OrgNoun>),
     /// Register and verify domains
-    Domain(On<DomainNoun>),
+    Domain(WithOptions<DomainNoun>),
     /// Manage API keys
-    Key(On<KeyNoun>),
+    Key(WithOptions<KeyNoun>),
     /// List and revoke analyst accounts, which read data with SQL
-    Analyst(On<AnalystNoun>),
+    Analyst(WithOptions<AnalystNoun>),
     /// Share data with partners, or request access to a publisher's data
-    Delegation(On<DelegationNoun>),
+    Delegation(WithOptions<DelegationNoun>),
     /// Manage webhook endpoints and test receivers
-    Webhook(On<WebhookNoun>),
+    Webhook(WithOptions<WebhookNoun>),
     /// Show or change the organization's settings
-    Settings(On<SettingsNoun>),
+    Settings(WithOptions<SettingsNoun>),
     /// Show the organization's audit trail and rejected reports
-    Audit(On<AuditNoun>),
+    Audit(WithOptions<AuditNoun>),
     /// Manage log drains for CDNs and web servers
-    Drain(On<DrainNoun>),
+    Drain(WithOptions<DrainNoun>),
     /// List, watch, send and import events
-    Events(On<EventsNoun>),
+    Events(WithOptions<EventsNoun>),
     /// Import a CDN or web server log; lines imported before don't count again
     #[command(after_help = example!("import access.log --provider combined --host www.newspaper.example"))]
-    Import(On<Import>),
+    Import(WithOptions<Import>),
     /// Identify bots by user agent
-    Bots(On<BotsNoun>),
+    Bots(WithOptions<BotsNoun>),
     /// Show total events and sessions, by type, reporter and agent
     #[command(after_help = example!("summary --since 7d"))]
-    Summary(On<Summary>),
+    Summary(WithOptions<Summary>),
     /// Show events over time
     #[command(after_help = example!("series --since 30d --split type"))]
-    Series(On<Series>),
+    Series(WithOptions<Series>),
     /// Show events by page or section
     #[command(after_help = example!("urls --since 7d --path '/blog/*' --sort -content_cited"))]
-    Urls(On<Urls>),
+    Urls(WithOptions<Urls>),
     /// Show which bots fetched your pages
     #[command(after_help = example!("crawlers --since 7d"))]
-    Crawlers(On<List>),
+    Crawlers(WithOptions<PagedRead>),
     /// Show the hours that have data from a server or CDN
     #[command(after_help = example!("coverage --since 7d"))]
-    Coverage(On<Whole>),
+    Coverage(WithOptions<UnpagedRead>),
     /// Show fetches, groundings, citations, presentations and engagements
     #[command(after_help = example!("funnel --since 30d --by agent"))]
-    Funnel(On<Funnel>),
+    Funnel(WithOptions<Funnel>),
     /// Compare the fetches that agents claim with those that servers saw
     #[command(after_help = example!("corroboration --since 7d"))]
-    Corroboration(On<Sorted>),
+    Corroboration(WithOptions<SortedRead>),
     /// Wait until events are readable
     #[command(after_help = example!("wait --path /blog/launch --timeout 60"))]
-    Wait(On<Wait>),
+    Wait(WithOptions<Wait>),
     /// Export an agent's sessions
-    Session(On<SessionNoun>),
+    Session(WithOptions<SessionNoun>),
     /// Create signing keys and sign requests
     Sign(SignNoun),
     /// Check the connection, the credential, drains and a domain; suggest fixes
     #[command(after_help = example!("doctor --domain newspaper.example"))]
-    Doctor(On<Doctor>),
+    Doctor(WithOptions<Doctor>),
     /// Print a shell completion script
     #[command(after_help = example!("completion zsh"))]
     Completion(Completion),
@@ -152,7 +152,7 @@ pub enum Command {
 
 /// A command with the options that every command has.
 #[derive(Args, Clone, Debug)]
-pub struct On<T: Args> {
+pub struct WithOptions<T: Args> {
     #[command(flatten)]
     what: T,
     #[command(flatten)]
@@ -167,8 +167,8 @@ pub fn run(command: Command, program: clap::Command, clock: Clock) -> Process {
         match dispatch(command, program, clock).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
-                if !matches!(failure, Failure::Closed) {
-                    talk::complain(&failure);
+                if !matches!(failure, Failure::OutputClosed) {
+                    terminal::print_error(&failure);
                 }
                 ExitCode::from(failure.code())
             }
@@ -179,33 +179,33 @@ pub fn run(command: Command, program: clap::Command, clock: Clock) -> Process {
 async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Result<(), Failure> {
     let on = |options: Options| Context { clock: clock.clone(), options };
     match command {
-        Command::Login(On { what, options }) => sign_in::login(&on(options), &what).await,
-        Command::Logout(On { options, .. }) => sign_in::logout(&on(options)).await,
-        Command::Whoami(On { options, .. }) => sign_in::whoami(&on(options)).await,
-        Command::Profile(On { what, options }) => profile::run(&on(options), &what),
-        Command::Events(On { what, options }) => events::run(&on(options), &what).await,
-        Command::Import(On { what, options }) => import::run(&on(options), &what).await,
-        Command::Org(On { what, options }) => org::run(&on(options), &what).await,
-        Command::Domain(On { what, options }) => domain::run(&on(options), &what).await,
-        Command::Key(On { what, options }) => key::run(&on(options), &what).await,
-        Command::Analyst(On { what, options }) => analyst::run(&on(options), &what).await,
-        Command::Delegation(On { what, options }) => delegation::run(&on(options), &what).await,
-        Command::Webhook(On { what, options }) => webhook::run(&on(options), &what).await,
-        Command::Settings(On { what, options }) => settings::run(&on(options), &what).await,
-        Command::Audit(On { what, options }) => audit::run(&on(options), &what).await,
-        Command::Drain(On { what, options }) => drain::run(&on(options), &what).await,
-        Command::Bots(On { what, options }) => bots::run(&on(options), &what),
-        Command::Summary(On { what, options }) => reads::summary(&on(options), &what).await,
-        Command::Series(On { what, options }) => reads::series(&on(options), &what).await,
-        Command::Urls(On { what, options }) => reads::urls(&on(options), &what).await,
-        Command::Crawlers(On { what, options }) => reads::crawlers(&on(options), &what).await,
-        Command::Coverage(On { what, options }) => reads::coverage(&on(options), &what).await,
-        Command::Funnel(On { what, options }) => reads::funnel(&on(options), &what).await,
-        Command::Corroboration(On { what, options }) => reads::corroboration(&on(options), &what).await,
-        Command::Wait(On { what, options }) => wait::run(&on(options), &what).await,
-        Command::Session(On { what, options }) => session::run(&on(options), &what).await,
+        Command::Login(WithOptions { what, options }) => sign_in::login(&on(options), &what).await,
+        Command::Logout(WithOptions { options, .. }) => sign_in::logout(&on(options)).await,
+        Command::Whoami(WithOptions { options, .. }) => sign_in::whoami(&on(options)).await,
+        Command::Profile(WithOptions { what, options }) => profile::run(&on(options), &what),
+        Command::Events(WithOptions { what, options }) => events::run(&on(options), &what).await,
+        Command::Import(WithOptions { what, options }) => import::run(&on(options), &what).await,
+        Command::Org(WithOptions { what, options }) => org::run(&on(options), &what).await,
+        Command::Domain(WithOptions { what, options }) => domain::run(&on(options), &what).await,
+        Command::Key(WithOptions { what, options }) => key::run(&on(options), &what).await,
+        Command::Analyst(WithOptions { what, options }) => analyst::run(&on(options), &what).await,
+        Command::Delegation(WithOptions { what, options }) => delegation::run(&on(options), &what).await,
+        Command::Webhook(WithOptions { what, options }) => webhook::run(&on(options), &what).await,
+        Command::Settings(WithOptions { what, options }) => settings::run(&on(options), &what).await,
+        Command::Audit(WithOptions { what, options }) => audit::run(&on(options), &what).await,
+        Command::Drain(WithOptions { what, options }) => drain::run(&on(options), &what).await,
+        Command::Bots(WithOptions { what, options }) => bots::run(&on(options), &what),
+        Command::Summary(WithOptions { what, options }) => reads::summary(&on(options), &what).await,
+        Command::Series(WithOptions { what, options }) => reads::series(&on(options), &what).await,
+        Command::Urls(WithOptions { what, options }) => reads::urls(&on(options), &what).await,
+        Command::Crawlers(WithOptions { what, options }) => reads::crawlers(&on(options), &what).await,
+        Command::Coverage(WithOptions { what, options }) => reads::coverage(&on(options), &what).await,
+        Command::Funnel(WithOptions { what, options }) => reads::funnel(&on(options), &what).await,
+        Command::Corroboration(WithOptions { what, options }) => reads::corroboration(&on(options), &what).await,
+        Command::Wait(WithOptions { what, options }) => wait::run(&on(options), &what).await,
+        Command::Session(WithOptions { what, options }) => session::run(&on(options), &what).await,
         Command::Sign(what) => sign::run(&clock, &what),
-        Command::Doctor(On { what, options }) => doctor::run(&on(options), &what).await,
+        Command::Doctor(WithOptions { what, options }) => doctor::run(&on(options), &what).await,
         Command::Completion(what) => completion::run(program, &what),
     }
 }

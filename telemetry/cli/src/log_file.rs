@@ -2,7 +2,7 @@
 //!
 //! Files are read as streams, because a log may be larger than memory.
 
-use crate::failure::{Failure, of_file};
+use crate::failure::{Failure, file_error};
 use flate2::read::MultiGzDecoder;
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,10 +15,10 @@ pub(crate) type Reader = Box<dyn BufRead + Send>;
 
 /// Identity of a file regardless of its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity(u64, u64);
+pub(crate) struct FileIdentity(u64, u64);
 
-impl Identity {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+impl FileIdentity {
+    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
         Self(metadata.dev(), metadata.ino())
     }
 }
@@ -26,15 +26,15 @@ impl Identity {
 /// Opens a log; `-` is standard input.
 pub(crate) fn open(file: &Path) -> Result<Reader, Failure> {
     if file == Path::new("-") {
-        return uncompressed(io::stdin()).map_err(|error| of_file(file, &error));
+        return uncompressed(io::stdin()).map_err(|error| file_error(file, &error));
     }
-    open_known(file).map(|(reader, _)| reader).map_err(|error| of_file(file, &error))
+    open_with_identity(file).map(|(reader, _)| reader).map_err(|error| file_error(file, &error))
 }
 
 /// Opens a log file and returns its identity.
-pub(crate) fn open_known(file: &Path) -> io::Result<(Reader, Identity)> {
+pub(crate) fn open_with_identity(file: &Path) -> io::Result<(Reader, FileIdentity)> {
     let opened = opened(file)?;
-    let identity = Identity::of(&opened.metadata()?);
+    let identity = FileIdentity::from_metadata(&opened.metadata()?);
     Ok((uncompressed(opened)?, identity))
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn is_stream(file: &Path) -> bool {
 pub(crate) fn is_gzip(file: &Path) -> Result<bool, Failure> {
     let mut beginning = Vec::new();
     let read = opened(file).and_then(|opened| opened.take(GZIP.len() as u64).read_to_end(&mut beginning));
-    read.map_err(|error| of_file(file, &error))?;
+    read.map_err(|error| file_error(file, &error))?;
     Ok(beginning == GZIP)
 }
 

@@ -2,23 +2,23 @@
 //!
 //! Requires a session, because keys can't read or create organizations.
 
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::identity::{Kind, One};
-use crate::output::{column, phrase, text};
-use crate::words::org_type;
+use crate::labels::org_type;
+use crate::output::{column, computed_column, text};
+use crate::resource::{Resource, ResourceSelector};
 use axum::http::Method;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-const ORG: Kind = Kind {
+const ORG: Resource = Resource {
     noun: "organization",
     path: "organizations",
     name: "name",
     delete: ("delete", "Deleted"),
     columns: &[
         column("name", "/name"),
-        phrase("type", |organization| org_type(&text(&organization["org_type"])).to_owned()),
+        computed_column("type", |organization| org_type(&text(&organization["org_type"])).to_owned()),
         column("domain", "/domain"),
         column("id", "/id"),
     ],
@@ -39,20 +39,20 @@ pub(crate) enum Action {
     List,
     /// Show an organization
     #[command(after_help = example!("org show 'The Newspaper'"))]
-    Show(One),
+    Show(ResourceSelector),
     /// Create a content owner, or request a platform or agent
     #[command(after_help = example!("org create 'The Newspaper' --domain newspaper.example"))]
-    Create(Created),
+    Create(CreateArgs),
     /// List the members of an organization
     #[command(after_help = example!("org members 'The Newspaper'"))]
-    Members(One),
+    Members(ResourceSelector),
     /// Invite a member by email
     #[command(after_help = example!("org invite 'The Newspaper' ben@newspaper.example --role owner"))]
-    Invite(Invited),
+    Invite(InviteArgs),
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Created {
+pub(crate) struct CreateArgs {
     /// Name of the organization
     #[arg(value_name = "NAME")]
     name: String,
@@ -81,7 +81,7 @@ pub(crate) enum Type {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Invited {
+pub(crate) struct InviteArgs {
     /// ID or name of the organization
     #[arg(value_name = "ID")]
     id: String,
@@ -94,7 +94,7 @@ pub(crate) struct Invited {
 }
 
 pub(crate) async fn run(context: &Context, noun: &OrgNoun) -> Result<(), Failure> {
-    let client = context.client(Asker::Person)?;
+    let client = context.client(CredentialKind::Person)?;
     match &noun.action {
         Action::List => ORG.list(context, &client, None).await,
         Action::Show(one) => context.output().object(&ORG.find(&client, &one.id).await?),
@@ -113,8 +113,8 @@ pub(crate) async fn run(context: &Context, noun: &OrgNoun) -> Result<(), Failure
     }
 }
 
-async fn create(context: &Context, created: &Created) -> Result<(), Failure> {
-    let client = context.client(Asker::Person)?;
+async fn create(context: &Context, created: &CreateArgs) -> Result<(), Failure> {
+    let client = context.client(CredentialKind::Person)?;
     let asked = json!({"org_name": created.name, "admin_email": created.admin_email, "use_case": created.use_case});
     let (path, body) = match created.kind {
         Type::ContentOwner => {

@@ -3,11 +3,11 @@
 //! Writes only data, without characters that control a terminal or run in a spreadsheet (`service_kit::http::inert`).
 
 use crate::failure::{Failure, reason};
+use crate::labels::{capitalized, org_type};
 use crate::options::Format;
-use crate::words::{capitalized, org_type};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value};
-use service_kit::http::inert;
+use service_kit::http::sanitize_text;
 use std::io::{self, Write};
 
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ enum Content {
     /// The value at this JSON pointer.
     Value(&'static str),
     /// A text computed from the item.
-    Phrase(fn(&Value) -> String),
+    Computed(fn(&Value) -> String),
 }
 
 /// A column with the value at a JSON pointer.
@@ -30,15 +30,15 @@ pub(crate) const fn column(title: &'static str, pointer: &'static str) -> Column
 }
 
 /// A column with a computed text.
-pub(crate) const fn phrase(title: &'static str, of: fn(&Value) -> String) -> Column {
-    Column { title, content: Content::Phrase(of) }
+pub(crate) const fn computed_column(title: &'static str, of: fn(&Value) -> String) -> Column {
+    Column { title, content: Content::Computed(of) }
 }
 
 impl Column {
     fn value(self, item: &Value) -> Value {
         match self.content {
             Content::Value(pointer) => item.pointer(pointer).cloned().unwrap_or_default(),
-            Content::Phrase(of) => Value::String(of(item)),
+            Content::Computed(of) => Value::String(of(item)),
         }
     }
 }
@@ -100,7 +100,7 @@ impl Output {
                 write(&whole[header..])
             }
             Format::Table => {
-                let cells: Vec<String> = columns.iter().map(|column| shown(item, *column)).collect();
+                let cells: Vec<String> = columns.iter().map(|column| cell_text(item, *column)).collect();
                 write(format!("{}\n", cells.join("  ")).as_bytes())
             }
         }
@@ -118,29 +118,29 @@ fn members(object: &Value) -> Vec<Value> {
 pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::Closed,
+        io::ErrorKind::BrokenPipe => Failure::OutputClosed,
         _ => Failure::Failed(format!("standard output: {}", reason(&error))),
     })
 }
 
 pub(crate) fn json(value: &Value) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
-    write(format!("{}\n", inert::json_for_terminal(&text)).as_bytes())
+    write(format!("{}\n", sanitize_text::json_for_terminal(&text)).as_bytes())
 }
 
 fn json_line(value: &Value) -> Result<(), Failure> {
-    write(format!("{}\n", inert::json_for_terminal(&value.to_string())).as_bytes())
+    write(format!("{}\n", sanitize_text::json_for_terminal(&value.to_string())).as_bytes())
 }
 
 /// Prints a response of the service as it arrives.
 #[derive(Debug, Default)]
-pub(crate) struct PassedOn {
+pub(crate) struct PassThrough {
     is_csv: bool,
     /// The start of an incomplete character.
     rest: Vec<u8>,
 }
 
-impl PassedOn {
+impl PassThrough {
     /// Passes on CSV, whose cells the service has already made safe.
     pub(crate) fn csv() -> Self {
         Self { is_csv: true, ..Self::default() }
@@ -152,7 +152,7 @@ impl PassedOn {
             return write(part);
         }
         let text = self.whole_characters(part)?;
-        write(inert::json_for_terminal(&text).as_bytes())
+        write(sanitize_text::json_for_terminal(&text).as_bytes())
     }
 
     fn whole_characters(&mut self, part: &[u8]) -> Result<String, Failure> {
@@ -173,7 +173,7 @@ pub(crate) fn table(items: &[Value], columns: &[Column]) -> String {
     let mut table = plain_table();
     table.set_header(columns.iter().map(|column| column.title.to_uppercase()));
     for item in items {
-        table.add_row(columns.iter().map(|column| shown(item, *column)));
+        table.add_row(columns.iter().map(|column| cell_text(item, *column)));
     }
     for (index, column) in columns.iter().enumerate() {
         let is_number = |item: &Value| column.value(item).is_number();
@@ -237,13 +237,13 @@ fn csv(items: &[Value], columns: &[Column]) -> Result<Vec<u8>, Failure> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(columns.iter().map(|column| column.title)).map_err(failed)?;
     for item in items {
-        let cells = columns.iter().map(|column| inert::for_spreadsheet(&text(&column.value(item))));
+        let cells = columns.iter().map(|column| sanitize_text::for_spreadsheet(&text(&column.value(item))));
         writer.write_record(cells).map_err(failed)?;
     }
     writer.into_inner().map_err(|error| Failure::Failed(error.to_string()))
 }
 
-fn shown(item: &Value, column: Column) -> String {
+fn cell_text(item: &Value, column: Column) -> String {
     visible(&cell(&column.value(item)))
 }
 
@@ -252,7 +252,7 @@ pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
         Value::Number(ratio) if ratio.is_f64() => format!("{:?}", (ratio.as_f64().unwrap_or_default() * 100.0).round() / 100.0),
-        Value::Object(members) => described(members),
+        Value::Object(members) => describe_object(members),
         Value::Array(values) if values.iter().any(|value| value.is_object() || value.is_array()) => {
             counts(values).unwrap_or_else(|| values.iter().map(cell).collect::<Vec<_>>().join("; "))
         }
@@ -261,7 +261,7 @@ pub(crate) fn cell(value: &Value) -> String {
 }
 
 /// Describes an object in a table cell by its name, or by its members.
-fn described(members: &Map<String, Value>) -> String {
+fn describe_object(members: &Map<String, Value>) -> String {
     let text_of = |member: &str| members.get(member).and_then(Value::as_str);
     if let Some(kind) = text_of("kind") {
         return text_of("name").map_or_else(|| kind.to_owned(), |name| format!("{name} ({kind})"));
@@ -308,7 +308,7 @@ fn counts(values: &[Value]) -> Option<String> {
 }
 
 pub(crate) fn visible(text: &str) -> String {
-    inert::for_terminal(text)
+    sanitize_text::for_terminal(text)
 }
 
 #[cfg(test)]
@@ -341,10 +341,10 @@ mod tests {
 
     #[test]
     fn escapes_characters_split_across_parts() {
-        let mut passed_on = PassedOn::default();
+        let mut passed_on = PassThrough::default();
         let (whole, mut printed) = ("{\"a\": \"é\u{9b}\u{202e}\"}", String::new());
         for byte in whole.as_bytes() {
-            printed += &inert::json_for_terminal(&passed_on.whole_characters(&[*byte]).unwrap());
+            printed += &sanitize_text::json_for_terminal(&passed_on.whole_characters(&[*byte]).unwrap());
         }
         assert_eq!(printed, "{\"a\": \"é\\u009b\\u202e\"}");
         assert!(passed_on.whole_characters(&[0xff]).is_err());

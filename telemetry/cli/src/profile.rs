@@ -5,8 +5,8 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Column, column};
-use crate::profiles::{DEFAULT, Profile, Profiles, checked_name, unknown};
-use crate::talk::{confirm, say};
+use crate::profile_file::{DEFAULT, Profile, Profiles, checked_name, unknown};
+use crate::terminal::{confirm, print_message};
 use clap::{Args, Subcommand};
 use schemas::instant;
 use serde_json::{Value, json};
@@ -25,34 +25,34 @@ pub(crate) enum Action {
     List,
     /// Show a profile, without its credentials
     #[command(after_help = example!("profile show work"))]
-    Show(Named),
+    Show(OptionalName),
     /// Create or update a profile from --url, --key-file and --organization
     #[command(after_help = example!("profile set work --url https://telemetry.example --key-file owner.key"))]
-    Set(Named),
+    Set(OptionalName),
     /// Make a profile the current one
     #[command(after_help = example!("profile use work"))]
-    Use(MustBeNamed),
+    Use(RequiredName),
     /// Delete a profile and its credentials
     #[command(after_help = example!("profile delete work"))]
-    Delete(Deleted),
+    Delete(DeleteProfileArgs),
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct OptionalName {
     /// Name of the profile [default: the current profile]
     #[arg(value_name = "NAME", value_parser = checked_name)]
     name: Option<String>,
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct MustBeNamed {
+pub(crate) struct RequiredName {
     /// Name of the profile
     #[arg(value_name = "NAME", value_parser = checked_name)]
     name: String,
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Deleted {
+pub(crate) struct DeleteProfileArgs {
     /// Name of the profile
     #[arg(value_name = "NAME", value_parser = checked_name)]
     name: String,
@@ -88,7 +88,7 @@ pub(crate) fn run(context: &Context, noun: &ProfileNoun) -> Result<(), Failure> 
     }
 }
 
-fn name_of(context: &Context, profiles: &Profiles, named: &Named) -> String {
+fn name_of(context: &Context, profiles: &Profiles, named: &OptionalName) -> String {
     let said = named.name.as_ref().or(context.options.profile.as_ref()).or(profiles.current.as_ref());
     said.map_or_else(|| DEFAULT.to_owned(), Clone::clone)
 }
@@ -99,14 +99,14 @@ fn shown(profiles: &Profiles, name: &str, profile: &Profile) -> Value {
         "name": name,
         "in_use": profiles.current.as_deref() == Some(name),
         "url": profile.url,
-        "key": profile.key.as_ref().map(|key| format!("{}…", key.shown_prefix())),
+        "key": profile.key.as_ref().map(|key| format!("{}…", key.visible_prefix())),
         "person": session.map(|session| &session.email),
         "session_expires_at": session.map(|session| instant::text(session.expires_at)),
         "organization_id": profile.organization_id,
     })
 }
 
-fn set(context: &Context, mut profiles: Profiles, named: &Named) -> Result<(), Failure> {
+fn set(context: &Context, mut profiles: Profiles, named: &OptionalName) -> Result<(), Failure> {
     let name = name_of(context, &profiles, named);
     checked_name(&name).map_err(Failure::Usage)?;
     let before = profiles.profiles.get(&name);
@@ -121,7 +121,7 @@ fn set(context: &Context, mut profiles: Profiles, named: &Named) -> Result<(), F
         url,
     };
     if before.is_some() && kept.is_none() {
-        say("The address changed, so the credentials for the old address were deleted.");
+        print_message("The address changed, so the credentials for the old address were deleted.");
     }
     profiles.current.get_or_insert_with(|| name.clone());
     let known = shown(&profiles, &name, &profile);
@@ -136,11 +136,11 @@ fn choose(context: &Context, mut profiles: Profiles, name: &str) -> Result<(), F
     }
     profiles.current = Some(name.to_owned());
     profiles.save(&context.config_file()?)?;
-    say(&format!("Now using profile {name}."));
+    print_message(&format!("Now using profile {name}."));
     Ok(())
 }
 
-fn delete(context: &Context, mut profiles: Profiles, deleted: &Deleted) -> Result<(), Failure> {
+fn delete(context: &Context, mut profiles: Profiles, deleted: &DeleteProfileArgs) -> Result<(), Failure> {
     let name = &deleted.name;
     if !profiles.profiles.contains_key(name) {
         return Err(Failure::Missing(unknown(name)));
@@ -151,6 +151,6 @@ fn delete(context: &Context, mut profiles: Profiles, deleted: &Deleted) -> Resul
         profiles.current = None;
     }
     profiles.save(&context.config_file()?)?;
-    say(&format!("Deleted profile {name}."));
+    print_message(&format!("Deleted profile {name}."));
     Ok(())
 }

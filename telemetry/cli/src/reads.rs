@@ -1,12 +1,12 @@
 //! Figures: `summary`, `series`, `urls`, `crawlers`, `coverage`, `funnel`, `corroboration` (docs/api/reads.md).
 
-use crate::client::{Client, Content, Parameters};
-use crate::context::{Asker, Context};
+use crate::client::{Client, Parameters, RequestContent};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
+use crate::labels;
 use crate::options::Format;
-use crate::output::{Column, PassedOn, column, phrase, text, write};
-use crate::talk::say;
-use crate::words;
+use crate::output::{Column, PassThrough, column, computed_column, text, write};
+use crate::terminal::print_message;
 use axum::http::Method;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -15,7 +15,7 @@ mod arguments;
 mod series;
 mod summary;
 
-pub(crate) use arguments::{List, Part, Sorted, Whole, Window};
+pub(crate) use arguments::{PageArgs, PagedRead, SortedRead, UnpagedRead, Window};
 pub(crate) use series::{Series, series};
 pub(crate) use summary::{Summary, summary};
 
@@ -23,7 +23,7 @@ pub(crate) use summary::{Summary, summary};
 #[derive(Args, Clone, Debug)]
 pub struct Funnel {
     #[command(flatten)]
-    list: Sorted,
+    list: SortedRead,
     /// Group by day, agent or page
     #[arg(long, value_enum, default_value_t = Row::Day)]
     by: Row,
@@ -33,7 +33,7 @@ pub struct Funnel {
 #[derive(Args, Clone, Debug)]
 pub struct Urls {
     #[command(flatten)]
-    list: Sorted,
+    list: SortedRead,
     /// Only this path (/blog/a), or paths with this prefix ('/blog/*')
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
@@ -68,14 +68,14 @@ const URLS: [Column; 5] = [
     column("url", "/content_url"),
     column("events", "/total_events"),
     column("sessions", "/unique_sessions"),
-    phrase("by type", by_type),
+    computed_column("by type", by_type),
     column("last event", "/last_seen"),
 ];
 const CRAWLERS: [Column; 9] = [
     column("operator", "/operator"),
     column("bot", "/bot"),
-    phrase("purpose", |bot| words::purpose(&text(&bot["purpose"])).to_owned()),
-    phrase("IP check", |bot| words::ip_check(&bot["verified"]).to_owned()),
+    computed_column("purpose", |bot| labels::purpose(&text(&bot["purpose"])).to_owned()),
+    computed_column("IP check", |bot| labels::ip_check(&bot["verified"]).to_owned()),
     column("fetches", "/retrievals"),
     column("confirmed", "/corroborated"),
     column("not served", "/refused"),
@@ -84,7 +84,7 @@ const CRAWLERS: [Column; 9] = [
 ];
 const CORROBORATION: [Column; 8] = [
     column("day", "/day"),
-    phrase("agent", agent),
+    computed_column("agent", agent),
     column("fetches", "/retrievals"),
     column("confirmed", "/seen_by_both"),
     column("claimed only", "/claimed_by_agent_only"),
@@ -108,11 +108,11 @@ const SPANS_WITH_DATA: [Column; 3] = [column("start", "/start"), column("end", "
 fn by_type(item: &Value) -> String {
     let of = |counted: &Value| {
         let (count, name) = (&counted["count"], text(&counted["event_type"]));
-        let (one, several) = words::event_type(&name);
+        let (one, several) = labels::event_type(&name);
         format!("{count} {}", if *count == 1 { one } else { several })
     };
     let mut counts: Vec<&Value> = item["event_types"].as_array().into_iter().flatten().collect();
-    counts.sort_by_key(|counted| words::place(&text(&counted["event_type"])));
+    counts.sort_by_key(|counted| labels::position(&text(&counted["event_type"])));
     counts.into_iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
@@ -131,10 +131,10 @@ pub(crate) async fn urls(context: &Context, what: &Urls) -> Result<(), Failure> 
     list(context, "/content-owners/urls", &parameters, &URLS).await.map(drop)
 }
 
-pub(crate) async fn corroboration(context: &Context, what: &Sorted) -> Result<(), Failure> {
+pub(crate) async fn corroboration(context: &Context, what: &SortedRead) -> Result<(), Failure> {
     let parameters = what.parameters(context);
     if list(context, "/content-owners/corroboration", &parameters, &CORROBORATION).await?.is_some() {
-        say("A fetch is confirmed if its agent and a server of another organization reported it.");
+        print_message("A fetch is confirmed if its agent and a server of another organization reported it.");
     }
     Ok(())
 }
@@ -144,40 +144,40 @@ pub(crate) async fn funnel(context: &Context, what: &Funnel) -> Result<(), Failu
     parameters.push(("by", name(&what.by)));
     let row: &[Column] = match what.by {
         Row::Day => &[column("day", "/day")],
-        Row::Agent => &[phrase("agent", agent)],
+        Row::Agent => &[computed_column("agent", agent)],
         Row::Url => &[column("url", "/content_url")],
     };
     let last: &[Column] = if matches!(what.by, Row::Agent) { &[PLATFORM] } else { &[] };
     list(context, "/content-owners/funnel", &parameters, &[row, &STAGES, last].concat()).await.map(drop)
 }
 
-pub(crate) async fn crawlers(context: &Context, what: &List) -> Result<(), Failure> {
+pub(crate) async fn crawlers(context: &Context, what: &PagedRead) -> Result<(), Failure> {
     let parameters = [what.window.parameters(context), what.part.parameters()].concat();
     if let Some(answer) = list(context, "/content-owners/crawlers", &parameters, &CRAWLERS).await? {
-        say(&words::coverage(&answer["coverage"]));
+        print_message(&labels::coverage(&answer["coverage"]));
     }
     Ok(())
 }
 
-pub(crate) async fn coverage(context: &Context, what: &Whole) -> Result<(), Failure> {
-    let (client, parameters) = (context.client(Asker::Either)?, what.window.parameters(context));
+pub(crate) async fn coverage(context: &Context, what: &UnpagedRead) -> Result<(), Failure> {
+    let (client, parameters) = (context.client(CredentialKind::KeyOrPerson)?, what.window.parameters(context));
     if context.options.output == Format::Json {
-        return as_document(&client, "/content-owners/coverage", &parameters).await;
+        return print_document(&client, "/content-owners/coverage", &parameters).await;
     }
     let answer = client.get("/content-owners/coverage", &parameters).await?;
     let spans = answer["coverage"]["spans"].as_array().cloned().unwrap_or_default();
     context.output().list_as(&answer, &spans, &SPANS_WITH_DATA, &SPANS)?;
     if context.options.output == Format::Table {
-        say(&words::coverage(&answer["coverage"]));
-        answer["drains"].as_array().into_iter().flatten().for_each(|drain| say(&words::drain_lines(drain)));
+        print_message(&labels::coverage(&answer["coverage"]));
+        answer["drains"].as_array().into_iter().flatten().for_each(|drain| print_message(&labels::drain_lines(drain)));
     }
     Ok(())
 }
 
 /// Prints a response that is one document.
-async fn as_document(client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
-    let answer = client.send(Method::GET, path, parameters, Content::default()).await?.bytes().await?;
-    PassedOn::default().write(&answer)?;
+async fn print_document(client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
+    let answer = client.send(Method::GET, path, parameters, RequestContent::default()).await?.bytes().await?;
+    PassThrough::default().write(&answer)?;
     write(b"\n")
 }
 
@@ -188,9 +188,9 @@ pub(crate) async fn list(
     parameters: &Parameters,
     columns: &[Column],
 ) -> Result<Option<Value>, Failure> {
-    let client = context.client(Asker::Either)?;
+    let client = context.client(CredentialKind::KeyOrPerson)?;
     if context.options.output != Format::Table {
-        pass_on(context, &client, path, parameters).await?;
+        print_as_received(context, &client, path, parameters).await?;
         return Ok(None);
     }
     let whole = client.get(path, parameters).await?;
@@ -198,21 +198,21 @@ pub(crate) async fn list(
     context.output().list(&whole, &items, columns)?;
     let total = whole["total"].as_u64().unwrap_or(items.len() as u64);
     if total > items.len() as u64 {
-        say(&format!("Showing {} of {total}. Use --limit and --offset to see others.", items.len()));
+        print_message(&format!("Showing {} of {total}. Use --limit and --offset to see others.", items.len()));
     }
     Ok(Some(whole))
 }
 
 /// Prints a response as it arrives, which leaves its numbers unchanged.
-async fn pass_on(context: &Context, client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
+async fn print_as_received(context: &Context, client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
     let accept = match context.options.output {
         Format::Csv => Some("text/csv"),
         Format::Ndjson => Some("application/x-ndjson"),
         Format::Json | Format::Table => None,
     };
-    let mut answer = client.send(Method::GET, path, parameters, Content { accept, ..Content::default() }).await?;
-    let mut passed_on = if context.options.output == Format::Csv { PassedOn::csv() } else { PassedOn::default() };
-    while let Some(part) = answer.part().await? {
+    let mut answer = client.send(Method::GET, path, parameters, RequestContent { accept, ..RequestContent::default() }).await?;
+    let mut passed_on = if context.options.output == Format::Csv { PassThrough::csv() } else { PassThrough::default() };
+    while let Some(part) = answer.next_chunk().await? {
         passed_on.write(&part)?;
     }
     if accept.is_none() { write(b"\n") } else { Ok(()) }

@@ -2,7 +2,7 @@
 //!
 //! `Debug` doesn't show them, they have no `Display`, and they are never on a command line.
 
-use crate::failure::{Failure, of_file};
+use crate::failure::{Failure, file_error};
 use data_encoding::HEXLOWER;
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,8 @@ impl Secret {
     }
 
     /// Returns the prefix that lists of keys show too.
-    pub(crate) fn shown_prefix(&self) -> String {
-        PlainApiKey::parse(&self.0).map(|key| key.shown_prefix().to_owned()).unwrap_or_default()
+    pub(crate) fn visible_prefix(&self) -> String {
+        PlainApiKey::parse(&self.0).map(|key| key.visible_prefix().to_owned()).unwrap_or_default()
     }
 
     /// Returns a digest that identifies the secret without revealing it.
@@ -62,7 +62,7 @@ impl Secret {
         } else {
             std::fs::File::open(file).and_then(|opened| opened.take(MAX_FILE_BYTES).read_to_string(&mut text))
         };
-        taken.map_err(|error| of_file(file, &error))?;
+        taken.map_err(|error| file_error(file, &error))?;
         let secret = Self::new(&text);
         if secret.0.is_empty() || secret.0.contains(char::is_whitespace) {
             return Err(Failure::Usage(format!("{}: must contain only the secret, on one line", file.display())));

@@ -1,9 +1,9 @@
 //! `telemetry session document`: a complete session of the caller's organization (docs/api/sessions.md#get-sessionsiddocument).
 
-use crate::client::Content;
-use crate::context::{Asker, Context};
+use crate::client::RequestContent;
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::output::{PassedOn, write};
+use crate::output::{PassThrough, write};
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use uuid::Uuid;
@@ -32,7 +32,8 @@ pub(crate) struct Document {
 pub(crate) async fn run(context: &Context, noun: &SessionNoun) -> Result<(), Failure> {
     let Action::Document(document) = &noun.action;
     let path = format!("/sessions/{}/document", document.id);
-    let answer = context.client(Asker::Either)?.send(Method::GET, &path, &Vec::new(), Content::default()).await?;
-    PassedOn::default().write(&answer.bytes().await?)?;
+    let answer =
+        context.client(CredentialKind::KeyOrPerson)?.send(Method::GET, &path, &Vec::new(), RequestContent::default()).await?;
+    PassThrough::default().write(&answer.bytes().await?)?;
     write(b"\n")
 }

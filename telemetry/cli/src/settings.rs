@@ -1,8 +1,8 @@
 //! `telemetry settings`: the settings of an organization (docs/api/identity.md#settings).
 
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::identity::body;
+use crate::resource::body;
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -23,12 +23,12 @@ pub(crate) enum Action {
     Show,
     /// Change settings
     #[command(after_help = example!("settings set --visible-in-click-token-lookups true"))]
-    Set(Changed),
+    Set(SetArgs),
 }
 
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Changed {
+pub(crate) struct SetArgs {
     /// Let others look up sessions by your click tokens (agents and platforms only)
     #[arg(long, value_name = "BOOL")]
     share_sessions_via_click_tokens: Option<bool>,
@@ -38,7 +38,7 @@ pub(crate) struct Changed {
 }
 
 pub(crate) async fn run(context: &Context, noun: &SettingsNoun) -> Result<(), Failure> {
-    let client = context.client(Asker::Either)?;
+    let client = context.client(CredentialKind::KeyOrPerson)?;
     let settings = match &noun.action {
         Action::Show => client.get(SETTINGS, &Vec::new()).await?,
         Action::Set(changed) => {

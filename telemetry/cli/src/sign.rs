@@ -1,8 +1,8 @@
 //! `telemetry sign`: creates signing keys and signs requests (docs/api/signatures.md). Uses no network.
 
-use crate::failure::{Failure, of_file};
+use crate::failure::{Failure, file_error};
 use crate::output::{json, write};
-use crate::talk::say;
+use crate::terminal::print_message;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use service_kit::clock::Clock;
@@ -78,15 +78,15 @@ fn keygen(what: &Keygen) -> Result<(), Failure> {
     let key = PrivateKey::generate();
     let opened = private_files::open(OpenOptions::new().write(true).create_new(true), &what.file);
     let written = opened.and_then(|mut file| writeln!(file, "{}", key.to_jwk()).and_then(|()| file.sync_all()));
-    written.map_err(|error| of_file(&what.file, &error))?;
-    say(&format!("Wrote the private key to {}. Add this entry to the keys of your manifest:", what.file.display()));
+    written.map_err(|error| file_error(&what.file, &error))?;
+    print_message(&format!("Wrote the private key to {}. Add this entry to the keys of your manifest:", what.file.display()));
     let public = key.public();
     let id = what.id.clone().unwrap_or_else(|| public.thumbprint());
     json(&json!({"id": id, "type": "Ed25519", "publicKey": public.to_multibase()}))
 }
 
 fn request(clock: &Clock, what: &Signed) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(&what.key).map_err(|error| of_file(&what.key, &error))?;
+    let text = std::fs::read_to_string(&what.key).map_err(|error| file_error(&what.key, &error))?;
     let key = PrivateKey::from_jwk(&text)
         .ok_or_else(|| Failure::Usage(format!("{}: must contain a key of `telemetry sign keygen`", what.key.display())))?;
     let key_id = what.key_id.clone().unwrap_or_else(|| key.public().thumbprint());
@@ -116,7 +116,7 @@ fn headers(
 fn body(file: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = if file == Path::new("-") { std::io::stdin().read_to_end(&mut bytes).map(|_| bytes) } else { std::fs::read(file) };
-    read.map_err(|error| of_file(file, &error))
+    read.map_err(|error| file_error(file, &error))
 }
 
 #[cfg(test)]

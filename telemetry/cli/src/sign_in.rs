@@ -1,14 +1,14 @@
 //! `telemetry login`, `logout` and `whoami` (docs/api/identity.md#sign-in).
 
 use crate::client::{Client, Credential, Parameters};
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
+use crate::labels::org_type;
 use crate::options::Format;
 use crate::output::{rows, text, write};
-use crate::profiles::{DEFAULT, Profile, Profiles, Session, checked_name};
+use crate::profile_file::{DEFAULT, Profile, Profiles, Session, checked_name};
 use crate::secret::Secret;
-use crate::talk::{ask, ask_hidden, say};
-use crate::words::org_type;
+use crate::terminal::{print_message, prompt, prompt_hidden};
 use axum::http::Method;
 use chrono::DateTime;
 use clap::Args;
@@ -34,7 +34,7 @@ pub struct Login {
 
 /// A command without options of its own.
 #[derive(Args, Clone, Debug)]
-pub struct Nothing {}
+pub struct NoArgs {}
 
 pub(crate) async fn login(context: &Context, what: &Login) -> Result<(), Failure> {
     let profiles = context.profiles()?;
@@ -44,21 +44,21 @@ pub(crate) async fn login(context: &Context, what: &Login) -> Result<(), Failure
     let client = Client::new(base.clone(), None, None)?;
     let mut email = what.email.clone();
     if !what.have_token {
-        let address = email.take().map_or_else(|| ask("Email address"), Ok)?;
+        let address = email.take().map_or_else(|| prompt("Email address"), Ok)?;
         client.change(Method::POST, MAGIC_LINK, Some(&json!({"email": address}))).await?;
-        say(&format!(
+        print_message(&format!(
             "Requested a sign-in email for {address}. Check your inbox and spam folder; the link expires in 15 minutes."
         ));
         email = Some(address);
     }
-    let token = token_of(&ask_hidden("Link or token from the email (not shown)")?)?;
+    let token = token_of(&prompt_hidden("Link or token from the email (not shown)")?)?;
     let answer = client.change(Method::POST, VERIFY, Some(&json!({"token": token.reveal(), "email": email}))).await?;
     let session = session_of(&answer)?;
-    say(&format!("Signed in to {base} as {}.", session.email));
-    keep(context, profiles, name, base, session)
+    print_message(&format!("Signed in to {base} as {}.", session.email));
+    save_session(context, profiles, name, base, session)
 }
 
-fn keep(context: &Context, mut profiles: Profiles, name: String, url: Url, session: Session) -> Result<(), Failure> {
+fn save_session(context: &Context, mut profiles: Profiles, name: String, url: Url, session: Session) -> Result<(), Failure> {
     let before = profiles.profiles.remove(&name).filter(|before| before.url.origin() == url.origin());
     let of_before = before.map(|before| (before.key, before.organization_id)).unwrap_or_default();
     let organization_id = context.options.organization.or(of_before.1);
@@ -102,14 +102,14 @@ pub(crate) async fn logout(context: &Context) -> Result<(), Failure> {
         ended => drop(ended?),
     }
     profiles.save(&context.config_file()?)?;
-    say("Signed out.");
+    print_message("Signed out.");
     Ok(())
 }
 
 pub(crate) async fn whoami(context: &Context) -> Result<(), Failure> {
-    let client = context.client(Asker::Either)?;
+    let client = context.client(CredentialKind::KeyOrPerson)?;
     let who = match client.credential() {
-        Some(Credential::Key(key)) => of_key(&client, key).await?,
+        Some(Credential::Key(key)) => key_details(&client, key).await?,
         _ => client.get(SESSION, &Vec::new()).await?,
     };
     if context.options.output == Format::Table {
@@ -189,8 +189,8 @@ async fn organization_name(client: &Client, is_owner: bool, id: &str) -> Option<
 }
 
 /// Returns the key's record if the key may list keys, otherwise its organization.
-pub(crate) async fn of_key(client: &Client, key: &Secret) -> Result<Value, Failure> {
-    let prefix = key.shown_prefix();
+pub(crate) async fn key_details(client: &Client, key: &Secret) -> Result<Value, Failure> {
+    let prefix = key.visible_prefix();
     match client.get(KEYS, &Vec::new()).await {
         Ok(keys) => {
             let is_it = |listed: &&Value| listed["prefix"] == prefix.as_str() && listed["revoked_at"].is_null();
@@ -199,12 +199,12 @@ pub(crate) async fn of_key(client: &Client, key: &Secret) -> Result<Value, Failu
             let one = found.first().filter(|_| found.len() == 1);
             Ok(one.map_or_else(|| json!({"prefix": prefix}), |one| (*one).clone()))
         }
-        Err(failure) if failure.status() == Some(403) => Ok(of_reader(client, &prefix).await),
+        Err(failure) if failure.status() == Some(403) => Ok(reader_key_details(client, &prefix).await),
         Err(failure) => Err(failure),
     }
 }
 
-async fn of_reader(client: &Client, prefix: &str) -> Value {
+async fn reader_key_details(client: &Client, prefix: &str) -> Value {
     let path = if prefix.starts_with("svc_pub_") { "/content-owners/summary" } else { "/agent/summary" };
     let organization = client.get(path, &empty_window()).await.ok().map(|summary| summary["organization_id"].clone());
     json!({"prefix": prefix, "organization_id": organization, "may_list_keys": false})

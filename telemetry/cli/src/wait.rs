@@ -1,10 +1,10 @@
 //! `telemetry wait`: polls until events are readable, or a timeout.
 
 use crate::client::Client;
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
 use crate::reads::Window;
-use crate::talk::say;
+use crate::terminal::print_message;
 use clap::Args;
 use serde_json::json;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Wait {
 ///
 /// Fails after the timeout with the number of events found.
 pub(crate) async fn run(context: &Context, what: &Wait) -> Result<(), Failure> {
-    let client = context.client(Asker::Either)?;
+    let client = context.client(CredentialKind::KeyOrPerson)?;
     let deadline = Instant::now() + Duration::from_secs(what.timeout);
     let mut found = None;
     loop {
@@ -47,7 +47,7 @@ pub(crate) async fn run(context: &Context, what: &Wait) -> Result<(), Failure> {
                 return context.output().object_as(&json!({"events": events}), &facts);
             }
             Ok(Ok(events)) => found = Some(events),
-            Ok(Err(failure)) if failure.is_passing() => say(&failure.to_string()),
+            Ok(Err(failure)) if failure.is_temporary() => print_message(&failure.to_string()),
             Ok(Err(failure)) => return Err(failure),
             Err(_) => {}
         }

@@ -5,11 +5,11 @@ mod tls;
 mod verify;
 
 use crate::client::Client;
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
-use crate::identity::{Gone, Kind, One, say_secret};
 use crate::output::{cell, column};
-use crate::talk::say;
+use crate::resource::{DeleteArgs, Resource, ResourceSelector, remind_to_save_secret};
+use crate::terminal::print_message;
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use schemas::webhook::EventType;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-const WEBHOOK: Kind = Kind {
+const WEBHOOK: Resource = Resource {
     noun: "webhook",
     delete: ("delete", "Deleted"),
     csv: None,
@@ -32,7 +32,7 @@ const WEBHOOK: Kind = Kind {
         column("id", "/id"),
     ],
 };
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Webhook endpoints.
 #[derive(Args, Clone, Debug)]
@@ -48,31 +48,31 @@ pub(crate) enum Action {
     List,
     /// Show an endpoint
     #[command(after_help = example!("webhook show https://newspaper.example/hook"))]
-    Show(One),
+    Show(ResourceSelector),
     /// Add an endpoint, and print its secret, which is shown only once
     #[command(after_help = example!("webhook create https://newspaper.example/hook --event delegation.created"))]
-    Create(Created),
+    Create(CreateArgs),
     /// Disable an endpoint; events that occur while it is disabled are not delivered
     #[command(after_help = example!("webhook pause https://newspaper.example/hook"))]
-    Pause(One),
+    Pause(ResourceSelector),
     /// Enable a disabled endpoint
     #[command(after_help = example!("webhook resume https://newspaper.example/hook"))]
-    Resume(One),
+    Resume(ResourceSelector),
     /// Replace the secret of an endpoint; takes effect with the next delivery
     #[command(after_help = example!("webhook rotate-secret https://newspaper.example/hook"))]
-    RotateSecret(One),
+    RotateSecret(ResourceSelector),
     /// Resend a delivery
     #[command(after_help = example!("webhook redeliver https://newspaper.example/hook 0195f3a0-0000-7000-8000-000000000042"))]
-    Redeliver(Redelivered),
+    Redeliver(RedeliverArgs),
     /// Delete an endpoint
     #[command(after_help = example!("webhook delete https://newspaper.example/hook"))]
-    Delete(Gone),
+    Delete(DeleteArgs),
     /// List deliveries to an endpoint and their outcomes
     #[command(after_help = example!("webhook deliveries https://newspaper.example/hook"))]
-    Deliveries(One),
+    Deliveries(ResourceSelector),
     /// Send a test delivery
     #[command(after_help = example!("webhook send-test https://newspaper.example/hook --wait"))]
-    SendTest(Tested),
+    SendTest(SendTestArgs),
     /// Verify the signature and age of a delivery that you received
     #[command(after_help = example!("webhook verify body.json --secret-file secret --signature 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --timestamp 1793527200"))]
     Verify(verify::Verify),
@@ -82,7 +82,7 @@ pub(crate) enum Action {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Created {
+pub(crate) struct CreateArgs {
     /// URL that receives deliveries
     // Not `url`, which is the address of the service.
     #[arg(value_name = "URL")]
@@ -93,7 +93,7 @@ pub(crate) struct Created {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Redelivered {
+pub(crate) struct RedeliverArgs {
     /// ID or URL of the endpoint
     #[arg(value_name = "ID")]
     id: String,
@@ -103,7 +103,7 @@ pub(crate) struct Redelivered {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Tested {
+pub(crate) struct SendTestArgs {
     /// ID or URL of the endpoint
     #[arg(value_name = "ID")]
     id: String,
@@ -119,7 +119,7 @@ pub(crate) async fn run(context: &Context, noun: &WebhookNoun) -> Result<(), Fai
     let client = match &noun.action {
         Action::Verify(what) => return verify::run(context, what),
         Action::Listen(what) => return listen::run(context, what).await,
-        _ => context.client(Asker::Either)?,
+        _ => context.client(CredentialKind::KeyOrPerson)?,
     };
     match &noun.action {
         Action::List => WEBHOOK.list(context, &client, None).await,
@@ -134,7 +134,7 @@ pub(crate) async fn run(context: &Context, noun: &WebhookNoun) -> Result<(), Fai
         Action::RotateSecret(one) => {
             let rotated = post(&client, &one.id, "/rotate-secret").await?;
             context.output().object(&rotated)?;
-            say_secret(&rotated);
+            remind_to_save_secret(&rotated);
             Ok(())
         }
         Action::Redeliver(what) => {
@@ -153,13 +153,13 @@ async fn post(client: &Client, endpoint: &str, below: &str) -> Result<Value, Fai
     client.change(Method::POST, &WEBHOOK.one(&id, below), None).await
 }
 
-async fn change(context: &Context, client: &Client, one: &One, is_disabled: bool) -> Result<(), Failure> {
+async fn change(context: &Context, client: &Client, one: &ResourceSelector, is_disabled: bool) -> Result<(), Failure> {
     let id = WEBHOOK.id(client, &one.id).await?;
     let body = json!({"disabled": is_disabled});
     context.output().object(&client.change(Method::PATCH, &WEBHOOK.one(&id, ""), Some(&body)).await?)
 }
 
-async fn deliveries(context: &Context, client: &Client, one: &One) -> Result<(), Failure> {
+async fn deliveries(context: &Context, client: &Client, one: &ResourceSelector) -> Result<(), Failure> {
     let id = WEBHOOK.id(client, &one.id).await?;
     let all = client.get(&WEBHOOK.one(&id, "/deliveries"), &Vec::new()).await?;
     let columns = [
@@ -173,13 +173,13 @@ async fn deliveries(context: &Context, client: &Client, one: &One) -> Result<(),
     context.output().list(&all, all.as_array().map(Vec::as_slice).unwrap_or_default(), &columns)
 }
 
-async fn send_test(context: &Context, client: &Client, what: &Tested) -> Result<(), Failure> {
+async fn send_test(context: &Context, client: &Client, what: &SendTestArgs) -> Result<(), Failure> {
     let id = WEBHOOK.id(client, &what.id).await?;
     let sent = client.change(Method::POST, &WEBHOOK.one(&id, "/test"), None).await?;
     if !what.wait {
         return context.output().object(&sent);
     }
-    say("Waiting for the first attempt…");
+    print_message("Waiting for the first attempt…");
     let tried = first_attempt(client, &id, &sent, Duration::from_secs(what.patience)).await?;
     context.output().object(&tried)?;
     match tried["status"].as_str() {
@@ -196,7 +196,7 @@ async fn first_attempt(client: &Client, id: &str, sent: &Value, patience: Durati
         if let Some(delivery) = found.filter(|delivery| !delivery["last_attempt"].is_null()) {
             return Ok(delivery.clone());
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_INTERVAL).await;
     }
     Err(Failure::Unreachable("no delivery was attempted in time; is the service's deliverer running?".to_owned()))
 }

@@ -1,7 +1,7 @@
 //! `.local/demo.env`: the addresses and secrets of the demo tenant as shell assignments. Contains keys, so only the owner can read
 //! it.
 
-use crate::all::own_file;
+use crate::all::private_file;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ impl DemoEnv {
     /// Replaces the file atomically: readers never see a partial file.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}='{}'\n", value.replace('\'', r"'\''"))).collect();
-        own_file::replace(&folder.join(FILE), &text)
+        private_file::write_atomically(&folder.join(FILE), &text)
             .with_context(|| format!("TELEMETRY_STATE_DIR={}: cannot write demo.env", folder.display()))
     }
 }

@@ -1,7 +1,7 @@
 //! `webhook/` in the state folder: a certificate for `localhost`, with which webhooks can be sent to `telemetry webhook listen
 //! --tls` on this machine.
 
-use crate::all::own_file;
+use crate::all::private_file;
 use anyhow::Context;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
 use service_kit::settings::WebhookSettings;
@@ -14,20 +14,20 @@ const AUTHORITY: &str = "authority.pem";
 const SERVER: &str = "localhost.pem";
 
 /// Allows the receiver on this machine, unless receivers or a certificate authority are configured.
-pub(crate) fn allow(set: WebhookSettings, folder: &Path) -> anyhow::Result<WebhookSettings> {
+pub(crate) fn allow_local_receiver(set: WebhookSettings, folder: &Path) -> anyhow::Result<WebhookSettings> {
     if !set.webhook_allow.is_empty() || set.webhook_extra_ca.is_some() {
         return Ok(set);
     }
     let folder = folder.join("webhook");
     if ![AUTHORITY, SERVER].iter().all(|file| folder.join(file).exists()) {
-        make(&folder).with_context(|| format!("TELEMETRY_STATE_DIR: cannot create {}", folder.display()))?;
+        create_certificates(&folder).with_context(|| format!("TELEMETRY_STATE_DIR: cannot create {}", folder.display()))?;
     }
     let allowed = RECEIVER.parse().map_err(anyhow::Error::msg)?;
     Ok(WebhookSettings { webhook_allow: allowed, webhook_extra_ca: Some(folder.join(AUTHORITY)), ..set })
 }
 
 /// Creates an authority and one certificate that it signs. The authority's key is not stored.
-fn make(folder: &Path) -> anyhow::Result<()> {
+fn create_certificates(folder: &Path) -> anyhow::Result<()> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -38,8 +38,8 @@ fn make(folder: &Path) -> anyhow::Result<()> {
     let mut server = CertificateParams::new(vec!["localhost".to_owned()])?;
     server.not_after = authority.not_after;
     let shown = server.signed_by(&key, &Issuer::new(authority, signing))?.pem();
-    own_file::replace(&folder.join(AUTHORITY), &trusted)?;
-    Ok(own_file::replace(&folder.join(SERVER), &format!("{shown}{}", key.serialize_pem()))?)
+    private_file::write_atomically(&folder.join(AUTHORITY), &trusted)?;
+    Ok(private_file::write_atomically(&folder.join(SERVER), &format!("{shown}{}", key.serialize_pem()))?)
 }
 
 #[cfg(test)]
@@ -56,29 +56,29 @@ mod tests {
     #[test]
     fn allows_the_local_receiver_unless_configured() {
         let folder = tempfile::tempdir().unwrap();
-        let allowed = allow(WebhookSettings::default(), folder.path()).unwrap();
+        let allowed = allow_local_receiver(WebhookSettings::default(), folder.path()).unwrap();
         assert_eq!(allowed.webhook_allow.to_string(), RECEIVER);
         let server = folder.path().join("webhook").join(SERVER);
         let first = fs::read_to_string(&server).unwrap();
         assert!(first.contains("BEGIN CERTIFICATE") && first.contains("PRIVATE KEY"), "{first}");
         assert_eq!(fs::metadata(&server).unwrap().permissions().mode() & 0o777, 0o600);
-        allow(WebhookSettings::default(), folder.path()).unwrap();
+        allow_local_receiver(WebhookSettings::default(), folder.path()).unwrap();
         assert_eq!(fs::read_to_string(&server).unwrap(), first);
         fs::remove_file(allowed.webhook_extra_ca.as_ref().unwrap()).unwrap();
-        let again = allow(WebhookSettings::default(), folder.path()).unwrap();
+        let again = allow_local_receiver(WebhookSettings::default(), folder.path()).unwrap();
         assert!(
             again.webhook_extra_ca.unwrap().exists() && fs::read_to_string(&server).unwrap() != first,
             "both files are created again"
         );
         let set = WebhookSettings { webhook_allow: "a.test:8443".parse().unwrap(), ..WebhookSettings::default() };
-        let left = allow(set, folder.path()).unwrap();
+        let left = allow_local_receiver(set, folder.path()).unwrap();
         assert_eq!((left.webhook_allow.to_string(), left.webhook_extra_ca), ("a.test:8443".to_owned(), None));
     }
 
     #[tokio::test]
     async fn authority_signs_the_receiver_certificate() {
         let folder = tempfile::tempdir().unwrap();
-        let trusted = allow(WebhookSettings::default(), folder.path()).unwrap().webhook_extra_ca.unwrap();
+        let trusted = allow_local_receiver(WebhookSettings::default(), folder.path()).unwrap().webhook_extra_ca.unwrap();
         let server = folder.path().join("webhook").join(SERVER);
         let provider = || Arc::new(crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();

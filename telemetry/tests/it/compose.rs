@@ -2,14 +2,14 @@
 //! command line, settings and health check, on real servers with the accounts that the containers create. Only addresses differ,
 //! because container names don't resolve here.
 
-mod file;
+mod compose_file;
 mod front;
 mod stores;
 mod tls;
 
 use crate::secrets;
-use crate::subcommands::{PROGRAM, ended};
-use file::Service;
+use crate::subcommands::{PROGRAM, run_to_exit};
+use compose_file::Service;
 use front::Front;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, eventually, free_address};
@@ -34,10 +34,10 @@ struct Deployment {
 
 impl Deployment {
     async fn start(services: BTreeMap<String, Value>) -> Self {
-        let env = secrets::read(&ended(&["secrets"], &[]).await.1);
+        let env = secrets::read(&run_to_exit(&["secrets"], &[]).await.1);
         let folder = tempfile::tempdir().expect("a folder is created");
         let stores = Stores::start(folder.path(), &env).await;
-        let mut services = file::ours(services, &env);
+        let mut services = compose_file::ours(services, &env);
         let front = free_address();
         let elsewhere = [("mail:1025", free_address().to_string()), ("front:8080", front.to_string())];
         let mut addresses: Vec<_> = stores.addresses().into_iter().chain(elsewhere).collect();
@@ -45,7 +45,7 @@ impl Deployment {
         let broker = addresses.iter().find(|(name, _)| *name == "kafka:9092").expect("kafka has an address").1.clone();
         addresses.extend(["kafka-2:9092", "kafka-3:9092"].map(|name| (name, broker.clone())));
         for service in services.values_mut() {
-            service.settle(&addresses, folder.path());
+            service.adapt_to_this_machine(&addresses, folder.path());
         }
         let front = Front::start(folder.path(), front, &services).await;
         let mut deployment = Self { services, running: BTreeMap::new(), front, _stores: stores, folder };
@@ -59,7 +59,7 @@ impl Deployment {
     async fn run(&self, name: &str) {
         let service = &self.services[name];
         assert!(service.health_check.is_none(), "{name} is a one-shot service");
-        let (code, _, said) = service.ended(&service.words()).await;
+        let (code, _, said) = service.run_to_exit(&service.words()).await;
         assert_eq!(code, Some(0), "{name}: {said}");
     }
 
@@ -75,9 +75,9 @@ impl Deployment {
         let service = &self.services[name];
         let check = service.health_check.clone().unwrap_or_else(|| panic!("{name} has no health check"));
         let check: Vec<&str> = check.iter().map(String::as_str).collect();
-        assert_eq!(service.ended(&check).await.0, Some(1), "the health check of {name} must fail before it starts");
+        assert_eq!(service.run_to_exit(&check).await.0, Some(1), "the health check of {name} must fail before it starts");
         let mut process = TestProcess::start(Path::new(PROGRAM), &service.words(), &service.settings());
-        eventually(&format!("{name} is healthy"), async || (service.ended(&check).await.0 == Some(0)).then_some(())).await;
+        eventually(&format!("{name} is healthy"), async || (service.run_to_exit(&check).await.0 == Some(0)).then_some(())).await;
         assert!(!process.has_ended(), "{name}: {}", process.stderr());
         self.running.insert(name.to_owned(), process);
     }
@@ -90,7 +90,7 @@ impl Deployment {
     /// `docker compose exec identity-api telemetry identity-api admin …`
     async fn admin(&self, words: &str) -> Value {
         let typed: Vec<&str> = ["identity-api", "admin", "-o", "json"].into_iter().chain(words.split(' ')).collect();
-        let (code, printed, said) = self.services["identity-api"].ended(&typed).await;
+        let (code, printed, said) = self.services["identity-api"].run_to_exit(&typed).await;
         assert_eq!(code, Some(0), "{words}: {said}");
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{words}: {printed}: {error}"))
     }
@@ -105,7 +105,7 @@ impl Deployment {
 
 impl Service {
     /// Adapts the service to this machine: other hosts, free ports, and a test directory for its files.
-    fn settle(&mut self, addresses: &[(&str, String)], folder: &Path) {
+    fn adapt_to_this_machine(&mut self, addresses: &[(&str, String)], folder: &Path) {
         for (name, value) in &mut self.environment {
             for (container, here) in addresses {
                 *value = value.replace(container, here);
@@ -138,8 +138,8 @@ impl Service {
     }
 
     /// Runs the program in this service's environment until it exits.
-    async fn ended(&self, words: &[&str]) -> (Option<i32>, String, String) {
-        ended(words, &self.settings()).await
+    async fn run_to_exit(&self, words: &[&str]) -> (Option<i32>, String, String) {
+        run_to_exit(words, &self.settings()).await
     }
 }
 
@@ -150,7 +150,7 @@ fn text<'a>(value: &'a Value, member: &str) -> &'a str {
 /// Creates the first operator, organization and key with the three commands in `docs/operating/compose.md`; returns the key.
 async fn first_key(deployment: &Deployment) -> String {
     const TYPED: &str = "docker compose exec identity-api telemetry identity-api admin ";
-    let page = file::read("docs/operating/compose.md");
+    let page = compose_file::read("docs/operating/compose.md");
     let lines: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(TYPED)).collect();
     let [operator, organization, key] = lines[..] else { panic!("three lines: {lines:?}") };
     deployment.admin(operator).await;
@@ -161,7 +161,7 @@ async fn first_key(deployment: &Deployment) -> String {
 }
 
 /// Each path reaches its service, and nothing else is exposed.
-async fn every_surface_is_behind_the_front(front: &Front, key: &str) {
+async fn assert_routes_of_the_front(front: &Front, key: &str) {
     let html = "text/html; charset=utf-8";
     for (path, status, begins) in [
         ("/", 200, html),
@@ -190,7 +190,7 @@ fn event(url: &str, more: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn compose_services_process_an_event() {
-    let mut deployment = Deployment::start(file::all()).await;
+    let mut deployment = Deployment::start(compose_file::all()).await;
     let key = first_key(&deployment).await;
     let (front, url) = (&deployment.front, "https://www.example.com/hello");
     // More than nginx's default limit.
@@ -205,14 +205,14 @@ async fn compose_services_process_an_event() {
         said.contains(url).then_some(())
     })
     .await;
-    every_surface_is_behind_the_front(front, &key).await;
+    assert_routes_of_the_front(front, &key).await;
     let profiles = deployment.folder.path().join("no-profiles").display().to_string();
     let settings = [("TELEMETRY_CONFIG", profiles.as_str()), ("TELEMETRY_KEY", &key)];
-    let (code, told, said) = ended(&["doctor", "--url", &front.url("")], &settings).await;
+    let (code, told, said) = run_to_exit(&["doctor", "--url", &front.url("")], &settings).await;
     assert!(code == Some(0) && told.lines().any(|line| line.starts_with("skipped") && line.contains("ready")), "{told} {said}");
-    let (code, settled, said) = deployment.services["stream-workers"].ended(&["stream-workers", "processed"]).await;
+    let (code, settled, said) = deployment.services["stream-workers"].run_to_exit(&["stream-workers", "processed"]).await;
     assert!(code == Some(0) && settled.contains("STORED EVENTS"), "{settled} {said}");
-    let (code, _, said) = deployment.services["prepare"].ended(&["stream-workers", "rebuild"]).await;
+    let (code, _, said) = deployment.services["prepare"].run_to_exit(&["stream-workers", "rebuild"]).await;
     assert!(code == Some(1) && said.contains("rebuild into an empty database"), "a database in use must not be rebuilt: {said}");
     // A restarted service is reached again, and one that is down doesn't affect the others.
     deployment.stop_one("identity-api").await;
@@ -225,7 +225,7 @@ async fn compose_services_process_an_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scaled_services_work_while_one_of_each_is_down() {
-    let mut deployment = Deployment::start(file::scaled()).await;
+    let mut deployment = Deployment::start(compose_file::scaled()).await;
     let key = first_key(&deployment).await;
     for number in ["", "-2"] {
         let away = ["ingest-gateway", "query-api", "identity-api", "console"].map(|service| format!("{service}{number}"));
@@ -256,7 +256,7 @@ async fn scaled_services_work_while_one_of_each_is_down() {
 
 #[test]
 fn scaled_brokers_form_a_cluster_of_three() {
-    let (services, mut seen) = (file::scaled(), BTreeSet::new());
+    let (services, mut seen) = (compose_file::scaled(), BTreeSet::new());
     for (name, number) in [("kafka", "1"), ("kafka-2", "2"), ("kafka-3", "3")] {
         let environment = &services[name]["environment"];
         let text = |setting: &str| environment[setting].as_str().map_or_else(|| environment[setting].to_string(), str::to_owned);
@@ -273,9 +273,9 @@ fn scaled_brokers_form_a_cluster_of_three() {
 
 #[test]
 fn front_uses_the_ports_of_the_services() {
-    let env = BTreeMap::from_iter(secrets::asked_for().into_iter().map(|name| (name, "x".to_owned())));
-    let services = file::ours(file::scaled(), &env);
-    let front = file::read("infra/front/addresses.conf");
+    let env = BTreeMap::from_iter(secrets::required_settings().into_iter().map(|name| (name, "x".to_owned())));
+    let services = compose_file::ours(compose_file::scaled(), &env);
+    let front = compose_file::read("infra/front/addresses.conf");
     let upstreams: Vec<&str> =
         front.lines().filter_map(|line| line.trim().strip_prefix("upstream ")?.split("server ").nth(1)).collect();
     assert_eq!(upstreams.len(), 4, "{upstreams:?}");
@@ -300,9 +300,10 @@ fn named_volumes(service: &Value) -> impl Iterator<Item = &str> {
 
 #[test]
 fn dependencies_and_volumes_are_declared() {
-    for (files, services) in
-        [(&["docker-compose.yml"][..], file::all()), (&["docker-compose.yml", "docker-compose.scaled.yml"], file::scaled())]
-    {
+    for (files, services) in [
+        (&["docker-compose.yml"][..], compose_file::all()),
+        (&["docker-compose.yml", "docker-compose.scaled.yml"], compose_file::scaled()),
+    ] {
         for (name, service) in &services {
             for (awaited, how) in service["depends_on"].as_object().into_iter().flatten() {
                 let other = services.get(awaited).unwrap_or_else(|| panic!("{name} waits for {awaited}, which doesn't exist"));
@@ -313,13 +314,13 @@ fn dependencies_and_volumes_are_declared() {
             }
         }
         let mounted: BTreeSet<String> = services.values().flat_map(named_volumes).map(str::to_owned).collect();
-        assert_eq!(mounted, file::volumes(files), "{files:?}");
+        assert_eq!(mounted, compose_file::volumes(files), "{files:?}");
     }
 }
 
 #[test]
 fn services_have_restart_policy_memory_limit_and_bounded_log() {
-    for (name, service) in file::scaled() {
+    for (name, service) in compose_file::scaled() {
         let is_one_shot = ONE_SHOT.contains(&name.as_str());
         assert_eq!(service["restart"], if is_one_shot { "no" } else { "unless-stopped" }, "{name}");
         assert!(service["mem_limit"].is_string(), "{name} has no memory limit");

@@ -1,6 +1,6 @@
 //! Tests `infra/kubernetes`: valid for Kubernetes, with settings that each process knows, and an nginx configuration that loads.
 
-use crate::subcommands::ended;
+use crate::subcommands::run_to_exit;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ async fn processes_know_all_settings_of_their_manifests() {
             // Commands that run once also have their service's settings.
             let mut help = String::new();
             for words in [&words[..], &words[..1]] {
-                let (code, printed, said) = ended(&[words, &["--help"]].concat(), &[]).await;
+                let (code, printed, said) = run_to_exit(&[words, &["--help"]].concat(), &[]).await;
                 assert_eq!(code, Some(0), "{words:?}: {said}");
                 help += &printed;
             }
@@ -113,7 +113,7 @@ async fn nginx_accepts_the_addresses_of_kubernetes() {
     for (name, text) in [("nginx.conf", front), ("addresses.conf", addresses)] {
         std::fs::write(place.path().join(name), text).expect("the file is written");
     }
-    let nginx = tokio::task::spawn_blocking(local::programs::nginx).await.expect("fetching does not panic").expect("nginx");
+    let nginx = tokio::task::spawn_blocking(local::test_programs::nginx).await.expect("fetching does not panic").expect("nginx");
     let output = Command::new(nginx).args(["-t", "-e", "stderr", "-c"]).arg(place.path().join("nginx.conf")).output();
     let output = output.expect("nginx runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

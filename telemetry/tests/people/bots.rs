@@ -1,6 +1,6 @@
 //! The bot table: identifying user agents, and comparing the table with public lists.
 
-use crate::terminal::{Said, Terminal};
+use crate::terminal::{CommandOutput, Terminal};
 use serde_json::{Value, json};
 
 const BOT: &str = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot";
@@ -32,8 +32,8 @@ fn variants_signed_agents_and_cdns_are_identified() {
     assert_eq!((&cdn["bot"], &cdn["cdn"]), (&Value::Null, &"Amazon CloudFront".into()));
 }
 
-fn diff(list: &str, more: &[&str]) -> Said {
-    Terminal::new().answer(&[&["bots", "diff", "-"], more].concat(), list)
+fn diff(list: &str, more: &[&str]) -> CommandOutput {
+    Terminal::new().run_with_input(&[&["bots", "diff", "-"], more].concat(), list)
 }
 
 fn names(diff: &Value, kind: &str) -> Vec<String> {

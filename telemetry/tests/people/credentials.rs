@@ -1,6 +1,6 @@
 //! Which credential is sent to which address, and where credentials are stored.
 
-use crate::stub::{Stub, ok};
+use crate::stub_server::{Stub, ok};
 use crate::terminal::Terminal;
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
@@ -11,7 +11,7 @@ fn server() -> Stub {
 }
 
 fn key() -> String {
-    PlainApiKey::mint(OrgType::ContentOwner).reveal().to_owned()
+    PlainApiKey::generate(OrgType::ContentOwner).reveal().to_owned()
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! Webhooks from registration to verification: the receiver prints what the service sends, and `verify` accepts it.
 
-use crate::listening::Listening;
-use crate::receiver::{Delivery, Proxy};
-use crate::service::Service;
-use crate::terminal::{Said, Terminal};
+use crate::terminal::{CommandOutput, Terminal};
+use crate::test_service::Service;
+use crate::webhook_listener::WebhookListener;
+use crate::webhook_proxy::{Delivery, WebhookProxy};
 use serde_json::Value;
 use service_kit::testing::eventually;
 use std::path::Path;
 
-fn listen(terminal: &Terminal, secret: &Path, count: &str) -> Listening {
+fn listen(terminal: &Terminal, secret: &Path, count: &str) -> WebhookListener {
     let secret = secret.to_str().unwrap();
     let words = ["webhook", "listen", "--secret-file", secret, "--listen", "127.0.0.1:0", "--count", count, "-o", "ndjson"];
-    Listening::start(terminal, &words)
+    WebhookListener::start(terminal, &words)
 }
 
 /// Runs `webhook verify` on a delivery that the proxy recorded.
-fn verify(terminal: &Terminal, secret: &Path, delivery: &Delivery, body: &str) -> Said {
+fn verify(terminal: &Terminal, secret: &Path, delivery: &Delivery, body: &str) -> CommandOutput {
     let (body, secret) = (terminal.file("body", body), secret.to_str().unwrap());
     let (signature, timestamp) = (delivery.header("x-svc-signature"), delivery.header("x-svc-timestamp"));
     let of = ["--secret-file", secret, "--signature", signature, "--timestamp", timestamp, "-o", "json"];
@@ -24,7 +24,7 @@ fn verify(terminal: &Terminal, secret: &Path, delivery: &Delivery, body: &str) -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn registers_tests_and_receives_webhooks() {
-    let proxy = Proxy::start().await;
+    let proxy = WebhookProxy::start().await;
     let service = Service::start_with(&proxy.settings()).await;
     let owner = service.terminal("OWNER_KEY");
     let url = proxy.url("/hook");
@@ -34,11 +34,11 @@ async fn registers_tests_and_receives_webhooks() {
     assert_eq!((&listed[0]["id"], &listed[0]["secret"]), (&made["id"], &Value::Null), "the secret must be shown only once");
 
     let receiver = listen(&owner, &secret, "2");
-    proxy.pass_on_to(&receiver.address);
+    proxy.forward_to(&receiver.address);
     let tested = owner.run(&["webhook", "send-test", &url, "--wait", "-o", "json"]).json();
     assert_eq!((&tested["status"], &tested["event_type"]), (&"delivered".into(), &"webhook.test".into()), "{tested}");
     let granted = owner.run(&["delegation", "create", "--to", service.value("NETWORK_ORG_ID"), "-o", "json"]).json();
-    let said = tokio::task::spawn_blocking(move || receiver.ended()).await.unwrap().ok();
+    let said = tokio::task::spawn_blocking(move || receiver.wait()).await.unwrap().ok();
     assert_eq!(said.stderr.lines().count(), 1, "no delivery may be rejected: {said:?}");
     let printed: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |n: usize, pointer: &str| printed[n].pointer(pointer).cloned().unwrap_or_default();
@@ -68,13 +68,13 @@ async fn registers_tests_and_receives_webhooks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_delivery_fails_with_another_secret() {
-    let proxy = Proxy::start().await;
+    let proxy = WebhookProxy::start().await;
     let service = Service::start_with(&proxy.settings()).await;
     let owner = service.terminal("OWNER_KEY");
     let url = proxy.url("/hook");
     owner.run(&["webhook", "create", &url]).ok();
     let mut receiver = listen(&owner, &owner.file("secret", "whsec_of-another-endpoint"), "1");
-    proxy.pass_on_to(&receiver.address);
+    proxy.forward_to(&receiver.address);
     let said = owner.run(&["webhook", "send-test", &url, "--wait"]);
     assert!(said.code == 1 && said.stderr.contains("was not delivered") && said.stderr.contains("401"), "{said:?}");
     assert!(receiver.next_line().contains("Rejected a delivery with 401"));

@@ -1,7 +1,7 @@
 //! Log files: `drain test`, and imports that count each line once.
 
-use crate::service::{Service, counts};
 use crate::terminal::Terminal;
+use crate::test_service::{Service, wait_for_events};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
@@ -83,12 +83,12 @@ async fn imports_resume_and_count_each_line_once() {
     assert_eq!(again["lines"], 60, "the whole log is sent again");
     // Through stdin, and from another file.
     let piped = ["import", "-", "--provider", "combined", "--host", "www.example.com", "-o", "json"];
-    assert_eq!(owner.answer(&piped, &log(0..60)).json()["kept"], 60);
-    let some = owner.answer(&piped, &format!("{}nonsense\n", log(0..1)));
+    assert_eq!(owner.run_with_input(&piped, &log(0..60)).json()["kept"], 60);
+    let some = owner.run_with_input(&piped, &format!("{}nonsense\n", log(0..1)));
     assert!(some.code == 0 && some.stderr.contains("1 line could not be read"), "{some:?}");
     std::fs::write(&file, log(55..65)).unwrap();
     assert_eq!(owner.run(&import).json()["lines"], 10, "a new log with the same name is read from its start");
-    counts(&owner, 65).await;
+    wait_for_events(&owner, 65).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,19 +160,19 @@ async fn follows_a_log_through_rotation() {
     let file = owner.file("access.log", &log(0..3));
     let follow = ["import", file.to_str().unwrap(), "--provider", "combined", "--host", "www.example.com", "--follow"];
     let mut running = owner.start(&follow);
-    counts(&owner, 3).await;
+    wait_for_events(&owner, 3).await;
     let half = log(3..4);
     let (begin, end) = half.split_at(40);
     let append = |text: &str| std::fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(text.as_bytes()).unwrap();
     append(begin);
     std::thread::sleep(std::time::Duration::from_secs(2));
     append(end);
-    counts(&owner, 4).await;
+    wait_for_events(&owner, 4).await;
     // The last line of the old file has no line end.
     append(log(4..5).trim_end());
     std::fs::rename(&file, owner.home().join("access.log.1")).unwrap();
     owner.file("access.log", &log(10..13));
-    counts(&owner, 8).await;
+    wait_for_events(&owner, 8).await;
     running.kill().unwrap();
     running.wait().unwrap();
 }
@@ -190,7 +190,7 @@ async fn imports_but_does_not_follow_compressed_logs() {
     assert!(followed.code == 2 && followed.stderr.contains("--follow"), "{followed:?}");
     assert_eq!(owner.run(&import).json()["kept"], 7);
     assert_eq!(owner.run(&import).json()["lines"], 0, "the file was already imported");
-    counts(&owner, 7).await;
+    wait_for_events(&owner, 7).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

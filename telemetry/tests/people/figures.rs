@@ -1,6 +1,6 @@
 //! Figures and events in every output format.
 
-use crate::service::{Service, counts};
+use crate::test_service::{Service, wait_for_events};
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
 
@@ -15,7 +15,7 @@ fn event(n: u32) -> Value {
 async fn sends_imports_and_reads_events_in_every_format() {
     let service = Service::start().await;
     let (network, owner) = (service.terminal("NETWORK_KEY"), service.terminal("OWNER_KEY"));
-    let sent = network.answer(&["events", "send", "-", "-o", "json"], &event(0).to_string()).json();
+    let sent = network.run_with_input(&["events", "send", "-", "-o", "json"], &event(0).to_string()).json();
     assert_eq!(sent["events_created"], 1, "{sent}");
 
     let lines: Vec<String> = (0..5).map(|n| event(n).to_string()).collect();
@@ -23,7 +23,7 @@ async fn sends_imports_and_reads_events_in_every_format() {
     let import = ["events", "import", file.to_str().unwrap(), "-o", "json"];
     assert_eq!(network.run(&import).json()["events"], 5);
     assert_eq!(network.run(&import).json()["events_created"], 0, "importing twice adds no event");
-    counts(&owner, 5).await;
+    wait_for_events(&owner, 5).await;
 
     let without_id = |n: u32| {
         let mut event = event(n);
@@ -34,16 +34,16 @@ async fn sends_imports_and_reads_events_in_every_format() {
     let file = network.file("without-ids.ndjson", &format!("{}\n{}\n", without_id(20), without_id(21)));
     let import = ["events", "import", file.to_str().unwrap(), "-o", "json"];
     network.run(&import).ok();
-    counts(&owner, 7).await;
+    wait_for_events(&owner, 7).await;
     std::fs::write(&file, [20, 21, 22].map(without_id).join("\n")).unwrap();
     // Only the lines that were added to the file count.
     network.run(&import).ok();
-    counts(&owner, 8).await;
+    wait_for_events(&owner, 8).await;
 
     let broken = network.file("broken.ndjson", &format!("{}\n\n{{\"type\": \"content_retrieved\"}}\n", event(9)));
     let said = network.run(&["events", "import", broken.to_str().unwrap()]);
     assert!(said.code == 1 && said.stderr.contains("line 3: "), "the error names the line in the file: {said:?}");
-    let said = network.answer(&["events", "send", "-"], "not JSON");
+    let said = network.run_with_input(&["events", "send", "-"], "not JSON");
     assert!(said.code == 2 && said.stderr.contains("invalid JSON"), "{said:?}");
 
     let day = ["--since", "2026-11-01", "--until", "2026-11-01"];
@@ -89,7 +89,7 @@ async fn agents_read_their_figures_and_session_documents() {
     let session = "0195f3a0-0000-7000-8000-00000000abcd";
     let cited = json!({"session_id": session, "events": [
         {"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://www.example.com/a"}]});
-    agent.answer(&["events", "send", "-"], &cited.to_string()).ok();
+    agent.run_with_input(&["events", "send", "-"], &cited.to_string()).ok();
     eventually("the agent sees its own figures", || async {
         let summary = agent.run(&["summary", "--agent", "-o", "json"]).json();
         (summary["total_events"] == 1).then_some(())

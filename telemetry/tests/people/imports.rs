@@ -1,7 +1,7 @@
 //! Imports of files that grow, are rotated or truncated, and to a server that fails midway.
 
-use crate::stub::{Stub, answer, ok};
-use crate::terminal::{Said, Terminal};
+use crate::stub_server::{Stub, ok, response};
+use crate::terminal::{CommandOutput, Terminal};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use service_kit::testing::eventually;
@@ -10,11 +10,11 @@ use std::io::Write;
 use std::path::Path;
 
 /// Returns a terminal with the stub's address and a new key.
-fn asking(stub: &Stub) -> Terminal {
-    Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", PlainApiKey::mint(OrgType::ContentOwner).reveal())
+fn terminal_for(stub: &Stub) -> Terminal {
+    Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", PlainApiKey::generate(OrgType::ContentOwner).reveal())
 }
 
-fn import(terminal: &Terminal, file: &Path, more: &[&str]) -> Said {
+fn import(terminal: &Terminal, file: &Path, more: &[&str]) -> CommandOutput {
     terminal.run(&[&["import", file.to_str().unwrap(), "--provider", "combined", "-o", "json"], more].concat())
 }
 
@@ -25,11 +25,11 @@ fn append(file: &Path, text: &str) {
 #[test]
 fn each_key_imports_the_whole_file() {
     let stub = Stub::start(|_, _| ok("{}"));
-    let terminal = asking(&stub);
+    let terminal = terminal_for(&stub);
     let file = terminal.file("access.log", "a\nb\nc\n");
     assert_eq!(import(&terminal, &file, &[]).json()["lines"], 3);
     assert_eq!(import(&terminal, &file, &[]).json()["lines"], 0);
-    let other = terminal.file("other.key", PlainApiKey::mint(OrgType::ContentOwner).reveal());
+    let other = terminal.file("other.key", PlainApiKey::generate(OrgType::ContentOwner).reveal());
     assert_eq!(import(&terminal, &file, &["--key-file", other.to_str().unwrap()]).json()["lines"], 3);
     let names: Vec<_> = std::fs::read_dir(terminal.home().join(".config/telemetry/imports")).unwrap().collect();
     assert_eq!(names.len(), 2, "each key has its own state");
@@ -47,7 +47,7 @@ fn saved_offset_does_not_apply_to_a_replaced_file() {
         }
         ok("{}")
     });
-    let key = PlainApiKey::mint(OrgType::ContentOwner);
+    let key = PlainApiKey::generate(OrgType::ContentOwner);
     let terminal = terminal.with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());
     assert_eq!(import(&terminal, &file, &[]).json()["lines"], 2);
     assert_eq!(stub.bodies(), "old 1\nold 2\n");
@@ -58,7 +58,7 @@ fn saved_offset_does_not_apply_to_a_replaced_file() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_a_replaced_file_until_its_writers_are_quiet() {
     let stub = Stub::start(|_, _| ok("{}"));
-    let terminal = asking(&stub);
+    let terminal = terminal_for(&stub);
     let (file, old) = (terminal.file("access.log", "old 1\n"), terminal.home().join("access.log.1"));
     let mut running = terminal.start(&["import", file.to_str().unwrap(), "--provider", "combined", "--follow"]);
     let mut came = String::new();
@@ -89,7 +89,7 @@ async fn reads_a_replaced_file_until_its_writers_are_quiet() {
 #[test]
 fn resends_an_incomplete_last_line() {
     let stub = Stub::start(|_, _| ok("{}"));
-    let terminal = asking(&stub);
+    let terminal = terminal_for(&stub);
     let file = terminal.file("access.log", "first\nsecond li");
     assert_eq!(import(&terminal, &file, &[]).json()["lines"], 2);
     assert_eq!(stub.bodies(), "first\nsecond li\n");
@@ -101,7 +101,7 @@ fn resends_an_incomplete_last_line() {
 #[test]
 fn errors_after_sending_are_not_usage_errors() {
     let stub = Stub::start(|_, _| ok(r#"{"events_created": 1}"#));
-    let terminal = asking(&stub);
+    let terminal = terminal_for(&stub);
     let long = "x".repeat(8 * 1024 * 1024 + 1);
     let said = import(&terminal, &terminal.file("long.log", &format!("first\n{long}\n")), &[]);
     assert!(said.code == 1 && said.stderr.contains("everything before byte 6 was sent"), "{said:?}");
@@ -120,7 +120,7 @@ fn errors_after_sending_are_not_usage_errors() {
 #[test]
 fn retries_truncated_responses() {
     let stub = Stub::start(|n, _| if n == 0 { ok("{}").replace("length: 2", "length: 9") } else { ok("{}") });
-    let terminal = asking(&stub);
+    let terminal = terminal_for(&stub);
     assert_eq!(import(&terminal, &terminal.file("access.log", "a\n"), &[]).json()["lines"], 1);
     assert_eq!(stub.bodies(), "a\na\n");
 }
@@ -131,7 +131,7 @@ fn fails_if_retry_after_is_too_long() {
         let seconds = if n == 0 { 1 } else { u64::MAX };
         format!("HTTP/1.1 503 Away\r\nretry-after: {seconds}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
     });
-    let terminal = asking(&stub);
+    let terminal = terminal_for(&stub);
     let said = import(&terminal, &terminal.file("access.log", "a\n"), &[]);
     assert!(said.code == 5 && said.stderr.contains("503"), "{said:?}");
 }
@@ -139,7 +139,7 @@ fn fails_if_retry_after_is_too_long() {
 #[test]
 fn imports_named_pipes_like_stdin() {
     let stub = Stub::start(|_, _| ok("{}"));
-    let terminal = asking(&stub);
+    let terminal = terminal_for(&stub);
     let pipe = terminal.home().join("log.pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let writer = std::thread::spawn({
@@ -153,8 +153,8 @@ fn imports_named_pipes_like_stdin() {
 
 #[test]
 fn unreadable_batches_do_not_stop_an_import() {
-    let stub = Stub::start(|n, _| if n == 0 { answer(422, "{}") } else { ok(r#"{"kept":1}"#) });
-    let terminal = asking(&stub);
+    let stub = Stub::start(|n, _| if n == 0 { response(422, "{}") } else { ok(r#"{"kept":1}"#) });
+    let terminal = terminal_for(&stub);
     let file = terminal.file("access.log", &format!("{}good\n", "bad\n".repeat(5_000)));
     let said = import(&terminal, &file, &[]).json();
     assert_eq!((&said["bad"], &said["kept"]), (&5_000.into(), &1.into()), "{said}");
@@ -163,7 +163,7 @@ fn unreadable_batches_do_not_stop_an_import() {
 #[test]
 fn resumed_imports_send_the_columns_again() {
     let stub = Stub::start(|_, _| ok("{}"));
-    let terminal = asking(&stub);
+    let terminal = terminal_for(&stub);
     let file = terminal.file("iis.log", "#Version: 1.0\n#Fields: date time\n2026-11-01 10:00:00\n");
     assert_eq!(import(&terminal, &file, &[]).json()["lines"], 1);
     assert_eq!(stub.bodies(), "#Version: 1.0\n#Fields: date time\n2026-11-01 10:00:00\n");

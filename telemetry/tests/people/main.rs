@@ -5,20 +5,20 @@
 mod bots;
 mod credentials;
 mod deliveries;
-mod documents;
+mod documented_commands;
 mod drains;
 mod figures;
 mod golden;
 mod imports;
-mod listening;
-mod nouns;
-mod printing;
-mod receiver;
+mod webhook_listener;
+mod objects;
+mod untrusted_output;
+mod webhook_proxy;
 mod reference;
-mod service;
+mod test_service;
 mod sign_in;
-mod stub;
-mod tails;
+mod stub_server;
+mod events_tail;
 mod terminal;
 mod webhooks;
 
@@ -26,7 +26,7 @@ mod webhooks;
 #[ignore = "run as a process by other tests"]
 fn as_the_service() {
     use service_kit::clock::Clock;
-    service_kit::testing::be_the_service(|cli: telemetry::all::Cli| {
+    service_kit::testing::run_as_service(|cli: telemetry::all::Cli| {
         service_kit::process::run(move |stop| telemetry::all::run(cli, Clock::System, stop))
     });
 }

@@ -1,14 +1,14 @@
 //! Signing in by email, and signing out.
 
-use crate::service::Service;
 use crate::terminal::Terminal;
+use crate::test_service::Service;
 use std::io::{Read, Write};
 
 #[test]
 fn s21_typed_tokens_are_not_echoed() {
     let person = Terminal::new().with("TELEMETRY_URL", "http://127.0.0.1:1");
     let token = "TypedButNotShown".repeat(3);
-    let shown = person.typed(&["login", "--have-token"], "(not shown): ", &token);
+    let shown = person.run_on_terminal(&["login", "--have-token"], "(not shown): ", &token);
     assert!(shown.contains("(not shown): \r\n") && !shown.contains("TypedButNotShown"), "{shown}");
     assert!(shown.contains("error"), "the token must be read, and rejected without a request: {shown}");
 }
@@ -42,7 +42,7 @@ async fn signs_in_by_email_and_out_again() {
     person.run(&["logout"]).ok();
     assert_eq!(person.run(&["whoami"]).code, 3);
 
-    let said = person.answer(&["login", "--have-token"], "https://a.example/without\n");
+    let said = person.run_with_input(&["login", "--have-token"], "https://a.example/without\n");
     assert!(said.code == 2 && said.stderr.contains("not a link or token"), "{said:?}");
-    assert_eq!(person.answer(&["login", "--have-token"], &format!("{}\n", "a".repeat(43))).code, 3, "an unknown token");
+    assert_eq!(person.run_with_input(&["login", "--have-token"], &format!("{}\n", "a".repeat(43))).code, 3, "an unknown token");
 }

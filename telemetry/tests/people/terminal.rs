@@ -11,13 +11,13 @@ pub(crate) struct Terminal {
 }
 
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Said {
+impl CommandOutput {
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
@@ -52,21 +52,21 @@ impl Terminal {
         self.home.path()
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
-        self.answer(arguments, "")
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        self.run_with_input(arguments, "")
     }
 
-    pub(crate) fn answer(&self, arguments: &[&str], input: &str) -> Said {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> CommandOutput {
         let mut child = self.start(arguments);
         // The program may exit without reading.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        Said { code: output.status.code().unwrap(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        CommandOutput { code: output.status.code().unwrap(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
     /// Runs the program on a pseudoterminal, types a line after the question, and returns everything the terminal shows.
-    pub(crate) fn typed(&self, arguments: &[&str], question: &str, line: &str) -> String {
+    pub(crate) fn run_on_terminal(&self, arguments: &[&str], question: &str, line: &str) -> String {
         const TYPE: &str = "import os, pty, sys
 question, line, program = sys.argv[1].encode(), sys.argv[2].encode(), sys.argv[3:]
 child, terminal = pty.fork()

@@ -1,8 +1,8 @@
 //! `webhook verify` and `webhook listen`.
 
-use crate::listening::Listening;
-use crate::service::Service;
 use crate::terminal::Terminal;
+use crate::test_service::Service;
+use crate::webhook_listener::WebhookListener;
 use schemas::webhook::signature::sign;
 use service_kit::clock::Clock;
 use service_kit::testing::{DnsRecord, TestAuthority, TestDns, free_address};
@@ -92,11 +92,11 @@ async fn receives_deliveries_with_a_local_certificate() {
     let wrong = terminal.run(&["webhook", "listen", "--tls", secret, "--secret-file", secret, "--listen", &listen]);
     assert!(wrong.code == 2 && wrong.stderr.contains("it contains no private key"), "{wrong:?}");
     let words = ["webhook", "listen", "--tls", shown, "--secret-file", secret, "--listen", &listen, "--count", "1"];
-    let listening = Listening::start(&terminal, &words);
+    let listening = WebhookListener::start(&terminal, &words);
     // Clients without TLS, or that send nothing, must not block others.
     let _silent = TcpStream::connect(at).unwrap();
     TcpStream::connect(at).unwrap().write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     owner.run(&["webhook", "send-test", &url, "--wait"]).ok();
-    let said = listening.ended().ok();
+    let said = listening.wait().ok();
     assert!(said.stdout.contains("webhook.test") && said.stderr.contains("Listening on https://"), "{said:?}");
 }

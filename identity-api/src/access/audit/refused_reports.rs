@@ -2,7 +2,7 @@
 
 use crate::State;
 use crate::access::actor::IdentityReader;
-use crate::request::bodies::paging::{Listed, Paging};
+use crate::request::bodies::paging::{ListResponse, Paging};
 use axum::extract::State as Shared;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::problem::Code;
@@ -40,7 +40,7 @@ pub(crate) async fn list_refused_reports(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
     Parameters(which): Parameters<Filter>,
-) -> Result<Listed<Refusal>, ApiError> {
+) -> Result<ListResponse<Refusal>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     let since = match which.since.as_deref().map(parse_instant) {
         None => state.now() - USUAL,
@@ -49,5 +49,5 @@ pub(crate) async fn list_refused_reports(
     };
     let total = sqlx::query_scalar(COUNT).bind(actor.org_id.0).bind(since).fetch_one(&state.pool).await?;
     let listed = sqlx::query_as(REFUSALS).bind(actor.org_id.0).bind(since).bind(paging.limit).bind(paging.offset);
-    Ok(Listed::new(listed.fetch_all(&state.pool).await?, total))
+    Ok(ListResponse::new(listed.fetch_all(&state.pool).await?, total))
 }

@@ -2,7 +2,7 @@
 
 use crate::State;
 use crate::access::actor::IdentityReader;
-use crate::request::bodies::paging::{Listed, Paging};
+use crate::request::bodies::paging::{ListResponse, Paging};
 use axum::extract::State as Shared;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -62,13 +62,13 @@ pub(crate) async fn list_audit_entries(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
     Parameters(which): Parameters<Filter>,
-) -> Result<Listed<Entry>, ApiError> {
+) -> Result<ListResponse<Entry>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     // PostgreSQL rejects NUL in text, and no action contains it.
     if which.action.as_ref().is_some_and(|action| action.contains('\0')) {
-        return Ok(Listed::new(Vec::new(), 0));
+        return Ok(ListResponse::new(Vec::new(), 0));
     }
     let total = sqlx::query_scalar(COUNT).bind(actor.org_id.0).bind(&which.action).fetch_one(&state.pool).await?;
     let entries = sqlx::query(TRAIL).bind(actor.org_id.0).bind(which.action).bind(paging.limit).bind(paging.offset);
-    Ok(Listed::new(entries.try_map(|row| read(&row)).fetch_all(&state.pool).await?, total))
+    Ok(ListResponse::new(entries.try_map(|row| read(&row)).fetch_all(&state.pool).await?, total))
 }

@@ -3,14 +3,14 @@
 //! Reports all faults at once. A host of another organization gets the same error as an unknown host.
 
 use crate::request::bodies::{self, fault};
-use crate::request::ownable::pasted;
+use crate::request::ownable_host::pasted;
 use crate::request::text_rules::{self, Faults};
 use schemas::identity::{DrainProvider, DrainRole, MAX_DRAIN_HOSTS, OrgType};
 use schemas::problem::Fault;
 use schemas::site::Site;
 use serde::Deserialize;
-use service_kit::directory::OwnedSite;
 use service_kit::http::ApiError;
+use service_kit::identity_tables::OwnedSite;
 
 const MAX_SECRET_BYTES: usize = 512;
 const MAX_SERVICE_ID_CHARS: usize = 64;
@@ -57,7 +57,7 @@ pub(super) fn parse(body: &[u8], org_type: OrgType, sites: &[OwnedSite]) -> Resu
     let (Some(sampling), Some(secret), Some(fastly_service_id)) = (sampling, secret, service) else {
         return Err(faults.refuse());
     };
-    let role = role.unwrap_or_else(|| provider.usual_role());
+    let role = role.unwrap_or_else(|| provider.default_role());
     Ok(CheckedDrain { name, provider, hosts, role, sampling, secret, fastly_service_id })
 }
 
@@ -113,7 +113,12 @@ mod tests {
     use serde_json::{Value, json};
 
     fn own(domain: &str) -> OwnedSite {
-        OwnedSite { site: Site::from_domain(domain).unwrap(), visible_from: None, except: Vec::new(), formerly: Vec::new() }
+        OwnedSite {
+            site: Site::from_domain(domain).unwrap(),
+            visible_from: None,
+            excluded: Vec::new(),
+            formerly_owned: Vec::new(),
+        }
     }
 
     fn refusal(body: &Value) -> Option<String> {

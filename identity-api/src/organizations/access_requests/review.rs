@@ -5,8 +5,8 @@
 
 use super::read;
 use crate::access::prelude::*;
-use crate::organizations::founding::{self, Founding};
-use crate::organizations::mails;
+use crate::organizations::creation::{self, OrganizationToCreate};
+use crate::organizations::emails;
 use crate::people::Operator;
 use crate::request::text_rules;
 use axum::body::HttpBody;
@@ -25,8 +25,8 @@ pub(crate) async fn list_access_requests_to_review(
     Shared(state): Shared<Arc<State>>,
     Operator(_): Operator,
     Parameters(wanted): Parameters<WithStatus>,
-    part: ListPart,
-) -> Result<Listed<AccessRequest>, ApiError> {
+    part: BoundedPaging,
+) -> Result<ListResponse<AccessRequest>, ApiError> {
     with_status(&state.pool, wanted.status).await.map(|requests| part.of(requests))
 }
 
@@ -78,7 +78,7 @@ async fn answer(
     let mut transaction = state.pool.begin().await?;
     let reviewed = review(&mut transaction, Some(operator), id, verdict, note, state.now()).await?;
     transaction.commit().await?;
-    mails::send_verdict(&state.pool, &state.mailer, state.sign_in.entrance(), &reviewed).await;
+    emails::send_verdict(&state.pool, &state.mailer, state.sign_in.entrance(), &reviewed).await;
     Ok(reviewed)
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn review(
     let reviewed = match verdict {
         Verdict::Reject => request.reject(review),
         Verdict::Approve => {
-            let founding = Founding {
+            let founding = OrganizationToCreate {
                 name: &request.org_name,
                 org_type: request.org_type,
                 owner: Some(request.user_id),
@@ -134,7 +134,7 @@ pub(crate) async fn review(
                 provisioned_by: None,
             };
             // Create the organization before checking the transition: an error rolls back the transaction.
-            let org = founding::found(transaction, author, founding, now).await?;
+            let org = creation::insert_organization(transaction, author, founding, now).await?;
             request.approve(org, review)
         }
     };

@@ -95,7 +95,7 @@ async fn open(transaction: &mut PgConnection, token: &PlainInvite, person: &Pers
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(&mut *transaction)
         .await?;
-    organization::lock(transaction, OrgId(org.ok_or_else(no_invite)?)).await?;
+    organization_rows::lock(transaction, OrgId(org.ok_or_else(no_invite)?)).await?;
     let row: Row = sqlx::query_as(
         "SELECT id, organization_id, email, role, provisioned_by, expires_at, withdrawn_at, claimed_at \
          FROM invites WHERE token_hash = $1 FOR NO KEY UPDATE",

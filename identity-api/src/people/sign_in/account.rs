@@ -4,7 +4,7 @@ use crate::access::prelude::*;
 use crate::request::email_address::EmailAddress;
 
 /// Returns the person with this address. Creates them if necessary, in the name of `author` or of themselves.
-pub(crate) async fn of_address(
+pub(crate) async fn find_or_create(
     connection: &mut PgConnection,
     author: Option<Author>,
     email: &EmailAddress,

@@ -3,13 +3,13 @@
 use axum::http::{HeaderMap, HeaderValue};
 use chrono::TimeDelta;
 use service_kit::http::Transport;
-use service_kit::session_cookie;
+use service_kit::session_cookie_auth;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cookie {
     Session,
     /// A sign-in at a provider in progress.
-    Journey,
+    LoginState,
     /// A sign-in link that this browser requested.
     RequestedLink,
 }
@@ -22,10 +22,10 @@ pub(super) struct Cookies {
 impl Cookies {
     fn name(self, cookie: Cookie) -> &'static str {
         match (cookie, self.transport) {
-            (Cookie::Session, transport) => session_cookie::name(transport),
-            (Cookie::Journey, Transport::Https) => "__Host-telemetry-sign-in",
-            (Cookie::Journey, Transport::Plain) => "telemetry-sign-in",
-            (Cookie::RequestedLink, transport) => session_cookie::requested_link(transport),
+            (Cookie::Session, transport) => session_cookie_auth::name(transport),
+            (Cookie::LoginState, Transport::Https) => "__Host-telemetry-sign-in",
+            (Cookie::LoginState, Transport::Plain) => "telemetry-sign-in",
+            (Cookie::RequestedLink, transport) => session_cookie_auth::sign_in_request_cookie(transport),
         }
     }
 
@@ -45,7 +45,7 @@ impl Cookies {
 
     /// Returns all values of a cookie; more than one means that somebody tries to override it.
     pub(super) fn values(self, cookie: Cookie, headers: &HeaderMap) -> Vec<&str> {
-        session_cookie::values(headers, self.name(cookie))
+        session_cookie_auth::values(headers, self.name(cookie))
     }
 }
 

@@ -22,12 +22,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) const LINK: &str = "/api/v1/identity/auth/magic-link";
 const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
 
-pub(crate) struct Outbox {
+pub(crate) struct LinkEmails {
     pub(super) mails: TaskTracker,
     slots: Arc<Slots<ClientAddress>>,
 }
 
-impl Default for Outbox {
+impl Default for LinkEmails {
     fn default() -> Self {
         Self { mails: TaskTracker::new(), slots: Slots::new(Pool::SignInMails, MAX_IN_THE_MAKING) }
     }
@@ -78,7 +78,7 @@ fn no_slot(why: NoSlot) -> ApiError {
 }
 
 async fn mail_link(state: &State, email: &EmailAddress) -> anyhow::Result<()> {
-    let token = PlainSignInToken::mint();
+    let token = PlainSignInToken::generate();
     if store(state, email, &token).await? {
         state.mailer.send(email, "Sign in to Content Telemetry", &text(state, &token)).await?;
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn f53_emails_for_one_address_leave_slots_for_others() {
-        let outbox = Outbox::default();
+        let outbox = LinkEmails::default();
         let take = |host| outbox.slots.take(ClientAddress::from(IpAddr::from([192, 0, 2, host])), usize::MAX);
         let busy: Vec<_> = (0..1_000).map_while(|_| take(1).ok()).collect();
         assert_eq!(busy.len(), MAX_IN_THE_MAKING / 2);

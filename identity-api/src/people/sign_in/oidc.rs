@@ -7,7 +7,7 @@ mod fetch;
 mod provider_account;
 mod provider;
 
-pub(crate) use provider::{Named, Providers};
+pub(crate) use provider::{Providers, PublicProvider};
 
 use super::cookies::Cookie;
 use super::{SignIn, Visitor, accepts, session};
@@ -21,16 +21,16 @@ use chrono::TimeDelta;
 use openidconnect::core::CoreAuthenticationFlow;
 use openidconnect::{AuthorizationCode, CsrfToken, Nonce, PkceCodeChallenge, PkceCodeVerifier};
 use provider::Provider;
-use provider_account::Proved;
+use provider_account::ProviderIdentity;
 use subtle::ConstantTimeEq;
 use url::Url;
 
 /// Maximum time for the sign-in at the provider.
-const JOURNEY: TimeDelta = TimeDelta::minutes(10);
+const LOGIN_TIMEOUT: TimeDelta = TimeDelta::minutes(10);
 
 /// State of a sign-in, sealed in a cookie.
 #[derive(Serialize, Deserialize)]
-struct Journey {
+struct LoginState {
     state: CsrfToken,
     nonce: Nonce,
     verifier: PkceCodeVerifier,
@@ -39,7 +39,7 @@ struct Journey {
 
 /// Handles `GET /api/v1/identity/auth/oidc`: the configured providers, which are public. It doesn't count against the sign-in
 /// rate of the address.
-pub(crate) async fn list_oidc_providers(Shared(state): Shared<Arc<State>>) -> Json<Vec<Named>> {
+pub(crate) async fn list_oidc_providers(Shared(state): Shared<Arc<State>>) -> Json<Vec<PublicProvider>> {
     Json(state.sign_in.providers.named().collect())
 }
 
@@ -56,16 +56,16 @@ pub(crate) async fn start_oidc(
     let flow = CoreAuthenticationFlow::AuthorizationCode;
     let request = client.authorize_url(flow, CsrfToken::new_random, Nonce::new_random);
     let (url, csrf, nonce) = request.add_scopes(provider.scopes.clone()).set_pkce_challenge(challenge).url();
-    let journey = Journey { state: csrf, nonce, verifier, ends_at: now + JOURNEY };
+    let journey = LoginState { state: csrf, nonce, verifier, ends_at: now + LOGIN_TIMEOUT };
     let text = serde_json::to_string(&journey).map_err(ApiError::internal)?;
     let sealed = state.sealer.seal(&text, &place(&provider.id)).map_err(ApiError::internal)?;
-    let cookie = state.sign_in.cookies.set(Cookie::Journey, &URL_SAFE_NO_PAD.encode(sealed), JOURNEY);
+    let cookie = state.sign_in.cookies.set(Cookie::LoginState, &URL_SAFE_NO_PAD.encode(sealed), LOGIN_TIMEOUT);
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response())
 }
 
 /// Query parameters of the callback; others are ignored.
 #[derive(Deserialize)]
-pub(crate) struct Arrival {
+pub(crate) struct CallbackParameters {
     state: Option<CsrfToken>,
     code: Option<AuthorizationCode>,
 }
@@ -74,12 +74,12 @@ pub(crate) async fn finish_oidc(
     Shared(state): Shared<Arc<State>>,
     _: Visitor,
     Path(id): Path<String>,
-    Query(arrival): Query<Arrival>,
+    Query(arrival): Query<CallbackParameters>,
     headers: HeaderMap,
 ) -> Response {
     let finished = async {
         let provider = find(&state.sign_in, &id)?;
-        let proved = arrive(&state, provider, arrival, &headers).await?;
+        let proved = handle_callback(&state, provider, arrival, &headers).await?;
         let mut transaction = state.pool.begin().await?;
         let user = proved.account(&mut transaction, state.now()).await?;
         let (opened, cookies) = session::open(&state, transaction, user, &headers).await?;
@@ -89,12 +89,12 @@ pub(crate) async fn finish_oidc(
         })
     };
     // The cookie is cleared even after a failure, so the next attempt starts again.
-    let end = [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::Journey))];
+    let end = [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::LoginState))];
     finished.await.unwrap_or_else(|refusal: ApiError| {
         // Return server errors as errors, so that they are logged and counted.
         match page(&state.sign_in, &headers, false).filter(|_| refusal.code().status() < 500) {
             Some(page) => {
-                tracing::info!("rejected a sign-in at a provider: {}", refusal.in_one_line());
+                tracing::info!("rejected a sign-in at a provider: {}", refusal.one_line());
                 (end, Redirect::to(page.as_str())).into_response()
             }
             None => (end, refusal).into_response(),
@@ -107,17 +107,22 @@ fn page(sign_in: &SignIn, headers: &HeaderMap, is_signed_in: bool) -> Option<Url
     accepts(headers, "text/html").then(|| sign_in.arrival_link(is_signed_in)).flatten()
 }
 
-async fn arrive(state: &State, provider: &Provider, arrival: Arrival, headers: &HeaderMap) -> Result<Proved, ApiError> {
-    let journey = journey(state, provider, headers).ok_or_else(refuse)?;
+async fn handle_callback(
+    state: &State,
+    provider: &Provider,
+    arrival: CallbackParameters,
+    headers: &HeaderMap,
+) -> Result<ProviderIdentity, ApiError> {
+    let journey = read_login_state(state, provider, headers).ok_or_else(refuse)?;
     // A matching state proves that the browser that started the sign-in finishes it.
     let is_same =
         arrival.state.is_some_and(|given| bool::from(given.secret().as_bytes().ct_eq(journey.state.secret().as_bytes())));
     let code = arrival.code.filter(|_| is_same && state.now() < journey.ends_at).ok_or_else(refuse)?;
-    provider.prove(code, journey.verifier, &journey.nonce, &state.clock).await
+    provider.verify_code(code, journey.verifier, &journey.nonce, &state.clock).await
 }
 
-fn journey(state: &State, provider: &Provider, headers: &HeaderMap) -> Option<Journey> {
-    let cookies = state.sign_in.cookies.values(Cookie::Journey, headers);
+fn read_login_state(state: &State, provider: &Provider, headers: &HeaderMap) -> Option<LoginState> {
+    let cookies = state.sign_in.cookies.values(Cookie::LoginState, headers);
     let [only] = cookies.as_slice() else { return None };
     let sealed = URL_SAFE_NO_PAD.decode(only).ok()?;
     let text = state.sealer.open(&sealed, &place(&provider.id)).ok()?;

@@ -74,7 +74,7 @@ pub(crate) async fn end_session(
 
 /// Response of a sign-in (docs/api/identity.md#sign-in).
 #[derive(Serialize)]
-pub(super) struct Opened {
+pub(super) struct SignInResponse {
     session_id: String,
     #[serde(serialize_with = "schemas::instant::serialize")]
     expires_at: DateTime<Utc>,
@@ -96,7 +96,7 @@ pub(super) async fn open(
     mut transaction: Transaction<'_, Postgres>,
     user: UserId,
     headers: &HeaderMap,
-) -> Result<(Opened, Cookies), ApiError> {
+) -> Result<(SignInResponse, Cookies), ApiError> {
     let now = state.now();
     if let Some(before) = presented_session(headers) {
         user_sessions::end(&mut transaction, &before.hash(), now).await?;
@@ -109,8 +109,8 @@ pub(super) async fn open(
     let cookies = state.sign_in.cookies;
     let set = AppendHeaders([
         (header::SET_COOKIE, cookies.set(Cookie::Session, session.reveal(), lifetimes.absolute)),
-        (header::SET_COOKIE, cookies.clear(Cookie::Journey)),
+        (header::SET_COOKIE, cookies.clear(Cookie::LoginState)),
     ]);
-    let opened = Opened { session_id: session.reveal().to_owned(), expires_at, user: User { id: user, email } };
+    let opened = SignInResponse { session_id: session.reveal().to_owned(), expires_at, user: User { id: user, email } };
     Ok((opened, set))
 }

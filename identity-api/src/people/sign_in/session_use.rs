@@ -11,15 +11,15 @@ use std::sync::{Mutex, PoisonError};
 const INTERVAL: TimeDelta = TimeDelta::minutes(5);
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("is not 0");
 
-pub(crate) struct Seen(Mutex<LruCache<SecretHash, DateTime<Utc>>>);
+pub(crate) struct RecentUses(Mutex<LruCache<SecretHash, DateTime<Utc>>>);
 
-impl Default for Seen {
+impl Default for RecentUses {
     fn default() -> Self {
         Self(Mutex::new(LruCache::new(REMEMBERED)))
     }
 }
 
-impl Seen {
+impl RecentUses {
     /// Records the use of a session, unless that was done recently. If it fails, the next request tries again.
     pub(crate) async fn note(&self, state: &State, session: SecretHash) {
         let now = state.now();

@@ -6,12 +6,12 @@ use crate::people::user_sessions::Lifetimes;
 use anyhow::{Context, ensure};
 use chrono::TimeDelta;
 use clap::Args;
-use schemas::receiver::AllowedReceivers;
+use schemas::webhook_url::AllowedReceivers;
 use service_kit::client_address::ClientSettings;
 use service_kit::egress::Egress;
 use service_kit::http::Transport;
-use service_kit::rates::Rates;
-use service_kit::settings::Hidden;
+use service_kit::rate_limits::RateLimits;
+use service_kit::settings::SecretSetting;
 use std::net::SocketAddr;
 use url::Url;
 
@@ -72,7 +72,7 @@ pub struct SignInSettings {
     pub identity_bytes: u64,
     /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes", "trust_email"}]; the last three are optional
     #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
-    pub oidc_providers: Option<Hidden>,
+    pub oidc_providers: Option<SecretSetting>,
     /// OpenID Connect providers that may be non-public; on this machine also without TLS
     #[arg(
         long,
@@ -155,16 +155,16 @@ impl SignInSettings {
             cookies: Cookies { transport: self.transport().unwrap_or(Transport::Plain) },
             page: self.sign_in_url.clone(),
             clients: self.clients.clone(),
-            rates: Rates::per_minute(self.sign_in_rate),
+            rates: RateLimits::per_minute(self.sign_in_rate),
             lifetimes: Lifetimes {
                 idle: TimeDelta::hours(self.session_idle_hours.into()),
                 absolute: TimeDelta::hours(self.session_hours.into()),
             },
             invites: InviteQuota { of_inviter: self.invites, to_address: self.invites_to_address },
             mails_per_account: self.sign_in_mails,
-            outbox: magic_links::Outbox::default(),
-            providers: oidc::Providers::of(self.oidc_providers.as_ref(), &public_url, &egress)?,
-            seen: session_use::Seen::default(),
+            outbox: magic_links::LinkEmails::default(),
+            providers: oidc::Providers::parse(self.oidc_providers.as_ref(), &public_url, &egress)?,
+            seen: session_use::RecentUses::default(),
             public_url,
         })
     }

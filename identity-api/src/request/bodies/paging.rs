@@ -33,7 +33,7 @@ impl Paging {
 
 /// A page of a bounded list: everything by default.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ListPart {
+pub(crate) struct BoundedPaging {
     limit: usize,
     offset: usize,
 }
@@ -44,18 +44,18 @@ struct PartParameters {
     offset: Option<i64>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for ListPart {
+impl<S: Send + Sync> FromRequestParts<S> for BoundedPaging {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let Parameters(PartParameters { limit, offset }) = Parameters::of_uri(&parts.uri)?;
+        let Parameters(PartParameters { limit, offset }) = Parameters::from_uri(&parts.uri)?;
         let Paging { offset, .. } = Paging::parse(limit, offset)?;
         let whole = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
         Ok(Self { limit: limit.map_or(usize::MAX, whole), offset: whole(offset) })
     }
 }
 
-impl ListPart {
+impl BoundedPaging {
     /// Returns this page with at most 1,000 items, for lists that grow with the number of partners.
     pub(crate) fn bounded(self) -> Paging {
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -63,25 +63,25 @@ impl ListPart {
     }
 
     /// Cuts this page out of a whole list.
-    pub(crate) fn of<T>(self, whole: Vec<T>) -> Listed<T> {
+    pub(crate) fn of<T>(self, whole: Vec<T>) -> ListResponse<T> {
         let total = whole.len();
-        Listed { total, items: whole.into_iter().skip(self.offset).take(self.limit).collect() }
+        ListResponse { total, items: whole.into_iter().skip(self.offset).take(self.limit).collect() }
     }
 }
 
 /// A page of a list as a response, with the total in `x-total-count`.
-pub(crate) struct Listed<T> {
+pub(crate) struct ListResponse<T> {
     items: Vec<T>,
     total: usize,
 }
 
-impl<T> Listed<T> {
+impl<T> ListResponse<T> {
     pub(crate) fn new(items: Vec<T>, total: i64) -> Self {
         Self { items, total: usize::try_from(total).unwrap_or(0) }
     }
 }
 
-impl<T: Serialize> IntoResponse for Listed<T> {
+impl<T: Serialize> IntoResponse for ListResponse<T> {
     fn into_response(self) -> Response {
         ([(TOTAL_COUNT, HeaderValue::from(self.total))], Json(self.items)).into_response()
     }
@@ -93,11 +93,11 @@ mod tests {
 
     #[test]
     fn lists_without_a_limit_are_complete() {
-        let part = |limit: usize, offset| ListPart { limit, offset }.of((0..5).collect::<Vec<u32>>()).items;
+        let part = |limit: usize, offset| BoundedPaging { limit, offset }.of((0..5).collect::<Vec<u32>>()).items;
         assert_eq!(part(usize::MAX, 0), [0, 1, 2, 3, 4]);
         assert_eq!(part(2, 0), [0, 1]);
         assert_eq!(part(2, 4), [4]);
         assert!(part(usize::MAX, usize::MAX).is_empty());
-        assert_eq!(ListPart { limit: 1, offset: 9 }.of(vec![1, 2, 3]).total, 3);
+        assert_eq!(BoundedPaging { limit: 1, offset: 9 }.of(vec![1, 2, 3]).total, 3);
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 
 use crate::interrupt::Interrupt;
 use crate::workspace::create_open_folder;
-use crate::{account, locks, settings};
+use crate::{environment, locks, process_account};
 
 /// Names and sizes of a release's files. Written last, so a release with this file is complete.
 const LISTING: &str = ".complete";
@@ -22,8 +22,8 @@ pub(crate) struct Cache {
 impl Cache {
     /// Returns the cache below `~/.cache`. For root, it is in a folder that other accounts can read, because PostgreSQL runs as
     /// another account.
-    pub(crate) fn of_this_user() -> Result<Self> {
-        let base = if account::is_root() { Some(PathBuf::from("/var/cache")) } else { settings::user_cache() };
+    pub(crate) fn for_this_user() -> Result<Self> {
+        let base = if process_account::is_root() { Some(PathBuf::from("/var/cache")) } else { environment::user_cache() };
         let base = base.context("no folder for downloads: set HOME or XDG_CACHE_HOME")?;
         Ok(Self { root: base.join("content-telemetry") })
     }
@@ -32,13 +32,13 @@ impl Cache {
         &self.root
     }
 
-    pub(crate) fn place(&self, release: &str) -> PathBuf {
+    pub(crate) fn path(&self, release: &str) -> PathBuf {
         self.root.join(release)
     }
 
     /// Returns whether the release exists and every file has the right size.
     pub(crate) fn has(&self, release: &str) -> bool {
-        let place = self.place(release);
+        let place = self.path(release);
         let Ok(listing) = fs::read_to_string(place.join(LISTING)) else {
             return false;
         };
@@ -66,7 +66,7 @@ impl Cache {
         make(draft.path())?;
         fs::write(made.join(LISTING), listing(&made)?).context("cannot write into the cache")?;
         fs::set_permissions(&made, fs::Permissions::from_mode(0o755))?;
-        let place = self.place(release);
+        let place = self.path(release);
         if place.exists() {
             // Damaged or unlisted. Moved away first, so that other processes never see a partial release.
             fs::rename(&place, draft.path().join("damaged")).context("cannot move a damaged release")?;
@@ -75,7 +75,7 @@ impl Cache {
     }
 
     /// Removes leftovers of killed runs for this release, unless another process is working on it.
-    pub(crate) fn tidy(&self, release: &str) {
+    pub(crate) fn remove_leftovers(&self, release: &str) {
         let Ok(lock) = locks::open(&self.root.join(format!("{release}.lock"))) else {
             return;
         };

@@ -25,7 +25,7 @@ impl Checksums {
 
     /// Returns a custom list.
     #[must_use]
-    pub fn of(list: String) -> Self {
+    pub fn from_list(list: String) -> Self {
         Self { list: Cow::Owned(list) }
     }
 
@@ -63,7 +63,7 @@ impl Checksums {
     }
 
     /// Returns whether the list contains this file.
-    pub(super) fn knows(&self, section: &str, file: &str) -> bool {
+    pub(super) fn contains(&self, section: &str, file: &str) -> bool {
         self.lines(section).any(|line| line.name == file)
     }
 

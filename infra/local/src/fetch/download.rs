@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::size_bytes;
+use crate::environment;
 use crate::interrupt::Interrupt;
 use crate::process::end;
 use crate::progress::Task;
-use crate::settings;
 
 /// Number of output lines to show if a client fails.
 const OUTPUT_TAIL_LINES: usize = 15;
@@ -81,8 +81,8 @@ pub(super) fn from_pip(draft: &Path, package: &str, version: &str, task: &Task, 
 
 /// Compiles a crate from crates.io without optimizations into `release/bin`.
 pub(super) fn from_cargo(draft: &Path, package: &str, version: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {
-    let mut cargo = Command::new(settings::cargo());
-    for name in settings::of_the_running_package() {
+    let mut cargo = Command::new(environment::cargo());
+    for name in environment::running_package_variables() {
         cargo.env_remove(name);
     }
     cargo.args(["install", "--locked", "--debug", "--version", version, package, "--root"]).arg(draft.join("release"));

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::{Entry, Record};
-use crate::kind::{Kind, TELEMETRY};
+use crate::environment::ExternalServers;
 use crate::password::{OWNER, Password};
-use crate::settings::Given;
+use crate::server_kind::{ServerKind, TELEMETRY};
 use crate::workspace::Workspace;
 
 /// Addresses of the stack, as the services read them.
@@ -26,20 +26,20 @@ impl Endpoints {
     /// Returns the servers named in the environment, or else the running servers of this clone.
     pub fn of_running_stack() -> Result<Self> {
         let record = Record::load(&Workspace::find()?.state());
-        Self::assemble(&Given::from_environment(), &record)
+        Self::assemble(&ExternalServers::from_environment(), &record)
     }
 
-    pub(super) fn assemble(given: &Given, record: &Record) -> Result<Self> {
-        let address = |kind: Kind, given: &Option<String>| {
+    pub(super) fn assemble(given: &ExternalServers, record: &Record) -> Result<Self> {
+        let address = |kind: ServerKind, given: &Option<String>| {
             let running = || record.running(kind).map(|entry| address_of(kind, entry));
             given.clone().or_else(running).with_context(|| {
                 format!("{} is not running: run `cargo local start`, or run the tests with `cargo verify`", kind.title())
             })
         };
         Ok(Self {
-            kafka_brokers: address(Kind::Kafka, &given.kafka_brokers)?,
-            clickhouse_url: address(Kind::ClickHouse, &given.clickhouse_url)?,
-            database_url: address(Kind::Postgres, &given.database_url)?,
+            kafka_brokers: address(ServerKind::Kafka, &given.kafka_brokers)?,
+            clickhouse_url: address(ServerKind::ClickHouse, &given.clickhouse_url)?,
+            database_url: address(ServerKind::Postgres, &given.database_url)?,
         })
     }
 
@@ -47,7 +47,8 @@ impl Endpoints {
     pub(super) fn write(&self, state: &Path) -> Result<()> {
         let place = Self::file(state);
         let mut draft = tempfile::NamedTempFile::new_in(state).context("cannot write into .local")?;
-        for (kind, address) in [Kind::Kafka, Kind::ClickHouse, Kind::Postgres].into_iter().zip(self.addresses()) {
+        for (kind, address) in [ServerKind::Kafka, ServerKind::ClickHouse, ServerKind::Postgres].into_iter().zip(self.addresses())
+        {
             writeln!(draft, "{}='{address}'", kind.setting())?;
         }
         draft.into_temp_path().persist(&place).context("cannot move the settings into place")
@@ -64,11 +65,11 @@ impl Endpoints {
 
     /// Returns the addresses for `cargo up`, which uses PostgreSQL as the owner of the tables instead of the administrator.
     #[must_use]
-    pub(crate) fn of_the_owner(self, given: &Given) -> Self {
+    pub(crate) fn with_owner_accounts(self, given: &ExternalServers) -> Self {
         let administrators =
             self.database_url.strip_prefix(&format!("postgres://{TELEMETRY}:")).and_then(|rest| rest.split_once('@'));
         let owners = administrators.map(|(password, place)| {
-            let password = Password::from(password).of_owner();
+            let password = Password::from(password).for_owner();
             format!("postgres://{OWNER}:{}@{place}", password.reveal())
         });
         let database_url = given.database_url.clone().or(owners).unwrap_or_else(|| self.database_url.clone());
@@ -77,44 +78,44 @@ impl Endpoints {
 
     /// Sets the addresses in a command's environment.
     pub fn apply(&self, command: &mut Command) {
-        command.env(Kind::Kafka.setting(), &self.kafka_brokers);
-        command.env(Kind::ClickHouse.setting(), &self.clickhouse_url);
-        command.env(Kind::Postgres.setting(), &self.database_url);
+        command.env(ServerKind::Kafka.setting(), &self.kafka_brokers);
+        command.env(ServerKind::ClickHouse.setting(), &self.clickhouse_url);
+        command.env(ServerKind::Postgres.setting(), &self.database_url);
     }
 }
 
 /// Returns the address of a server that we run, with its password.
-fn address_of(kind: Kind, entry: &Entry) -> String {
+fn address_of(kind: ServerKind, entry: &Entry) -> String {
     let port = entry.listen.port;
-    let Some(password) = entry.password.as_ref().map(Password::reveal) else { return own_address(kind, port) };
+    let Some(password) = entry.password.as_ref().map(Password::reveal) else { return managed_address(kind, port) };
     match kind {
-        Kind::Kafka => own_address(kind, port),
-        Kind::Postgres => format!("postgres://{TELEMETRY}:{password}@127.0.0.1:{port}/{TELEMETRY}"),
-        Kind::ClickHouse => format!("http://{TELEMETRY}:{password}@127.0.0.1:{port}"),
+        ServerKind::Kafka => managed_address(kind, port),
+        ServerKind::Postgres => format!("postgres://{TELEMETRY}:{password}@127.0.0.1:{port}/{TELEMETRY}"),
+        ServerKind::ClickHouse => format!("http://{TELEMETRY}:{password}@127.0.0.1:{port}"),
     }
 }
 
 /// Returns the address of a server that we run, without its password.
-pub(crate) fn own_address(kind: Kind, port: u16) -> String {
+pub(crate) fn managed_address(kind: ServerKind, port: u16) -> String {
     match kind {
-        Kind::Kafka => format!("127.0.0.1:{port}"),
-        Kind::Postgres => format!("postgres://{TELEMETRY}@127.0.0.1:{port}/{TELEMETRY}"),
-        Kind::ClickHouse => format!("http://127.0.0.1:{port}"),
+        ServerKind::Kafka => format!("127.0.0.1:{port}"),
+        ServerKind::Postgres => format!("postgres://{TELEMETRY}@127.0.0.1:{port}/{TELEMETRY}"),
+        ServerKind::ClickHouse => format!("http://127.0.0.1:{port}"),
     }
 }
 
 /// Returns the address of a server in the environment.
-pub(crate) fn given_address(given: &Given, kind: Kind) -> Option<&str> {
+pub(crate) fn external_address(given: &ExternalServers, kind: ServerKind) -> Option<&str> {
     match kind {
-        Kind::Kafka => given.kafka_brokers.as_deref(),
-        Kind::Postgres => given.database_url.as_deref(),
-        Kind::ClickHouse => given.clickhouse_url.as_deref(),
+        ServerKind::Kafka => given.kafka_brokers.as_deref(),
+        ServerKind::Postgres => given.database_url.as_deref(),
+        ServerKind::ClickHouse => given.clickhouse_url.as_deref(),
     }
 }
 
 /// Checks that a server in the environment responds. The error names the setting to correct.
-pub(crate) fn check_given(kind: Kind, address: &str) -> Result<()> {
-    let usual_port = if address.starts_with("https://") { 443 } else { kind.usual_port() };
+pub(crate) fn check_external(kind: ServerKind, address: &str) -> Result<()> {
+    let usual_port = if address.starts_with("https://") { 443 } else { kind.default_port() };
     let answers = address.split(',').any(|one| {
         let places = host_and_port(one, usual_port).to_socket_addrs();
         places.into_iter().flatten().any(|place| TcpStream::connect_timeout(&place, Duration::from_secs(3)).is_ok())
@@ -142,11 +143,12 @@ fn host_and_port(address: &str, usual_port: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Endpoints, Given, Password, Record, host_and_port};
+    use super::{Endpoints, ExternalServers, Password, Record, host_and_port};
 
     #[test]
     fn environment_comes_first_and_errors_name_the_fix() {
-        let mut given = Given { kafka_brokers: Some("k:1".into()), clickhouse_url: Some("http://c".into()), database_url: None };
+        let mut given =
+            ExternalServers { kafka_brokers: Some("k:1".into()), clickhouse_url: Some("http://c".into()), database_url: None };
         let error = Endpoints::assemble(&given, &Record::default()).unwrap_err().to_string();
         assert_eq!(error, "PostgreSQL is not running: run `cargo local start`, or run the tests with `cargo verify`");
         given.database_url = Some("postgres://p".into());
@@ -155,18 +157,18 @@ mod tests {
 
     #[test]
     fn cargo_up_uses_the_owners_account() {
-        let none = Given::default;
+        let none = ExternalServers::default;
         let with = |database_url: String| Endpoints { kafka_brokers: String::new(), clickhouse_url: String::new(), database_url };
-        let root = Password::mint().unwrap();
+        let root = Password::generate().unwrap();
         let address =
             |user: &str, password: &Password| format!("postgres://{user}:{}@127.0.0.1:5432/telemetry", password.reveal());
-        let owners = with(address("telemetry", &root)).of_the_owner(&none()).database_url;
-        assert_eq!(owners, address("telemetry_owner", &root.of_owner()));
+        let owners = with(address("telemetry", &root)).with_owner_accounts(&none()).database_url;
+        assert_eq!(owners, address("telemetry_owner", &root.for_owner()));
         let shared = Password::from("0123456789abcdef");
-        let owners = with(address("telemetry", &shared)).of_the_owner(&none()).database_url;
+        let owners = with(address("telemetry", &shared)).with_owner_accounts(&none()).database_url;
         assert_eq!(owners, address("telemetry_owner", &shared), "stack of an earlier build");
-        let given = Given { database_url: Some("postgres://own".into()), ..none() };
-        assert_eq!(with(address("telemetry", &root)).of_the_owner(&given).database_url, "postgres://own");
+        let given = ExternalServers { database_url: Some("postgres://own".into()), ..none() };
+        assert_eq!(with(address("telemetry", &root)).with_owner_accounts(&given).database_url, "postgres://own");
     }
 
     #[test]

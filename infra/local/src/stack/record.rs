@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{Kind, Listen};
 use crate::password::Password;
 use crate::process::Process;
+use crate::server_kind::{ServerKind, ServerPorts};
 
 /// State of the stack between runs.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -20,7 +20,7 @@ pub struct Record {
     /// Whether `cargo local start` started the servers, so that they stay when the last use ends.
     pub kept: bool,
     /// Every server that was ever started here.
-    pub servers: BTreeMap<Kind, Entry>,
+    pub servers: BTreeMap<ServerKind, Entry>,
 }
 
 /// State of a server.
@@ -29,7 +29,7 @@ pub struct Entry {
     /// The current process; `None` after a regular stop.
     pub process: Option<Process>,
     /// Its ports, preferred at the next start.
-    pub listen: Listen,
+    pub listen: ServerPorts,
     pub data: PathBuf,
     /// The administrator's password; `None` for Kafka, and for servers started by earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ impl Record {
 
     /// Returns the server's entry if its process is running.
     #[must_use]
-    pub fn running(&self, kind: Kind) -> Option<&Entry> {
+    pub fn running(&self, kind: ServerKind) -> Option<&Entry> {
         self.servers.get(&kind).filter(|entry| entry.process.is_some_and(Process::is_alive))
     }
 }

@@ -5,67 +5,73 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::endpoints::{check_given, given_address};
-use super::{Endpoints, Entry, Record, Stack, own_address};
+use super::endpoints::{check_external, external_address};
+use super::{Endpoints, Entry, Record, Stack, managed_address};
+use crate::environment::ExternalServers;
 use crate::fetch;
 use crate::interrupt::Interrupt;
-use crate::kind::{Kind, Listen};
 use crate::password::Password;
 use crate::ports::Ports;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::server::cut;
-use crate::settings::Given;
-use crate::site::Site;
+use crate::server::truncate;
+use crate::server_config::ServerConfig;
+use crate::server_kind::{ServerKind, ServerPorts};
 
 /// Maximum time without new log lines during startup.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Maximum time without a response before a running server is replaced.
-const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+const RESPONSE_LIMIT: Duration = Duration::from_secs(15);
 
 impl Stack {
     /// Returns the servers that we run: all except those in the environment.
     #[must_use]
-    pub(crate) fn own(given: &Given) -> Vec<Kind> {
-        Kind::ALL.into_iter().filter(|kind| given_address(given, *kind).is_none()).collect()
+    pub(crate) fn managed(given: &ExternalServers) -> Vec<ServerKind> {
+        ServerKind::ALL.into_iter().filter(|kind| external_address(given, *kind).is_none()).collect()
     }
 
     /// Ensures that every server is running, and returns their addresses.
-    pub(crate) fn start(&self, given: &Given, keep: bool, progress: &Progress, interrupt: &Interrupt) -> Result<Endpoints> {
-        for kind in Kind::ALL {
-            if let Some(address) = given_address(given, kind) {
-                check_given(kind, address)?;
-                progress.say(&format!("{}: using the server in {}", kind.title(), kind.setting()));
+    pub(crate) fn start(
+        &self,
+        given: &ExternalServers,
+        keep: bool,
+        progress: &Progress,
+        interrupt: &Interrupt,
+    ) -> Result<Endpoints> {
+        for kind in ServerKind::ALL {
+            if let Some(address) = external_address(given, kind) {
+                check_external(kind, address)?;
+                progress.print_line(&format!("{}: using the server in {}", kind.title(), kind.setting()));
             }
         }
-        fetch::fetch(&Self::own(given), progress, interrupt)?;
+        fetch::fetch(&Self::managed(given), progress, interrupt)?;
         self.workspace.install_launcher()?;
-        let _guard = self.guard(|| interrupt.is_requested())?;
+        let _guard = self.lock_start_and_stop(|| interrupt.is_requested())?;
         let mut record = self.record();
         // Servers that were to be kept may have ended with the machine.
-        let still_kept = record.kept && Kind::ALL.iter().any(|kind| record.running(*kind).is_some());
+        let still_kept = record.kept && ServerKind::ALL.iter().any(|kind| record.running(*kind).is_some());
         record.kept = keep || still_kept;
         record.save(&self.state)?;
-        self.bring_up(&Self::own(given), &mut record, progress, interrupt)?;
+        self.bring_up(&Self::managed(given), &mut record, progress, interrupt)?;
         let endpoints = Endpoints::assemble(given, &record)?;
         endpoints.write(&self.state)?;
         Ok(endpoints)
     }
 
     /// Restarts servers that ended unexpectedly. Called repeatedly while the stack is in use.
-    pub(crate) fn revive(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-        for kind in Kind::ALL {
-            cut(&self.home(kind).join("server.log"));
+    pub(crate) fn restart_ended(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+        for kind in ServerKind::ALL {
+            truncate(&self.home(kind).join("server.log"));
         }
-        if dead(&self.record()).is_empty() {
+        if ended(&self.record()).is_empty() {
             return Ok(());
         }
-        let _guard = self.guard(|| interrupt.is_requested())?;
+        let _guard = self.lock_start_and_stop(|| interrupt.is_requested())?;
         // The previous owner of the lock may have stopped or restarted them.
         let mut record = self.record();
-        let dead = dead(&record);
+        let dead = ended(&record);
         for kind in &dead {
-            progress.say(&format!(
+            progress.print_line(&format!(
                 "{} stopped unexpectedly and is being restarted; its log is {}",
                 kind.title(),
                 self.home(*kind).join("server.log").display()
@@ -74,25 +80,29 @@ impl Stack {
         self.bring_up(&dead, &mut record, progress, interrupt)
     }
 
-    fn bring_up(&self, kinds: &[Kind], record: &mut Record, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    fn bring_up(&self, kinds: &[ServerKind], record: &mut Record, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         let mut waiting = Vec::new();
         for kind in kinds {
             let listen = record.servers.get(kind).map(|entry| entry.listen).unwrap_or_default();
             let mut site = self.site(*kind, listen)?;
             if let Some(process) = record.running(*kind).and_then(|entry| entry.process) {
-                if answers(&site, process, interrupt)? {
-                    progress.say(&format!("{} is already running at {}", kind.title(), own_address(*kind, listen.port)));
+                if responds(&site, process, interrupt)? {
+                    progress.print_line(&format!(
+                        "{} is already running at {}",
+                        kind.title(),
+                        managed_address(*kind, listen.port)
+                    ));
                     continue;
                 }
-                progress.say(&format!("{} isn't responding and is being restarted", kind.title()));
+                progress.print_line(&format!("{} isn't responding and is being restarted", kind.title()));
                 process.kill_tree();
             }
-            for stray in site.strays() {
+            for stray in site.unrecorded_processes() {
                 stray.kill_tree();
             }
             if kind.has_password() {
                 let kept = record.servers.get(kind).and_then(|entry| entry.password.clone());
-                site.password = Some(kept.filter(Password::is_root).map_or_else(Password::mint, Ok)?);
+                site.password = Some(kept.filter(Password::is_root).map_or_else(Password::generate, Ok)?);
             }
             waiting.push(site);
         }
@@ -120,14 +130,14 @@ impl Stack {
 }
 
 /// Returns the servers that the record lists as running but have ended.
-fn dead(record: &Record) -> Vec<Kind> {
+fn ended(record: &Record) -> Vec<ServerKind> {
     let died = |entry: &Entry| entry.process.is_some_and(|process| !process.is_alive());
     record.servers.iter().filter(|(_, entry)| died(entry)).map(|(kind, _)| *kind).collect()
 }
 
-fn answers(site: &Site, process: Process, interrupt: &Interrupt) -> Result<bool> {
+fn responds(site: &ServerConfig, process: Process, interrupt: &Interrupt) -> Result<bool> {
     let begun = Instant::now();
-    while process.is_alive() && begun.elapsed() < ANSWER_LIMIT {
+    while process.is_alive() && begun.elapsed() < RESPONSE_LIMIT {
         if site.probe().is_ok() {
             return Ok(true);
         }
@@ -137,9 +147,9 @@ fn answers(site: &Site, process: Process, interrupt: &Interrupt) -> Result<bool>
     Ok(false)
 }
 
-fn choose_ports(sites: &mut [Site], record: &Record) -> Result<()> {
+fn choose_ports(sites: &mut [ServerConfig], record: &Record) -> Result<()> {
     let mut ports = Ports::default();
-    for kind in Kind::ALL.into_iter().filter(|kind| sites.iter().all(|site| site.kind != *kind)) {
+    for kind in ServerKind::ALL.into_iter().filter(|kind| sites.iter().all(|site| site.kind != *kind)) {
         if let Some(entry) = record.running(kind) {
             ports.reserve(entry.listen.port);
             ports.reserve(entry.listen.second_port);
@@ -147,26 +157,26 @@ fn choose_ports(sites: &mut [Site], record: &Record) -> Result<()> {
     }
     for site in sites {
         let before = site.listen;
-        let port = ports.choose(&[before.port, site.kind.usual_port()])?;
-        let second_port = if site.kind == Kind::Kafka { ports.choose(&[before.second_port])? } else { 0 };
-        site.listen = Listen { port, second_port };
+        let port = ports.choose(&[before.port, site.kind.default_port()])?;
+        let second_port = if site.kind == ServerKind::Kafka { ports.choose(&[before.second_port])? } else { 0 };
+        site.listen = ServerPorts { port, second_port };
     }
     Ok(())
 }
 
-fn launch(site: &Site, progress: &Progress, interrupt: &Interrupt) -> Result<Process> {
-    let task = progress.begin(&format!("Starting {} {}", site.kind.title(), site.kind.version()));
+fn launch(site: &ServerConfig, progress: &Progress, interrupt: &Interrupt) -> Result<Process> {
+    let task = progress.start_task(&format!("Starting {} {}", site.kind.title(), site.kind.version()));
     if !site.data.starts_with(&site.home) {
-        progress.say(&format!(
+        progress.print_line(&format!(
             "{} runs as the user nobody, which can't open this clone, so its data is in {}",
             site.kind.title(),
             site.data.display()
         ));
     }
-    let mut child = site.bring_up(START_LIMIT, interrupt, |_| Ok(()))?;
-    let process = Process::of(child.id());
+    let mut child = site.start(START_LIMIT, interrupt, |_| Ok(()))?;
+    let process = Process::find(child.id());
     // Collect the exit status, otherwise the process becomes a zombie when it ends.
     std::thread::spawn(move || child.wait());
-    task.done(&format!("{} is up at {}", site.kind.title(), own_address(site.kind, site.listen.port)));
+    task.done(&format!("{} is up at {}", site.kind.title(), managed_address(site.kind, site.listen.port)));
     process.ok_or_else(|| anyhow::anyhow!("{} stopped right after it started: see {}", site.kind.title(), site.log().display()))
 }

@@ -8,7 +8,7 @@ use std::{fs, io, thread};
 
 use serde::Deserialize;
 
-use crate::settings;
+use crate::environment;
 
 /// The test runner's variable for the number of concurrent tests.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -58,7 +58,7 @@ pub(super) fn read(messages: impl Read) -> io::Result<Vec<TestBinary>> {
 }
 
 /// Returns the number of concurrent binaries.
-pub(super) fn at_once() -> usize {
+pub(super) fn concurrency() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
@@ -71,12 +71,12 @@ impl TestBinary {
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder);
-        for name in settings::of_the_running_package() {
+        for name in environment::running_package_variables() {
             command.env_remove(name);
         }
         command.env("CARGO_MANIFEST_DIR", &self.folder);
-        if !settings::has(THREADS) {
-            command.env(THREADS, (THREADS_PER_CORE * at_once()).to_string());
+        if !environment::has(THREADS) {
+            command.env(THREADS, (THREADS_PER_CORE * concurrency()).to_string());
         }
         command
     }

@@ -35,9 +35,9 @@ impl Failure {
 }
 
 /// A buffer that one thread can read while another one writes to it.
-pub(super) struct Shared(pub(super) Arc<Mutex<Vec<u8>>>);
+pub(super) struct SharedBuffer(pub(super) Arc<Mutex<Vec<u8>>>);
 
-impl Write for Shared {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
     }
@@ -48,7 +48,7 @@ impl Write for Shared {
 }
 
 /// Copies the tests' output line by line until its end, and calls `found` for each failed test.
-pub(super) fn relay(printed: impl Read, mut out: impl Write, mut found: impl FnMut(Failure)) -> std::io::Result<()> {
+pub(super) fn copy_output(printed: impl Read, mut out: impl Write, mut found: impl FnMut(Failure)) -> std::io::Result<()> {
     let mut printed = BufReader::new(printed);
     let (mut bytes, mut current) = (Vec::new(), None::<Failure>);
     while printed.read_until(b'\n', &mut bytes)? > 0 {
@@ -85,7 +85,7 @@ mod tests {
         .into_bytes();
         printed.extend(b"\xff no line end");
         let (mut out, mut found) = (Vec::new(), Vec::new());
-        relay(&printed[..], &mut out, |failure| found.push(failure)).unwrap();
+        copy_output(&printed[..], &mut out, |failure| found.push(failure)).unwrap();
         assert_eq!(out, printed);
         let last: VecDeque<_> = (2..=LINES).map(|number| format!("line {number}")).chain([String::new()]).collect();
         assert_eq!(
@@ -103,7 +103,7 @@ mod tests {
         let after: String = (0..100).map(|number| format!("  {number}: frame\n")).collect();
         let printed = format!("---- a stdout ----\n{before}thread 'a' panicked at src/a.rs:1:1:\nleft is not right\n{after}");
         let mut found = Vec::new();
-        relay(printed.as_bytes(), std::io::sink(), |failure| found.push(failure)).unwrap();
+        copy_output(printed.as_bytes(), std::io::sink(), |failure| found.push(failure)).unwrap();
         let lines = &found[0].lines;
         assert_eq!((found.len(), lines.len(), lines[0].as_str()), (1, LINES, "before 90"));
         assert_eq!(lines[BEFORE_PANIC + 1], "left is not right");

@@ -10,7 +10,7 @@ fn read(path: &str) -> String {
 }
 
 /// Returns the word after `word` in each line that begins with it.
-fn after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
+fn words_after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.strip_prefix(word)?.split_whitespace().next()).collect()
 }
@@ -34,7 +34,7 @@ fn s19_placeholder_digests_are_rejected() {
 #[test]
 fn s19_images_have_digests() {
     let (compose, dockerfile) = (read("docker-compose.yml"), read("Dockerfile"));
-    let images = [after(&compose, "image:"), after(&dockerfile, "FROM ")].concat();
+    let images = [words_after(&compose, "image:"), words_after(&dockerfile, "FROM ")].concat();
     assert!(images.len() > 7, "{images:?}");
     for image in images.into_iter().filter(|image| *image != "content-telemetry:local") {
         let digest = image.split_once("@sha256:").map(|(_, digest)| digest).unwrap_or_else(|| panic!("{image} has no digest"));
@@ -73,7 +73,7 @@ fn s16_compose_services_use_their_own_accounts() {
 }
 
 /// Returns the service to which the front sends a path, by nginx's rules: an exact match first, then the longest prefix.
-fn goes_to<'a>(conf: &'a str, path: &str) -> &'a str {
+fn routed_service<'a>(conf: &'a str, path: &str) -> &'a str {
     let locations = conf.lines().filter_map(|line| {
         let (matches, rest) = line.trim().strip_prefix("location ")?.split_once(" {")?;
         Some((matches, rest))
@@ -91,7 +91,7 @@ fn goes_to<'a>(conf: &'a str, path: &str) -> &'a str {
 #[test]
 fn front_logs_no_urls() {
     let conf = read("infra/front/nginx.conf");
-    assert_eq!(after(&conf, "access_log "), ["off;"]);
+    assert_eq!(words_after(&conf, "access_log "), ["off;"]);
     let errors = conf.lines().map(str::trim).filter(|line| line.starts_with("error_log "));
     assert_eq!(errors.collect::<Vec<_>>(), ["error_log /dev/stderr crit;"; 2], "below crit, log lines contain the request");
 }
@@ -105,15 +105,15 @@ fn front_serves_every_path_of_the_api() {
         assert!(paths.len() > 3, "{service}: {paths:?}");
         for path in paths {
             let filled = path.replace("{id}", "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f").replace(['{', '}'], "");
-            assert_eq!(goes_to(&conf, &filled), service, "{path}");
+            assert_eq!(routed_service(&conf, &filled), service, "{path}");
         }
-        assert_eq!(goes_to(&conf, &format!("/{service}/openapi.json")), service);
+        assert_eq!(routed_service(&conf, &format!("/{service}/openapi.json")), service);
     }
     let routes = read("console/src/routes.rs");
     let pages: Vec<&str> = routes.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert!(pages.len() > 20, "{pages:?}");
     for page in pages {
-        assert_eq!(goes_to(&conf, &page.replace(['{', '}'], "")), "console", "{page}");
+        assert_eq!(routed_service(&conf, &page.replace(['{', '}'], "")), "console", "{page}");
     }
     for page in [
         "/",
@@ -125,9 +125,9 @@ fn front_serves_every_path_of_the_api() {
         "/console/organizations",
         "/assets/console.css",
     ] {
-        assert_eq!(goes_to(&conf, page), "console", "{page}");
+        assert_eq!(routed_service(&conf, page), "console", "{page}");
     }
     for nowhere in ["/consoles", "/sign-in/x", "/metrics", "/ready", "/api/v1/other", "/events/x"] {
-        assert_eq!(goes_to(&conf, nowhere), "", "{nowhere}");
+        assert_eq!(routed_service(&conf, nowhere), "", "{nowhere}");
     }
 }

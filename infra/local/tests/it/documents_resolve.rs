@@ -102,10 +102,10 @@ fn tests_named_in_documents_exist() {
 fn threat_ids_are_documented_and_tested() {
     let tree = Tree::read();
     let document = tree.text("docs/threats.md").expect("docs/threats.md is missing");
-    let explained: BTreeSet<String> = ids::explained(document).map(str::to_owned).collect();
-    assert_eq!(explained.len(), ids::explained(document).count(), "an id is explained twice");
+    let explained: BTreeSet<String> = ids::explained_ids(document).map(str::to_owned).collect();
+    assert_eq!(explained.len(), ids::explained_ids(document).count(), "an id is explained twice");
     let code = tree.lines().filter(|(name, _, _)| !tree::is_a(name, "md"));
-    let named: BTreeSet<String> = code.flat_map(|(_, _, line)| ids::named(line)).collect();
+    let named: BTreeSet<String> = code.flat_map(|(_, _, line)| ids::ids_in(line)).collect();
     let unexplained = named.difference(&explained).map(|id| format!("docs/threats.md does not explain {id}"));
     let unnamed = explained.difference(&named).map(|id| format!("no test or comment names {id}"));
     assert_none(&unexplained.chain(unnamed).collect());

@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
-mod bookkeeping;
+mod stack_state;
 mod compose;
 mod documents_resolve;
 mod fake_clone;
 mod full_run;
-mod guarded;
+mod server_passwords;
 mod module_circles;
 mod other_version;
 mod servers;

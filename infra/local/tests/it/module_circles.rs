@@ -10,7 +10,7 @@ mod resolve;
 mod source;
 
 use crate::documents_resolve::root;
-use graph::circles;
+use graph::cycles;
 use resolve::imports;
 use source::{Modules, crate_roots};
 
@@ -31,15 +31,15 @@ fn n4_services_have_at_most_ten_root_modules() {
 #[test]
 fn n4_modules_have_no_import_cycles() {
     let found = crate_roots(&root()).into_iter().filter_map(|(name, file)| {
-        let circles = circles(&imports(&Modules::read(&file)));
+        let circles = cycles(&imports(&Modules::read(&file)));
         (!circles.is_empty()).then(|| format!("{name}: {circles:?}"))
     });
     let found: Vec<String> = found.collect();
     assert!(found.is_empty(), "modules that import each other:\n{}", found.join("\n"));
 }
 
-fn circles_in(text: &str) -> Vec<Vec<String>> {
-    circles(&imports(&Modules::of_text(text)))
+fn cycles_in(text: &str) -> Vec<Vec<String>> {
+    cycles(&imports(&Modules::parse_text(text)))
 }
 
 #[test]
@@ -52,6 +52,6 @@ fn finds_cycles_in_any_position() {
         "mod b { pub struct B; mod inner { use crate::A as Other; } } use a::A;",
         "mod b { pub struct B; mod inner { use crate::*; fn f(_: crate::A) {} } } pub use a::*;",
     ] {
-        assert_eq!(circles_in(&format!("{one} {other}")), [["a", "b"]], "{other}");
+        assert_eq!(cycles_in(&format!("{one} {other}")), [["a", "b"]], "{other}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use local::stack::{Entry, Record};
-use local::{Kind, Listen};
+use local::{ServerKind, ServerPorts};
 
 use crate::fake_clone::FakeClone;
 
@@ -23,8 +23,8 @@ fn is_foreign(clone: &FakeClone, service: &str) -> bool {
 fn suggests_wipe_for_data_of_another_version() {
     let clone = FakeClone::new();
     assert!(!is_foreign(&clone, FAILS), "without data");
-    let server = Entry { process: None, listen: Listen::default(), data: clone.path().join("data"), password: None };
-    let record = Record { kept: false, servers: BTreeMap::from([(Kind::ClickHouse, server)]) };
+    let server = Entry { process: None, listen: ServerPorts::default(), data: clone.path().join("data"), password: None };
+    let record = Record { kept: false, servers: BTreeMap::from([(ServerKind::ClickHouse, server)]) };
     record.save(&clone.path().join(".local")).unwrap();
     assert!(is_foreign(&clone, FAILS), "without a recorded version");
     assert!(!is_foreign(&clone, STARTS), "the service started with this data");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use local::private::{ClickHouse, Kafka};
+use local::test_servers::{ClickHouse, Kafka};
 
 #[test]
 fn brokers_share_the_class_archive() {
@@ -20,7 +20,7 @@ fn brokers_share_the_class_archive() {
 }
 
 /// Collects the files and folders below `folder` that other users can access.
-fn open_to_others(folder: &Path, found: &mut Vec<String>) {
+fn accessible_to_others(folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let Ok(metadata) = path.symlink_metadata() else { continue }; // The server may delete its files meanwhile.
@@ -28,7 +28,7 @@ fn open_to_others(folder: &Path, found: &mut Vec<String>) {
             found.push(format!("{:o} {}", metadata.permissions().mode() & 0o777, path.display()));
         }
         if metadata.is_dir() {
-            open_to_others(&path, found);
+            accessible_to_others(&path, found);
         }
     }
 }
@@ -43,11 +43,11 @@ fn a19_server_files_are_private() {
     let clickhouse = ClickHouse::with_users(folder.path(), &users, &environment).unwrap();
     let address = clickhouse.url().trim_start_matches("http://").to_owned();
     let long = Duration::from_secs(120);
-    ask(&address, "CREATE TABLE telemetry.t (n UInt8) ENGINE = MergeTree ORDER BY n", long).unwrap();
-    ask(&address, "INSERT INTO telemetry.t VALUES (1), (2)", long).unwrap();
+    query(&address, "CREATE TABLE telemetry.t (n UInt8) ENGINE = MergeTree ORDER BY n", long).unwrap();
+    query(&address, "INSERT INTO telemetry.t VALUES (1), (2)", long).unwrap();
     let kafka = Kafka::start(folder.path()).unwrap();
     let mut found = Vec::new();
-    open_to_others(folder.path(), &mut found);
+    accessible_to_others(folder.path(), &mut found);
     assert!(found.is_empty(), "{found:#?}");
     let count = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(count, 2, "a server's folder was not checked");
@@ -61,7 +61,7 @@ fn install_launcher() {
 }
 
 /// Runs a statement over HTTP 1.0, where the response ends with the connection.
-fn ask(address: &str, statement: &str, limit: Duration) -> std::io::Result<String> {
+fn query(address: &str, statement: &str, limit: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(limit))?;
     write!(stream, "POST / HTTP/1.0\r\nContent-Length: {}\r\n\r\n{statement}", statement.len())?;

@@ -1,7 +1,7 @@
 //! Akamai `DataStream` 2: JSON lines, or the values below separated by spaces. Values are percent-encoded.
 
-use super::super::json::{Member, Names, Node, fields};
-use super::super::line::{Field, Fields, Reason};
+use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
+use super::super::line_fields::{Field, Fields, Reason};
 use super::{FormatId, NoRequest, telemetry_id_in, unescaped};
 use std::borrow::Cow;
 
@@ -61,9 +61,9 @@ fn between_spaces(line: &str) -> Result<Fields<'_>, Reason> {
     if values.next().is_some() { Err("too_many_fields") } else { Ok(fields) }
 }
 
-pub(super) const NAMES: Names = |node, name| match node {
-    Node::Root => root(name).map_or(Member::NONE, Member::is),
-    _ => Member::NONE,
+pub(super) const NAMES: FieldMap = |node, name| match node {
+    Node::Root => root(name).map_or(FieldMapping::NONE, FieldMapping::is),
+    _ => FieldMapping::NONE,
 };
 
 fn root(name: &str) -> Option<Field> {

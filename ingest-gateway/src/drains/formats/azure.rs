@@ -1,7 +1,7 @@
 //! Azure Front Door, Standard and Premium: `FrontDoorAccessLog`, one record per line or in the batches of Event Hubs.
 
-use super::super::json::{Member, Names, Node, fields};
-use super::super::line::{Field, Fields};
+use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
+use super::super::line_fields::{Field, Fields};
 use super::{FormatId, NoRequest, put_url_host};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -35,12 +35,12 @@ pub(in super::super) fn records_in(line: &[u8]) -> Option<Vec<&RawValue>> {
     serde_json::from_slice(line).ok().map(|Batch { records }| records)
 }
 
-pub(super) const NAMES: Names = |node, name| match (node, name) {
-    (Node::Root, "time") => Member::is(Field::Time),
-    (Node::Root, "category") => Member::is(Field::Kind),
-    (Node::Root, "properties") => Member::into(Node::Inner),
-    (Node::Inner, name) => property(name).map_or(Member::NONE, Member::is),
-    _ => Member::NONE,
+pub(super) const NAMES: FieldMap = |node, name| match (node, name) {
+    (Node::Root, "time") => FieldMapping::is(Field::Time),
+    (Node::Root, "category") => FieldMapping::is(Field::Kind),
+    (Node::Root, "properties") => FieldMapping::into(Node::Inner),
+    (Node::Inner, name) => property(name).map_or(FieldMapping::NONE, FieldMapping::is),
+    _ => FieldMapping::NONE,
 };
 
 fn property(name: &str) -> Option<Field> {
@@ -63,15 +63,15 @@ fn property(name: &str) -> Option<Field> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::line_outcome::Outcome;
+    use super::super::super::line_processor::LineOutcome;
     use super::super::outcomes;
     use super::*;
 
     /// Returns the page of each line, or the reason why it has none.
     fn read(log: &str) -> Vec<String> {
         let outcome = |outcome| match outcome {
-            Outcome::Kept(event) => event.content_url.unwrap().replace("https://www.example.com", ""),
-            Outcome::Bad(reason) | Outcome::Dropped(reason) => reason.to_owned(),
+            LineOutcome::Kept(event) => event.content_url.unwrap().replace("https://www.example.com", ""),
+            LineOutcome::Bad(reason) | LineOutcome::Dropped(reason) => reason.to_owned(),
             other => panic!("{log}: {other:?}"),
         };
         outcomes(FormatId::AzureFrontDoor.row(), None, log).into_iter().map(|line| outcome(line.outcome)).collect()
@@ -145,7 +145,7 @@ mod tests {
             r#""clientIp":"203.0.113.77","referer":"https://planted.test/","clientCountry":"Planted","sni":"planted.test""#;
         let log = line("/a").replace(r#""clientIp":"132.196.86.7""#, planted);
         let [kept] = <[_; 1]>::try_from(outcomes(FormatId::AzureFrontDoor.row(), None, &log)).ok().unwrap();
-        let Outcome::Kept(event) = kept.outcome else { panic!("{:?}", kept.outcome) };
+        let LineOutcome::Kept(event) = kept.outcome else { panic!("{:?}", kept.outcome) };
         let event = serde_json::to_string(&*event).unwrap();
         for private in ["203.0.113.77", "132.196.86.7", "lanted"] {
             assert!(!event.contains(private), "{event}");

@@ -1,7 +1,7 @@
 //! Cloudflare Logpush HTTP requests, as JSON lines.
 
-use super::super::json::{Member, Names, Node, fields};
-use super::super::line::{Field, Fields};
+use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
+use super::super::line_fields::{Field, Fields};
 use super::{FormatId, NoRequest};
 
 /// Parent of a request that a visitor made.
@@ -21,12 +21,12 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-pub(super) const NAMES: Names = |node, name| match node {
-    Node::Root if name == "RequestHeaders" => Member::into(Node::Inner),
-    Node::Root => root(name).map_or(Member::NONE, Member::is),
-    _ if name.eq_ignore_ascii_case("content-telemetry-id") => Member::is(Field::TelemetryId),
-    _ if name.eq_ignore_ascii_case("signature-agent") => Member::is(Field::SignatureAgent),
-    _ => Member::NONE,
+pub(super) const NAMES: FieldMap = |node, name| match node {
+    Node::Root if name == "RequestHeaders" => FieldMapping::into(Node::Inner),
+    Node::Root => root(name).map_or(FieldMapping::NONE, FieldMapping::is),
+    _ if name.eq_ignore_ascii_case("content-telemetry-id") => FieldMapping::is(Field::TelemetryId),
+    _ if name.eq_ignore_ascii_case("signature-agent") => FieldMapping::is(Field::SignatureAgent),
+    _ => FieldMapping::NONE,
 };
 
 fn root(name: &str) -> Option<Field> {

@@ -8,7 +8,7 @@
 //! Text from visitors must not move a field: before the time, they choose the user (HTTP Basic), in which most servers
 //! escape only quotes. Traefik and Express escape nothing, so a line with two requests is bad.
 
-use super::super::line::{Field, Fields, Reason, address_in};
+use super::super::line_fields::{Field, Fields, Reason, address_in};
 use super::{FormatId, put_request_line};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use schemas::site::Site;

@@ -1,6 +1,6 @@
 //! Finds contradicting members of a JSON line.
 
-use super::{Heading, NoRequest, parse};
+use super::{DirectiveState, NoRequest, parse};
 use schemas::identity::DrainProvider;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -15,7 +15,7 @@ pub(in super::super) fn contradicting_members(provider: DrainProvider, line: &[u
     let is_bad = |members: &[&Member]| {
         let texts: Vec<&str> = members.iter().map(|(_, text)| text.as_str()).collect();
         let line = format!("{{{}}}", texts.join(","));
-        matches!(parse(provider, &line, &Heading::default()), Err(NoRequest::Bad("repeated_member")))
+        matches!(parse(provider, &line, &DirectiveState::default()), Err(NoRequest::Bad("repeated_member")))
     };
     // The first member that makes the line bad: a line stays bad, whatever follows.
     let all: Vec<&Member> = members.iter().collect();

@@ -1,8 +1,8 @@
 //! `CloudFront` through Amazon Data Firehose: Base64 records, each with JSON or with lines of tab-separated values in the order of
 //! real-time logs.
 
-use super::super::json::{Member, Names, Node, fields};
-use super::super::line::{Field, Fields, Reason};
+use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
+use super::super::line_fields::{Field, Fields, Reason};
 use super::{FormatId, NoRequest, telemetry_id_in, unescaped};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -148,9 +148,9 @@ fn is_country(text: &str) -> bool {
     text == "-" || (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
 
-pub(super) const NAMES: Names = |node, name| match node {
-    Node::Root => column(name).map_or(Member::NONE, |(field, rank)| Member::ranked(field, rank)),
-    _ => Member::NONE,
+pub(super) const NAMES: FieldMap = |node, name| match node {
+    Node::Root => column(name).map_or(FieldMapping::NONE, |(field, rank)| FieldMapping::ranked(field, rank)),
+    _ => FieldMapping::NONE,
 };
 
 /// Returns the field and rank of a column of CloudFront or W3C logs.

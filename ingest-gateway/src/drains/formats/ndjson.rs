@@ -5,8 +5,8 @@ mod escapes;
 #[cfg(test)]
 mod tests;
 
-use super::super::json::{Member, Names, Node, fields};
-use super::super::line::{Field, Fields, Reason};
+use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
+use super::super::line_fields::{Field, Fields, Reason};
 use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, text};
 use escapes::with_json_escapes;
 use std::borrow::Cow;
@@ -177,17 +177,17 @@ fn is_about_something_else(fields: &Fields<'_>) -> bool {
 }
 
 /// Matches a header name, which visitors and servers write in any case.
-fn header(name: &str) -> Member {
+fn header(name: &str) -> FieldMapping {
     match name {
-        _ if name.eq_ignore_ascii_case("user-agent") => Member::is(Field::UserAgent),
-        _ if name.eq_ignore_ascii_case("content-telemetry-id") => Member::is(Field::TelemetryId),
-        _ if name.eq_ignore_ascii_case("signature-agent") => Member::is(Field::SignatureAgent),
-        _ => Member::NONE,
+        _ if name.eq_ignore_ascii_case("user-agent") => FieldMapping::is(Field::UserAgent),
+        _ if name.eq_ignore_ascii_case("content-telemetry-id") => FieldMapping::is(Field::TelemetryId),
+        _ if name.eq_ignore_ascii_case("signature-agent") => FieldMapping::is(Field::SignatureAgent),
+        _ => FieldMapping::NONE,
     }
 }
 
-fn response_header(name: &str) -> Member {
-    if name.eq_ignore_ascii_case("content-type") { Member::is(Field::MediaType) } else { Member::NONE }
+fn response_header(name: &str) -> FieldMapping {
+    if name.eq_ignore_ascii_case("content-type") { FieldMapping::is(Field::MediaType) } else { FieldMapping::NONE }
 }
 
 /// Variable names of nginx that other loggers rarely use.
@@ -224,120 +224,120 @@ fn is_of_nginx(name: &str) -> bool {
 }
 
 /// Matches a response header with the prefix `resp_`, such as `resp_content_type` or `resp_http_Content-Type`.
-fn of_response(name: &str) -> Option<Member> {
+fn of_response(name: &str) -> Option<FieldMapping> {
     let name = ["resp_", "response_"].iter().find_map(|start| name.strip_prefix(start))?;
     let name = ["header_", "http_"].iter().find_map(|start| name.strip_prefix(start)).unwrap_or(name);
     Some(response_header(&name.replace('_', "-")))
 }
 
-pub(super) const NAMES: Names = |node, name| match node {
+pub(super) const NAMES: FieldMap = |node, name| match node {
     Node::Root if is_of_nginx(name) => root(name).of(FormatId::Json),
     Node::Root => root(name),
     Node::Request => match name {
-        "uri" => Member::is(Field::Path).of(FormatId::Caddy),
-        "method" => Member::is(Field::Method),
-        "host" => Member::is(Field::Host),
+        "uri" => FieldMapping::is(Field::Path).of(FormatId::Caddy),
+        "method" => FieldMapping::is(Field::Method),
+        "host" => FieldMapping::is(Field::Host),
         // Behind proxies, `client_ip` is the leftmost address of a header unless `trusted_proxies_strict` is set.
-        "client_ip" => Member::is(Field::Address),
-        "remote_ip" => Member::is(Field::Connection),
-        "headers" => Member::into(Node::RequestHeaders),
-        _ => Member::NONE,
+        "client_ip" => FieldMapping::is(Field::Address),
+        "remote_ip" => FieldMapping::is(Field::Connection),
+        "headers" => FieldMapping::into(Node::RequestHeaders),
+        _ => FieldMapping::NONE,
     },
     Node::RequestHeaders => header(name),
     Node::ResponseHeaders => response_header(name),
     Node::HttpRequest => google(name),
     Node::Http => match name {
-        "request" => Member::into(Node::EcsRequest),
-        "response" => Member::into(Node::EcsResponse),
-        _ => Member::NONE,
+        "request" => FieldMapping::into(Node::EcsRequest),
+        "response" => FieldMapping::into(Node::EcsResponse),
+        _ => FieldMapping::NONE,
     },
     Node::EcsRequest => match name {
-        "method" => Member::is(Field::Method).of(FormatId::Ecs),
-        "id" => Member::is(Field::RequestId),
-        _ => Member::NONE,
+        "method" => FieldMapping::is(Field::Method).of(FormatId::Ecs),
+        "id" => FieldMapping::is(Field::RequestId),
+        _ => FieldMapping::NONE,
     },
     Node::EcsResponse => match name {
-        "status_code" => Member::is(Field::Status).of(FormatId::Ecs),
-        "mime_type" => Member::is(Field::MediaType),
-        "body" => Member::into(Node::EcsBody),
-        _ => Member::NONE,
+        "status_code" => FieldMapping::is(Field::Status).of(FormatId::Ecs),
+        "mime_type" => FieldMapping::is(Field::MediaType),
+        "body" => FieldMapping::into(Node::EcsBody),
+        _ => FieldMapping::NONE,
     },
-    Node::EcsBody if name == "bytes" => Member::is(Field::Bytes),
+    Node::EcsBody if name == "bytes" => FieldMapping::is(Field::Bytes),
     Node::EcsUrl => match name {
-        "original" => Member::is(Field::Path).of(FormatId::Ecs),
-        "path" => Member::ranked(Field::Path, 1),
-        "query" => Member::is(Field::Query),
-        "domain" => Member::is(Field::Host),
-        "scheme" => Member::is(Field::Scheme),
-        _ => Member::NONE,
+        "original" => FieldMapping::is(Field::Path).of(FormatId::Ecs),
+        "path" => FieldMapping::ranked(Field::Path, 1),
+        "query" => FieldMapping::is(Field::Query),
+        "domain" => FieldMapping::is(Field::Host),
+        "scheme" => FieldMapping::is(Field::Scheme),
+        _ => FieldMapping::NONE,
     },
-    Node::EcsUserAgent if name == "original" => Member::is(Field::UserAgent),
-    Node::EcsEvent if name == "original" => Member::is(Field::Message),
+    Node::EcsUserAgent if name == "original" => FieldMapping::is(Field::UserAgent),
+    Node::EcsEvent if name == "original" => FieldMapping::is(Field::Message),
     // `client.ip` and `source.ip` can be from a header.
-    Node::EcsEvent | Node::EcsBody | Node::EcsUserAgent | Node::Inner => Member::NONE,
+    Node::EcsEvent | Node::EcsBody | Node::EcsUserAgent | Node::Inner => FieldMapping::NONE,
 };
 
 /// The usual names of each field, and those of formats that no other format uses otherwise. The request's time takes precedence over
 /// the shipper's. The requested host takes precedence over other hosts: `host` can be the shipper's, and
 /// `server_name` is a name that the server is configured with.
-fn root(name: &str) -> Member {
+fn root(name: &str) -> FieldMapping {
     match name {
-        "time_local" | "time_iso8601" | "msec" | "time_start" | "start_time" => Member::is(Field::Time),
-        "timestamp" | "@timestamp" | "time" | "ts" | "start" => Member::ranked(Field::Time, 1),
-        "date" => Member::is(Field::Date).of(FormatId::FluentBit),
-        "http_host" | "authority" | ":authority" => Member::is(Field::Host),
-        "vhost" => Member::ranked(Field::Host, 1),
-        "host" => Member::ranked(Field::Host, 2),
-        "server_name" => Member::ranked(Field::Host, 3),
-        "scheme" => Member::is(Field::Scheme),
-        "request_uri" | "x-envoy-origin-path" => Member::is(Field::Path),
-        "url" => Member::ranked(Field::Path, 1).or_into(Node::EcsUrl),
-        "uri" | "path" => Member::ranked(Field::Path, 2),
-        "query" | "query_string" | "args" => Member::is(Field::Query),
-        "request_method" | "method" => Member::is(Field::Method),
+        "time_local" | "time_iso8601" | "msec" | "time_start" | "start_time" => FieldMapping::is(Field::Time),
+        "timestamp" | "@timestamp" | "time" | "ts" | "start" => FieldMapping::ranked(Field::Time, 1),
+        "date" => FieldMapping::is(Field::Date).of(FormatId::FluentBit),
+        "http_host" | "authority" | ":authority" => FieldMapping::is(Field::Host),
+        "vhost" => FieldMapping::ranked(Field::Host, 1),
+        "host" => FieldMapping::ranked(Field::Host, 2),
+        "server_name" => FieldMapping::ranked(Field::Host, 3),
+        "scheme" => FieldMapping::is(Field::Scheme),
+        "request_uri" | "x-envoy-origin-path" => FieldMapping::is(Field::Path),
+        "url" => FieldMapping::ranked(Field::Path, 1).or_into(Node::EcsUrl),
+        "uri" | "path" => FieldMapping::ranked(Field::Path, 2),
+        "query" | "query_string" | "args" => FieldMapping::is(Field::Query),
+        "request_method" | "method" => FieldMapping::is(Field::Method),
         // Names of Logstash's patterns. nginx's logs often have the first two. `clientip` can be part of a user's name, since the
         // pattern can begin within a line.
-        "verb" => Member::is(Field::Method),
-        "clientip" => Member::NONE,
-        "httpversion" => Member::NONE.of(FormatId::Logstash),
+        "verb" => FieldMapping::is(Field::Method),
+        "clientip" => FieldMapping::NONE,
+        "httpversion" => FieldMapping::NONE.of(FormatId::Logstash),
         // The whole request line, if its target has a space.
-        "rawrequest" => Member::is(Field::RequestLine).of(FormatId::Logstash),
-        "request" => Member::is(Field::RequestLine).or_into(Node::Request),
-        "user_agent" => Member::is(Field::UserAgent).or_into(Node::EcsUserAgent),
+        "rawrequest" => FieldMapping::is(Field::RequestLine).of(FormatId::Logstash),
+        "request" => FieldMapping::is(Field::RequestLine).or_into(Node::Request),
+        "user_agent" => FieldMapping::is(Field::UserAgent).or_into(Node::EcsUserAgent),
         "request_user_agent" | "http_user_agent" | "agent" | "userAgent" | "useragent" | "user-agent" => {
-            Member::is(Field::UserAgent)
+            FieldMapping::is(Field::UserAgent)
         }
-        "response_status" | "status" | "status_code" | "code" | "response" | "response_code" => Member::is(Field::Status),
+        "response_status" | "status" | "status_code" | "code" | "response" | "response_code" => FieldMapping::is(Field::Status),
         "response_body_size" | "response_bytes" | "body_bytes_sent" | "bytes_sent" | "bytes" | "size" | "body_sent"
-        | "body_size" => Member::is(Field::Bytes),
-        "client_ip" | "remote_addr" | "remote_ip" | "remote" | "ip" => Member::is(Field::Address),
-        "client" => Member::is(Field::Address),
-        "request_id" => Member::is(Field::RequestId),
-        "content_telemetry_id" | "http_content_telemetry_id" | "content-telemetry-id" => Member::is(Field::TelemetryId),
-        "cache_status" | "upstream_cache_status" => Member::is(Field::Cache),
-        "asn" | "client_asn" => Member::is(Field::Asn),
-        "country" | "geo_country" => Member::is(Field::Country),
-        "media_type" | "sent_http_content_type" | "upstream_http_content_type" => Member::is(Field::MediaType),
-        "content_type" => Member::is(Field::ContentType),
-        "verified_bot_category" => Member::is(Field::Category),
-        "signature_agent" | "http_signature_agent" => Member::is(Field::SignatureAgent),
-        "fastly_is_edge" => Member::is(Field::IsEdge),
+        | "body_size" => FieldMapping::is(Field::Bytes),
+        "client_ip" | "remote_addr" | "remote_ip" | "remote" | "ip" => FieldMapping::is(Field::Address),
+        "client" => FieldMapping::is(Field::Address),
+        "request_id" => FieldMapping::is(Field::RequestId),
+        "content_telemetry_id" | "http_content_telemetry_id" | "content-telemetry-id" => FieldMapping::is(Field::TelemetryId),
+        "cache_status" | "upstream_cache_status" => FieldMapping::is(Field::Cache),
+        "asn" | "client_asn" => FieldMapping::is(Field::Asn),
+        "country" | "geo_country" => FieldMapping::is(Field::Country),
+        "media_type" | "sent_http_content_type" | "upstream_http_content_type" => FieldMapping::is(Field::MediaType),
+        "content_type" => FieldMapping::is(Field::ContentType),
+        "verified_bot_category" => FieldMapping::is(Field::Category),
+        "signature_agent" | "http_signature_agent" => FieldMapping::is(Field::SignatureAgent),
+        "fastly_is_edge" => FieldMapping::is(Field::IsEdge),
         // Fastly's default format has the name of its server here, and as `client_ip` a header that visitors can set.
-        "fastly_server" => Member::is(Field::Connection),
+        "fastly_server" => FieldMapping::is(Field::Connection),
         // Caddy.
-        "resp_headers" => Member::into(Node::ResponseHeaders),
-        "logger" => Member::is(Field::Kind),
-        "event" => Member::into(Node::EcsEvent),
-        "event.original" => Member::is(Field::Message),
-        "message" | "log" => Member::ranked(Field::Message, 1),
-        "http" => Member::into(Node::Http),
-        "httpRequest" => Member::into(Node::HttpRequest).of(FormatId::GoogleLoadBalancer),
-        "insertId" => Member::is(Field::RequestId).of(FormatId::GoogleLoadBalancer),
+        "resp_headers" => FieldMapping::into(Node::ResponseHeaders),
+        "logger" => FieldMapping::is(Field::Kind),
+        "event" => FieldMapping::into(Node::EcsEvent),
+        "event.original" => FieldMapping::is(Field::Message),
+        "message" | "log" => FieldMapping::ranked(Field::Message, 1),
+        "http" => FieldMapping::into(Node::Http),
+        "httpRequest" => FieldMapping::into(Node::HttpRequest).of(FormatId::GoogleLoadBalancer),
+        "insertId" => FieldMapping::is(Field::RequestId).of(FormatId::GoogleLoadBalancer),
         _ => of_response(name).unwrap_or_else(|| traefik(name).or_ecs(name)),
     }
 }
 
-impl Member {
+impl FieldMapping {
     /// Names of the Elastic Common Schema, with dots.
     fn or_ecs(self, name: &str) -> Self {
         let member = match name {
@@ -358,35 +358,35 @@ impl Member {
     }
 }
 
-fn traefik(name: &str) -> Member {
+fn traefik(name: &str) -> FieldMapping {
     let member = match name {
-        "StartUTC" => Member::is(Field::Time),
-        "StartLocal" => Member::ranked(Field::Time, 1),
-        "RequestHost" => Member::is(Field::Host),
-        "RequestScheme" => Member::is(Field::Scheme),
-        "RequestPath" => Member::is(Field::Path),
-        "RequestMethod" => Member::is(Field::Method),
-        "DownstreamStatus" => Member::is(Field::Status),
-        "DownstreamContentSize" => Member::is(Field::Bytes),
-        "ClientHost" => Member::is(Field::Address),
+        "StartUTC" => FieldMapping::is(Field::Time),
+        "StartLocal" => FieldMapping::ranked(Field::Time, 1),
+        "RequestHost" => FieldMapping::is(Field::Host),
+        "RequestScheme" => FieldMapping::is(Field::Scheme),
+        "RequestPath" => FieldMapping::is(Field::Path),
+        "RequestMethod" => FieldMapping::is(Field::Method),
+        "DownstreamStatus" => FieldMapping::is(Field::Status),
+        "DownstreamContentSize" => FieldMapping::is(Field::Bytes),
+        "ClientHost" => FieldMapping::is(Field::Address),
         // `ClientHost` is the header `X-Forwarded-For`, if there is one.
-        "ClientAddr" => Member::is(Field::Connection),
+        "ClientAddr" => FieldMapping::is(Field::Connection),
         _ => {
-            let of_response = name.strip_prefix("downstream_").map_or(Member::NONE, response_header);
+            let of_response = name.strip_prefix("downstream_").map_or(FieldMapping::NONE, response_header);
             return name.strip_prefix("request_").map_or(of_response, header);
         }
     };
     member.of(FormatId::TraefikJson)
 }
 
-fn google(name: &str) -> Member {
-    Member::is(match name {
+fn google(name: &str) -> FieldMapping {
+    FieldMapping::is(match name {
         "requestUrl" => Field::Path,
         "requestMethod" => Field::Method,
         "userAgent" => Field::UserAgent,
         "status" => Field::Status,
         "responseSize" => Field::Bytes,
         "remoteIp" => Field::Address,
-        _ => return Member::NONE,
+        _ => return FieldMapping::NONE,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::super::dry_run::{DrainDryRun, DryLine};
 use super::super::format_table::{FORMATS, FormatId, LogFormat};
-use super::super::line_outcome::Outcome;
+use super::super::line_processor::LineOutcome;
 use chrono::DateTime;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use schemas::bots::BotTable;
@@ -33,10 +33,10 @@ fn each_sample_is_read_as_its_format() {
         assert_eq!(line.format.map(|format| format.name), Some(format.name));
         assert_eq!(format.id.row().name, format.name, "the rows are in the order of their ids");
         if format.id == FormatId::Common {
-            assert!(matches!(line.outcome, Outcome::Bad("no_user_agent")), "{:?}", line.outcome);
+            assert!(matches!(line.outcome, LineOutcome::Bad("no_user_agent")), "{:?}", line.outcome);
             continue;
         }
-        let Outcome::Kept(event) = line.outcome else { panic!("{}: {:?}", format.name, line.outcome) };
+        let LineOutcome::Kept(event) = line.outcome else { panic!("{}: {:?}", format.name, line.outcome) };
         assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{}", format.name);
         assert_eq!(event.at_ms, 1_793_527_200_000, "{}", format.name);
         let crawler = event.crawler.as_deref().unwrap();
@@ -59,7 +59,7 @@ fn each_sample_is_read_as_its_format() {
 fn page() -> String {
     let mut page = include_str!("formats_page.md").to_owned();
     for format in FORMATS {
-        let lacks_host = |line: &DryLine| matches!(line.outcome, Outcome::Bad("no_host" | "bad_host"));
+        let lacks_host = |line: &DryLine| matches!(line.outcome, LineOutcome::Bad("no_host" | "bad_host"));
         let needs_host = outcomes(format, None, format.sample).iter().any(lacks_host);
         let host = if needs_host { "no: `?host=`" } else { "yes" };
         let LogFormat { label, name, provider, source, note, .. } = format;
@@ -90,12 +90,12 @@ fn undocumented_haproxy_captures_are_not_user_agents() {
     let captures = "{www.example.com|Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)}";
     for other in ["{www.example.com}", "{www.example.com||}", "{www.example.com|https://example.com/}", "{} {}"] {
         let log = sample.sample.replace(captures, other);
-        let outcomes: Vec<Outcome> = outcomes(sample, None, &log).into_iter().map(|line| line.outcome).collect();
-        assert!(matches!(outcomes.as_slice(), [Outcome::Bad("no_user_agent")]), "{other}: {outcomes:?}");
+        let outcomes: Vec<LineOutcome> = outcomes(sample, None, &log).into_iter().map(|line| line.outcome).collect();
+        assert!(matches!(outcomes.as_slice(), [LineOutcome::Bad("no_user_agent")]), "{other}: {outcomes:?}");
     }
     let log = sample.sample.replace(captures, "{www.example.com|}");
     assert!(
-        matches!(outcomes(sample, None, &log).as_slice(), [DryLine { outcome: Outcome::Person, .. }]),
+        matches!(outcomes(sample, None, &log).as_slice(), [DryLine { outcome: LineOutcome::Person, .. }]),
         "the visitor sent no user agent"
     );
 }
@@ -107,9 +107,9 @@ fn haproxys_common_log_format_has_no_user_agents() {
         r#"Nov  1 10:00:00 lb-1 haproxy[14389]: 132.196.86.7 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 512 """#;
     let rest = r#" "" 33317 000 "https-in~" "site" "web-1" 0 0 0 69 109 ---- 1 1 1 1 0 0 0 "" """#;
     let outcome = |log: &str| outcomes(FormatId::Combined.row(), Some("a.test"), log).remove(0).outcome;
-    assert!(matches!(outcome(&format!("{line}{rest}")), Outcome::Bad("no_user_agent")));
+    assert!(matches!(outcome(&format!("{line}{rest}")), LineOutcome::Bad("no_user_agent")));
     for more in [r#" """#, r#" "" 33317 000 -"#, r#" "" "-""#] {
-        assert!(matches!(outcome(&format!("{line}{more}")), Outcome::Person), "{more}: the visitor sent no user agent");
+        assert!(matches!(outcome(&format!("{line}{more}")), LineOutcome::Person), "{more}: the visitor sent no user agent");
     }
 }
 
@@ -135,7 +135,7 @@ fn reads_user_agents_escaped_up_to_three_times() {
             let log = written.iter().fold(id.row().sample.to_owned(), |log, written| log.replace(written, &escaped));
             assert!(log.contains(&escaped), "{}", id.row().name);
             let outcome = outcomes(id.row(), None, &log).remove(0).outcome;
-            let Outcome::Kept(event) = outcome else { panic!("{} {times} times: {outcome:?}", id.row().name) };
+            let LineOutcome::Kept(event) = outcome else { panic!("{} {times} times: {outcome:?}", id.row().name) };
             let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
             assert_eq!(
                 (&data["user_agent"], &data["bot_name"]),
@@ -157,7 +157,7 @@ fn spaces_in_targets_are_part_of_the_page() {
         "http_user_agent": BOT});
     for (id, log) in logs.into_iter().chain([(FormatId::Json, nginx.to_string())]) {
         let outcome = outcomes(id.row(), Some("www.example.com"), &log).remove(0).outcome;
-        let Outcome::Kept(event) = outcome else { panic!("{log}: {outcome:?}") };
+        let LineOutcome::Kept(event) = outcome else { panic!("{log}: {outcome:?}") };
         assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/an%20article?page=2"), "{log}");
         assert_eq!(event.at_ms, 1_793_527_200_000, "{log}");
     }
@@ -171,7 +171,7 @@ fn distribution_name_is_not_the_requested_host() {
         let swapped = id.row().sample.replace(DISTRIBUTION, "?").replace("www.example.com", DISTRIBUTION);
         for log in [id.row().sample.to_owned(), swapped.replace('?', "www.example.com")] {
             let outcome = outcomes(id.row(), None, &log).remove(0).outcome;
-            let Outcome::Kept(event) = outcome else { panic!("{log}: {outcome:?}") };
+            let LineOutcome::Kept(event) = outcome else { panic!("{log}: {outcome:?}") };
             assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{log}");
         }
     }

@@ -1,6 +1,6 @@
 //! Text access logs. Each format is recognized by text that only the server writes.
 
-use super::super::line::{Field, Fields};
+use super::super::line_fields::{Field, Fields};
 use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, unescaped};
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! Vercel drains. Entries without `proxy` are not about requests.
 
-use super::super::json::{Member, Names, Node, fields};
-use super::super::line::{Field, Fields};
+use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
+use super::super::line_fields::{Field, Fields};
 use super::{FormatId, NoRequest};
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
@@ -14,13 +14,13 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-pub(super) const NAMES: Names = |node, name| match (node, name) {
-    (Node::Root, "proxy") => Member::into(Node::Inner).of(FormatId::Vercel),
-    (Node::Root, "timestamp") => Member::ranked(Field::Time, 1),
-    (Node::Root, "host") => Member::is(Field::OtherHost),
-    (Node::Root, "requestId") => Member::is(Field::RequestId),
-    (Node::Inner, name) => proxy(name).map_or(Member::NONE, Member::is),
-    _ => Member::NONE,
+pub(super) const NAMES: FieldMap = |node, name| match (node, name) {
+    (Node::Root, "proxy") => FieldMapping::into(Node::Inner).of(FormatId::Vercel),
+    (Node::Root, "timestamp") => FieldMapping::ranked(Field::Time, 1),
+    (Node::Root, "host") => FieldMapping::is(Field::OtherHost),
+    (Node::Root, "requestId") => FieldMapping::is(Field::RequestId),
+    (Node::Inner, name) => proxy(name).map_or(FieldMapping::NONE, FieldMapping::is),
+    _ => FieldMapping::NONE,
 };
 
 fn proxy(name: &str) -> Option<Field> {

@@ -15,7 +15,7 @@ const READ_BYTES: usize = 1024 * 1024;
 const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Spilled {
+pub(crate) struct SpilledEntry {
     pub(crate) payload: Vec<u8>,
     pub(crate) begin: Position,
     pub(crate) end: Position,
@@ -32,7 +32,7 @@ pub(crate) struct Backlog {
 
 impl Backlog {
     /// Returns the next entries, or an empty list once all durable entries are read.
-    pub(crate) fn read(&mut self) -> io::Result<Vec<Spilled>> {
+    pub(crate) fn read(&mut self) -> io::Result<Vec<SpilledEntry>> {
         while let Some(segment) = self.inventory.segment_from(self.at.segment) {
             if segment.number > self.at.segment {
                 self.at = Position { segment: segment.number, offset: 0 };
@@ -85,7 +85,7 @@ impl Backlog {
     }
 
     /// Stores an entry that the log will never accept in a file for manual inspection.
-    pub(crate) fn set_aside(&self, refused: &Spilled, reason: &str) -> io::Result<()> {
+    pub(crate) fn set_aside(&self, refused: &SpilledEntry, reason: &str) -> io::Result<()> {
         let path = self.folder.set_aside("refused", refused.begin, &refused.payload)?;
         tracing::error!(path = %path.display(), "the log rejected a spilled record permanently; moved it to a file: {reason}");
         Ok(())
@@ -112,7 +112,7 @@ impl Backlog {
         Ok(())
     }
 
-    fn read_segment(&mut self, segment: Segment) -> io::Result<Vec<Spilled>> {
+    fn read_segment(&mut self, segment: Segment) -> io::Result<Vec<SpilledEntry>> {
         let left = to_usize(segment.durable_bytes - self.at.offset);
         let mut bytes = self.bytes_at(segment.number, left.min(READ_BYTES))?;
         if let ParsedFrame::Partial { bytes: needed } = frame::decode(&bytes)
@@ -126,7 +126,7 @@ impl Backlog {
         while let ParsedFrame::Whole { payload, bytes } = frame::decode(rest) {
             let begin = self.at;
             self.at.offset += bytes as u64;
-            read.push(Spilled { payload: payload.to_vec(), begin, end: self.at });
+            read.push(SpilledEntry { payload: payload.to_vec(), begin, end: self.at });
             rest = &rest[bytes..];
         }
         if read.is_empty() {

@@ -8,12 +8,12 @@ use std::path::Path;
 
 pub(super) trait Disk: Send + Sync {
     /// Creates a segment to append to. Neither its content nor its name is durable yet.
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Segment>>;
+    fn create(&self, path: &Path) -> io::Result<Box<dyn SegmentFile>>;
     /// Makes file names in the folder durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 
-pub(super) trait Segment: Write + Send {
+pub(super) trait SegmentFile: Write + Send {
     fn sync_data(&mut self) -> io::Result<()>;
     /// Truncates the segment, durably.
     fn cut(&mut self, length: u64) -> io::Result<()>;
@@ -22,7 +22,7 @@ pub(super) trait Segment: Write + Send {
 pub(super) struct RealDisk;
 
 impl Disk for RealDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Segment>> {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn SegmentFile>> {
         Ok(Box::new(private_files::open(File::options().append(true).create_new(true), path)?))
     }
 
@@ -31,7 +31,7 @@ impl Disk for RealDisk {
     }
 }
 
-impl Segment for File {
+impl SegmentFile for File {
     fn sync_data(&mut self) -> io::Result<()> {
         Self::sync_data(self)
     }
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn c9_the_real_disk_syncs_content_and_names() {
-        let mut segment: Box<dyn Segment> = Box::new(File::options().append(true).open(TAKES_ALL_AND_SYNCS_NOTHING).unwrap());
+        let mut segment: Box<dyn SegmentFile> = Box::new(File::options().append(true).open(TAKES_ALL_AND_SYNCS_NOTHING).unwrap());
         segment.write_all(b"x").unwrap();
         assert!(segment.sync_data().is_err());
         assert!(RealDisk.sync_folder(Path::new(TAKES_ALL_AND_SYNCS_NOTHING)).is_err());

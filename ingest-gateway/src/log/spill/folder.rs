@@ -3,7 +3,7 @@
 //! A file lock limits it to one process; the system releases the lock however the process ends. Only the process's account can read
 //! the files, because they contain reported data.
 
-use super::disk::{Disk, Segment};
+use super::disk::{Disk, SegmentFile};
 use crate::metrics;
 use anyhow::Context;
 use service_kit::private_files;
@@ -65,7 +65,7 @@ impl Folder {
     }
 
     /// Creates a segment whose name survives a power failure.
-    pub(super) fn create_segment(&self, number: u64) -> io::Result<Box<dyn Segment>> {
+    pub(super) fn create_segment(&self, number: u64) -> io::Result<Box<dyn SegmentFile>> {
         let segment = self.disk.create(&self.segment(number))?;
         self.sync()?;
         Ok(segment)

@@ -2,9 +2,9 @@
 //!
 //! Bytes are added only after their fsync, so drained entries were always durable.
 
-use super::Refusal;
+use super::SpillError;
 use super::folder::Position;
-use super::shares::Shares;
+use super::usage_by_organization::UsageByOrganization;
 use crate::metrics;
 use schemas::ids::OrgId;
 use std::collections::{HashMap, VecDeque};
@@ -43,9 +43,9 @@ struct State {
     /// Bytes in segments, plus claimed bytes that are not written yet.
     used_bytes: u64,
     /// `used_bytes` by organization.
-    shares: Shares,
+    shares: UsageByOrganization,
     /// Bytes by organization in each segment of this process, by segment number.
-    segment_shares: HashMap<u64, Shares>,
+    segment_shares: HashMap<u64, UsageByOrganization>,
     /// Claimed bytes in memory that are not written yet.
     waiting_bytes: u64,
     pending: Pending,
@@ -63,7 +63,7 @@ impl Inventory {
             next_number,
             is_writing: false,
             used_bytes,
-            shares: Shares::default(),
+            shares: UsageByOrganization::default(),
             segment_shares: HashMap::new(),
             waiting_bytes: 0,
             pending: Pending::default(),
@@ -75,14 +75,14 @@ impl Inventory {
 
     /// Claims part of the quota and of the memory that may wait for the disk. A claim that needs part of the reserve must leave at
     /// least as many bytes free as the organization then has.
-    pub(super) fn claim(&self, org: OrgId, bytes: u64) -> Result<(), Refusal> {
+    pub(super) fn claim(&self, org: OrgId, bytes: u64) -> Result<(), SpillError> {
         let mut state = self.lock();
-        let free = self.free_after(&state, bytes).ok_or(Refusal::Full)?;
+        let free = self.free_after(&state, bytes).ok_or(SpillError::Full)?;
         if free < self.max_bytes / RESERVE && state.shares.of(org).saturating_add(bytes) > free {
-            return Err(Refusal::OwnShare);
+            return Err(SpillError::OwnShare);
         }
         if state.waiting_bytes > MAX_WAITING_BYTES {
-            return Err(Refusal::Slow);
+            return Err(SpillError::Slow);
         }
         state.used_bytes += bytes;
         state.shares.add(org, bytes);
@@ -91,7 +91,7 @@ impl Inventory {
     }
 
     /// Releases the claim of entries that were not written.
-    pub(super) fn give_back(&self, bytes: u64, shares: &Shares) {
+    pub(super) fn give_back(&self, bytes: u64, shares: &UsageByOrganization) {
         let mut state = self.lock();
         state.shares.subtract_all(shares);
         state.used_bytes = state.used_bytes.saturating_sub(bytes);
@@ -134,7 +134,7 @@ impl Inventory {
     }
 
     /// Adds `bytes` after their fsync; 0 if it failed.
-    pub(super) fn end_write(&self, bytes: u64, written: Pending, shares: &Shares) {
+    pub(super) fn end_write(&self, bytes: u64, written: Pending, shares: &UsageByOrganization) {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.is_writing = false;

@@ -1,6 +1,6 @@
 //! Tests the spill on a real disk: order, crashes, damage, quota, and failing writes.
 
-use super::{Backlog, Pending, Refusal, Spill, frame};
+use super::{Backlog, Pending, Spill, SpillError, frame};
 use schemas::ids::OrgId;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -158,7 +158,7 @@ async fn a_full_quota_rejects_entries_without_traces() {
     for number in 1..=3 {
         assert_eq!(spill.append(org(number), &large, 1).await, Ok(()));
     }
-    assert_eq!(spill.append(org(4), &large, 1).await, Err(Refusal::Full));
+    assert_eq!(spill.append(org(4), &large, 1).await, Err(SpillError::Full));
     assert_eq!(spill.append(org(4), b"small", 1).await, Ok(()), "a payload that fits is accepted");
     assert_eq!(read_all(&mut backlog).len(), 4);
     let on_disk: u64 = files(folder.path(), "spill").iter().map(|path| fs::metadata(path).unwrap().len()).sum();
@@ -179,7 +179,7 @@ async fn recovers_after_a_disk_error() {
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let moved = folder.path().with_extension("moved");
     fs::rename(folder.path(), &moved).unwrap();
-    assert_eq!(spill.append(ORG, b"refused", 1).await, Err(Refusal::Disk));
+    assert_eq!(spill.append(ORG, b"refused", 1).await, Err(SpillError::Disk));
     fs::rename(&moved, folder.path()).unwrap();
     assert_eq!(spill.append(ORG, b"taken", 1).await, Ok(()));
     assert_eq!(read_all(&mut backlog), [b"taken".to_vec()]);
@@ -189,7 +189,7 @@ async fn recovers_after_a_disk_error() {
 async fn take_all(spill: &Spill, number: u128) -> usize {
     for taken in 0..1_000 {
         if let Err(refusal) = spill.append(org(number), &[b'x'; 1_000], 1).await {
-            assert_eq!(refusal, Refusal::OwnShare);
+            assert_eq!(refusal, SpillError::OwnShare);
             return taken;
         }
     }

@@ -1,10 +1,10 @@
 //! The thread that writes to the spill. It writes all waiting entries together, with one fsync.
 
-use super::Refusal;
-use super::disk::Segment;
+use super::SpillError;
+use super::disk::SegmentFile;
 use super::folder::Folder;
 use super::inventory::{Inventory, Pending};
-use super::shares::Shares;
+use super::usage_by_organization::UsageByOrganization;
 use crate::metrics;
 use schemas::ids::OrgId;
 use service_kit::crash_point;
@@ -23,7 +23,7 @@ pub(super) struct Entry {
     /// The encoded frame.
     pub(super) bytes: Vec<u8>,
     pub(super) events: u64,
-    pub(super) answer: oneshot::Sender<Result<(), Refusal>>,
+    pub(super) answer: oneshot::Sender<Result<(), SpillError>>,
 }
 
 struct Writer {
@@ -36,7 +36,7 @@ struct Writer {
 
 struct Active {
     number: u64,
-    file: Box<dyn Segment>,
+    file: Box<dyn SegmentFile>,
     /// End of the bytes that are fsynced.
     durable_bytes: u64,
     end: End,
@@ -68,7 +68,7 @@ impl Writer {
         while let Ok(first) = entries.recv() {
             let mut bytes = first.bytes;
             let mut count = Pending { records: 1, events: first.events };
-            let mut shares = Shares::default();
+            let mut shares = UsageByOrganization::default();
             shares.add(first.org, bytes.len() as u64);
             let mut waiting = vec![first.answer];
             while bytes.len() < MAX_BATCH_BYTES
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, bytes: &[u8], count: Pending, shares: &Shares) -> Result<(), Refusal> {
+    fn commit(&mut self, bytes: &[u8], count: Pending, shares: &UsageByOrganization) -> Result<(), SpillError> {
         let length = bytes.len() as u64;
         let started = Instant::now();
         match self.make_durable(bytes) {
@@ -103,9 +103,9 @@ impl Writer {
                     tracing::error!("failed to write to the spill: {error}");
                 }
                 self.abandon();
-                self.inventory.end_write(0, Pending::default(), &Shares::default());
+                self.inventory.end_write(0, Pending::default(), &UsageByOrganization::default());
                 self.inventory.give_back(length, shares);
-                Err(Refusal::Disk)
+                Err(SpillError::Disk)
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The envelope of `POST /events`: `events` or one `event`, depending on `document_type` (docs/api/events.md#envelope).
 
-use crate::request::bodies;
 use crate::request::limits::Limits;
-use crate::request::raw::{RawObject, as_str};
+use crate::request::raw_json::{RawObject, as_str};
+use crate::request::write_request;
 use crate::sessions::privacy_level;
-use crate::validate::{Context, EnvelopeFacts, Faults, Member, members, strict};
+use crate::validate::{Context, EnvelopeFacts, Faults, Member, strict, typed_members};
 use chrono::{DateTime, Utc};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
@@ -36,11 +36,11 @@ pub(crate) struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     /// Parses the envelope. Returns 400 unless it is a JSON object, and 422 with every broken rule.
     pub(crate) fn parse(body: &'a [u8], max_events: usize) -> Result<Self, ApiError> {
-        let members = bodies::read_object(body)?;
-        bodies::require_once(&members, KNOWN)?;
+        let members = write_request::read_object(body)?;
+        write_request::require_once(&members, KNOWN)?;
 
         let mut faults = Faults::default();
-        bodies::check_version(&members, &mut faults);
+        write_request::check_version(&members, &mut faults);
         let events = find_events(&members, max_events, &mut faults);
         let privacy_level = privacy_level(&members, &mut faults);
         faults.into_result()?;
@@ -59,16 +59,16 @@ impl<'a> Envelope<'a> {
             strict::check_envelope(&self.members, &self.events, faults);
         }
         let (session, token) = (self.members.get("session_id"), self.members.get("ctx_token"));
-        let session_id = members::session(session, Member("session_id"), faults);
-        let ctx_token = members::text(token, Member("ctx_token"), faults);
+        let session_id = typed_members::session(session, Member("session_id"), faults);
+        let ctx_token = typed_members::text(token, Member("ctx_token"), faults);
         Context {
             is_binding_unclear: (session.is_some() && session_id.is_none()) || (token.is_some() && ctx_token.is_none()),
             session_id,
-            agent_id: members::text(self.members.get("agent_id"), Member("agent_id"), faults),
+            agent_id: typed_members::text(self.members.get("agent_id"), Member("agent_id"), faults),
             ctx_token,
             privacy_level: self.privacy_level,
-            told: EnvelopeFacts::by(&self.members),
-            is_before_1_0: bodies::is_before_1_0(&self.members),
+            envelope_facts: EnvelopeFacts::from_envelope(&self.members),
+            is_before_1_0: write_request::is_before_1_0(&self.members),
             ..context
         }
     }
@@ -88,7 +88,7 @@ fn find_events<'a>(members: &RawObject<'a>, max_events: usize, faults: &mut Faul
         (_, Some(_), Some(_)) => faults.add(Member("event"), "not_allowed", "send either events or event, not both"),
         (_, None, Some(event)) => return vec![event],
         (_, Some(events), None) => {
-            let events = bodies::list_events(events, max_events, faults);
+            let events = write_request::list_events(events, max_events, faults);
             if events.as_ref().is_some_and(Vec::is_empty) {
                 faults.add(Member("events"), "empty", "events must contain at least one event");
             }

@@ -3,13 +3,13 @@
 use super::assigned_id;
 use crate::State;
 use crate::record::accept::record;
-use crate::record::batch::Batch;
-use crate::request::bodies::{self, WriteRequest};
-use crate::request::large::Turn;
+use crate::record::event_batch::EventBatch;
+use crate::request::cpu_permits::CpuPermit;
 use crate::request::limits::Limits;
-use crate::sessions::change::{Change, to_the_end};
+use crate::request::write_request::{self, WriteRequest};
+use crate::sessions::change::{SessionChange, run_to_completion};
 use crate::sessions::facts;
-use crate::validate::{Context, Faults, Member, members, strict};
+use crate::validate::{Context, Faults, Member, strict, typed_members};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
@@ -39,13 +39,13 @@ pub(crate) async fn upload_session(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
-    to_the_end(async move { upload(&state, &caller, &request).await }).await
+    run_to_completion(async move { upload(&state, &caller, &request).await }).await
 }
 
 async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
-    let (body, large) = (&request.body, &state.large);
+    let (body, large) = (&request.body, &state.cpu_permits);
     let idempotency_key = request.idempotency_key.as_deref();
-    let read = |turn: &Turn| {
+    let read = |turn: &CpuPermit| {
         let body = body.read(turn);
         let unnamed = || unnamed_session(caller.org_id, idempotency_key, body);
         read_session(body, unnamed, &state.limits, state.clock.now(), caller)
@@ -53,10 +53,11 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     let (mut facts, batch) = large.run(body, read).await?;
     let session_id = facts.session_id;
     let bound = batch.admit(state, caller).await?;
-    let normalise = |turn: &Turn| state.claim(turn, bound.normalise(turn, caller.org_id, idempotency_key, &state.bots), request);
+    let normalise =
+        |turn: &CpuPermit| state.claim(turn, bound.normalize(turn, caller.org_id, idempotency_key, &state.bots), request);
     let (mut batch, claim) = large.run(body, normalise).await?;
 
-    let mut change = Change::begin(state, caller, body.len()).await?;
+    let mut change = SessionChange::begin(state, caller, body.len()).await?;
     let outcome_recorded = change.merge(&mut facts).await?;
     large.run(body, |turn| batch.withhold_by(turn, change.known())).await;
     let record = record(caller, RecordKind::Session, Some(facts), batch.events, state.clock.now());
@@ -81,26 +82,26 @@ pub(crate) fn read_session<'a>(
     limits: &'a Limits,
     now: DateTime<Utc>,
     caller: &Caller,
-) -> Result<(SessionFacts, Batch<'a>), ApiError> {
-    let object = &bodies::read_object(body)?;
+) -> Result<(SessionFacts, EventBatch<'a>), ApiError> {
+    let object = &write_request::read_object(body)?;
     facts::require_once(object)?;
     let mut faults = Faults::default();
-    bodies::check_version(object, &mut faults);
-    let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
+    write_request::check_version(object, &mut faults);
+    let session_id = typed_members::session(object.get("session_id"), Member("session_id"), &mut faults);
     let session_id = session_id.unwrap_or_else(unnamed);
     let facts = facts::read(object, session_id, now, limits, &mut faults);
-    let events = object.get("events").and_then(|events| bodies::list_events(events, limits.max_events, &mut faults));
+    let events = object.get("events").and_then(|events| write_request::list_events(events, limits.max_events, &mut faults));
     let events = events.unwrap_or_default();
     let context = Context {
         session_id: Some(session_id),
         agent_id: facts.agent_id.clone(),
         privacy_level: facts.privacy_level,
         is_whole_session: true,
-        is_before_1_0: bodies::is_before_1_0(object),
+        is_before_1_0: write_request::is_before_1_0(object),
         ..Context::new(limits, now, caller)
     };
     if context.is_strict {
         strict::check_session(object, &events, &mut faults);
     }
-    Ok((facts, Batch::validate(&events, context, faults)))
+    Ok((facts, EventBatch::validate(&events, context, faults)))
 }

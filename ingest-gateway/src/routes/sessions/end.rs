@@ -2,12 +2,12 @@
 
 use crate::State;
 use crate::record::accept::record;
-use crate::request::bodies::{self, WriteRequest};
-use crate::request::large::Turn;
+use crate::request::cpu_permits::CpuPermit;
 use crate::request::limits::Limits;
-use crate::sessions::change::{Change, to_the_end};
+use crate::request::write_request::{self, WriteRequest};
+use crate::sessions::change::{SessionChange, run_to_completion};
 use crate::sessions::{facts, store};
-use crate::validate::{Faults, Member, members};
+use crate::validate::{Faults, Member, typed_members};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
@@ -33,15 +33,15 @@ pub(crate) async fn end_session(
     request: Request<Body>,
 ) -> Result<Json<SessionEnded>, ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
-    to_the_end(async move { end(&state, &caller, &request).await }).await
+    run_to_completion(async move { end(&state, &caller, &request).await }).await
 }
 
 async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<Json<SessionEnded>, ApiError> {
     let now = state.clock.now();
-    let read = |turn: &Turn| read_end(request.body.read(turn), &state.limits);
-    let (session_id, outcome) = state.large.run(&request.body, read).await?;
+    let read = |turn: &CpuPermit| read_end(request.body.read(turn), &state.limits);
+    let (session_id, outcome) = state.cpu_permits.run(&request.body, read).await?;
 
-    let mut change = Change::begin(state, caller, request.body.len()).await?;
+    let mut change = SessionChange::begin(state, caller, request.body.len()).await?;
     match change.end(session_id, outcome.as_ref(), now).await? {
         store::Ended::Unknown => return Err(ApiError::new(Code::NotFound, "Session not found.")),
         store::Ended::OtherOutcome => {
@@ -49,7 +49,7 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
         }
         store::Ended::Yes => {}
     }
-    let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::of(session_id) };
+    let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::new(session_id) };
     let record = record(caller, RecordKind::SessionEnded, Some(facts), Vec::new(), state.clock.now());
     state.append(&record, request).await?;
     change.commit().await?;
@@ -58,14 +58,14 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
 
 /// Reads the session that a body ends, and its outcome. Pure.
 pub(crate) fn read_end(body: &[u8], limits: &Limits) -> Result<(SessionId, Option<Outcome>), ApiError> {
-    let object = bodies::read_object(body)?;
+    let object = write_request::read_object(body)?;
     facts::require_once(&object)?;
     let mut faults = Faults::default();
-    let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
+    let session_id = typed_members::session(object.get("session_id"), Member("session_id"), &mut faults);
     if object.get("session_id").is_none() {
         faults.add(Member("session_id"), "required", "session_id is required");
     }
     let outcome = facts::read_outcome(&object, limits, &mut faults);
     faults.into_result_as(Code::InvalidRequest)?;
-    session_id.map(|session_id| (session_id, outcome)).ok_or_else(|| bodies::invalid("session_id is missing"))
+    session_id.map(|session_id| (session_id, outcome)).ok_or_else(|| write_request::invalid("session_id is missing"))
 }

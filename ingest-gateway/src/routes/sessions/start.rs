@@ -3,11 +3,11 @@
 use super::assigned_id;
 use crate::State;
 use crate::record::accept::record;
-use crate::request::bodies::{self, WriteRequest};
-use crate::request::large::Turn;
+use crate::request::cpu_permits::CpuPermit;
 use crate::request::limits::Limits;
-use crate::request::raw::RawObject;
-use crate::sessions::change::{Change, to_the_end};
+use crate::request::raw_json::RawObject;
+use crate::request::write_request::{self, WriteRequest};
+use crate::sessions::change::{SessionChange, run_to_completion};
 use crate::sessions::facts;
 use crate::validate::Faults;
 use axum::Json;
@@ -38,7 +38,7 @@ pub(crate) async fn start_session(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<SessionStarted>), ApiError> {
     let request = WriteRequest::read_optional(&state, &caller, request).await?;
-    to_the_end(async move { start(&state, &caller, &request).await }).await
+    run_to_completion(async move { start(&state, &caller, &request).await }).await
 }
 
 async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result<(StatusCode, Json<SessionStarted>), ApiError> {
@@ -47,10 +47,10 @@ async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result
         Some(idempotency_key) => assigned_id(&OwnId::Started { org: caller.org_id, idempotency_key }),
         None => SessionId(Uuid::new_v4()),
     };
-    let read = |turn: &Turn| read_start(request.body.read(turn), session_id, &state.limits, now);
-    let mut facts = state.large.run(&request.body, read).await?;
+    let read = |turn: &CpuPermit| read_start(request.body.read(turn), session_id, &state.limits, now);
+    let mut facts = state.cpu_permits.run(&request.body, read).await?;
 
-    let mut change = Change::begin(state, caller, request.body.len()).await?;
+    let mut change = SessionChange::begin(state, caller, request.body.len()).await?;
     change.merge(&mut facts).await?;
     let record = record(caller, RecordKind::SessionStarted, Some(facts), Vec::new(), state.clock.now());
     state.append(&record, request).await?;
@@ -65,8 +65,8 @@ pub(crate) fn read_start(
     limits: &Limits,
     now: DateTime<Utc>,
 ) -> Result<SessionFacts, ApiError> {
-    let text = bodies::as_text(body)?;
-    let object = if text.trim().is_empty() { RawObject::default() } else { bodies::as_object(text)? };
+    let text = write_request::as_text(body)?;
+    let object = if text.trim().is_empty() { RawObject::default() } else { write_request::as_object(text)? };
     facts::require_once(&object)?;
     let mut faults = Faults::default();
     let mut facts = facts::read(&object, session_id, now, limits, &mut faults);

@@ -1,8 +1,8 @@
 //! Value types of the public schemas, and rules that assign them to members.
 
-use crate::request::raw::{RawObject, as_array, as_str};
+use crate::request::raw_json::{RawObject, as_array, as_str};
 use crate::validate::{Faults, Member};
-use schemas::instant::{self, Spelling};
+use schemas::instant::{self, TimestampFormat};
 use serde_json::value::RawValue;
 use url::Url;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 pub(super) struct Rule {
     /// Dotted path in the event or document.
     pub(super) field: &'static str,
-    shape: Shape,
+    shape: ValueType,
     need: Need,
 }
 
@@ -23,7 +23,7 @@ enum Need {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
+pub(super) enum ValueType {
     Text,
     FilledText,
     Flag,
@@ -40,20 +40,20 @@ pub(super) enum Shape {
     Object,
 }
 
-pub(super) const COUNT: Shape = Shape::Integer { least: 0, most: i64::MAX };
-pub(super) const INTEGER: Shape = Shape::Integer { least: i64::MIN, most: i64::MAX };
+pub(super) const COUNT: ValueType = ValueType::Integer { least: 0, most: i64::MAX };
+pub(super) const INTEGER: ValueType = ValueType::Integer { least: i64::MIN, most: i64::MAX };
 
-pub(super) const fn required(field: &'static str, shape: Shape) -> Rule {
+pub(super) const fn required(field: &'static str, shape: ValueType) -> Rule {
     Rule { field, shape, need: Need::Required }
 }
 
 /// A member that may be absent, but not null.
-pub(super) const fn optional(field: &'static str, shape: Shape) -> Rule {
+pub(super) const fn optional(field: &'static str, shape: ValueType) -> Rule {
     Rule { field, shape, need: Need::Optional }
 }
 
 /// A member that may be absent or null.
-pub(super) const fn nullable(field: &'static str, shape: Shape) -> Rule {
+pub(super) const fn nullable(field: &'static str, shape: ValueType) -> Rule {
     Rule { field, shape, need: Need::Nullable }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn check(object: &RawObject<'_>, rules: &[Rule], faults: &mut Faults)
     }
 }
 
-impl Shape {
+impl ValueType {
     /// Checks a value. The error contains the fault's code and the expected value.
     fn admit(self, value: &RawValue) -> Result<(), (&'static str, String)> {
         let text = as_str(value);
@@ -100,7 +100,7 @@ impl Shape {
             Self::FilledText => (text != Some(""), "empty", "not empty"),
             Self::Uuid => (text.is_some_and(is_uuid), "bad_uuid", "a UUID with hyphens"),
             Self::Instant => (
-                text.and_then(|text| instant::read(text, Spelling::Rfc3339)).is_some(),
+                text.and_then(|text| instant::parse_millis(text, TimestampFormat::Rfc3339)).is_some(),
                 "bad_timestamp",
                 "an RFC 3339 timestamp with an offset",
             ),

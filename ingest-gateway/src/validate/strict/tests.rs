@@ -44,7 +44,7 @@ fn good(event_type: &str) -> Value {
 }
 
 /// Returns the faults of one event, as `field:code`.
-fn faults_of(event: &Value, around: Around, level: Option<PrivacyLevel>) -> Vec<String> {
+fn faults_of(event: &Value, around: DocumentKind, level: Option<PrivacyLevel>) -> Vec<String> {
     let raw = RawValue::from_string(event.to_string()).unwrap();
     let mut faults = Faults::default();
     check_event(&RawObject::parse(raw.get()).unwrap(), around, level, &mut faults);
@@ -66,7 +66,7 @@ fn changed(mut event: Value, place: &str, value: Option<&Value>) -> Value {
     event
 }
 
-const ENVELOPE: Around = Around::Envelope { has_token: false };
+const ENVELOPE: DocumentKind = DocumentKind::Envelope { has_token: false };
 
 #[test]
 fn valid_events_have_no_faults() {
@@ -180,8 +180,8 @@ fn rejects_members_on_the_wrong_type() {
 #[test]
 fn only_an_envelope_token_replaces_the_presentation() {
     let unbound = changed(good("content_engaged"), "presentation_id", None);
-    assert_eq!(faults_of(&unbound, Around::Envelope { has_token: true }, None), Vec::<String>::new());
-    assert_eq!(faults_of(&unbound, Around::Session, None), ["presentation_id:required"]);
+    assert_eq!(faults_of(&unbound, DocumentKind::Envelope { has_token: true }, None), Vec::<String>::new());
+    assert_eq!(faults_of(&unbound, DocumentKind::Session, None), ["presentation_id:required"]);
     assert_eq!(faults_of(&unbound, ENVELOPE, None), ["presentation_id:required"], "its own token does not replace it");
 }
 
@@ -202,7 +202,7 @@ fn rejects_members_above_the_privacy_level() {
 fn document_faults(document: &Value, check: impl Fn(&RawObject<'_>, &[&RawValue], &mut Faults)) -> Vec<String> {
     let text = document.to_string();
     let object = RawObject::parse(&text).unwrap();
-    let events = object.get("events").and_then(crate::request::raw::as_array).unwrap_or_default();
+    let events = object.get("events").and_then(crate::request::raw_json::as_array).unwrap_or_default();
     let mut faults = Faults::default();
     check(&object, &events, &mut faults);
     faults.names()

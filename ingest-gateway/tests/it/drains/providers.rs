@@ -2,7 +2,7 @@
 
 use super::{BOT, FIXTURES, PERSON, body, line};
 use crate::encodings::compress;
-use crate::harness::{Gateway, answer};
+use crate::harness::{Gateway, send_request};
 use schemas::bots::Purpose;
 use schemas::event::SourceRole;
 use schemas::identity::OrgType;
@@ -117,7 +117,7 @@ async fn decodes_every_encoding_and_rejects_others() {
     ] {
         let request =
             |body: Vec<u8>| gateway.request_to("/drains/cloudflare", Some(&key)).header("content-encoding", encoding).body(body);
-        let taken = answer(request(body.clone())).await;
+        let taken = send_request(request(body.clone())).await;
         assert_eq!(
             (taken.status, &taken.body["kept"], &taken.body["people"]),
             (200, &json!(1), &json!(1)),
@@ -125,7 +125,7 @@ async fn decodes_every_encoding_and_rejects_others() {
             taken.body
         );
         if encoding != "identity" {
-            let cut = answer(request(body[..body.len() - 4].to_vec())).await;
+            let cut = send_request(request(body[..body.len() - 4].to_vec())).await;
             assert_eq!(cut.status, 400, "{encoding}: a body that ends early: {}", cut.body);
         }
     }
@@ -135,7 +135,7 @@ async fn decodes_every_encoding_and_rejects_others() {
     }
     for encoding in ["br", "deflate", "gzip, gzip", "compress"] {
         let refused =
-            answer(gateway.request_to("/drains/ndjson", Some(&key)).header("content-encoding", encoding).body("{}")).await;
+            send_request(gateway.request_to("/drains/ndjson", Some(&key)).header("content-encoding", encoding).body("{}")).await;
         assert_eq!(refused.status, 415, "{encoding}");
     }
 }

@@ -1,12 +1,12 @@
 //! Tests of drains with a signing secret.
 
 use crate::encodings::compress;
-use crate::harness::{Gateway, answer};
+use crate::harness::{Gateway, send_request};
 use hmac::{Hmac, KeyInit, Mac};
 use schemas::identity::{DrainProvider, OrgType};
 use schemas::ids::DrainId;
 use serde_json::json;
-use service_kit::sealing::{SecretsKey, SecretsSettings};
+use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
 use sha1::Sha1;
 use std::fmt::Write as _;
 
@@ -34,13 +34,13 @@ async fn drain(gateway: &Gateway, secrets: &SecretsSettings) -> (DrainId, String
 async fn sent(gateway: &Gateway, key: &str, body: &[u8], signature: Option<&str>, encoding: &str) -> (u16, serde_json::Value) {
     let request = gateway.request_to("/drains/vercel", Some(key)).header("content-encoding", encoding).body(body.to_vec());
     let request = signature.into_iter().fold(request, |request, signature| request.header("x-vercel-signature", signature));
-    let answer = answer(request).await;
+    let answer = send_request(request).await;
     (answer.status, answer.body)
 }
 
 #[tokio::test]
 async fn drain_with_a_secret_accepts_only_signed_bodies() {
-    let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
+    let secrets = SecretsSettings { secrets_key: Some(SecretsKey::generate()) };
     let gateway = Gateway::start_opening(secrets.clone()).await;
     let (_, key) = drain(&gateway, &secrets).await;
     let right = signed(LINES, SECRET);
@@ -61,7 +61,7 @@ async fn drain_with_a_secret_accepts_only_signed_bodies() {
 #[tokio::test]
 async fn signed_bodies_have_their_own_limit() {
     const LIMIT: usize = 16 * 1024 * 1024;
-    let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
+    let secrets = SecretsSettings { secrets_key: Some(SecretsKey::generate()) };
     let gateway = Gateway::start_opening(secrets.clone()).await;
     let (drain, key) = drain(&gateway, &secrets).await;
     for (bytes, status) in [(LIMIT, 200), (LIMIT + 1, 413)] {
@@ -78,8 +78,8 @@ async fn signed_bodies_have_their_own_limit() {
 
 #[tokio::test]
 async fn rejects_bodies_that_cannot_be_verified() {
-    let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
-    for other in [SecretsSettings::default(), SecretsSettings { secrets_key: Some(SecretsKey::mint()) }] {
+    let secrets = SecretsSettings { secrets_key: Some(SecretsKey::generate()) };
+    for other in [SecretsSettings::default(), SecretsSettings { secrets_key: Some(SecretsKey::generate()) }] {
         let gateway = Gateway::start_opening(other).await;
         let (_, key) = drain(&gateway, &secrets).await;
         let (status, body) = sent(&gateway, &key, LINES, Some(&signed(LINES, SECRET)), "identity").await;

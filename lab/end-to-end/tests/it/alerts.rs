@@ -7,11 +7,11 @@
 //! After the repair, every alert without a time window must resolve.
 
 mod faults;
-mod stage;
+mod test_app;
 
 use crate::observability::rules::{alerts_in_the_rules, alerts_of_a_window};
-use stage::TestApp;
 use std::collections::BTreeSet;
+use test_app::TestApp;
 
 /// Faults, and the alerts that must fire during each. The order matters: some alerts keep firing during the next fault.
 const FAULTS: [(&str, &[&str]); 19] = [
@@ -66,20 +66,20 @@ fn k5_every_alert_has_a_fault() {
 #[ignore = "cargo verify --full: takes four minutes"]
 async fn k5_every_alert_fires_by_a_real_fault() {
     let mut stage = TestApp::set().await;
-    stage.is_quiet().await;
+    stage.wait_until_no_alert_fires().await;
     for (fault, alerts) in FAULTS {
         let begun = std::time::Instant::now();
-        stage.commit(fault).await;
+        stage.inject(fault).await;
         for alert in alerts {
-            stage.fires(alert).await;
+            stage.wait_until_fires(alert).await;
         }
         stage.repair(fault).await;
         eprintln!("{fault}: {} after {:?}", alerts.join(", "), begun.elapsed());
     }
     let (begun, resolved) = (std::time::Instant::now(), resolved_when_mended());
     assert!(resolved.contains("ServiceDown") && resolved.contains("SpillInUse"), "{resolved:?}");
-    stage.no_longer_fires(&resolved).await;
+    stage.wait_until_resolved(&resolved).await;
     eprintln!("all faults are repaired: {resolved:?} resolved after {:?}", begun.elapsed());
-    stage.measures_what_is_listed().await;
+    stage.assert_metrics_are_listed().await;
     eprintln!("not awaited, because they cover a time window: {:?} and {OF_AN_HOUR}", alerts_of_a_window());
 }

@@ -1,12 +1,12 @@
 //! Restores both databases after a total loss: PostgreSQL from a backup or dump and ClickHouse from the log, as
 //! `docs/operating.md` describes. Every read returns the same bytes as before.
 
-use crate::backup_hooks::Hooks;
+use crate::backup_hooks::WebhookBackup;
 use crate::clicks_away::on_own_postgres;
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
-use service_kit::stores;
+use service_kit::databases;
 use service_kit::testing::{Seed, eventually};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
@@ -49,16 +49,16 @@ async fn back_up(url: &str, data: &Path, backup: &Path) {
 }
 
 /// Responses from before the loss.
-struct Before {
+struct StateBeforeLoss {
     agent: String,
     reads: Vec<(String, String, String)>,
-    hooks: Hooks,
+    hooks: WebhookBackup,
 }
 
-impl Before {
+impl StateBeforeLoss {
     /// Creates an owner, an agent with a session and a partner with a delegation, reports twenty events and stores what each of
     /// them reads.
-    async fn of(pipeline: &Pipeline) -> Self {
+    async fn create(pipeline: &Pipeline) -> Self {
         let orgs = Seed(&pipeline.stores.pool);
         let owner = orgs.owner_of("example.com").await;
         let (agent, network) = (orgs.org("agent", OrgType::Agent).await, orgs.org("network", OrgType::Platform).await);
@@ -74,8 +74,8 @@ impl Before {
         }
         let link = json!({"session_id": session, "content_url": "https://www.example.com/page-1"});
         let token = pipeline.post("/click-tokens", &agent.key, &link).await.body["token"].as_str().unwrap().to_owned();
-        pipeline.work_off().await;
-        let hooks = Hooks::of(pipeline, owner.id).await;
+        pipeline.run_worker_until_idle().await;
+        let hooks = WebhookBackup::create_for(pipeline, owner.id).await;
         let mut reads = Vec::new();
         for (key, path) in [
             (&owner.key, "/content-owners/summary".to_owned()),
@@ -129,7 +129,7 @@ async fn lose_clickhouse(pipeline: &Pipeline) {
 async fn backup_and_log_restore_every_read() {
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, mut database) = on_own_postgres(folder.path()).await;
-    let before = Before::of(&pipeline).await;
+    let before = StateBeforeLoss::create(&pipeline).await;
     let (data, backup) = (database.data().to_owned(), folder.path().join("backup"));
     back_up(&database.url(), &data, &backup).await;
 
@@ -161,10 +161,10 @@ async fn make_anew(url: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dump_and_log_restore_every_read() {
-    let [pg_dump, pg_restore] = tokio::task::spawn_blocking(local::programs::postgres_tools).await.unwrap().unwrap();
+    let [pg_dump, pg_restore] = tokio::task::spawn_blocking(local::test_programs::postgres_tools).await.unwrap().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, database) = on_own_postgres(folder.path()).await;
-    let before = Before::of(&pipeline).await;
+    let before = StateBeforeLoss::create(&pipeline).await;
     let (url, dump) = (database.url(), folder.path().join("telemetry.dump"));
     let dump = dump.to_str().unwrap();
     postgres_tool(&pg_dump, &["--format=custom", &format!("--file={dump}"), &url]);
@@ -173,6 +173,6 @@ async fn dump_and_log_restore_every_read() {
     lose_clickhouse(&pipeline).await;
     let into = format!("--dbname={url}");
     postgres_tool(&pg_restore, &["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", &into, dump]);
-    stores::migrate_postgres(&pipeline.stores.pool).await.unwrap();
+    databases::migrate_postgres(&pipeline.stores.pool).await.unwrap();
     before.is_back_after_a_rebuild(&pipeline).await;
 }

@@ -1,7 +1,7 @@
 //! A webhook and its queue before and after the loss of PostgreSQL: the lists are equal, and the restored secret still signs.
 
 use crate::pipeline::Pipeline;
-use crate::webhooks::{Letters, accept, receiver};
+use crate::webhooks::{ReceivedRequests, accept, receiver};
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
@@ -11,27 +11,27 @@ use schemas::ids::OrgId;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::http;
-use service_kit::sealing::{SecretsKey, SecretsSettings};
+use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{Seed, TestAuthority, TestReceiver, TestServer, client, eventually};
-use stream_workers::deliver::{Ahead, DeliverSettings, Pace, deliver};
+use stream_workers::deliver::{ClockOffset, ConcurrencySettings, DeliverSettings, deliver};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) struct Hooks {
+pub(crate) struct WebhookBackup {
     identity: TestServer,
     key: String,
     secret: String,
     /// Paths and their responses.
     reads: Vec<(String, String)>,
     deliverer: DeliverSettings,
-    letters: Letters,
+    received: ReceivedRequests,
     _receiver: TestReceiver,
     _files: (tempfile::NamedTempFile, tempfile::TempDir),
 }
 
-impl Hooks {
+impl WebhookBackup {
     /// Creates a webhook of `owner` and a delegation whose message waits for delivery. No deliverer runs yet.
-    pub(crate) async fn of(pipeline: &Pipeline, owner: OrgId) -> Self {
+    pub(crate) async fn create_for(pipeline: &Pipeline, owner: OrgId) -> Self {
         let authority = TestAuthority::new();
         let files = (tempfile::NamedTempFile::new().unwrap(), tempfile::tempdir().unwrap());
         std::fs::write(files.0.path(), &authority.pem).unwrap();
@@ -42,7 +42,8 @@ impl Hooks {
             webhook_extra_ca: Some(files.0.path().to_owned()),
             dns_server: None,
         };
-        let (secrets, postgres) = (SecretsSettings { secrets_key: Some(SecretsKey::mint()) }, pipeline.stores.postgres.clone());
+        let (secrets, postgres) =
+            (SecretsSettings { secrets_key: Some(SecretsKey::generate()) }, pipeline.stores.postgres.clone());
         let settings = identity_api::Settings {
             postgres: postgres.clone(),
             secrets: secrets.clone(),
@@ -53,12 +54,20 @@ impl Hooks {
             delivery_log: DeliveryLogSettings::default(),
         };
         let identity = identity_api::State::connect(&settings, Clock::System).await.unwrap();
-        let identity = TestServer::start(http::with_boundary(identity_api::routes(identity))).await;
+        let identity = TestServer::start(http::with_request_middleware(identity_api::routes(identity))).await;
         let scopes = [Scope::TelemetryRead, Scope::IdentityRead, Scope::IdentityWrite];
         let key = Seed(&pipeline.stores.pool).key(owner, OrgType::ContentOwner, &scopes).await;
-        let deliverer = DeliverSettings { postgres, secrets, webhooks, pace: Pace::default() };
-        let mut hooks =
-            Self { identity, key, secret: String::new(), reads: vec![], deliverer, letters, _receiver: receiver, _files: files };
+        let deliverer = DeliverSettings { postgres, secrets, webhooks, pace: ConcurrencySettings::default() };
+        let mut hooks = Self {
+            identity,
+            key,
+            secret: String::new(),
+            reads: vec![],
+            deliverer,
+            received: letters,
+            _receiver: receiver,
+            _files: files,
+        };
         let wanted = json!({"url": format!("https://{place}/in"), "event_types": ["delegation.created"]});
         let created = hooks.create("/webhooks", &wanted).await;
         hooks.secret = created["secret"].as_str().unwrap().to_owned();
@@ -81,8 +90,8 @@ impl Hooks {
         let (settings, stop) =
             (DeliverSettings { postgres: pipeline.stores.postgres.clone(), ..self.deliverer.clone() }, CancellationToken::new());
         let stopped = stop.clone();
-        let delivering = tokio::spawn(async move { deliver(&settings, Ahead::default(), stopped).await });
-        let letter = eventually("the message is delivered", || async { self.letters.lock().unwrap().first().cloned() }).await;
+        let delivering = tokio::spawn(async move { deliver(&settings, ClockOffset::default(), stopped).await });
+        let letter = eventually("the message is delivered", || async { self.received.lock().unwrap().first().cloned() }).await;
         assert!(accept(&self.secret, &letter).is_ok(), "the restored secret does not sign");
         stop.cancel();
         delivering.await.unwrap().unwrap();

@@ -54,7 +54,7 @@ async fn drive(program: &str, script: &str, language: &str) {
     let reported: Value = serde_json::from_slice(&output.stdout).expect("the script prints no JSON");
 
     let counted = reported["counted"].as_object().expect("the script prints no counts");
-    demo.counts(counted.values().filter_map(Value::as_u64).sum()).await;
+    demo.wait_for_events(counted.values().filter_map(Value::as_u64).sum()).await;
     let summary = eventually("every session is counted", || async {
         let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
         (summary["total_sessions"] == reported["sessions"]).then_some(summary)

@@ -7,8 +7,8 @@ mod figures;
 mod first_steps;
 mod invites;
 mod keyboard;
-mod link;
-mod live;
+mod click_token;
+mod live_updates;
 mod looks;
 mod picture;
 mod plain_members;
@@ -18,13 +18,13 @@ mod providers;
 #[path = "../../../../console/src/view_tests/reader.rs"]
 mod reader;
 mod sign_in_attacks;
-mod story;
+mod sign_up;
 
 use crate::demo::Demo;
 use reader::Reader;
 
 impl Reader {
-    fn nobody(demo: &Demo) -> Self {
+    fn signed_out(demo: &Demo) -> Self {
         Self::new(demo.env("BASE_URL"))
     }
 
@@ -34,7 +34,7 @@ impl Reader {
     }
 
     fn with_session(demo: &Demo, session: &str) -> Self {
-        Self::nobody(demo).signed_in_with(session)
+        Self::signed_out(demo).signed_in_with(session)
     }
 }
 

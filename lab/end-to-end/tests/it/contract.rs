@@ -26,7 +26,7 @@ pub(crate) struct Operation {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) body: Option<Body>,
     /// Responses by status.
-    pub(crate) answers: BTreeMap<u16, Documented>,
+    pub(crate) responses: BTreeMap<u16, DocumentedResponse>,
 }
 
 pub(crate) struct Parameter {
@@ -43,13 +43,13 @@ pub(crate) struct Body {
 }
 
 /// A documented response: its bodies by media type, or an empty map for a response without a body.
-pub(crate) struct Documented {
+pub(crate) struct DocumentedResponse {
     bodies: BTreeMap<String, (Arc<Validator>, Option<Value>)>,
     /// Header names in lower case.
     headers: BTreeSet<String>,
 }
 
-impl Documented {
+impl DocumentedResponse {
     /// Returns the example of the JSON body.
     pub(crate) fn example(&self) -> Option<&Value> {
         self.bodies.get("application/json").and_then(|(_, example)| example.as_ref())
@@ -63,7 +63,7 @@ impl Documented {
 
 impl Contract {
     /// Reads a document. Fails if a reference does not resolve.
-    pub(crate) fn of(document: &Value) -> anyhow::Result<Self> {
+    pub(crate) fn parse(document: &Value) -> anyhow::Result<Self> {
         let components = document.get("components").cloned().unwrap_or_default();
         let mut validators = Validators { components: &components, made: HashMap::new() };
         let mut operations = Vec::new();
@@ -87,7 +87,7 @@ impl Contract {
 impl Operation {
     /// Returns an error if a response isn't documented.
     pub(crate) fn check(&self, status: u16, content_type: &str, body: &[u8]) -> Result<(), String> {
-        let documented = self.answers.get(&status).ok_or_else(|| format!("status {status} is not documented"))?;
+        let documented = self.responses.get(&status).ok_or_else(|| format!("status {status} is not documented"))?;
         if documented.bodies.is_empty() {
             return if body.is_empty() { Ok(()) } else { Err("undocumented body".to_owned()) };
         }
@@ -98,7 +98,7 @@ impl Operation {
 
     /// Returns an error if an `x-` header isn't documented. Headers of every response may be undocumented.
     pub(crate) fn check_headers<'a>(&self, status: u16, names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
-        let documented = self.answers.get(&status);
+        let documented = self.responses.get(&status);
         let is_known = |name: &str| documented.is_some_and(|answer| answer.headers.contains(name));
         let own = names.into_iter().filter(|name| name.starts_with("x-") && !SHARED_HEADERS.contains(name));
         own.filter(|name| !is_known(name)).try_for_each(|name| Err(format!("header {name} of {status} is not documented")))
@@ -162,11 +162,11 @@ impl Validators<'_> {
             path: path.to_owned(),
             parameters: operation["parameters"].as_array().into_iter().flatten().filter_map(parameter).collect(),
             body,
-            answers,
+            responses: answers,
         })
     }
 
-    fn documented(&mut self, answer: &Value) -> anyhow::Result<Documented> {
+    fn documented(&mut self, answer: &Value) -> anyhow::Result<DocumentedResponse> {
         let target = answer.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix("#/components"));
         let answer = match target {
             Some(target) => self.components.pointer(target).with_context(|| format!("{target} does not exist"))?,
@@ -185,7 +185,7 @@ impl Validators<'_> {
             bodies.insert(media.clone(), (validator, example));
         }
         let headers = answer["headers"].as_object().into_iter().flatten().map(|(name, _)| name.to_ascii_lowercase());
-        Ok(Documented { bodies, headers: headers.collect() })
+        Ok(DocumentedResponse { bodies, headers: headers.collect() })
     }
 }
 

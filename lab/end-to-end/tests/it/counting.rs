@@ -7,7 +7,7 @@ use crate::pipeline::Pipeline;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
-use schemas::reads::Summary;
+use schemas::summary_responses::Summary;
 use serde_json::{Value, json};
 use service_kit::testing::{Seed, SeededOrg, random_seed, size};
 use tokio::task::JoinHandle;
@@ -63,7 +63,7 @@ pub(crate) fn random_record(random: &mut StdRng) -> Value {
 }
 
 /// Returns the responses of all reads, without the owner's id, which differs between stores.
-async fn everything(pipeline: &Pipeline, owner: &SeededOrg) -> Vec<String> {
+async fn all_reads(pipeline: &Pipeline, owner: &SeededOrg) -> Vec<String> {
     let mut answers = Vec::new();
     for path in READS {
         answers.push(pipeline.read(&owner.key, path).await.replace(&owner.id.to_string(), "owner"));
@@ -71,29 +71,29 @@ async fn everything(pipeline: &Pipeline, owner: &SeededOrg) -> Vec<String> {
     answers
 }
 
-pub(crate) async fn put(pipeline: &Pipeline, records: &[(i32, String)]) -> Vec<String> {
+pub(crate) async fn append_records(pipeline: &Pipeline, records: &[(i32, String)]) -> Vec<String> {
     pipeline.log.put_all(records.iter().map(|(partition, record)| (*partition, record.as_bytes()))).await
 }
 
 /// A pipeline with a worker.
-struct Working {
+struct RunningPipeline {
     pipeline: Pipeline,
     owner: SeededOrg,
     stop: CancellationToken,
     worker: JoinHandle<anyhow::Result<()>>,
 }
 
-impl Working {
+impl RunningPipeline {
     async fn start() -> Self {
         let pipeline = Pipeline::start().await;
         let owner = Seed(&pipeline.stores.pool).owner_of("example.com").await;
         let stop = CancellationToken::new();
-        let worker = pipeline.work(&stop);
+        let worker = pipeline.spawn_worker(&stop);
         Self { pipeline, owner, stop, worker }
     }
 
-    async fn everything(&self) -> Vec<String> {
-        everything(&self.pipeline, &self.owner).await
+    async fn all_reads(&self) -> Vec<String> {
+        all_reads(&self.pipeline, &self.owner).await
     }
 
     async fn stop(self) {
@@ -108,14 +108,14 @@ async fn permuted_repeated_and_replayed_streams_read_the_same() {
     let mut random = StdRng::seed_from_u64(seed);
     for case in 0..size("C4_CASES", 3) {
         let stream: Vec<String> = (0..random.random_range(10..40)).map(|_| random_record(&mut random).to_string()).collect();
-        let straight = Working::start().await;
-        put(&straight.pipeline, &stream.iter().map(|record| (0, record.clone())).collect::<Vec<_>>()).await;
+        let straight = RunningPipeline::start().await;
+        append_records(&straight.pipeline, &stream.iter().map(|record| (0, record.clone())).collect::<Vec<_>>()).await;
         straight.pipeline.caught_up().await;
-        let expected = straight.everything().await;
+        let expected = straight.all_reads().await;
         straight.stop().await;
         assert!(expected[1].len() > 1_000, "seed {seed} case {case}: the reads contain too little data");
 
-        let shaken = Working::start().await;
+        let shaken = RunningPipeline::start().await;
         let pipeline = &shaken.pipeline;
         let mut records: Vec<(i32, String)> =
             (0..3).flat_map(|_| stream.clone()).map(|record| (random.random_range(0..PARTITIONS), record)).collect();
@@ -123,7 +123,7 @@ async fn permuted_repeated_and_replayed_streams_read_the_same() {
         let mut rest = records.as_slice();
         while !rest.is_empty() {
             let (now, later) = rest.split_at(random.random_range(1..=rest.len()));
-            put(pipeline, now).await;
+            append_records(pipeline, now).await;
             if random.random_bool(0.5) {
                 // Repeats then occur both across blocks and within a block.
                 pipeline.caught_up().await;
@@ -131,14 +131,14 @@ async fn permuted_repeated_and_replayed_streams_read_the_same() {
             rest = later;
         }
         pipeline.caught_up().await;
-        assert!(shaken.everything().await == expected, "seed {seed} case {case}: permuted and tripled");
+        assert!(shaken.all_reads().await == expected, "seed {seed} case {case}: permuted and tripled");
         let (code, _, stderr) = pipeline.command(&["replay", "--expect-unchanged"]).await;
         assert_eq!(code, Some(0), "seed {seed} case {case}: {stderr}");
-        assert!(shaken.everything().await == expected, "seed {seed} case {case}: replayed");
+        assert!(shaken.all_reads().await == expected, "seed {seed} case {case}: replayed");
         for table in ["events", "reports"] {
             pipeline.clickhouse(&format!("OPTIMIZE TABLE {table} FINAL")).await;
         }
-        assert!(shaken.everything().await == expected, "seed {seed} case {case}: merged");
+        assert!(shaken.all_reads().await == expected, "seed {seed} case {case}: merged");
         shaken.stop().await;
     }
 }
@@ -149,7 +149,7 @@ async fn a_retrieval_counts_once_and_once_per_role() {
     const AT_ONCE: usize = 25;
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let Working { pipeline, owner, stop, worker } = Working::start().await;
+    let RunningPipeline { pipeline, owner, stop, worker } = RunningPipeline::start().await;
     let mut seen: Vec<[bool; ROLES.len()]> = Vec::new();
     for round in 0..size("C5_CASES", AT_ONCE).div_ceil(AT_ONCE) {
         // For each fetch, the roles that have not yet reported it. An organization can report in any role.
@@ -171,14 +171,14 @@ async fn a_retrieval_counts_once_and_once_per_role() {
                 let received_at_us = (NEW_YEAR_MS + random.random_range(0..MONTHS_MS)) * 1_000;
                 records.push((random.random_range(0..PARTITIONS), record(org, received_at_us, &[event]).to_string()));
             }
-            put(&pipeline, &records).await;
+            append_records(&pipeline, &records).await;
             pipeline.caught_up().await;
             let trace = format!("seed {seed} round {round} {seen:?}");
             let summary: Summary = serde_json::from_str(&pipeline.read(&owner.key, READS[0]).await).unwrap();
             assert_eq!(summary.total_events, seen.len() as u64, "{trace}");
             for (role, name) in ROLES.iter().enumerate() {
                 let expected = seen.iter().filter(|seen| seen[role]).count() as u64;
-                assert_eq!(crate::watch::seen_by(&summary, name), expected, "{name}: {trace}");
+                assert_eq!(crate::summary_poller::seen_by(&summary, name), expected, "{name}: {trace}");
             }
         }
     }

@@ -1,11 +1,11 @@
 //! C1 and C2: a worker that gets no responses from ClickHouse is killed, and another one takes over.
 
-use crate::demo::{answer, retrieval};
+use crate::demo::{retrieval, send_request};
 use crate::pipeline::process;
-use crate::watch::{Watch, seen_by};
+use crate::summary_poller::{SummaryPoller, seen_by};
 use crate::withholding_proxy::WithholdingProxy;
 use schemas::identity::OrgType;
-use schemas::reads::Summary;
+use schemas::summary_responses::Summary;
 use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::settings::ClickHouseSettings;
@@ -14,7 +14,7 @@ use service_kit::testing::{Seed, SeededOrg, TestLog, TestProcess, TestServer, Te
 const RETRIEVALS: usize = 5;
 
 /// Gateway and query API on one address, without a worker.
-struct Front {
+struct GatewayAndQuery {
     stores: TestStores,
     server: TestServer,
     owner: SeededOrg,
@@ -23,18 +23,18 @@ struct Front {
     _spill: tempfile::TempDir,
 }
 
-impl Front {
+impl GatewayAndQuery {
     async fn start() -> Self {
         let stores = TestStores::fresh().await;
         let spill = tempfile::tempdir().unwrap();
         let durability = ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
         let usual = ingest_gateway::Settings::on(stores.kafka.clone(), stores.postgres.clone());
         let gateway = ingest_gateway::Settings { durability, ..usual };
-        let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
+        let query = query_api::Settings::with_stores(stores.clickhouse.clone(), stores.postgres.clone());
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
         let query = query_api::State::connect(&query).await.unwrap();
         let router = ingest_gateway::routes(gateway).merge(query_api::routes(query));
-        let server = TestServer::start(http::with_boundary(router)).await;
+        let server = TestServer::start(http::with_request_middleware(router)).await;
         let seed = Seed(&stores.pool);
         let owner = seed.owner_of("example.com").await;
         let network = seed.org("network", OrgType::Platform).await;
@@ -47,7 +47,7 @@ impl Front {
         for (role, org) in [("edge", &self.network), ("origin", &self.owner), ("agent", &self.agent)] {
             let request = client().post(format!("{}/events", self.server.url)).header("content-type", "application/json");
             let body = retrieval(role, content_telemetry_id).to_string();
-            assert_eq!(answer(request.header("x-api-key", &org.key).body(body)).await.status, 201, "{role}");
+            assert_eq!(send_request(request.header("x-api-key", &org.key).body(body)).await.status, 201, "{role}");
         }
     }
 
@@ -56,7 +56,7 @@ impl Front {
     }
 
     /// Waits until every observer of this many retrievals is counted.
-    async fn shows(&self, retrievals: u64) {
+    async fn wait_for_retrievals(&self, retrievals: u64) {
         eventually(&format!("{retrievals} retrievals are visible"), || async {
             let answer = client().get(self.summary_url()).header("x-api-key", &self.owner.key).send().await.ok()?;
             let summary: Summary = answer.json().await.ok()?;
@@ -77,7 +77,7 @@ impl Front {
         let stores = TestStores { clickhouse, ..self.stores.clone() };
         let settings: Vec<_> = own.into_iter().chain(stores.environment()).collect();
         let mut process = process("stream-workers", &[], &settings);
-        process.answers(&format!("http://{listen}/ready")).await;
+        process.wait_until_ok(&format!("http://{listen}/ready")).await;
         (process, format!("http://{metrics}/metrics"))
     }
 }
@@ -91,7 +91,7 @@ async fn counter(metrics_url: &str, name: &str) -> Option<i64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killing_a_worker_without_responses_loses_nothing() {
-    let front = Front::start().await;
+    let front = GatewayAndQuery::start().await;
     let log = TestLog::connect(&front.stores.kafka);
     let direct = reqwest::Url::parse(&front.stores.clickhouse.clickhouse_url).unwrap();
     let proxy = WithholdingProxy::before(format!("{}:{}", direct.host_str().unwrap(), direct.port().unwrap())).await;
@@ -102,24 +102,24 @@ async fn killing_a_worker_without_responses_loses_nothing() {
     let (mut doomed, _) = front.worker(through_proxy.as_str()).await;
     front.report("warm-up").await;
     log.caught_up(&front.stores.clickhouse).await;
-    front.shows(1).await;
+    front.wait_for_retrievals(1).await;
 
     let most = u64::try_from(RETRIEVALS).unwrap() + 1;
-    let watch = Watch::start(front.summary_url(), front.owner.key.clone(), most);
+    let watch = SummaryPoller::start(front.summary_url(), front.owner.key.clone(), most);
     proxy.withhold_answers();
     for retrieval in 0..RETRIEVALS {
         front.report(&format!("retrieval-{retrieval}")).await;
     }
     let reports = i64::try_from(3 * RETRIEVALS).unwrap();
-    watch.sees(5).await;
+    watch.wait_for_polls(5).await;
     assert_eq!(log.not_stored(&front.stores.clickhouse).await, reports, "a block is complete");
     doomed.kill_9().await;
-    watch.sees(5).await;
+    watch.wait_for_polls(5).await;
 
     let (mut heir, metrics) = front.worker(direct.as_str()).await;
     log.caught_up(&front.stores.clickhouse).await;
-    front.shows(most).await;
-    watch.sees(20).await;
+    front.wait_for_retrievals(most).await;
+    watch.wait_for_polls(20).await;
     assert_eq!(counter(&metrics, "worker_records_total").await, Some(reports), "the successor did not store every record");
     let summary = watch.finish().await;
     assert_eq!(summary.total_events, most, "{summary:?}");

@@ -20,7 +20,7 @@ pub(crate) struct Demo {
 
 /// Status, content type and body of a response.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) body: Value,
@@ -37,7 +37,7 @@ impl Demo {
     }
 
     /// Starts another process on the same stores.
-    pub(crate) async fn beside(&self, more: &[(&'static str, String)]) -> Self {
+    pub(crate) async fn start_second(&self, more: &[(&'static str, String)]) -> Self {
         Self::start_on(self.stores.clone(), tempfile::tempdir().unwrap(), more).await
     }
 
@@ -79,17 +79,17 @@ impl Demo {
         format!("{}{path}", self.env("BASE_URL"))
     }
 
-    pub(crate) async fn post(&self, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, key: &str, body: &Value) -> Response {
         self.post_text(key, body.to_string()).await
     }
 
-    pub(crate) async fn post_text(&self, key: &str, body: String) -> Answer {
+    pub(crate) async fn post_text(&self, key: &str, body: String) -> Response {
         let request = self.client.post(self.url("/events")).header("content-type", "application/json");
-        answer(request.header("x-api-key", key).body(body)).await
+        send_request(request.header("x-api-key", key).body(body)).await
     }
 
-    pub(crate) async fn get(&self, key: &str, path: &str) -> Answer {
-        answer(self.client.get(self.url(path)).header("x-api-key", key)).await
+    pub(crate) async fn get(&self, key: &str, path: &str) -> Response {
+        send_request(self.client.get(self.url(path)).header("x-api-key", key)).await
     }
 
     pub(crate) async fn total_events(&self) -> Option<u64> {
@@ -97,7 +97,7 @@ impl Demo {
     }
 
     /// Waits until the owner's summary has `expected` events.
-    pub(crate) async fn counts(&self, expected: u64) {
+    pub(crate) async fn wait_for_events(&self, expected: u64) {
         eventually(&format!("the summary counts {expected}"), || async {
             (self.total_events().await == Some(expected)).then_some(())
         })
@@ -129,12 +129,12 @@ fn read_env(folder: &Path) -> BTreeMap<String, String> {
     text.lines().map(assignment).collect()
 }
 
-pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
+pub(crate) async fn send_request(request: reqwest::RequestBuilder) -> Response {
     let response = request.send().await.expect("the service sent no response");
     let content_type = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
     let status = response.status().as_u16();
     let text = response.text().await.expect("the body is incomplete");
-    Answer { status, content_type, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+    Response { status, content_type, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }
 
 /// Returns a retrieval of a page of example.com in a role. For agents, it has a session.

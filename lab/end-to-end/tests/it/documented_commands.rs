@@ -4,18 +4,18 @@
 //! Commands that stop or wipe the servers of these tests are only parsed.
 
 mod blocks;
-mod executed;
+mod command_tests;
 mod expected;
-mod found;
+mod command_search;
 mod pasted;
 pub(crate) mod shell;
-mod tests_of;
+mod workspace_tests;
 
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
-use found::{Found, root, with_requests};
+use command_search::{DocumentedCommand, root, with_requests};
 use std::collections::BTreeMap;
-use tests_of::Packages;
+use workspace_tests::Packages;
 
 /// Replaces `ID` in commands.
 const SOME_ID: &str = "0195f3a0-0000-7000-8000-000000000099";
@@ -67,7 +67,7 @@ fn option<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
     words.get(place + 1).map(String::as_str)
 }
 
-fn wrong_with_cargo(found: &Found, packages: &Packages) -> Option<String> {
+fn wrong_with_cargo(found: &DocumentedCommand, packages: &Packages) -> Option<String> {
     let typed = &found.words[1..];
     let alias = typed.first().and_then(|name| aliases().remove(name));
     let words = alias.map_or_else(|| typed.to_vec(), |alias| alias.into_iter().chain(typed[1..].iter().cloned()).collect());
@@ -86,7 +86,7 @@ fn wrong_with_cargo(found: &Found, packages: &Packages) -> Option<String> {
     )
 }
 
-fn wrong_with(found: &Found, packages: &Packages) -> Option<String> {
+fn wrong_with(found: &DocumentedCommand, packages: &Packages) -> Option<String> {
     match found.words[0].as_str() {
         "cargo" => wrong_with_cargo(found, packages),
         name => refusal(programs().get(name)?, &found.words[1..], found.is_whole),
@@ -96,7 +96,7 @@ fn wrong_with(found: &Found, packages: &Packages) -> Option<String> {
 #[test]
 fn programs_accept_documented_commands() {
     let packages = Packages::read();
-    let wrong: Vec<String> = found::commands()
+    let wrong: Vec<String> = command_search::commands()
         .iter()
         .filter_map(|found| wrong_with(found, &packages).map(|why| format!("{}: {}\n    {why}", found.file, found.line)))
         .collect();
@@ -107,8 +107,8 @@ fn programs_accept_documented_commands() {
 fn documented_commands_have_a_test() {
     let packages = Packages::read();
     let mut wrong = Vec::new();
-    for found in found::commands() {
-        match executed::by(&found.words) {
+    for found in command_search::commands() {
+        match command_tests::test_for(&found.words) {
             None => wrong.push(format!("{}: {}: nothing in `executed` runs it", found.file, found.line)),
             Some(test) if !packages.has_test(test) => wrong.push(format!("{}: there is no test {test}", found.line)),
             Some(_) => {}
@@ -136,7 +136,7 @@ async fn openssl_output_is_a_valid_key() {
     #[derive(clap::Parser)]
     struct Cli {
         #[command(flatten)]
-        secrets: service_kit::sealing::SecretsSettings,
+        secrets: service_kit::secret_encryption::SecretsSettings,
     }
     let cli = Cli::parse_from(["key", "--secrets-key", printed.trim_end()]);
     cli.secrets.sealer().unwrap();

@@ -3,10 +3,10 @@
 mod histories;
 mod logs;
 mod model;
-mod redelivered;
-mod traces;
+mod redelivery;
+mod privacy;
 
-use crate::demo::{Answer, Demo, answer};
+use crate::demo::{Demo, Response, send_request};
 use chrono::{DateTime, TimeDelta, Utc};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -54,18 +54,18 @@ impl Demo {
     async fn drain_key(&self, format: Format) -> String {
         let provider = format.provider();
         let drain =
-            json!({"name": format.name(), "provider": provider, "hosts": ["www.example.com"], "role": provider.usual_role()});
+            json!({"name": format.name(), "provider": provider, "hosts": ["www.example.com"], "role": provider.default_role()});
         let asked = self.client.post(self.url("/api/v1/identity/drains")).header("x-api-key", self.env("OWNER_KEY"));
-        let made = answer(asked.header("content-type", "application/json").body(drain.to_string())).await;
+        let made = send_request(asked.header("content-type", "application/json").body(drain.to_string())).await;
         assert_eq!(made.status, 201, "{}", made.body);
         made.body["key"].as_str().unwrap().to_owned()
     }
 
     /// Sends a body as a provider does. Uses a new connection, because the service closes a connection whose body it rejects
     /// early.
-    async fn feed(&self, format: Format, key: &str, body: &str, is_compressed: bool) -> Answer {
+    async fn send_log(&self, format: Format, key: &str, body: &str, is_compressed: bool) -> Response {
         let asked = client().post(self.url(&format!("/drains/{}", format.provider().as_str()))).header("x-api-key", key);
-        answer(match is_compressed {
+        send_request(match is_compressed {
             true => asked.header("content-encoding", "gzip").body(gzip(body)),
             false => asked.body(body.to_owned()),
         })
@@ -74,7 +74,7 @@ impl Demo {
 
     /// Waits until acknowledged data is visible to reads. Until then, records without a timely acknowledgment from the log wait
     /// in the spill, and coverage rows in the gateway.
-    async fn caught_up(&self) {
+    async fn wait_until_caught_up(&self) {
         const WAITING: [&str; 2] = ["gateway_spill_pending_records ", "gateway_drain_coverage_waiting "];
         eventually("the gateway has no pending data", || async {
             let text = self.client.get(self.env("METRICS_URL")).send().await.ok()?.text().await.ok()?;
@@ -86,7 +86,7 @@ impl Demo {
     }
 
     /// Sends a random part of a body, then closes the connection.
-    fn feed_half(&self, random: &mut StdRng, format: Format, key: &str, body: &str) {
+    fn send_part_and_disconnect(&self, random: &mut StdRng, format: Format, key: &str, body: &str) {
         let (body, encoding) = match random.random_bool(0.5) {
             true => (gzip(body), "gzip"),
             false => (body.as_bytes().to_vec(), "identity"),

@@ -1,7 +1,7 @@
 //! The first things that new users see: `demo.env`, and the last screen of `cargo up`.
 
-use crate::demo::{BINARY, Demo, answer, settings};
-use crate::documented_commands::shell::{Desk, Shell};
+use crate::demo::{BINARY, Demo, send_request, settings};
+use crate::documented_commands::shell::{FakeClone, Shell};
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, eventually};
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ async fn demo_env_contains_keys_with_documented_scopes() {
         assert!(!demo.env(name).is_empty(), "{name}");
     }
     assert_eq!(demo.env("INGEST_URL"), demo.env("BASE_URL"));
-    assert_eq!(answer(demo.client.get(demo.url("/ready"))).await.status, 200);
-    assert_eq!(answer(demo.client.get(demo.env("METRICS_URL"))).await.status, 200);
+    assert_eq!(send_request(demo.client.get(demo.url("/ready"))).await.status, 200);
+    assert_eq!(send_request(demo.client.get(demo.env("METRICS_URL"))).await.status, 200);
 
     let writer = json!(["identity:read", "identity:write", "telemetry:read", "telemetry:write"]);
     let default = json!(["identity:read", "telemetry:read", "telemetry:write"]);
@@ -39,7 +39,7 @@ async fn demo_env_contains_keys_with_documented_scopes() {
     }
     for (session, status) in [("OWNER_SESSION", 200), ("AGENT_SESSION", 200), ("USER_SESSION", 403), ("OPERATOR_SESSION", 403)] {
         let listing = demo.client.get(demo.url("/api/v1/identity/api-keys")).bearer_auth(demo.env(session));
-        assert_eq!(answer(listing).await.status, status, "{session}");
+        assert_eq!(send_request(listing).await.status, status, "{session}");
     }
 }
 
@@ -50,18 +50,18 @@ async fn demo_sessions_have_the_rights_of_their_roles() {
     let flag = json!({"share_sessions_via_click_tokens": true});
     for (session, status) in [("AGENT_SESSION", 200), ("OWNER_SESSION", 403), ("OPERATOR_SESSION", 403)] {
         let patch = demo.client.patch(identity("settings")).bearer_auth(demo.env(session)).json(&flag);
-        assert_eq!(answer(patch).await.status, status, "{session}");
+        assert_eq!(send_request(patch).await.status, status, "{session}");
     }
     let asked = json!({"org_name": "Partner", "admin_email": "admin@example.net", "use_case": "measuring"});
     let asking = demo.client.post(identity("platform-access-requests")).bearer_auth(demo.env("USER_SESSION")).json(&asked);
-    let filed = answer(asking).await;
+    let filed = send_request(asking).await;
     assert_eq!(filed.status, 201, "{}", filed.body);
     let path = format!("operator/access-requests/{}/approve", filed.body["id"].as_str().unwrap());
     for (session, status) in [("OWNER_SESSION", 403), ("OPERATOR_SESSION", 201), ("OPERATOR_SESSION", 409)] {
         let approve = demo.client.post(identity(&path)).bearer_auth(demo.env(session));
-        assert_eq!(answer(approve).await.status, status, "{session}");
+        assert_eq!(send_request(approve).await.status, status, "{session}");
     }
-    let own = answer(demo.client.get(identity("organizations")).bearer_auth(demo.env("USER_SESSION"))).await.body;
+    let own = send_request(demo.client.get(identity("organizations")).bearer_auth(demo.env("USER_SESSION"))).await.body;
     assert_eq!((&own[0]["name"], &own[0]["org_type"]), (&json!("Partner"), &json!("platform")));
 }
 
@@ -89,7 +89,7 @@ async fn a_second_process_in_the_folder_fails_without_writes() {
     let expected = format!("TELEMETRY_STATE_DIR={}: the service is already running with this folder", demo.folder().display());
     assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
     assert_eq!(written(), before);
-    assert_eq!(answer(demo.client.get(demo.url("/ready"))).await.status, 200);
+    assert_eq!(send_request(demo.client.get(demo.url("/ready"))).await.status, 200);
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn the_last_screen_works_when_pasted() {
     let page = demo.client.get(demo.env("BASE_URL")).send().await.unwrap();
     assert!(page.status().is_success() && page.text().await.unwrap().contains("<html"));
     let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": "owner@example.com"}));
-    assert_eq!(answer(asked).await.body, json!({"status": "accepted"}));
+    assert_eq!(send_request(asked).await.body, json!({"status": "accepted"}));
     eventually("the email is a file", || async { std::fs::read_dir(&mail).ok()?.next().map(drop) }).await;
 
     let command = example.strip_prefix("Try it   ").unwrap_or_else(|| panic!("{example}"));
@@ -112,7 +112,7 @@ async fn the_last_screen_works_when_pasted() {
     let program = if command.contains(&built) { built } else { " telemetry ".to_owned() };
     let command = command.replace(&program, " target/debug/telemetry ");
     for shell in Shell::ALL {
-        let ran = Desk::new(demo.folder()).paste(shell, &[&command], Duration::from_secs(60)).await;
+        let ran = FakeClone::new(demo.folder()).paste(shell, &[&command], Duration::from_secs(60)).await;
         assert!(ran.failures.is_empty(), "{:?}", ran.failures);
         assert!(ran.outputs[0].contains(&demo.env("OWNER_KEY")[..12]), "{}", ran.outputs[0]);
     }

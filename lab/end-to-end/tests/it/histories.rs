@@ -4,16 +4,16 @@
 //! `MODEL_ROUNDS` sets the number of histories (10000 before a release). A failure prints the seed and the history's number:
 //! `TEST_SEED=… MODEL_FIRST=<number> MODEL_ROUNDS=1` repeats that history.
 
-mod answers;
-mod judge;
-mod life;
+mod expected_responses;
+mod compare;
+mod random_history;
 mod model;
-mod town;
+mod test_app;
 
 use futures::{StreamExt as _, stream};
-use life::{Life, STEPS};
+use random_history::{RandomHistory, STEPS};
 use service_kit::testing::{random_seed, size};
-use town::TestApp;
+use test_app::TestApp;
 
 /// Default number of histories.
 const USUAL: usize = 20;
@@ -34,9 +34,9 @@ async fn s1_reads_of_random_histories_equal_the_model() {
 /// `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p end-to-end s1_reads_without`.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_reads_without_condition_cache_equal_the_model() {
-    let town = TestApp::build_asking_to_remember().await;
+    let town = TestApp::with_query_condition_cache().await;
     compare_with_the_model(&town, size("MODEL_ROUNDS", USUAL) / 2).await;
-    let reads = town.reads_of_the_store();
+    let reads = town.clickhouse_reads();
     assert!(reads.len() > 50, "only {} reads used the proxy", reads.len());
     let remember = ("use_query_condition_cache".to_owned(), "0".to_owned());
     let asking = reads.iter().find(|read| !read.settings.contains(&remember));
@@ -48,16 +48,17 @@ async fn compare_with_the_model(town: &TestApp, rounds: usize) {
     let numbers: Vec<u64> = (0..rounds).map(|number| (first + number) as u64).collect();
     let mut compared = 0;
     for together in numbers.chunks(TOGETHER) {
-        town.rewind();
-        let casts = town.invite(together.len()).await;
-        let mut lives: Vec<Life> = together.iter().zip(casts).map(|(number, cast)| Life::new(seed, *number, cast)).collect();
+        town.reset_clock();
+        let casts = town.create_organizations(together.len()).await;
+        let mut lives: Vec<RandomHistory> =
+            together.iter().zip(casts).map(|(number, cast)| RandomHistory::new(seed, *number, cast)).collect();
         for _ in 0..STEPS {
-            town.step();
-            stream::iter(&mut lives).for_each_concurrent(PARALLEL, |life| life.act(town)).await;
+            town.advance_clock();
+            stream::iter(&mut lives).for_each_concurrent(PARALLEL, |life| life.make_change(town)).await;
             let fresh: Vec<_> = lives.iter_mut().flat_map(|life| std::mem::take(&mut life.fresh)).collect();
             town.insert(&fresh).await;
         }
-        let judged = stream::iter(&mut lives).map(|life| life.judge(town, seed)).buffer_unordered(PARALLEL);
+        let judged = stream::iter(&mut lives).map(|life| life.compare_all(town, seed)).buffer_unordered(PARALLEL);
         compared += judged.collect::<Vec<usize>>().await.into_iter().sum::<usize>();
         let last = together.last().map_or(0, |number| number + 1);
         if last % 400 == 0 {

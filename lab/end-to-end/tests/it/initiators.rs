@@ -11,7 +11,7 @@ use uuid::Uuid;
 async fn sessions_have_user_initiators_by_default() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
-    let _worker = front.work(&stop);
+    let _worker = front.spawn_worker(&stop);
     let key = Seed(&front.stores.pool).org("agent", OrgType::Agent).await.key;
     let ids = [Uuid::new_v4(), Uuid::new_v4()];
     let started = front.post("/sessions/start", &key, &json!({})).await.body["session_id"].clone();

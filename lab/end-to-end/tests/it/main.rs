@@ -15,23 +15,23 @@ mod demo;
 mod demo_data;
 mod documented_commands;
 mod drains;
-mod edge;
-mod excerpt;
+mod customer_files;
+mod text_excerpt;
 mod first_screen;
 #[expect(dead_code, reason = "only identity-api's tests use the rest")]
 #[path = "../../../../identity-api/tests/it/forged_provider.rs"]
 mod forged_provider;
 mod histories;
 mod initiators;
-mod lookalikes;
+mod host_spellings;
 mod metrics;
-mod newer_stores;
+mod rolling_upgrade;
 mod npm_client;
 mod observability;
 mod one_retrieval;
 mod openapi;
 mod openapi_examples;
-mod own_accounts;
+mod database_roles;
 mod pipeline;
 mod probes;
 mod production;
@@ -46,7 +46,7 @@ mod session_envelopes;
 mod settings_table;
 mod slow_clients;
 mod start_up;
-mod watch;
+mod summary_poller;
 mod webhooks;
 mod whole_story;
 mod withholding_proxy;
@@ -54,5 +54,5 @@ mod withholding_proxy;
 #[test]
 #[ignore = "run as a process by other tests"]
 fn as_the_service() {
-    service_kit::testing::be_the_service(telemetry::start);
+    service_kit::testing::run_as_service(telemetry::start);
 }

@@ -28,7 +28,7 @@ async fn npm_client_works_unchanged() {
 
     let counted = report["counted"].as_object().expect("the script prints no counts").clone();
     let total: u64 = counted.values().filter_map(serde_json::Value::as_u64).sum();
-    demo.counts(total).await;
+    demo.wait_for_events(total).await;
     let summary = eventually("every session is counted", || async {
         let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
         (summary["total_sessions"] == report["sessions"]).then_some(summary)

@@ -53,7 +53,7 @@ async fn e11_url_spellings_count_as_one_retrieval() {
             pipeline.post("/events", &agent.key, &retrieval(id, "agent", page)).await;
         }
     }
-    pipeline.work_off().await;
+    pipeline.run_worker_until_idle().await;
 
     let summary: Value = serde_json::from_str(&pipeline.read(&owner.key, "/content-owners/summary").await).unwrap();
     assert_eq!((&summary["total_events"], &summary["domains"]), (&json!(18), &json!(["a.example"])), "{summary}");

@@ -67,14 +67,14 @@ async fn openapi_lists_exactly_the_methods() {
 
 #[test]
 fn operations_have_unique_names_and_valid_examples() {
-    let contract = Contract::of(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
+    let contract = Contract::parse(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
     let names: BTreeSet<_> = contract.operations.iter().map(|operation| &operation.id).collect();
     assert_eq!(names.len(), contract.operations.len(), "{names:?}");
     for operation in &contract.operations {
         if let Some(body) = &operation.body {
             assert!(!body.example.is_null(), "{}: no example of the request", operation.id);
         }
-        let done: Vec<_> = operation.answers.range(200..400).collect();
+        let done: Vec<_> = operation.responses.range(200..400).collect();
         assert!(!done.is_empty(), "{}: no successful response", operation.id);
         for (status, answer) in done.into_iter().filter(|(status, _)| ![204, 303].contains(*status)) {
             assert!(answer.examples().next().is_some(), "{}: no example of {status}", operation.id);
@@ -90,14 +90,14 @@ fn operations_have_unique_names_and_valid_examples() {
 
 #[test]
 fn list_examples_are_equal_in_every_format() {
-    let contract = Contract::of(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
+    let contract = Contract::parse(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
     let mut compared = BTreeSet::new();
     for operation in &contract.operations {
-        let Some(answer) = operation.answers.get(&200) else { continue };
+        let Some(answer) = operation.responses.get(&200) else { continue };
         for (media, example) in answer.examples().filter(|(media, _)| *media != "text/html") {
             let (Some(shown), Some(text)) = (answer.example(), example.and_then(Value::as_str)) else { continue };
             let items = shown["items"].as_array().unwrap_or_else(|| panic!("{}: only lists are {media}", operation.id));
-            assert_eq!(told(media, text, items), *items, "{} as {media}", operation.id);
+            assert_eq!(parse_items(media, text, items), *items, "{} as {media}", operation.id);
             assert!(
                 text.ends_with('\n') && !text.contains('\r'),
                 "{} as {media}: lines end as the service ends them",
@@ -111,7 +111,7 @@ fn list_examples_are_equal_in_every_format() {
 
 /// Parses the items of a text of this media type. A CSV cell is a string where the corresponding item of `like` has one,
 /// otherwise JSON. An empty cell is a missing member where that item has none.
-pub(crate) fn told(media: &str, text: &str, like: &[Value]) -> Vec<Value> {
+pub(crate) fn parse_items(media: &str, text: &str, like: &[Value]) -> Vec<Value> {
     if media == "application/x-ndjson" {
         return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     }

@@ -6,8 +6,8 @@
 use crate::contract::{Contract, Operation, Parameter};
 use crate::demo::Demo;
 use crate::forged_provider::{ForgedProvider, SECRET};
-use crate::openapi::told;
-use identity_api::api_keys::mint_api_key;
+use crate::openapi::parse_items;
+use identity_api::api_keys::create_key_as_system;
 use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Url};
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Operation ids with the caller: a variable of `demo.env`, or `PARTNER_KEY` or `COLLEAGUE_SESSION` once they exist.
 #[rustfmt::skip]
-const STORY: &[(&str, &str)] = &[
+const EXAMPLES: &[(&str, &str)] = &[
     ("get_health", ""), ("get_ready", ""), ("get_openapi", ""), ("resolve_domain", ""),
     ("start_session", "AGENT_KEY"), ("post_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
     ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("read_summary", "OWNER_KEY"),
@@ -75,7 +75,7 @@ const LISTS: [&str; 2] = ["text/csv", "application/x-ndjson"];
 const EXAMPLE_ID: &str = "0195f3a0-";
 const EXAMPLE_TOKEN: &str = "ctx_0000000000000000000000000000000000000000000";
 
-struct Story {
+struct ExampleRun {
     demo: Demo,
     /// Does not follow redirects.
     client: Client,
@@ -92,7 +92,7 @@ struct Story {
     _dns: TestDns,
 }
 
-impl Story {
+impl ExampleRun {
     async fn begin() -> Self {
         let published = Arc::new(Mutex::new(None));
         let text = Arc::clone(&published);
@@ -109,7 +109,7 @@ impl Story {
         ])
         .await;
         let client = Client::builder().redirect(Policy::none()).no_proxy().timeout(Duration::from_secs(30)).build().unwrap();
-        let contract = Contract::of(&demo.get("", "/openapi.json").await.body).unwrap_or_else(|error| panic!("{error:#}"));
+        let contract = Contract::parse(&demo.get("", "/openapi.json").await.body).unwrap_or_else(|error| panic!("{error:#}"));
         let real = ORGANIZATIONS.map(|(example, name)| (example.to_owned(), demo.env(name).to_owned())).into();
         let credentials = demo.env.clone();
         Self { demo, client, provider, cookie: None, contract, real, credentials, published, _dns: dns }
@@ -128,11 +128,11 @@ impl Story {
         let content_type = text_of(response.headers(), "content-type");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response.bytes().await.unwrap();
-        let (&success, documented) = operation.answers.range(200..400).next().unwrap();
+        let (&success, documented) = operation.responses.range(200..400).next().unwrap();
         assert_eq!(status, success, "{id}: {}", String::from_utf8_lossy(&body));
         let checked = operation.check(status, &content_type, &body);
         assert_eq!(checked, Ok(()), "{id}: {}", String::from_utf8_lossy(&body));
-        assert_eq!(instant::foreign_in(&String::from_utf8_lossy(&body)), None, "{id}: a timestamp in another format");
+        assert_eq!(instant::find_misformatted(&String::from_utf8_lossy(&body)), None, "{id}: a timestamp in another format");
         assert_eq!(operation.check_headers(status, headers.keys().map(HeaderName::as_str)), Ok(()), "{id}");
         let (mut learnt, answer) = (BTreeMap::new(), serde_json::from_slice(&body).unwrap_or(Value::Null));
         for (media, example) in documented.examples().filter(|(media, _)| LISTS.contains(media)) {
@@ -160,8 +160,8 @@ impl Story {
         assert_eq!(operation.check(status, &content_type, body.as_bytes()), Ok(()), "{at}: {body}");
         let (example, items) = (example.and_then(Value::as_str).unwrap(), page["items"].as_array().unwrap());
         assert!(!items.is_empty(), "{at}: the list is empty");
-        assert_eq!(told(media, &body, items), *items, "{at}");
-        assert_eq!(instant::foreign_in(&body), None, "{at}: a timestamp in another format");
+        assert_eq!(parse_items(media, &body, items), *items, "{at}");
+        assert_eq!(instant::find_misformatted(&body), None, "{at}: a timestamp in another format");
         let columns = |text: &str| text.lines().next().filter(|_| media == "text/csv").map(str::to_owned);
         assert_eq!(columns(&body), columns(example), "{at}");
     }
@@ -214,7 +214,7 @@ impl Story {
     async fn prepare(&mut self, id: &str) {
         match id {
             // Two events, plus one in the uploaded session, so that reads return data.
-            "read_summary" => self.demo.counts(3).await,
+            "read_summary" => self.demo.wait_for_events(3).await,
             // A bot's fetch, reported by the owner's edge.
             "read_crawlers" => self.report_a_crawler().await,
             // An event that a network reports with the click token.
@@ -225,7 +225,7 @@ impl Story {
                 let settings = self.demo.url("/api/v1/identity/settings");
                 let change = self.demo.client.patch(settings).bearer_auth(self.demo.env("AGENT_SESSION"));
                 let body = r#"{"share_sessions_via_click_tokens":true}"#;
-                let changed = crate::demo::answer(change.header("content-type", "application/json").body(body)).await;
+                let changed = crate::demo::send_request(change.header("content-type", "application/json").body(body)).await;
                 assert_eq!(changed.status, 200, "{}", changed.body);
             }
             "list_analysts" => {
@@ -240,8 +240,9 @@ impl Story {
                 assert_eq!(sqlx::query(trust).execute(&self.demo.stores.pool).await.unwrap().rows_affected(), 1);
                 let (org, scopes) = (self.demo.env("NETWORK_ORG_ID").parse().unwrap(), [Scope::PartnerProvision]);
                 let pool = &self.demo.stores.pool;
-                let minted = mint_api_key(pool, org, OrgType::Platform, "partner", &scopes, Clock::System.now()).await.unwrap();
-                self.credentials.insert("PARTNER_KEY".to_owned(), minted.reveal().to_owned());
+                let created =
+                    create_key_as_system(pool, org, OrgType::Platform, "partner", &scopes, Clock::System.now()).await.unwrap();
+                self.credentials.insert("PARTNER_KEY".to_owned(), created.reveal().to_owned());
             }
             _ => {}
         }
@@ -334,11 +335,11 @@ fn learn(example: &Value, answer: &Value, learnt: &mut BTreeMap<String, String>)
 
 #[tokio::test]
 async fn k4_examples_work_as_documented() {
-    let mut story = Story::begin().await;
+    let mut story = ExampleRun::begin().await;
     let described: BTreeSet<_> = story.contract.operations.iter().map(|operation| operation.id.as_str()).collect();
-    let told: BTreeSet<_> = STORY.iter().map(|(id, _)| *id).collect();
+    let told: BTreeSet<_> = EXAMPLES.iter().map(|(id, _)| *id).collect();
     assert_eq!(described, told, "every operation must be in STORY");
-    for (id, who) in STORY {
+    for (id, who) in EXAMPLES {
         story.execute(id, who).await;
     }
 }

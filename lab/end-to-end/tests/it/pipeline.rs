@@ -1,13 +1,13 @@
 //! Gateway and query API in this process with their own stores, and workers on demand.
 
-use crate::demo::{Answer, answer};
+use crate::demo::{Response, send_request};
 use ingest_gateway::Durability;
 use serde_json::Value;
 use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::roles::Role;
 use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client, free_address};
-use stream_workers::{Keep, Settings, Tuning};
+use stream_workers::{RetentionSettings, Settings, Tuning};
 use tokio_util::sync::CancellationToken;
 
 /// Short, so that tests are fast.
@@ -24,18 +24,18 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     pub(crate) async fn start() -> Self {
-        Self::on(TestStores::fresh().await).await
+        Self::start_on(TestStores::fresh().await).await
     }
 
-    pub(crate) async fn on(stores: TestStores) -> Self {
+    pub(crate) async fn start_on(stores: TestStores) -> Self {
         let spill = tempfile::tempdir().unwrap();
         let durability = Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
         let (own, of_query) = (stores.signed_in_as(Role::Gateway), stores.signed_in_as(Role::Query));
         let usual = ingest_gateway::Settings::on(own.kafka, own.postgres);
         let gateway = ingest_gateway::Settings { durability, ..usual };
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
-        let gateway = TestServer::start(http::with_boundary(ingest_gateway::routes(gateway))).await;
-        let query = query_api::Settings::on(of_query.clickhouse, of_query.postgres);
+        let gateway = TestServer::start(http::with_request_middleware(ingest_gateway::routes(gateway))).await;
+        let query = query_api::Settings::with_stores(of_query.clickhouse, of_query.postgres);
         let query = TestServer::start(query_api::router(query_api::State::connect(&query).await.unwrap())).await;
         Self { log: TestLog::connect(&stores.kafka), stores, gateway, query, _spill: spill }
     }
@@ -51,14 +51,14 @@ impl Pipeline {
                 takeover_after_ms: TAKEOVER_AFTER_MS,
                 shard: schemas::shard::Shard::default(),
             },
-            keep: Keep::default(),
+            keep: RetentionSettings::default(),
         }
     }
 
     /// Runs a worker in the background until `stop`.
-    pub(crate) fn work(&self, stop: &CancellationToken) -> tokio::task::JoinHandle<anyhow::Result<()>> {
+    pub(crate) fn spawn_worker(&self, stop: &CancellationToken) -> tokio::task::JoinHandle<anyhow::Result<()>> {
         let (settings, stop) = (self.worker(), stop.clone());
-        tokio::spawn(async move { stream_workers::work(&settings, stop).await })
+        tokio::spawn(async move { stream_workers::run_worker(&settings, stop).await })
     }
 
     /// Waits until the workers have stored everything.
@@ -67,28 +67,28 @@ impl Pipeline {
     }
 
     /// Runs a worker until it has stored everything.
-    pub(crate) async fn work_off(&self) {
+    pub(crate) async fn run_worker_until_idle(&self) {
         let stop = CancellationToken::new();
-        let worker = self.work(&stop);
+        let worker = self.spawn_worker(&stop);
         self.caught_up().await;
         stop.cancel();
         worker.await.unwrap().unwrap();
     }
 
-    pub(crate) async fn offer(&self, path: &str, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn try_post(&self, path: &str, key: &str, body: &Value) -> Response {
         let request = client().post(format!("{}{path}", self.gateway.url)).header("content-type", "application/json");
-        answer(request.header("x-api-key", key).body(body.to_string())).await
+        send_request(request.header("x-api-key", key).body(body.to_string())).await
     }
 
     /// Sends a request, which must return 201.
-    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
-        let taken = self.offer(path, key, body).await;
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Response {
+        let taken = self.try_post(path, key, body).await;
         assert_eq!(taken.status, 201, "{path}: {}", taken.body);
         taken
     }
 
-    pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
-        answer(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
+    pub(crate) async fn get(&self, path: &str, key: &str) -> Response {
+        send_request(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
     }
 
     /// Returns the body, or nothing if the response isn't 200.
@@ -106,7 +106,7 @@ impl Pipeline {
     }
 
     pub(crate) async fn clickhouse(&self, statement: &str) {
-        service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap().query(statement).execute().await.unwrap();
+        service_kit::databases::clickhouse(&self.stores.clickhouse).unwrap().query(statement).execute().await.unwrap();
     }
 
     /// Runs a command of the worker binary. Returns its exit code, stdout and stderr.

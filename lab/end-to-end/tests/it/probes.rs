@@ -2,7 +2,7 @@
 //! none of the data. `PROBES` sets the number of requests (100000 before a release).
 
 mod console;
-mod scene;
+mod test_app;
 mod table;
 
 use futures::{StreamExt as _, stream};
@@ -10,12 +10,12 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use reqwest::Method;
-use scene::{Kind, TestApp, Who};
 use schemas::secrets::PlainClickToken;
 use serde_json::Value;
 use service_kit::testing::{eventually, random_seed, size};
 use std::collections::BTreeMap;
 use table::{PROBES, Probe};
+use test_app::{CallerKind, Kind, TestApp};
 use uuid::Uuid;
 
 /// Default number of requests, two per comparison.
@@ -24,45 +24,45 @@ const PARALLEL: usize = 6;
 
 /// A response without the parts that differ between requests, and its whole text.
 #[derive(Debug)]
-struct Seen {
-    alike: (u16, BTreeMap<String, String>, Value),
+struct ComparableResponse {
+    comparable: (u16, BTreeMap<String, String>, Value),
     text: String,
 }
 
 /// A comparison of two responses.
-struct Shot {
+struct Comparison {
     probe: &'static Probe,
-    who: Who,
+    who: CallerKind,
     theirs: String,
-    nobodys: String,
+    missing: String,
     number: usize,
     is_theirs_first: bool,
 }
 
-impl Shot {
+impl Comparison {
     fn random(scene: &TestApp, random: &mut StdRng, number: usize) -> Self {
         // Each probe in turn, so that none is missed by chance.
         let probe = &PROBES[number % PROBES.len()];
-        let (mut theirs, mut nobodys) = (scene.theirs(probe.it).to_owned(), of_nothing(probe.it, random));
+        let (mut theirs, mut nobodys) = (scene.theirs(probe.it).to_owned(), nonexistent(probe.it, random));
         if random.random_range(0..4) == 0 {
             (theirs, nobodys) = respelt(probe.it, random.random_range(0..3), [theirs, nobodys]);
         }
         let (who, is_theirs_first) = (*probe.by.choose(random).unwrap(), random.random());
-        Self { probe, who, theirs, nobodys, number, is_theirs_first }
+        Self { probe, who, theirs, missing: nobodys, number, is_theirs_first }
     }
 
     /// Returns the difference or leak, or `None` if the responses are equal.
-    async fn fire(&self, scene: &TestApp) -> Option<String> {
+    async fn compare(&self, scene: &TestApp) -> Option<String> {
         let (theirs, nobodys) = if self.is_theirs_first {
-            let theirs = self.ask(scene, &self.theirs, "x").await;
-            (theirs, self.ask(scene, &self.nobodys, "y").await)
+            let theirs = self.request(scene, &self.theirs, "x").await;
+            (theirs, self.request(scene, &self.missing, "y").await)
         } else {
-            let nobodys = self.ask(scene, &self.nobodys, "y").await;
-            (self.ask(scene, &self.theirs, "x").await, nobodys)
+            let nobodys = self.request(scene, &self.missing, "y").await;
+            (self.request(scene, &self.theirs, "x").await, nobodys)
         };
         let at = || format!("{} {} {} by {:?} of {}", self.probe.method, self.probe.path, self.probe.body, self.who, self.theirs);
-        if theirs.alike != nobodys.alike {
-            return Some(format!("oracle: {}: {:?} is not {:?}", at(), theirs.alike, nobodys.alike));
+        if theirs.comparable != nobodys.comparable {
+            return Some(format!("oracle: {}: {:?} is not {:?}", at(), theirs.comparable, nobodys.comparable));
         }
         let told = without(&theirs.text, &self.theirs).to_lowercase();
         let mut planted = scene.theirs.iter().map(|(_, value)| value.as_str()).chain(["planted"]);
@@ -70,7 +70,7 @@ impl Shot {
         leak.map(|leak| format!("leak: {}: {leak} in {}", at(), theirs.text))
     }
 
-    async fn ask(&self, scene: &TestApp, it: &str, side: &str) -> Seen {
+    async fn request(&self, scene: &TestApp, it: &str, side: &str) -> ComparableResponse {
         let filled = |text: &str, it: &str| {
             let text = text.replace("{it}", it).replace("{own}", &scene.own.to_string());
             let text = text.replace("{organization}", scene.theirs(Kind::Organization));
@@ -104,7 +104,7 @@ impl Shot {
             // The caller's own times and secrets have different lengths.
             headers.remove("content-length");
         }
-        Seen { alike: (status, headers, body), text }
+        ComparableResponse { comparable: (status, headers, body), text }
     }
 }
 
@@ -128,14 +128,14 @@ fn shape(value: &Value) -> Value {
 }
 
 /// Returns a plausible id or name that does not exist.
-fn of_nothing(kind: Kind, random: &mut StdRng) -> String {
+fn nonexistent(kind: Kind, random: &mut StdRng) -> String {
     let name = |random: &mut StdRng, length: usize| -> String {
         (0..length).map(|_| char::from(random.random_range(b'a'..=b'z'))).collect::<String>() + ".example"
     };
     match kind {
         Kind::Domain => name(random, "planted".len()),
         Kind::Registered => name(random, "planted-not-verified".len()),
-        Kind::Token | Kind::ExpiredToken => PlainClickToken::mint().reveal().to_owned(),
+        Kind::Token | Kind::ExpiredToken => PlainClickToken::generate().reveal().to_owned(),
         _ => Uuid::from_u128(random.random()).to_string(),
     }
 }
@@ -159,10 +159,10 @@ async fn r1_s2_foreign_and_missing_data_get_equal_responses() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let comparisons = size("PROBES", USUAL) / 2;
-    let scene = TestApp::set().await;
+    let scene = TestApp::start().await;
     let before = scene.holdings().await;
-    let shots: Vec<Shot> = (0..comparisons).map(|number| Shot::random(&scene, &mut random, number)).collect();
-    let fired = stream::iter(&shots).map(|shot| shot.fire(&scene)).buffer_unordered(PARALLEL);
+    let shots: Vec<Comparison> = (0..comparisons).map(|number| Comparison::random(&scene, &mut random, number)).collect();
+    let fired = stream::iter(&shots).map(|shot| shot.compare(&scene)).buffer_unordered(PARALLEL);
     let wrong: Vec<String> = fired.filter_map(std::future::ready).take(20).collect().await;
     assert!(wrong.is_empty(), "seed {seed}: {}", wrong.join("\n"));
     assert_eq!(scene.holdings().await, before, "a probe changed another organization's data: seed {seed}");

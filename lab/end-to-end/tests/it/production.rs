@@ -2,7 +2,7 @@
 //! the fix. Also tests the replication that three brokers require in any profile.
 
 use crate::pipeline::process;
-use local::private::Kafka;
+use local::test_servers::Kafka;
 use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
@@ -44,7 +44,7 @@ pub(crate) fn clean() -> Settings {
         ("TELEMETRY_KAFKA_PASSWORD", "hunter2".to_owned()),
         ("DATABASE_URL", format!("postgres://telemetry:hunter2@{nobody}/telemetry?sslmode=verify-full")),
         ("CLICKHOUSE_URL", format!("https://telemetry:hunter2@{nobody}")),
-        ("TELEMETRY_SECRETS_KEY", service_kit::sealing::SecretsKey::mint().reveal().to_owned()),
+        ("TELEMETRY_SECRETS_KEY", service_kit::secret_encryption::SecretsKey::generate().reveal().to_owned()),
         ("TELEMETRY_PUBLIC_URL", "https://telemetry.example.com".to_owned()),
         ("TELEMETRY_SMTP_URL", "smtps://u:hunter2@mail.example.com".to_owned()),
         ("TELEMETRY_MAIL_FROM", "telemetry@example.com".to_owned()),
@@ -111,7 +111,7 @@ async fn production_rejects_development_settings() {
 /// Starts three brokers without proxies in front of them.
 async fn cluster(folder: &std::path::Path) -> (Vec<Kafka>, KafkaSettings) {
     let (at, proxies) = (folder.to_owned(), [free_address().port(), free_address().port(), free_address().port()]);
-    let brokers = tokio::task::spawn_blocking(move || Kafka::behind(&at, &proxies)).await.unwrap().unwrap();
+    let brokers = tokio::task::spawn_blocking(move || Kafka::cluster_behind_proxies(&at, &proxies)).await.unwrap().unwrap();
     let addresses: Vec<String> = brokers.iter().map(Kafka::internal_address).collect();
     (brokers, KafkaSettings::at(addresses.join(",")))
 }

@@ -11,7 +11,7 @@ async fn r18_reports_succeed_during_expensive_reads() {
         let batch = retrieval("edge", &format!("before-{number}"));
         assert_eq!(demo.post(demo.env("NETWORK_KEY"), &batch).await.status, 201);
     }
-    demo.counts(20).await;
+    demo.wait_for_events(20).await;
     let (http, url) = (client(), demo.url("/content-owners/events?since=2026-01-01&until=2026-12-31&limit=1000"));
     let reads = join_all((0..100).map(async |_| {
         let read = http.get(&url).header("x-api-key", demo.env("OWNER_KEY")).send().await.unwrap();
@@ -27,5 +27,5 @@ async fn r18_reports_succeed_during_expensive_reads() {
     // On a busy machine, the stores may be overloaded. That response has `Retry-After`, too.
     assert!(reads.iter().all(|read| matches!(read, (200, false) | (429 | 503, true))), "{reads:?}");
     assert!(reads.iter().any(|(status, _)| *status == 200), "{reads:?}");
-    demo.counts(40).await;
+    demo.wait_for_events(40).await;
 }

@@ -55,7 +55,7 @@ async fn reads_are_identical_after_a_rebuild() {
         let events: Vec<Value> = (0..random.random_range(1..5)).map(|_| event(&mut random, role, session)).collect();
         pipeline.post("/events", key, &json!({"events": events})).await;
     }
-    pipeline.work_off().await;
+    pipeline.run_worker_until_idle().await;
 
     let lists = ["summary", "events?limit=1000", "urls?limit=1000", "corroboration?limit=1000", "funnel?limit=1000"];
     let of_owners =
@@ -79,7 +79,7 @@ async fn reads_are_identical_after_a_rebuild() {
     }
     // A worker continues where the rebuild ended, and a replay changes nothing.
     let stop = CancellationToken::new();
-    let worker = rebuilt.work(&stop);
+    let worker = rebuilt.spawn_worker(&stop);
     let (code, _, stderr) = rebuilt.command(&["replay", "--expect-unchanged"]).await;
     assert_eq!(code, Some(0), "seed {seed}: {stderr}");
     stop.cancel();
@@ -98,5 +98,5 @@ async fn rebuilt(pipeline: &Pipeline, seed: u64) -> Pipeline {
     let environment: Vec<_> = own.into_iter().chain(stores.environment()).collect();
     let mut rebuild = process("stream-workers", &["rebuild"], &environment);
     assert_eq!(rebuild.exit_code().await, Some(0), "seed {seed}: {}", rebuild.stderr());
-    Pipeline::on(stores).await
+    Pipeline::start_on(stores).await
 }

@@ -1,23 +1,23 @@
 //! The counters of gateway and worker add up: accepted events are stored, rejected, or still in the spill.
 
 use crate::pipeline::process;
-use local::private::{Kafka, Postgres};
+use local::test_servers::{Kafka, Postgres};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::settings::{KafkaSettings, PostgresSettings};
 use service_kit::testing::{Seed, TestLog, TestProcess, TestStores, client, eventually, free_address};
-use service_kit::{kafka, stores};
+use service_kit::{databases, kafka};
 use std::path::Path;
 use tokio::task::spawn_blocking;
 
 /// A process with the address of its metrics.
-struct Watched {
+struct ProcessWithMetrics {
     process: TestProcess,
     url: String,
     metrics: String,
 }
 
-impl Watched {
+impl ProcessWithMetrics {
     async fn start(name: &str, stores: &TestStores, spill: &Path, more: &[(&'static str, &str)]) -> Self {
         let (listen, metrics) = (free_address().to_string(), free_address().to_string());
         let mut environment = vec![
@@ -33,7 +33,7 @@ impl Watched {
         }
         environment.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let mut process = process(name, &[], &environment);
-        process.answers(&format!("http://{listen}/health")).await;
+        process.wait_until_ok(&format!("http://{listen}/health")).await;
         Self { process, url: format!("http://{listen}"), metrics: format!("http://{metrics}/metrics") }
     }
 
@@ -55,7 +55,7 @@ fn clicked(id: usize) -> Value {
 }
 
 /// Returns both sides of the equation, and the parts of the right one.
-async fn sides(gateway: &Watched, worker: &Watched) -> (f64, f64, Vec<f64>) {
+async fn sides(gateway: &ProcessWithMetrics, worker: &ProcessWithMetrics) -> (f64, f64, Vec<f64>) {
     let mut parts = Vec::new();
     for name in ["worker_events_stored_total", "worker_events_rejected_total"] {
         parts.push(worker.series(name).await);
@@ -64,7 +64,7 @@ async fn sides(gateway: &Watched, worker: &Watched) -> (f64, f64, Vec<f64>) {
     (gateway.series("gateway_events_accepted_total").await, parts.iter().sum(), parts)
 }
 
-async fn adds_up(gateway: &Watched, worker: &Watched, accepted: f64, expected: [f64; 3]) {
+async fn assert_adds_up(gateway: &ProcessWithMetrics, worker: &ProcessWithMetrics, accepted: f64, expected: [f64; 3]) {
     let what = format!("{accepted} accepted, and what was acknowledged late, = stored, rejected, spilled {expected:?}");
     eventually(&what, || async {
         // Records that the log accepted after the gateway had spilled them exist twice.
@@ -87,42 +87,42 @@ async fn every_accepted_event_is_stored_rejected_or_in_the_spill() {
     let kafka = KafkaSettings { kafka_brokers: broker.address(), ..fresh.kafka.clone() };
     kafka::create_topics(&kafka).await.unwrap();
     let postgres = PostgresSettings { database_url: database.url() };
-    let pool = stores::postgres(&postgres).unwrap();
-    stores::migrate_postgres(&pool).await.unwrap();
+    let pool = databases::postgres(&postgres).unwrap();
+    databases::migrate_postgres(&pool).await.unwrap();
     let stores = TestStores { kafka, postgres, pool, ..fresh };
     let key = Seed(&stores.pool).org("shop", OrgType::Platform).await.key;
 
     let spill = folder.path().join("spill");
-    let gateway = Watched::start("ingest-gateway", &stores, &spill, &[]).await;
+    let gateway = ProcessWithMetrics::start("ingest-gateway", &stores, &spill, &[]).await;
     let clickhouse = &stores.clickhouse;
     let settings = [
         ("CLICKHOUSE_URL", clickhouse.clickhouse_url.as_str()),
         ("TELEMETRY_CLICKHOUSE_DATABASE", &clickhouse.clickhouse_database),
         ("TELEMETRY_TAKEOVER_AFTER_MS", "1000"),
     ];
-    let worker = Watched::start("stream-workers", &stores, &spill, &settings).await;
+    let worker = ProcessWithMetrics::start("stream-workers", &stores, &spill, &settings).await;
     let post = async |events: Vec<Value>| {
         let request = client().post(format!("{}/events", gateway.url)).header("content-type", "application/json");
         request.header("x-api-key", &key).body(json!({"events": events}).to_string()).send().await.unwrap().status()
     };
     assert_eq!(post((0..10).map(seen).collect()).await, 201);
     assert_eq!(post((0..4).map(seen).collect()).await, 201);
-    adds_up(&gateway, &worker, 14.0, [14.0, 0.0, 0.0]).await;
+    assert_adds_up(&gateway, &worker, 14.0, [14.0, 0.0, 0.0]).await;
 
     // While PostgreSQL is down, the gateway accepts an unknown token without a check, together with the other events of its
     // request.
     database.pause();
     assert_eq!(post(vec![clicked(20), seen(21), seen(22)]).await, 201);
     database.resume();
-    adds_up(&gateway, &worker, 17.0, [14.0, 3.0, 0.0]).await;
+    assert_adds_up(&gateway, &worker, 17.0, [14.0, 3.0, 0.0]).await;
 
     broker.kill_9();
     for n in 0..5 {
         assert_eq!(post(vec![seen(30 + 2 * n), seen(31 + 2 * n)]).await, 201);
     }
-    adds_up(&gateway, &worker, 27.0, [14.0, 3.0, 10.0]).await;
+    assert_adds_up(&gateway, &worker, 27.0, [14.0, 3.0, 10.0]).await;
     let mut broker = spawn_blocking(move || broker.restart().map(|()| broker)).await.unwrap().unwrap();
-    adds_up(&gateway, &worker, 27.0, [24.0, 3.0, 0.0]).await;
+    assert_adds_up(&gateway, &worker, 27.0, [24.0, 3.0, 0.0]).await;
 
     let text = client().get(&worker.metrics).send().await.unwrap().text().await.unwrap();
     for name in ["worker_events_rejected_total", "worker_lag_seconds", "worker_event_age_seconds", "worker_active"] {
@@ -141,13 +141,13 @@ async fn every_accepted_event_is_stored_rejected_or_in_the_spill() {
     let (mut killed, mut replaced) = (gateway, worker);
     killed.process.kill_9().await;
     assert_eq!(replaced.process.terminate().await, Some(0));
-    let gateway = Watched::start("ingest-gateway", &stores, &spill, &[]).await;
+    let gateway = ProcessWithMetrics::start("ingest-gateway", &stores, &spill, &[]).await;
     eventually("the new gateway has counted its spill", || async {
         (gateway.series("gateway_spill_pending_events").await == 3.0).then_some(())
     })
     .await;
     let _broker = spawn_blocking(move || broker.restart().map(|()| broker)).await.unwrap().unwrap();
-    let mut worker = Watched::start("stream-workers", &stores, &spill, &settings).await;
+    let mut worker = ProcessWithMetrics::start("stream-workers", &stores, &spill, &settings).await;
     eventually("the killed gateway's events are stored, and the spill is empty", || async {
         let late = gateway.series("gateway_events_acknowledged_late_total").await;
         let (accepted, right, parts) = sides(&gateway, &worker).await;

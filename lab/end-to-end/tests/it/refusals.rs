@@ -1,12 +1,12 @@
 //! All APIs return errors in the same format. S8: `lab/schemathesis/run.sh` checks random requests.
 
-use crate::demo::{Answer, Demo, answer, retrieval};
+use crate::demo::{Demo, Response, retrieval, send_request};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
 
 /// Checks every member of a problem response. Only the request id may differ between equal rejections.
-fn assert_problem(refused: &Answer, status: u16, code: &str) {
+fn assert_problem(refused: &Response, status: u16, code: &str) {
     assert_eq!((refused.status, refused.content_type.as_str()), (status, "application/problem+json"), "{}", refused.body);
     let body = refused.body.as_object().expect("the problem is not an object");
     assert_eq!((&body["status"], &body["code"]), (&json!(status), &json!(code)), "{body:?}");
@@ -18,7 +18,7 @@ fn assert_problem(refused: &Answer, status: u16, code: &str) {
     assert!(body.keys().all(|member| allowed.contains(&member.as_str())), "{body:?}");
 }
 
-fn without_id(mut refused: Answer) -> Value {
+fn without_id(mut refused: Response) -> Value {
     refused.body["request_id"].take();
     refused.body
 }
@@ -29,7 +29,7 @@ async fn refusals_have_the_same_shape() {
     let agent = demo.env("AGENT_KEY");
     let report = retrieval("agent", "one");
 
-    let stranger = PlainApiKey::mint(OrgType::Agent);
+    let stranger = PlainApiKey::generate(OrgType::Agent);
     for refused in [demo.post(stranger.reveal(), &report).await, demo.get(stranger.reveal(), "/content-owners/summary").await] {
         assert_problem(&refused, 401, "unauthenticated");
     }
@@ -52,6 +52,6 @@ async fn refusals_have_the_same_shape() {
     assert_problem(&demo.get(agent, "/nowhere").await, 404, "not_found");
     assert_problem(&demo.get(agent, "/events").await, 405, "method_not_allowed");
     let as_text = demo.client.post(demo.url("/events")).header("x-api-key", agent).header("content-type", "text/plain");
-    assert_problem(&answer(as_text.body("x")).await, 415, "unsupported_media_type");
+    assert_problem(&send_request(as_text.body("x")).await, 415, "unsupported_media_type");
     assert_eq!(demo.total_events().await, Some(0), "events of a rejected request are visible");
 }

@@ -1,7 +1,7 @@
 //! Kills or stops `telemetry all`, and restarts it with the same stores.
 
 use crate::demo::{Demo, retrieval};
-use service_kit::stores;
+use service_kit::databases;
 use service_kit::testing::{TestLog, eventually};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ async fn a_killed_service_keeps_keys_and_events() {
         let key = if role == "agent" { "AGENT_KEY" } else { "NETWORK_KEY" };
         assert_eq!(demo.post(demo.env(key), &retrieval(role, "one")).await.status, 201);
     }
-    demo.counts(1).await;
+    demo.wait_for_events(1).await;
     // Accepted, but possibly not stored when the process is killed.
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &retrieval("agent", "two")).await.status, 201);
     let before = demo.env.clone();
@@ -26,7 +26,7 @@ async fn a_killed_service_keeps_keys_and_events() {
             assert_eq!(demo.env(name), value, "{name} changed");
         }
     }
-    demo.counts(2).await;
+    demo.wait_for_events(2).await;
     TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     assert_eq!(demo.total_events().await, Some(2));
 }
@@ -46,7 +46,7 @@ async fn a_stop_under_load_loses_no_accepted_event() {
 
     let demo = demo.start_again().await;
     TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
-    let clickhouse = stores::clickhouse(&demo.stores.clickhouse).unwrap();
+    let clickhouse = databases::clickhouse(&demo.stores.clickhouse).unwrap();
     let visible: Vec<String> = clickhouse.query("SELECT content_telemetry_id FROM reports FINAL").fetch_all().await.unwrap();
     let stored: BTreeSet<String> = visible.iter().cloned().collect();
     let lost: Vec<_> = ids.difference(&stored).collect();

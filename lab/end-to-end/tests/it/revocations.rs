@@ -1,7 +1,7 @@
 //! S4, R5, C10: once a process has acknowledged a revocation, no process grants access to requests that start later. Tests it
 //! with continuous requests and without other requests. `TEST_ROUNDS` sets the number of rounds (1000 before a release).
 
-use crate::demo::{Answer, Demo, answer};
+use crate::demo::{Demo, Response, send_request};
 use chrono::TimeDelta;
 use reqwest::{Client, Method};
 use schemas::ids::UserId;
@@ -22,22 +22,23 @@ const IDENTITY: &str = "/api/v1/identity";
 
 /// A request that needs the access, for each process.
 #[derive(Clone)]
-struct Ask {
+struct ProtectedRequest {
     client: Client,
     urls: [String; 2],
-    by: (&'static str, String),
+    credentials: (&'static str, String),
 }
 
-impl Ask {
+impl ProtectedRequest {
     /// Returns when the request started if the process grants access. A response without data does not.
-    async fn given(&self, process: usize) -> Option<Instant> {
+    async fn granted_at(&self, process: usize) -> Option<Instant> {
         // Retry closed idle connections, overloaded stores and exceeded rate limits.
         let (started, found) = eventually("the service returns a final response", async || {
             let started = Instant::now();
-            let response = self.client.get(&self.urls[process]).header(self.by.0, &self.by.1).send().await.ok()?;
+            let response =
+                self.client.get(&self.urls[process]).header(self.credentials.0, &self.credentials.1).send().await.ok()?;
             let status = response.status().as_u16();
             let body = response.json::<Value>().await.ok()?;
-            (!matches!(status, 429 | 503)).then_some((started, Answer { status, content_type: String::new(), body }))
+            (!matches!(status, 429 | 503)).then_some((started, Response { status, content_type: String::new(), body }))
         })
         .await;
         assert!(matches!(found.status, 200 | 401 | 403 | 404), "{}: {} {}", self.urls[process], found.status, found.body);
@@ -46,10 +47,10 @@ impl Ask {
     }
 
     /// Sends requests until stopped. Returns when each successful request started.
-    async fn keep_asking(self, process: usize, given: Arc<AtomicUsize>, stop: Arc<AtomicBool>) -> Vec<Instant> {
+    async fn keep_requesting(self, process: usize, given: Arc<AtomicUsize>, stop: Arc<AtomicBool>) -> Vec<Instant> {
         let mut starts = Vec::new();
         while !stop.load(Ordering::Relaxed) {
-            if let Some(started) = self.given(process).await {
+            if let Some(started) = self.granted_at(process).await {
                 starts.push(started);
                 given.fetch_add(1, Ordering::Relaxed);
             }
@@ -59,7 +60,7 @@ impl Ask {
 }
 
 /// Two processes that grant and revoke access.
-struct Pair {
+struct TwoProcesses {
     demos: [Demo; 2],
     /// Uses a new connection for every change, because an idle connection could be closed at that moment, and changes are not
     /// idempotent.
@@ -67,12 +68,12 @@ struct Pair {
     token: String,
 }
 
-impl Pair {
+impl TwoProcesses {
     async fn start() -> Self {
         let unlimited = ["TELEMETRY_IDENTITY_RATE", "TELEMETRY_CLICK_LOOKUP_RATE", "TELEMETRY_DELEGATIONS_PER_PAIR"];
         let unlimited = unlimited.map(|name| (name, "0".to_owned()));
         let one = Demo::start_with(&unlimited).await;
-        let two = one.beside(&unlimited).await;
+        let two = one.start_second(&unlimited).await;
         let changer = Client::builder().pool_max_idle_per_host(0).no_proxy().timeout(Duration::from_secs(30)).build().unwrap();
         let mut pair = Self { demos: [one, two], changer, token: String::new() };
         pair.token = pair.cited().await;
@@ -85,7 +86,7 @@ impl Pair {
         let agent = demo.env("AGENT_KEY");
         let post = async |path: &str, body: Value| {
             let request = demo.client.post(demo.url(path)).header("x-api-key", agent).header("content-type", "application/json");
-            let made = answer(request.body(body.to_string())).await;
+            let made = send_request(request.body(body.to_string())).await;
             assert_eq!(made.status, 201, "{path}: {}", made.body);
             made.body
         };
@@ -94,15 +95,22 @@ impl Pair {
         let cited = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": page});
         post("/events", json!({"session_id": session, "events": [cited]})).await;
         let token = post("/click-tokens", json!({"session_id": session, "content_url": page})).await;
-        demo.counts(1).await;
+        demo.wait_for_events(1).await;
         token["token"].as_str().unwrap().to_owned()
     }
 
     /// Sends a change to a process, with a key or session.
-    async fn change(&self, process: usize, method: Method, path: &str, (header, value): (&str, String), body: &Value) -> Answer {
+    async fn change(
+        &self,
+        process: usize,
+        method: Method,
+        path: &str,
+        (header, value): (&str, String),
+        body: &Value,
+    ) -> Response {
         let demo = &self.demos[process];
         let request = self.changer.request(method, demo.url(&format!("{IDENTITY}{path}"))).header(header, value);
-        answer(request.header("content-type", "application/json").body(body.to_string())).await
+        send_request(request.header("content-type", "application/json").body(body.to_string())).await
     }
 
     fn owner(&self) -> (&'static str, String) {
@@ -113,20 +121,20 @@ impl Pair {
         ("authorization", format!("Bearer {}", self.demos[0].env("AGENT_SESSION")))
     }
 
-    fn ask(&self, path: &str, by: (&'static str, String)) -> Ask {
+    fn protected_request(&self, path: &str, by: (&'static str, String)) -> ProtectedRequest {
         let urls = [self.demos[0].url(path), self.demos[1].url(path)];
-        Ask { client: self.demos[0].client.clone(), urls, by }
+        ProtectedRequest { client: self.demos[0].client.clone(), urls, credentials: by }
     }
 
     /// Creates a member of the owner's organization. Returns the member's reads and session.
-    async fn member(&self, round: usize) -> (Vec<Ask>, String, UserId) {
+    async fn member(&self, round: usize) -> (Vec<ProtectedRequest>, String, UserId) {
         let seed = Seed(&self.demos[0].stores.pool);
         let (owner, email) = (self.demos[0].env("OWNER_ORG_ID"), format!("{round}-{}@example.net", Uuid::new_v4()));
         let session = seed.session(&email, TimeDelta::days(1)).await;
         let person = seed.join(&email, owner.parse().unwrap()).await;
         let asks = ["/content-owners/summary?", "/content-owners/events?limit=1&", "/api/v1/identity/settings?"];
         let by = || ("authorization", format!("Bearer {session}"));
-        (asks.map(|path| self.ask(&format!("{path}organization_id={owner}"), by())).into(), session, person)
+        (asks.map(|path| self.protected_request(&format!("{path}organization_id={owner}"), by())).into(), session, person)
     }
 
     async fn set(&self, process: usize, by: (&str, String), flag: &str, value: bool) {
@@ -135,15 +143,18 @@ impl Pair {
     }
 
     /// Grants access at one process. Returns the requests that need it, and how to revoke it.
-    async fn give(&self, round: usize, at: usize) -> (Vec<Ask>, Taking) {
+    async fn grant(&self, round: usize, at: usize) -> (Vec<ProtectedRequest>, Revocation) {
         let network = self.demos[0].env("NETWORK_KEY");
         match round % KINDS {
             0 => {
                 let scopes = json!({"scopes": ["telemetry:read", "identity:read"]});
-                let minted = self.change(at, Method::POST, "/api-keys", self.owner(), &scopes).await.body;
-                let key = minted["key"].as_str().unwrap();
+                let created = self.change(at, Method::POST, "/api-keys", self.owner(), &scopes).await.body;
+                let key = created["key"].as_str().unwrap();
                 let asks = ["/content-owners/summary", "/content-owners/events?limit=1", "/api/v1/identity/settings"];
-                (asks.map(|path| self.ask(path, by_key(key))).into(), Taking::Key(minted["id"].as_str().unwrap().to_owned()))
+                (
+                    asks.map(|path| self.protected_request(path, by_key(key))).into(),
+                    Revocation::Key(created["id"].as_str().unwrap().to_owned()),
+                )
             }
             1 => {
                 let grant = json!({"grantee_org_id": self.demos[0].env("NETWORK_ORG_ID")});
@@ -151,69 +162,69 @@ impl Pair {
                 assert_eq!(granted.status, 201, "{}", granted.body);
                 let grantor = self.demos[0].env("OWNER_ORG_ID");
                 let asks = ["/content-owners/summary?", "/content-owners/urls?limit=1&offset=1&"];
-                let asks = asks.map(|path| self.ask(&format!("{path}delegated_from={grantor}"), by_key(network)));
-                (asks.into(), Taking::Delegation(granted.body["id"].as_str().unwrap().to_owned()))
+                let asks = asks.map(|path| self.protected_request(&format!("{path}delegated_from={grantor}"), by_key(network)));
+                (asks.into(), Revocation::Delegation(granted.body["id"].as_str().unwrap().to_owned()))
             }
             2 => {
                 let (asks, session, _) = self.member(round).await;
-                (asks, Taking::Session(session))
+                (asks, Revocation::Session(session))
             }
             3 => {
                 let (asks, _, person) = self.member(round).await;
-                (asks, Taking::Membership(person))
+                (asks, Revocation::Membership(person))
             }
             flag => {
                 self.set(at, self.agents_person(), "share_sessions_via_click_tokens", true).await;
                 self.set(at, self.owner(), "visible_in_click_token_lookups", true).await;
-                let ask = self.ask(&format!("/ctx/{}", self.token), by_key(network));
-                (vec![ask], if flag == 4 { Taking::Sharing } else { Taking::Showing })
+                let ask = self.protected_request(&format!("/ctx/{}", self.token), by_key(network));
+                (vec![ask], if flag == 4 { Revocation::Sharing } else { Revocation::Showing })
             }
         }
     }
 
-    async fn take(&self, taking: &Taking, at: usize) {
+    async fn revoke(&self, taking: &Revocation, at: usize) {
         match taking {
-            Taking::Key(id) => {
+            Revocation::Key(id) => {
                 let revoked = self.change(at, Method::DELETE, &format!("/api-keys/{id}"), self.owner(), &Value::Null).await;
                 assert_eq!(revoked.status, 200, "{}", revoked.body);
             }
-            Taking::Delegation(id) => {
+            Revocation::Delegation(id) => {
                 let revoked = self.change(at, Method::DELETE, &format!("/delegations/{id}"), self.owner(), &Value::Null).await;
                 assert_eq!(revoked.status, 200, "{}", revoked.body);
             }
-            Taking::Session(session) => {
+            Revocation::Session(session) => {
                 let by = ("authorization", format!("Bearer {session}"));
                 let ended = self.change(at, Method::DELETE, "/auth/session", by, &Value::Null).await;
                 assert_eq!(ended.status, 204, "{}", ended.body);
             }
-            Taking::Membership(person) => {
+            Revocation::Membership(person) => {
                 let path = format!("/organizations/{}/members/{person}", self.demos[0].env("OWNER_ORG_ID"));
                 let by = ("authorization", format!("Bearer {}", self.demos[0].env("OWNER_SESSION")));
                 let removed = self.change(at, Method::DELETE, &path, by, &Value::Null).await;
                 assert_eq!(removed.status, 204, "{}", removed.body);
             }
-            Taking::Sharing => self.set(at, self.agents_person(), "share_sessions_via_click_tokens", false).await,
-            Taking::Showing => self.set(at, self.owner(), "visible_in_click_token_lookups", false).await,
+            Revocation::Sharing => self.set(at, self.agents_person(), "share_sessions_via_click_tokens", false).await,
+            Revocation::Showing => self.set(at, self.owner(), "visible_in_click_token_lookups", false).await,
         }
     }
 
     /// Revokes access during continuous requests to both processes.
-    async fn take_among_askers(&self, round: usize, given_at: usize, taken_at: usize) {
-        let (asks, taking) = self.give(round, given_at).await;
+    async fn revoke_under_load(&self, round: usize, given_at: usize, taken_at: usize) {
+        let (asks, taking) = self.grant(round, given_at).await;
         let stop = Arc::new(AtomicBool::new(false));
         let mut asking = Vec::new();
         for process in 0..2 {
             let given = Arc::new(AtomicUsize::new(0));
             let ask = asks[round / KINDS % asks.len()].clone();
-            asking.push((tokio::spawn(ask.keep_asking(process, Arc::clone(&given), Arc::clone(&stop))), given));
+            asking.push((tokio::spawn(ask.keep_requesting(process, Arc::clone(&given), Arc::clone(&stop))), given));
         }
         for (_, given) in &asking {
             eventually("access is granted", || async { (given.load(Ordering::Relaxed) > 0).then_some(()) }).await;
         }
-        self.take(&taking, taken_at).await;
+        self.revoke(&taking, taken_at).await;
         let taken = Instant::now();
         for ask in &asks {
-            let (one, two) = tokio::join!(ask.given(0), ask.given(1));
+            let (one, two) = tokio::join!(ask.granted_at(0), ask.granted_at(1));
             let is_given = (one.is_some(), two.is_some());
             assert_eq!(is_given, (false, false), "round {round}: {taking:?} taken at {taken_at}: {}", ask.urls[0]);
         }
@@ -226,13 +237,13 @@ impl Pair {
 
     /// Revokes access without other requests, so that the other process's cache entry is as young as possible at the next
     /// request. With many concurrent requests, each takes longer than a short cache lifetime.
-    async fn take_in_quiet(&self, round: usize, taken_at: usize) {
-        let (asks, taking) = self.give(round, taken_at).await;
+    async fn revoke_when_idle(&self, round: usize, taken_at: usize) {
+        let (asks, taking) = self.grant(round, taken_at).await;
         let (ask, other) = (&asks[round / KINDS % asks.len()], 1 - taken_at);
-        eventually("access is granted", || ask.given(other)).await;
-        self.take(&taking, taken_at).await;
+        eventually("access is granted", || ask.granted_at(other)).await;
+        self.revoke(&taking, taken_at).await;
         for nth in 0..UPON_THE_ANSWER {
-            let given = ask.given(other).await;
+            let given = ask.granted_at(other).await;
             assert!(given.is_none(), "round {round}: {taking:?} taken at {taken_at}, read {nth}: {}", ask.urls[other]);
         }
     }
@@ -243,7 +254,7 @@ fn by_key(key: &str) -> (&'static str, String) {
 }
 
 #[derive(Debug)]
-enum Taking {
+enum Revocation {
     Key(String),
     Delegation(String),
     Session(String),
@@ -254,11 +265,11 @@ enum Taking {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_revocations_apply_at_once_in_every_process() {
-    let pair = Pair::start().await;
+    let pair = TwoProcesses::start().await;
     for round in 0..size("TEST_ROUNDS", USUAL) {
-        pair.take_among_askers(round, round / KINDS % 2, round / KINDS / 2 % 2).await;
+        pair.revoke_under_load(round, round / KINDS % 2, round / KINDS / 2 % 2).await;
         for taken_at in 0..2 {
-            pair.take_in_quiet(round, taken_at).await;
+            pair.revoke_when_idle(round, taken_at).await;
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    fn of(folder: &Path, schema: &Path) -> Self {
+    fn load(folder: &Path, schema: &Path) -> Self {
         let mut names: Vec<PathBuf> = std::fs::read_dir(folder)
             .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
             .map(|entry| entry.unwrap().path())
@@ -46,13 +46,13 @@ impl Suite {
     pub(crate) fn own() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let folder = root.join("ingest-gateway/tests/documents/accepted");
-        Self::of(&folder, &root.join("schemas/json-schema/session-document.json"))
+        Self::load(&folder, &root.join("schemas/json-schema/session-document.json"))
     }
 
     /// Returns our own suite, and the public one if its folder is set.
     pub(crate) fn all() -> Vec<Self> {
         let public = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
-        let public = public.map(|folder| Self::of(&folder.join("valid"), &folder.join("schemas/telemetry-session.json")));
+        let public = public.map(|folder| Self::load(&folder.join("valid"), &folder.join("schemas/telemetry-session.json")));
         std::iter::once(Self::own()).chain(public).collect()
     }
 
@@ -142,7 +142,7 @@ fn check_read_back(suite: &Suite, name: &str, document: &Value, read: &Value) {
 async fn uploaded_sessions_read_back_as_standard_documents() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
-    let _worker = front.work(&stop);
+    let _worker = front.spawn_worker(&stop);
     let agent = Seed(&front.stores.pool).org("agent", OrgType::Agent).await;
     let suites = Suite::all();
     for suite in &suites {
@@ -175,7 +175,7 @@ async fn uploaded_sessions_read_back_as_standard_documents() {
 async fn a_click_token_leads_to_the_manifest() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
-    let _worker = front.work(&stop);
+    let _worker = front.spawn_worker(&stop);
     let seed = Seed(&front.stores.pool);
     let (agent, owner) = (seed.org("agent", OrgType::Agent).await, seed.owner_of("example.com").await);
     let network = seed.org("network", OrgType::Platform).await;

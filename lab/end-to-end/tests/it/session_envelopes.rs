@@ -20,7 +20,7 @@ struct Sent {
 }
 
 /// Splits a session document into one envelope per event.
-fn taken_apart(document: &Value) -> Vec<Value> {
+fn split_into_envelopes(document: &Value) -> Vec<Value> {
     let around = AROUND.iter().filter_map(|name| Some(((*name).to_owned(), document.get(*name)?.clone())));
     let around: serde_json::Map<_, _> = around.collect();
     let events = document["events"].as_array().unwrap();
@@ -40,7 +40,7 @@ fn events_in(envelope: &Value) -> Vec<Value> {
 
 /// Sends a suite, each document from its own organization, last events first.
 async fn send_all(front: &Pipeline, suite: &Suite) -> Vec<Sent> {
-    let whole = suite.sessions.iter().map(|(name, document)| (name, document.clone(), taken_apart(document)));
+    let whole = suite.sessions.iter().map(|(name, document)| (name, document.clone(), split_into_envelopes(document)));
     let around = suite.envelopes.iter().map(|(name, envelope)| {
         let mut session = envelope.clone();
         session["events"] = json!(events_in(envelope));
@@ -113,7 +113,7 @@ async fn send_again(front: &Pipeline, sent: &[Sent]) {
 async fn sessions_known_only_from_events_are_complete() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
-    let _worker = front.work(&stop);
+    let _worker = front.spawn_worker(&stop);
     for suite in Suite::all() {
         check_documents(&front, &suite).await;
     }
@@ -123,7 +123,7 @@ async fn sessions_known_only_from_events_are_complete() {
 async fn nonstandard_values_are_extensions() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
-    let _worker = front.work(&stop);
+    let _worker = front.spawn_worker(&stop);
     let suite = Suite::own();
     let agent = Seed(&front.stores.pool).org("agent", OrgType::Agent).await;
     let session = "67e55044-10b1-426f-9247-bb680e5fe0c8";

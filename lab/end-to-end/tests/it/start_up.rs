@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command};
 use futures::{StreamExt, stream};
 use reqwest::Url;
-use service_kit::sealing::SecretsKey;
+use service_kit::secret_encryption::SecretsKey;
 use service_kit::testing::{TestStores, free_address};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -19,7 +19,7 @@ const DELIVER: &[&str] = &["deliver"];
 const NONSENSE: &str = "\u{2603} no such thing";
 
 /// Returns the exit code, stdout, and stderr without log lines.
-async fn ended(binary: &str, arguments: &[&str], settings: &Settings) -> (Option<i32>, String, String) {
+async fn run_to_exit(binary: &str, arguments: &[&str], settings: &Settings) -> (Option<i32>, String, String) {
     let mut process = process(binary, arguments, settings);
     let code = process.exit_code().await;
     let plain: Vec<String> = process.stderr().lines().filter(|line| !line.starts_with('{')).map(str::to_owned).collect();
@@ -68,7 +68,7 @@ async fn every_subcommand_has_help() {
         for (name, mode) in modes(&binary) {
             let mut arguments = typed(&name);
             arguments.push("--help");
-            let (code, help, said) = ended(binary.get_name(), &arguments, &Vec::new()).await;
+            let (code, help, said) = run_to_exit(binary.get_name(), &arguments, &Vec::new()).await;
             assert_eq!((code, said.as_str()), (Some(0), ""), "{name}");
             for (setting, _) in settings_of(&mode) {
                 assert!(help.contains(&setting), "{name} --help lacks {setting}");
@@ -92,7 +92,7 @@ async fn invalid_values_name_setting_and_value() {
                 let mut settings = required(&binary, &mode);
                 settings.retain(|(known, _)| *known != setting);
                 settings.push((setting.clone(), NONSENSE.to_owned()));
-                let (code, _, said) = ended(binary.get_name(), &typed(&name), &settings).await;
+                let (code, _, said) = run_to_exit(binary.get_name(), &typed(&name), &settings).await;
                 assert_eq!(code, Some(2), "{name} {setting}: {said}");
                 assert!(
                     said.contains(&setting) && said.contains(NONSENSE) && said.contains("--help"),
@@ -115,7 +115,7 @@ async fn unknown_and_missing_settings_are_named() {
         unknown.push(("TELEMETRY_SPILL_MAX_BYTES".to_owned(), "1".to_owned()));
         unknown.push(("TELEMETRY_OIDC_PROVIDERS".to_owned(), "[]".to_owned()));
         unknown.push(("TELEMETRY_READS_AT_ONCE".to_owned(), "1".to_owned()));
-        let (code, _, said) = ended(binary.get_name(), &[], &unknown).await;
+        let (code, _, said) = run_to_exit(binary.get_name(), &[], &unknown).await;
         assert_eq!(code, Some(2), "{said}");
         assert!(said.starts_with("unknown setting TELEMETRY_WRONG_NAME: remove it") && said.lines().count() == 1, "{said}");
         for (name, mode) in modes(&binary)
@@ -125,7 +125,7 @@ async fn unknown_and_missing_settings_are_named() {
             let needed = if name.ends_with("deliver") { required(&mode, &mode) } else { required(&binary, &binary) };
             for (missing, _) in &needed {
                 let others = needed.iter().filter(|(known, _)| known != missing).cloned().collect();
-                let (code, _, said) = ended(binary.get_name(), &typed(&name), &others).await;
+                let (code, _, said) = run_to_exit(binary.get_name(), &typed(&name), &others).await;
                 assert_eq!(code, Some(2), "{name} without {missing}: {said}");
                 assert!(
                     said.contains(missing.as_str()) && said.contains("--help") && said.lines().count() == 1,
@@ -261,7 +261,7 @@ fn good(service: &str, stores: &TestStores, folder: &Path) -> Settings {
         ("TELEMETRY_CLICKHOUSE_DATABASE", stores.name.clone(), "stream-workers query-api"),
         ("DATABASE_URL", stores.postgres.database_url.clone(), everybody),
         ("TELEMETRY_SPILL_DIR", tempfile::tempdir_in(folder).unwrap().keep().display().to_string(), "ingest-gateway"),
-        ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned(), "ingest-gateway identity-api stream-workers"),
+        ("TELEMETRY_SECRETS_KEY", SecretsKey::generate().reveal().to_owned(), "ingest-gateway identity-api stream-workers"),
         ("TELEMETRY_MAIL_DIR", folder.display().to_string(), "identity-api"),
         ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned(), everybody),
         ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0".to_owned(), everybody),
@@ -289,7 +289,7 @@ async fn unusable_values_name_setting_and_fix() {
         settings.retain(|(known, _)| !changed.iter().any(|(name, _)| name == known));
         settings.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         async move {
-            let (code, _, said) = ended(service, arguments, &settings).await;
+            let (code, _, said) = run_to_exit(service, arguments, &settings).await;
             // Operator commands print an `error: ` prefix, and exit with 5 if a retry may help.
             let of_command = said.strip_prefix("error: ");
             let is_code = code == Some(1) || (of_command.is_some() && code == Some(5));

@@ -1,7 +1,7 @@
 //! Webhooks end to end: create an endpoint over HTTP, deliver a delegation event, verify its signature, redeliver it and rotate
 //! the secret, with a receiver on the developer's machine.
 
-use crate::demo::{Answer, Demo, answer};
+use crate::demo::{Demo, Response, send_request};
 use reqwest::Method;
 use schemas::webhook::verify::{Delivery, Receiver, Rejection};
 use serde_json::{Value, json};
@@ -16,9 +16,9 @@ use tokio_rustls::server::TlsStream;
 const IDENTITY: &str = "/api/v1/identity";
 
 /// Path, headers and body of a request.
-pub(crate) type Letter = (String, HashMap<String, String>, Vec<u8>);
+pub(crate) type ReceivedRequest = (String, HashMap<String, String>, Vec<u8>);
 
-pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
+pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<ReceivedRequest> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);
@@ -33,11 +33,11 @@ pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
 }
 
 /// Requests that a receiver got.
-pub(crate) type Letters = Arc<Mutex<Vec<Letter>>>;
+pub(crate) type ReceivedRequests = Arc<Mutex<Vec<ReceivedRequest>>>;
 
 /// Starts a receiver on `localhost` that accepts everything.
-pub(crate) async fn receiver(authority: &TestAuthority) -> (TestReceiver, Letters) {
-    let letters = Letters::default();
+pub(crate) async fn receiver(authority: &TestAuthority) -> (TestReceiver, ReceivedRequests) {
+    let letters = ReceivedRequests::default();
     let kept = Arc::clone(&letters);
     let receiver = TestReceiver::start(authority.server_for(&["localhost"]), move |mut stream| {
         let kept = Arc::clone(&kept);
@@ -52,16 +52,16 @@ pub(crate) async fn receiver(authority: &TestAuthority) -> (TestReceiver, Letter
     (receiver, letters)
 }
 
-struct Told {
+struct WebhookApp {
     demo: Demo,
-    letters: Letters,
+    received: ReceivedRequests,
     receiver: TestReceiver,
     /// The proxy named in the environment.
     canary: TestReceiver,
     _authority: tempfile::NamedTempFile,
 }
 
-impl Told {
+impl WebhookApp {
     /// Starts a service that may call `localhost` (through the two settings for that), uses the system's DNS, and has a proxy in
     /// its environment.
     async fn begin() -> Self {
@@ -76,16 +76,16 @@ impl Told {
         ];
         settings.extend(["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"].map(|name| (name, proxy.clone())));
         let demo = Demo::start_with(&settings).await;
-        Self { demo, letters, receiver, canary, _authority: file }
+        Self { demo, received: letters, receiver, canary, _authority: file }
     }
 
-    async fn ask(&self, method: Method, key: &str, path: &str, body: Value) -> Answer {
+    async fn ask(&self, method: Method, key: &str, path: &str, body: Value) -> Response {
         let request = self.demo.client.request(method, self.demo.url(&format!("{IDENTITY}{path}")));
         let request = request.header("x-api-key", self.demo.env(key)).header("content-type", "application/json");
-        answer(if body.is_null() { request } else { request.body(body.to_string()) }).await
+        send_request(if body.is_null() { request } else { request.body(body.to_string()) }).await
     }
 
-    async fn subscribe(&self, key: &str, path: &str) -> Answer {
+    async fn subscribe(&self, key: &str, path: &str) -> Response {
         let url = format!("https://localhost:{}{path}", self.receiver.address.port());
         let body = json!({"url": url, "event_types": ["delegation.created", "delegation.revoked"]});
         let created = self.ask(Method::POST, key, "/webhooks", body).await;
@@ -94,22 +94,23 @@ impl Told {
     }
 
     /// Waits for `count` requests to a path and returns them.
-    async fn letters(&self, path: &str, count: usize) -> Vec<Letter> {
+    async fn wait_for_requests(&self, path: &str, count: usize) -> Vec<ReceivedRequest> {
         eventually(&format!("{count} deliveries arrive at {path}"), || async {
-            let letters: Vec<Letter> = self.letters.lock().unwrap().iter().filter(|letter| letter.0 == path).cloned().collect();
+            let letters: Vec<ReceivedRequest> =
+                self.received.lock().unwrap().iter().filter(|letter| letter.0 == path).cloned().collect();
             (letters.len() >= count).then_some(letters)
         })
         .await
     }
 }
 
-pub(crate) fn accept(secret: &str, (_, headers, body): &Letter) -> Result<Delivery, Rejection> {
+pub(crate) fn accept(secret: &str, (_, headers, body): &ReceivedRequest) -> Result<Delivery, Rejection> {
     Receiver::new(secret).accept(|name| headers.get(name).map(String::as_str), body, Clock::System.now())
 }
 
 #[tokio::test]
 async fn v15_v3_delivers_to_local_receivers_without_a_proxy() {
-    let told = Told::begin().await;
+    let told = WebhookApp::begin().await;
     let (owners, networks) = (told.subscribe("OWNER_KEY", "/owner").await, told.subscribe("NETWORK_KEY", "/network").await);
     let (owner, network) = (told.demo.env("OWNER_ORG_ID").to_owned(), told.demo.env("NETWORK_ORG_ID").to_owned());
     let granted = told.ask(Method::POST, "OWNER_KEY", "/delegations", json!({"grantee_org_id": network})).await;
@@ -119,7 +120,7 @@ async fn v15_v3_delivers_to_local_receivers_without_a_proxy() {
     });
     let mut ids = Vec::new();
     for (path, endpoint) in [("/owner", &owners), ("/network", &networks)] {
-        let letter = told.letters(path, 1).await.remove(0);
+        let letter = told.wait_for_requests(path, 1).await.remove(0);
         let delivery = accept(endpoint.body["secret"].as_str().unwrap(), &letter).unwrap();
         let body: Value = serde_json::from_slice(&letter.2).unwrap();
         let expected = json!({
@@ -146,7 +147,7 @@ async fn v15_v3_delivers_to_local_receivers_without_a_proxy() {
     assert_eq!(rotated.status, 200, "{}", rotated.body);
     let again = told.ask(Method::POST, "OWNER_KEY", &format!("{hook}/deliveries/{}/redeliver", ids[0]), Value::Null).await;
     assert_eq!(again.status, 202, "{}", again.body);
-    let letters = told.letters("/owner", 2).await;
+    let letters = told.wait_for_requests("/owner", 2).await;
     assert_eq!((&letters[1].2, &letters[1].1["x-svc-delivery-id"]), (&letters[0].2, &ids[0]), "not the same delivery");
     assert_eq!(
         accept(rotated.body["secret"].as_str().unwrap(), &letters[1]).map(|delivery| delivery.id().to_string()),
@@ -161,8 +162,8 @@ async fn v15_v3_delivers_to_local_receivers_without_a_proxy() {
     assert_eq!(told.ask(Method::DELETE, "OWNER_KEY", &hook, Value::Null).await.status, 204);
     let path = format!("/delegations/{}", granted.body["id"].as_str().unwrap());
     assert_eq!(told.ask(Method::DELETE, "OWNER_KEY", &path, Value::Null).await.status, 200);
-    told.letters("/network", 2).await;
-    assert_eq!(told.letters("/owner", 2).await.len(), 2, "a deleted endpoint got a delivery");
+    told.wait_for_requests("/network", 2).await;
+    assert_eq!(told.wait_for_requests("/owner", 2).await.len(), 2, "a deleted endpoint got a delivery");
     assert_eq!(told.canary.connects(), 0, "the proxy was used");
     let said = told.demo.process.stdout() + &told.demo.process.stderr();
     assert!(said.contains("WEBHOOK_ALLOW permits webhook targets") && said.contains("WEBHOOK_EXTRA_CA adds a trusted"), "{said}");

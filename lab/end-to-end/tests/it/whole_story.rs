@@ -3,7 +3,7 @@
 
 mod clicks;
 
-use crate::demo::{Answer, Demo, answer};
+use crate::demo::{Demo, Response, send_request};
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::testing::{DnsRecord, TestDns, client, eventually};
@@ -30,7 +30,7 @@ struct Person(String);
 struct Program(String);
 
 impl TestApp {
-    async fn begin() -> Self {
+    async fn start() -> Self {
         let zone = Zone::default();
         let published = Arc::clone(&zone);
         let dns =
@@ -40,9 +40,9 @@ impl TestApp {
         Self { demo, zone, _dns: dns }
     }
 
-    async fn send(&self, method: Method, path: &str, (header, value): (&str, String), body: Option<&Value>) -> Answer {
+    async fn send(&self, method: Method, path: &str, (header, value): (&str, String), body: Option<&Value>) -> Response {
         let request = self.demo.client.request(method, self.demo.url(path)).header(header, value);
-        answer(match body {
+        send_request(match body {
             Some(body) => request.header("content-type", "application/json").body(body.to_string()),
             None => request,
         })
@@ -72,59 +72,60 @@ impl TestApp {
         own.next()?.split_once("?token=")?.1.split_whitespace().next().map(str::to_owned)
     }
 
-    async fn by(&self, person: &Person, method: Method, path: &str, body: Option<&Value>) -> Answer {
+    async fn by(&self, person: &Person, method: Method, path: &str, body: Option<&Value>) -> Response {
         self.send(method, &format!("{IDENTITY}{path}"), ("authorization", format!("Bearer {}", person.0)), body).await
     }
 
     /// Sends a request as a person and checks the status.
-    async fn must(&self, person: &Person, method: Method, path: &str, body: Value, expected: u16) -> Value {
+    async fn send_expecting(&self, person: &Person, method: Method, path: &str, body: Value, expected: u16) -> Value {
         let answer = self.by(person, method, path, Some(&body).filter(|body| !body.is_null())).await;
         assert_eq!(answer.status, expected, "{path}: {}", answer.body);
         answer.body
     }
 
-    async fn mint_key(&self, person: &Person) -> Program {
-        let minted = self.must(person, Method::POST, "/api-keys", json!({"name": "story"}), 201).await;
-        Program(minted["key"].as_str().unwrap().to_owned())
+    async fn create_key(&self, person: &Person) -> Program {
+        let created = self.send_expecting(person, Method::POST, "/api-keys", json!({"name": "story"}), 201).await;
+        Program(created["key"].as_str().unwrap().to_owned())
     }
 
     /// Creates an organization that an operator must approve.
-    async fn let_in(&self, person: &Person, kind: &str) -> String {
+    async fn create_approved_organization(&self, person: &Person, kind: &str) -> String {
         let request = json!({"org_name": format!("Story {kind}"), "admin_email": "admin@story.test", "use_case": "to tell it"});
         let self_serve = json!({"name": "Story", "org_type": kind, "domain": "elsewhere.test"});
-        let pointed = self.must(person, Method::POST, "/organizations", self_serve, 403).await;
+        let pointed = self.send_expecting(person, Method::POST, "/organizations", self_serve, 403).await;
         assert!(pointed["detail"].as_str().unwrap().contains(&format!("{kind}-access-requests")), "{pointed}");
-        let asked = self.must(person, Method::POST, &format!("/{kind}-access-requests"), request, 201).await;
+        let asked = self.send_expecting(person, Method::POST, &format!("/{kind}-access-requests"), request, 201).await;
         assert_eq!(asked["status"], "pending");
         let approve = format!("/operator/access-requests/{}/approve", asked["id"].as_str().unwrap());
         assert_eq!(self.by(person, Method::POST, &approve, None).await.status, 403, "the requester could approve");
         let operator = Person(self.demo.env("OPERATOR_SESSION").to_owned());
-        let waiting = self.must(&operator, Method::GET, "/operator/access-requests?status=pending", Value::Null, 200).await;
+        let waiting =
+            self.send_expecting(&operator, Method::GET, "/operator/access-requests?status=pending", Value::Null, 200).await;
         assert!(waiting.as_array().unwrap().iter().any(|request| request["id"] == asked["id"]), "{waiting}");
-        self.must(&operator, Method::POST, &approve, json!({"note": "welcome"}), 201).await;
-        let own = self.must(person, Method::GET, &format!("/{kind}-access-requests"), Value::Null, 200).await;
+        self.send_expecting(&operator, Method::POST, &approve, json!({"note": "welcome"}), 201).await;
+        let own = self.send_expecting(person, Method::GET, &format!("/{kind}-access-requests"), Value::Null, 200).await;
         assert_eq!((&own[0]["status"], &own[0]["reviewer_note"]), (&json!("approved"), &json!("welcome")), "{own}");
         own[0]["approved_org_id"].as_str().unwrap().to_owned()
     }
 
     async fn publish(&self, person: &Person) -> String {
         let founded = json!({"name": "Story Press", "org_type": "content_owner", "domain": DOMAIN});
-        let org = self.must(person, Method::POST, "/organizations", founded, 201).await;
-        let domains = self.must(person, Method::GET, "/domains", Value::Null, 200).await;
+        let org = self.send_expecting(person, Method::POST, "/organizations", founded, 201).await;
+        let domains = self.send_expecting(person, Method::GET, "/domains", Value::Null, 200).await;
         assert_eq!((&domains[0]["domain"], &domains[0]["verified"]), (&json!(DOMAIN), &json!(false)));
         let verify = format!("/domains/{}/verify", domains[0]["id"].as_str().unwrap());
-        self.must(person, Method::POST, &verify, Value::Null, 422).await;
+        self.send_expecting(person, Method::POST, &verify, Value::Null, 422).await;
         assert_eq!(self.resolve().await["handled"], false, "registration verified the domain");
         let text = format!("svc-verify={}", domains[0]["verification_token"].as_str().unwrap());
         self.zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), text);
-        let verified = self.must(person, Method::POST, &verify, Value::Null, 200).await;
+        let verified = self.send_expecting(person, Method::POST, &verify, Value::Null, 200).await;
         assert_eq!((&verified["verified"], &verified["verification_method"]), (&json!(true), &json!("dns_txt")));
         assert_eq!(self.resolve().await["organization"]["id"], org["id"]);
         org["id"].as_str().unwrap().to_owned()
     }
 
     async fn resolve(&self) -> Value {
-        answer(self.demo.client.get(self.demo.url(&format!("/resolve?domain={DOMAIN}")))).await.body
+        send_request(self.demo.client.get(self.demo.url(&format!("/resolve?domain={DOMAIN}")))).await.body
     }
 
     /// Reports a session: the agent retrieves and cites a page, and the publisher's server reports the retrieval too.
@@ -157,14 +158,14 @@ impl TestApp {
 
 #[tokio::test]
 async fn publisher_agent_and_partner_use_http_only() {
-    let world = TestApp::begin().await;
+    let world = TestApp::start().await;
     let publisher = world.sign_in("publisher@story.test").await;
     let org = world.publish(&publisher).await;
-    let publisher_key = world.mint_key(&publisher).await;
+    let publisher_key = world.create_key(&publisher).await;
 
     let agent = world.sign_in("agent@story.test").await;
-    world.let_in(&agent, "agent").await;
-    let agent_key = world.mint_key(&agent).await;
+    world.create_approved_organization(&agent, "agent").await;
+    let agent_key = world.create_key(&agent).await;
     world.report(&agent_key, &publisher_key).await;
     let summary = eventually("what was reported is counted", || async {
         let (status, bytes) = world.read(&publisher_key, "/content-owners/summary").await;
@@ -177,16 +178,16 @@ async fn publisher_agent_and_partner_use_http_only() {
     assert_eq!(summary["agents"][0]["agent_id"], "teller", "expected one retrieval, two observers, one citation: {summary}");
 
     let partner = world.sign_in("partner@story.test").await;
-    world.let_in(&partner, "platform").await;
-    let partner_key = world.mint_key(&partner).await;
+    world.create_approved_organization(&partner, "platform").await;
+    let partner_key = world.create_key(&partner).await;
     let delegated = format!("/content-owners/summary?delegated_from={org}");
     assert_eq!(world.read(&partner_key, &delegated).await.0, 403, "read before the delegation");
 
-    let asked = world.must(&partner, Method::POST, "/delegation-requests", json!({"domain": DOMAIN}), 201).await;
+    let asked = world.send_expecting(&partner, Method::POST, "/delegation-requests", json!({"domain": DOMAIN}), 201).await;
     let approve = format!("/delegation-requests/{}/approve", asked["id"].as_str().unwrap());
     assert_eq!(world.by(&partner, Method::POST, &approve, None).await.status, 403, "the requester could approve");
     assert_eq!(world.by(&agent, Method::POST, &approve, None).await.status, 404, "another organization sees the request");
-    let delegation = world.must(&publisher, Method::POST, &approve, Value::Null, 201).await;
+    let delegation = world.send_expecting(&publisher, Method::POST, &approve, Value::Null, 201).await;
 
     for path in ["summary", "events", "urls", "corroboration", "funnel"] {
         for period in ["", "since=2026-01-01", "until=2026-02-01", "domain=story.test"] {
@@ -200,10 +201,10 @@ async fn publisher_agent_and_partner_use_http_only() {
 
     let revoke = format!("/delegations/{}", delegation["id"].as_str().unwrap());
     assert_eq!(world.by(&partner, Method::DELETE, &revoke, None).await.status, 403, "the grantee could revoke");
-    world.must(&publisher, Method::DELETE, &revoke, Value::Null, 200).await;
+    world.send_expecting(&publisher, Method::DELETE, &revoke, Value::Null, 200).await;
     assert_eq!(world.read(&partner_key, &delegated).await.0, 403, "read after the revocation");
     assert_eq!(world.read(&publisher_key, "/content-owners/summary").await.0, 200);
 
-    world.must(&publisher, Method::DELETE, "/auth/session", Value::Null, 204).await;
+    world.send_expecting(&publisher, Method::DELETE, "/auth/session", Value::Null, 204).await;
     assert_eq!(world.by(&publisher, Method::GET, "/api-keys", None).await.status, 401, "the session still works");
 }

@@ -7,14 +7,14 @@ use service_kit::testing::random_seed;
 /// Runs a target. At least one input in `one_in` must be accepted; otherwise the inputs no longer reach the code to be tested.
 fn enter(name: &str, cases: usize, one_in: usize) {
     let target: &Target = TARGETS.iter().find(|target| target.name == name).unwrap();
-    let mut inputs = Inputs::of(target, random_seed()).unwrap();
+    let mut inputs = Inputs::for_target(target, random_seed()).unwrap();
     for seed in inputs.seeds() {
-        target.try_enter(seed).unwrap_or_else(|law| panic!("a seed of {name} fails: {law}\n{}", seed.escape_ascii()));
+        target.try_run(seed).unwrap_or_else(|law| panic!("a seed of {name} fails: {law}\n{}", seed.escape_ascii()));
     }
     let mut taken = 0;
     for case in 0..cases {
         let input = inputs.next_input();
-        let outcome = target.try_enter(&input);
+        let outcome = target.try_run(&input);
         taken +=
             usize::from(outcome.unwrap_or_else(|law| panic!("input {case} of {name} fails: {law}\n{}", input.escape_ascii())));
     }

@@ -9,12 +9,12 @@ use crate::workload::AGENT;
 use anyhow::{Context as _, ensure};
 use chrono::SecondsFormat;
 use hyper::http::HeaderValue;
-use schemas::reads::Summary;
+use schemas::summary_responses::Summary;
 use serde::Serialize;
 use serde_json::json;
 use service_kit::clock::Clock;
+use service_kit::databases;
 use service_kit::settings::PostgresSettings;
-use service_kit::stores;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ struct Probe {
 
 /// Events of one host and one session. The log preserves their order, so a count of n means that the first n are readable.
 #[derive(Default)]
-struct Turn {
+struct ProbeRound {
     acked: Vec<Instant>,
     readable: Vec<Instant>,
     is_over: bool,
@@ -64,9 +64,9 @@ impl Bench<'_> {
     /// Runs two open loops with batch 1, first at `steady` and then at `burst` events per second, with all services.
     pub(super) async fn freshness(&mut self, steady: f64, burst: f64) -> anyhow::Result<Freshness> {
         // Events of earlier loads would delay the probe.
-        self.session.settle(&self.stage.base).await;
+        self.session.wait_and_check(&self.stage.base).await;
         let database_url = self.stage.database_url().context("a benchmark starts its own stack")?.to_owned();
-        let pool = stores::postgres(&PostgresSettings { database_url })?;
+        let pool = databases::postgres(&PostgresSettings { database_url })?;
         let tenants = tenants::seed(&pool, &format!("{}-probe", self.stage.name), 1).await?;
         let tenant = tenants.first().context("a tenant was created")?;
         Ok(Freshness {
@@ -99,13 +99,13 @@ impl Probe {
         let (mut took, mut unacked) = (Vec::new(), 0);
         while !stop.is_cancelled() {
             let host = format!("n{}.{}", Uuid::new_v4().simple(), self.tenant.domain);
-            let turn = Mutex::new(Turn::default());
+            let turn = Mutex::new(ProbeRound::default());
             let Self { tenant, ingest, reads } = &mut self;
             let (not_acked, looked) =
-                tokio::join!(report(tenant, &host, ingest, &turn, &stop), look(tenant, &host, reads, &turn));
+                tokio::join!(report(tenant, &host, ingest, &turn, &stop), poll(tenant, &host, reads, &turn));
             looked?;
             unacked += not_acked;
-            let Turn { acked, readable, .. } = turn.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let ProbeRound { acked, readable, .. } = turn.into_inner().unwrap_or_else(PoisonError::into_inner);
             took.extend(readable.iter().zip(acked).map(|(readable, acked)| readable.saturating_duration_since(acked)));
         }
         Ok((took, unacked))
@@ -114,7 +114,7 @@ impl Probe {
 
 /// Reports the events of one host. Stops at an event that is not acknowledged: it may be counted later and would be mistaken for
 /// the next one.
-async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mutex<Turn>, stop: &CancellationToken) -> u64 {
+async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mutex<ProbeRound>, stop: &CancellationToken) -> u64 {
     let (session, mut unacked) = (Uuid::new_v4(), 0);
     for _ in 0..EVENTS {
         let event = json!({
@@ -127,7 +127,7 @@ async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mut
         });
         let body = json!({ "events": [event] }).to_string().into_bytes();
         let answered = ingest.post("/events", &tenant.keys[AGENT], body).await;
-        if !matches!(&answered, Exchange::Answered(answer) if (200..300).contains(&answer.status)) {
+        if !matches!(&answered, Exchange::Responded(answer) if (200..300).contains(&answer.status)) {
             unacked += 1;
             break;
         }
@@ -141,7 +141,7 @@ async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mut
     unacked
 }
 
-async fn look(tenant: &Tenant, host: &str, reads: &mut Connection, turn: &Mutex<Turn>) -> anyhow::Result<()> {
+async fn poll(tenant: &Tenant, host: &str, reads: &mut Connection, turn: &Mutex<ProbeRound>) -> anyhow::Result<()> {
     let path = format!("/content-owners/summary?domain={host}");
     loop {
         let counted = counted(reads, &path, &tenant.owner_key).await;
@@ -163,7 +163,7 @@ async fn look(tenant: &Tenant, host: &str, reads: &mut Connection, turn: &Mutex<
 
 /// Returns the number of events in the summary, or 0 if the read fails.
 async fn counted(reads: &mut Connection, path: &str, key: &HeaderValue) -> usize {
-    let Exchange::Answered(answer) = reads.get(path, key).await else { return 0 };
+    let Exchange::Responded(answer) = reads.get(path, key).await else { return 0 };
     let summary = serde_json::from_slice::<Summary>(&answer.body).ok().filter(|_| answer.status == 200);
     summary.map_or(0, |summary| usize::try_from(summary.total_events).unwrap_or(usize::MAX))
 }

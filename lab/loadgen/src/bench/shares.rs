@@ -6,8 +6,8 @@ use crate::drive::{Latencies, fate, lock};
 use crate::log_lines::{Format, Lines};
 use crate::oracle::Fate;
 use crate::report::Quantiles;
-use crate::stage::Service;
 use crate::tenants::{self, Tenant};
+use crate::test_bed::Service;
 use crate::workload::AGENT;
 use anyhow::Context as _;
 use flate2::Compression;
@@ -16,8 +16,8 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use serde_json::json;
 use service_kit::clock::Clock;
+use service_kit::databases;
 use service_kit::settings::PostgresSettings;
-use service_kit::stores;
 use std::fmt;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ struct Others {
 impl Bench<'_> {
     pub(super) async fn shares(&mut self) -> anyhow::Result<Shares> {
         let database_url = self.stage.database_url().context("a benchmark starts its own stack")?.to_owned();
-        let pool = stores::postgres(&PostgresSettings { database_url })?;
+        let pool = databases::postgres(&PostgresSettings { database_url })?;
         // Tenants of their own, whose events the oracle doesn't count.
         let tenants = tenants::seed(&pool, &format!("{}-share", self.stage.name), 1 + OTHERS).await?;
         let (log, mut shares) = (log()?, Vec::new());

@@ -6,14 +6,14 @@ use super::plan::{GATEWAYS, QUERIES};
 use super::service_process::ServiceProcess;
 use super::stores::Stores;
 use crate::client::{Connection, Endpoint, Exchange};
-use crate::stage::{self, Addresses, FreshStores, LaunchConfig, ProcessSlot, Service};
 use crate::tenants::{self, Tenant};
+use crate::test_bed::{self, Addresses, FreshStores, LaunchConfig, ProcessSlot, Service};
 use anyhow::Context as _;
 use local::ports::Ports;
 use schemas::shard::Shard;
 use serde_json::json;
+use service_kit::databases::{apply_clickhouse_ddl, create_distributed_tables, for_all_shards};
 use service_kit::settings::ClickHouseSettings;
-use service_kit::stores::{apply_clickhouse_ddl, create_distributed_tables, of_all_shards};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) struct Cluster {
     pub(super) commands: Vec<LaunchConfig>,
     pub(super) tenants: Vec<Tenant>,
     /// The owner whose only data is a CDN log.
-    pub(super) of_logs: Tenant,
+    pub(super) log_owner: Tenant,
     pub(super) gateways: Vec<Arc<ServiceProcess>>,
     pub(super) workers: Vec<Arc<ServiceProcess>>,
     pub(super) queries: Vec<Arc<ServiceProcess>>,
@@ -45,10 +45,10 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) async fn start(options: &ChaosOptions) -> anyhow::Result<Self> {
-        let root = stage::workspace_root();
-        let binaries = stage::binaries(&root, options.binaries.as_deref(), super::FEATURES).await?;
-        let name = stage::run_name();
-        let folder = stage::folder_of_run(&root, &name)?;
+        let root = test_bed::workspace_root();
+        let binaries = test_bed::binaries(&root, options.binaries.as_deref(), super::FEATURES).await?;
+        let name = test_bed::run_name();
+        let folder = test_bed::folder_of_run(&root, &name)?;
         let shards = options.shards();
         let stores = Arc::new(Stores::start(&folder, options.brokers(), shards).await?);
         let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
@@ -73,13 +73,24 @@ impl Cluster {
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
         let commands = directly.iter().map(launch).collect();
         let supervisors = Vec::new();
-        let mut cluster =
-            Self { folder, stores, fresh, commands, tenants, of_logs, gateways, workers, queries, identity, supervisors };
-        for post in cluster.posts() {
+        let mut cluster = Self {
+            folder,
+            stores,
+            fresh,
+            commands,
+            tenants,
+            log_owner: of_logs,
+            gateways,
+            workers,
+            queries,
+            identity,
+            supervisors,
+        };
+        for post in cluster.services() {
             post.open().await?;
         }
         cluster.delegate().await?;
-        let mut supervisors: Vec<_> = cluster.posts().map(|post| tokio::spawn(Arc::clone(post).supervise())).collect();
+        let mut supervisors: Vec<_> = cluster.services().map(|post| tokio::spawn(Arc::clone(post).supervise())).collect();
         let stores = Arc::clone(&cluster.stores);
         supervisors.push(tokio::spawn(async move { stores.supervise().await }));
         cluster.supervisors = supervisors.into_iter().map(AbortOnDropHandle::new).collect();
@@ -92,7 +103,7 @@ impl Cluster {
             let grantee = tenant.network.context("tenants of a run have a network")?;
             let body = json!({ "grantee_org_id": grantee }).to_string();
             match identity.post("/api/v1/identity/delegations", &tenant.owner_key, body.into()).await {
-                Exchange::Answered(answer) if answer.status == 201 => {}
+                Exchange::Responded(answer) if answer.status == 201 => {}
                 other => anyhow::bail!("{} could not create a delegation: {other:?}", tenant.name),
             }
         }
@@ -104,14 +115,14 @@ impl Cluster {
         self.commands.iter().map(|shard| &shard.stores.clickhouse)
     }
 
-    pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<ServiceProcess>> {
+    pub(super) fn services(&self) -> impl Iterator<Item = &Arc<ServiceProcess>> {
         [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers)
     }
 
     /// Returns the lines of the services' logs that contain `words`.
-    pub(super) fn said(&self, words: &str) -> Vec<String> {
+    pub(super) fn log_lines_with(&self, words: &str) -> Vec<String> {
         let mut found = Vec::new();
-        for post in self.posts() {
+        for post in self.services() {
             let said = std::fs::read(post.slot.log(&self.folder)).unwrap_or_default();
             let said = String::from_utf8_lossy(&said);
             found.extend(said.lines().filter(|line| line.contains(words)).map(|line| format!("{}: {line}", post.slot.name)));
@@ -120,13 +131,13 @@ impl Cluster {
     }
 
     pub(super) async fn close(&self) {
-        for post in self.posts() {
+        for post in self.services() {
             post.close().await;
         }
     }
 
     /// Deletes the stack, but keeps the logs if `keep` is set.
-    pub(super) async fn strike(self, keep: bool) -> anyhow::Result<()> {
+    pub(super) async fn delete(self, keep: bool) -> anyhow::Result<()> {
         let Self { folder, stores, supervisors, .. } = self;
         for supervisor in supervisors {
             supervisor.abort();
@@ -136,7 +147,7 @@ impl Cluster {
         drop(stores);
         if keep {
             eprintln!("logs and history are in {}", folder.display());
-            return stage::keep(&folder).context("failed to keep the run's folder");
+            return test_bed::keep(&folder).context("failed to keep the run's folder");
         }
         std::fs::remove_dir_all(&folder).context("failed to delete the run's folder")
     }
@@ -170,7 +181,7 @@ fn of_each_shard(stores: &Addresses, servers: &[String]) -> anyhow::Result<Vec<A
 /// Returns the addresses for processes that read all shards through this server.
 fn reading_all(stores: &Addresses) -> Addresses {
     let clickhouse = &stores.clickhouse;
-    let clickhouse = if stores.shard.is_only() { clickhouse.clone() } else { of_all_shards(clickhouse) };
+    let clickhouse = if stores.shard.is_only() { clickhouse.clone() } else { for_all_shards(clickhouse) };
     Addresses { clickhouse, ..stores.clone() }
 }
 

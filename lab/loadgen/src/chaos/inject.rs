@@ -2,11 +2,11 @@
 
 use super::cluster::Cluster;
 use super::fault::{Fault, FaultKind, Target};
-use super::history::History;
+use super::operation_log::OperationLog;
 use super::plan::Plan;
 use super::proxy::Mode;
 use super::service_process::ServiceProcess;
-use super::stores::{Act, Store};
+use super::stores::{ServerAction, Store};
 use crate::drive::lock;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -38,14 +38,14 @@ impl Injected {
 
 pub(super) struct Injector {
     cluster: Arc<Cluster>,
-    history: Arc<History>,
+    history: Arc<OperationLog>,
     /// Locks that allow one fault at a time per group of targets.
     lanes: Mutex<BTreeMap<Target, Arc<tokio::sync::Mutex<()>>>>,
     injected: Mutex<Injected>,
 }
 
 impl Injector {
-    pub(super) fn new(cluster: &Arc<Cluster>, history: &Arc<History>) -> Arc<Self> {
+    pub(super) fn new(cluster: &Arc<Cluster>, history: &Arc<OperationLog>) -> Arc<Self> {
         let (cluster, history) = (Arc::clone(cluster), Arc::clone(history));
         Arc::new(Self { cluster, history, lanes: Mutex::default(), injected: Mutex::default() })
     }
@@ -73,12 +73,12 @@ impl Injector {
     async fn carry_out(&self, fault: Fault) {
         let lane = Arc::clone(lock(&self.lanes).entry(fault.target.lane()).or_default());
         let _alone = lane.lock().await;
-        self.history.note(&format!("begin {} {}", fault.target, fault.kind));
-        let outcome = match self.post(fault.target) {
-            Some(post) => self.strike_service(post, fault).await,
-            None => self.strike_store(fault).await,
+        self.history.write_line(&format!("begin {} {}", fault.target, fault.kind));
+        let outcome = match self.service(fault.target) {
+            Some(post) => self.inject_service_fault(post, fault).await,
+            None => self.inject_store_fault(fault).await,
         };
-        self.history.note(&format!("end   {} {}", fault.target, fault.kind));
+        self.history.write_line(&format!("end   {} {}", fault.target, fault.kind));
         let mut injected = lock(&self.injected);
         injected.last_undone = Some(Instant::now());
         *injected.done.entry((fault.kind.kind(), fault.target.to_string())).or_default() += 1;
@@ -87,7 +87,7 @@ impl Injector {
         }
     }
 
-    fn post(&self, target: Target) -> Option<&Arc<ServiceProcess>> {
+    fn service(&self, target: Target) -> Option<&Arc<ServiceProcess>> {
         match target {
             Target::Gateway(number) => self.cluster.gateways.get(number),
             Target::Worker(number) => self.cluster.workers.get(number),
@@ -102,12 +102,12 @@ impl Injector {
         others.map(|(_, worker)| worker).collect()
     }
 
-    async fn strike_service(&self, post: &ServiceProcess, fault: Fault) -> anyhow::Result<()> {
-        post.hold().await;
+    async fn inject_service_fault(&self, post: &ServiceProcess, fault: Fault) -> anyhow::Result<()> {
+        post.take_control().await;
         match fault.kind {
             FaultKind::Kill => {
                 match fault.target {
-                    Target::Worker(_) => self.kill_with_a_block_in_hand(post, fault).await,
+                    Target::Worker(_) => self.kill_during_insert(post, fault).await,
                     _ => post.kill().await,
                 }
                 sleep(fault.lasts).await;
@@ -125,7 +125,7 @@ impl Injector {
                 // A standby doesn't reach crash points, so stop the other workers.
                 let others = self.others(fault.target);
                 for other in &others {
-                    other.hold().await;
+                    other.take_control().await;
                     other.terminate().await;
                 }
                 self.crash(post, fault, &format!("{point}:1/{pass}")).await;
@@ -166,7 +166,7 @@ impl Injector {
     }
 
     /// Kills a worker at the worst moments: before its rows are inserted, or after that but before it receives the response.
-    async fn kill_with_a_block_in_hand(&self, worker: &ServiceProcess, fault: Fault) {
+    async fn kill_during_insert(&self, worker: &ServiceProcess, fault: Fault) {
         let Some(server) = fault.target.server_of_worker() else { return };
         let Some(store) = self.cluster.stores.store(server) else { return };
         let lane = Arc::clone(lock(&self.lanes).entry(server).or_default());
@@ -180,17 +180,17 @@ impl Injector {
         store.proxy.set(Mode::Pass);
     }
 
-    async fn strike_store(&self, fault: Fault) -> anyhow::Result<()> {
+    async fn inject_store_fault(&self, fault: Fault) -> anyhow::Result<()> {
         let Some(store) = self.cluster.stores.store(fault.target) else { return Ok(()) };
         // A link fault doesn't stop the server, so the supervisor may restart it.
         let _held = if matches!(fault.kind, FaultKind::Link(_)) { None } else { Some(store.held.lock().await) };
         match fault.kind {
-            FaultKind::Kill => end_and_restart(store, Act::Kill, fault.lasts).await,
-            FaultKind::Terminate => end_and_restart(store, Act::Terminate, fault.lasts).await,
+            FaultKind::Kill => end_and_restart(store, ServerAction::Kill, fault.lasts).await,
+            FaultKind::Terminate => end_and_restart(store, ServerAction::Terminate, fault.lasts).await,
             FaultKind::Pause => {
-                store.act(Act::Pause).await?;
+                store.perform(ServerAction::Pause).await?;
                 sleep(fault.lasts).await;
-                store.act(Act::Resume).await
+                store.perform(ServerAction::Resume).await
             }
             FaultKind::Link(mode) => {
                 store.proxy.set(mode);
@@ -203,8 +203,8 @@ impl Injector {
     }
 }
 
-async fn end_and_restart(store: &Store, act: Act, lasts: Duration) -> anyhow::Result<()> {
-    store.act(act).await?;
+async fn end_and_restart(store: &Store, act: ServerAction, lasts: Duration) -> anyhow::Result<()> {
+    store.perform(act).await?;
     sleep(lasts).await;
-    store.act(Act::Restart).await
+    store.perform(ServerAction::Restart).await
 }

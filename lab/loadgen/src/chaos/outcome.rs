@@ -1,14 +1,14 @@
 //! The result of a chaos run and its report.
 
-use super::history::Counts;
+use super::cdn_log::LogTotals;
 use super::inject::Injected;
-use super::logs::Told;
+use super::operation_log::Counts;
 use super::options::ChaosOptions;
 use super::plan::Plan;
+use super::read_counts::ReadCounts;
 use super::reconcile::Sums;
 use super::replays::Replayed;
-use super::service_process::Ends;
-use super::watched::Watched;
+use super::service_process::EndCounts;
 use crate::Verdict;
 use crate::oracle::{Fate, Violation};
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ pub(super) struct Outcome {
     pub(super) plan: Plan,
     pub(super) took: Duration,
     pub(super) injected: Injected,
-    pub(super) ends: Vec<Ends>,
+    pub(super) ends: Vec<EndCounts>,
     /// Servers that ended unexpectedly and were restarted.
     pub(super) revived: BTreeMap<String, u64>,
     pub(super) counts: Counts,
-    pub(super) watched: Watched,
+    pub(super) watched: ReadCounts,
     pub(super) acked: u64,
     pub(super) possible: u64,
     /// Time from the end of the last fault to the first read with new data.
@@ -33,7 +33,7 @@ pub(super) struct Outcome {
     /// Time from the end of all faults until all acknowledged events were readable.
     pub(super) quiesced: Option<Duration>,
     pub(super) violations: Vec<(Violation, u64)>,
-    pub(super) logs: Told,
+    pub(super) logs: LogTotals,
     /// Result of the replays, if they finished.
     pub(super) replayed: Option<Replayed>,
     /// The location of every event, if it could be determined.
@@ -44,7 +44,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Records the sums, or the mismatch as a violation.
-    pub(super) fn take(&mut self, reconciled: anyhow::Result<Sums>) {
+    pub(super) fn add_sums(&mut self, reconciled: anyhow::Result<Sums>) {
         match reconciled {
             Ok(sums) => self.sums = Some(sums),
             Err(error) => self.wrong.push(format!("the sums do not match: {error:#}")),
@@ -52,7 +52,7 @@ impl Outcome {
     }
 
     /// Records the replays. A replay of stored data must not change it.
-    pub(super) fn take_replays(&mut self, replayed: anyhow::Result<Replayed>) {
+    pub(super) fn add_replays(&mut self, replayed: anyhow::Result<Replayed>) {
         match replayed {
             Ok(replayed) => {
                 self.wrong.extend(replayed.wrong());
@@ -62,7 +62,7 @@ impl Outcome {
         }
     }
 
-    pub(super) fn take_logs(&mut self, logs: Told, wrong: Vec<String>) {
+    pub(super) fn add_log_totals(&mut self, logs: LogTotals, wrong: Vec<String>) {
         self.logs = logs;
         self.wrong.extend(wrong);
     }
@@ -100,7 +100,7 @@ impl Outcome {
     }
 
     fn ends(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sum = |part: fn(&Ends) -> u64| self.ends.iter().map(part).sum::<u64>();
+        let sum = |part: fn(&EndCounts) -> u64| self.ends.iter().map(part).sum::<u64>();
         let longest = self.ends.iter().map(|ends| ends.longest_stop).max().unwrap_or_default();
         writeln!(
             f,
@@ -146,7 +146,7 @@ impl fmt::Display for Outcome {
             writeln!(f, "  servers     ended unexpectedly and were restarted: {}", listed(&self.revived))?;
         }
         self.operations(f)?;
-        let Watched { checked, failed, rounds, .. } = &self.watched;
+        let ReadCounts { checked, failed, rounds, .. } = &self.watched;
         writeln!(f, "  checks      {} responses in {rounds} rounds: {}", checked.values().sum::<u64>(), listed(checked))?;
         writeln!(f, "    failed during faults: {}", listed(failed))?;
         if let Some(resumed) = self.resumed {

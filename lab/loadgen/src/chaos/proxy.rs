@@ -26,17 +26,17 @@ pub enum Mode {
     /// Closes the server's side of each connection, and still forwards the client's data.
     HalfClose,
     /// Resets every connection after this many more bytes in one direction.
-    CutAfter(u64, Way),
+    CutAfter(u64, Direction),
     /// Forwards requests and drops responses, then resets the connection.
     DropAnswers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the client to the server.
-    There,
+    ToServer,
     /// From the server to the client.
-    Back,
+    ToClient,
 }
 
 impl Mode {
@@ -47,8 +47,8 @@ impl Mode {
             Self::BlackHole,
             Self::Reset,
             Self::HalfClose,
-            Self::CutAfter(random.random_range(0..60_000), Way::There),
-            Self::CutAfter(random.random_range(0..4_000), Way::Back),
+            Self::CutAfter(random.random_range(0..60_000), Direction::ToServer),
+            Self::CutAfter(random.random_range(0..4_000), Direction::ToClient),
             Self::DropAnswers,
         ]
     }
@@ -60,8 +60,8 @@ impl Mode {
             Self::BlackHole => "black hole",
             Self::Reset => "reset",
             Self::HalfClose => "half-close",
-            Self::CutAfter(_, Way::There) => "cut (request)",
-            Self::CutAfter(_, Way::Back) => "cut (answer)",
+            Self::CutAfter(_, Direction::ToServer) => "cut (request)",
+            Self::CutAfter(_, Direction::ToClient) => "cut (answer)",
             Self::DropAnswers => "answers dropped",
         }
     }
@@ -85,11 +85,11 @@ pub struct Proxy {
 }
 
 /// Error: reset the connection.
-struct Broken;
+struct ResetConnection;
 
 /// One direction of a connection.
 struct Pipe {
-    way: Way,
+    way: Direction,
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
     mode: watch::Receiver<Mode>,
@@ -138,7 +138,8 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let pipe = |way, from, to| Pipe { way, from, to, mode: mode.clone(), handed_on: 0, is_spoilt: false };
-    let (mut there, mut back) = (pipe(Way::There, from_client, to_server), pipe(Way::Back, from_server, to_client));
+    let (mut there, mut back) =
+        (pipe(Direction::ToServer, from_client, to_server), pipe(Direction::ToClient, from_server, to_client));
     if tokio::try_join!(there.carry(), back.carry()).is_err() {
         let _ = (there.to.as_ref().set_zero_linger(), back.to.as_ref().set_zero_linger());
         // Dropping them would shut the connection down in order instead of resetting it.
@@ -149,32 +150,32 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
 
 impl Pipe {
     /// Forwards data until the sender closes its side.
-    async fn carry(&mut self) -> Result<(), Broken> {
+    async fn carry(&mut self) -> Result<(), ResetConnection> {
         let mut piece = vec![0; CHUNK];
         loop {
             let mode = self.passable().await?;
-            if mode == Mode::HalfClose && self.way == Way::Back {
-                return self.to.shutdown().await.map_err(|_| Broken);
+            if mode == Mode::HalfClose && self.way == Direction::ToClient {
+                return self.to.shutdown().await.map_err(|_| ResetConnection);
             }
             let length = tokio::select! {
                 changed = self.mode.changed() => {
-                    changed.map_err(|_| Broken)?;
+                    changed.map_err(|_| ResetConnection)?;
                     self.begin_mode()?;
                     continue;
                 }
-                read = self.from.read(&mut piece) => read.map_err(|_| Broken)?,
+                read = self.from.read(&mut piece) => read.map_err(|_| ResetConnection)?,
             };
             if length == 0 {
-                return self.to.shutdown().await.map_err(|_| Broken);
+                return self.to.shutdown().await.map_err(|_| ResetConnection);
             }
-            self.hand_on(&piece[..length]).await?;
+            self.forward(&piece[..length]).await?;
         }
     }
 
-    async fn hand_on(&mut self, mut piece: &[u8]) -> Result<(), Broken> {
+    async fn forward(&mut self, mut piece: &[u8]) -> Result<(), ResetConnection> {
         // The mode may have changed while waiting for data.
         match self.passable().await? {
-            Mode::DropAnswers if self.way == Way::Back => {
+            Mode::DropAnswers if self.way == Direction::ToClient => {
                 self.is_spoilt = true;
                 return Ok(());
             }
@@ -185,31 +186,31 @@ impl Pipe {
                 self.handed_on += piece.len() as u64;
                 let is_cut = self.handed_on >= bytes;
                 let written = self.to.write_all(piece).await;
-                return if is_cut { Err(Broken) } else { written.map_err(|_| Broken) };
+                return if is_cut { Err(ResetConnection) } else { written.map_err(|_| ResetConnection) };
             }
             _ => {}
         }
-        self.to.write_all(piece).await.map_err(|_| Broken)
+        self.to.write_all(piece).await.map_err(|_| ResetConnection)
     }
 
     /// Waits until the mode lets data through, and returns the mode.
-    async fn passable(&mut self) -> Result<Mode, Broken> {
+    async fn passable(&mut self) -> Result<Mode, ResetConnection> {
         loop {
-            if self.mode.has_changed().map_err(|_| Broken)? {
+            if self.mode.has_changed().map_err(|_| ResetConnection)? {
                 self.begin_mode()?;
             }
             let mode = *self.mode.borrow();
             match mode {
-                Mode::Reset => return Err(Broken),
-                Mode::BlackHole => self.mode.changed().await.map_err(|_| Broken).and_then(|()| self.begin_mode())?,
+                Mode::Reset => return Err(ResetConnection),
+                Mode::BlackHole => self.mode.changed().await.map_err(|_| ResetConnection).and_then(|()| self.begin_mode())?,
                 mode => return Ok(mode),
             }
         }
     }
 
-    fn begin_mode(&mut self) -> Result<(), Broken> {
+    fn begin_mode(&mut self) -> Result<(), ResetConnection> {
         self.mode.mark_unchanged();
         self.handed_on = 0;
-        if self.is_spoilt { Err(Broken) } else { Ok(()) }
+        if self.is_spoilt { Err(ResetConnection) } else { Ok(()) }
     }
 }

@@ -1,9 +1,9 @@
 //! Reads each surface of one tenant and checks every response immediately. The reads are sequential, because a read must include
 //! what an earlier one returned.
 
-use super::answers::{Document, Part, as_url, lines, steps_of};
-use super::sender::Front;
-use super::watched::Watched;
+use super::read_counts::ReadCounts;
+use super::responses::{Document, PageRequest, as_url, lines, steps_of};
+use super::sender::LoadState;
 use crate::client::{Connection, Endpoint, Exchange, HttpResponse};
 use crate::drive::lock;
 use crate::oracle::{Figures, Observed, Rule};
@@ -12,9 +12,9 @@ use hyper::body::Bytes;
 use hyper::header::HeaderValue;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
-use schemas::pages::{Corroboration, EventItem, FunnelItem, Page, UrlMetric};
-use schemas::reads::Summary;
-use schemas::series::{AgentSeriesItem, AgentSummary, Series, SeriesItem};
+use schemas::paged_responses::{Corroboration, EventItem, FunnelItem, Page, UrlMetric};
+use schemas::series_responses::{AgentSeriesItem, AgentSummary, Series, SeriesItem};
+use schemas::summary_responses::Summary;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,11 +50,11 @@ pub(super) enum By {
 
 /// Reads one tenant, alternating between the query processes: none may return less than another one before.
 pub(super) struct Reader {
-    pub(super) front: Arc<Front>,
+    pub(super) front: Arc<LoadState>,
     pub(super) tenant: usize,
     connections: Vec<Connection>,
     random: SmallRng,
-    pub(super) watched: Watched,
+    pub(super) watched: ReadCounts,
     /// Whether all parts of a response are from the same moment: on a single server, or while no data changes.
     pub(super) is_one_moment: bool,
     /// Status or error of the last failed request.
@@ -62,10 +62,10 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(front: &Arc<Front>, queries: &[Endpoint], tenant: usize, is_one_moment: bool) -> Self {
+    pub(super) fn new(front: &Arc<LoadState>, queries: &[Endpoint], tenant: usize, is_one_moment: bool) -> Self {
         let random = SmallRng::seed_from_u64(front.shape.seed ^ (tenant as u64) << 32);
         let connections = queries.iter().map(|query| Connection::new(query.clone(), DEADLINE)).collect();
-        let (front, watched) = (Arc::clone(front), Watched::default());
+        let (front, watched) = (Arc::clone(front), ReadCounts::default());
         Self { front, tenant, connections, random, watched, is_one_moment, met: String::new() }
     }
 
@@ -74,15 +74,15 @@ impl Reader {
         self.connections.first_mut().expect("a run has query processes")
     }
 
-    pub(super) async fn look(&mut self) {
+    pub(super) async fn read_all_surfaces(&mut self) {
         self.summary().await;
         let most = lock(&self.front.oracle).bounds(self.tenant).1.total;
         let offset = self.random.random_range(0..=most);
-        self.events(Part { offset, limit: PAGE, only: "" }).await;
-        self.own_events(Part { offset, limit: PAGE, only: "" }).await;
+        self.events(PageRequest { offset, limit: PAGE, only: "" }).await;
+        self.own_events(PageRequest { offset, limit: PAGE, only: "" }).await;
         let requests = most / u64::from(self.front.shape.request_length(self.tenant));
         let offset = self.random.random_range(0..=requests);
-        self.urls(Part { offset, limit: PAGE, only: "" }).await;
+        self.urls(PageRequest { offset, limit: PAGE, only: "" }).await;
         self.corroboration().await;
         let by = if self.random.random() { By::Agent } else { By::Day };
         self.funnel(by).await;
@@ -104,13 +104,13 @@ impl Reader {
 
     pub(super) async fn summary(&mut self) -> Option<Observed> {
         let body = self.get("summary", "/content-owners/summary", &self.owner()).await?;
-        self.judge_summary("summary", &body)
+        self.check_summary("summary", &body)
     }
 
     /// Reads the summary as the network that has a delegation.
     async fn delegated_summary(&mut self) -> Option<Observed> {
         let body = self.delegated().await?;
-        self.judge_summary("delegated summary", &body)
+        self.check_summary("delegated summary", &body)
     }
 
     async fn delegated(&mut self) -> Option<Bytes> {
@@ -125,21 +125,21 @@ impl Reader {
         Some((own, self.delegated().await?))
     }
 
-    fn judge_summary(&self, surface: &'static str, body: &[u8]) -> Option<Observed> {
+    fn check_summary(&self, surface: &'static str, body: &[u8]) -> Option<Observed> {
         let summary: Summary = self.parsed(surface, body)?;
         let whose = &self.front.tenants[self.tenant];
         let mut oracle = lock(&self.front.oracle);
         if whose.owner != Some(summary.organization_id) || summary.domains != [whose.domain.clone()] {
-            oracle.foreign(self.tenant, format!("the {surface} is about {}", summary.domains.join(", ")));
+            oracle.report_foreign(self.tenant, format!("the {surface} is about {}", summary.domains.join(", ")));
         }
-        let observed = Observed::of(&summary);
-        oracle.read(self.tenant, &observed);
+        let observed = Observed::from_summary(&summary);
+        oracle.check_read(self.tenant, &observed);
         Some(observed)
     }
 
     /// Half of the reads use NDJSON: an incomplete response must not look complete.
-    pub(super) async fn events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
-        let path = part.of("/content-owners/events?");
+    pub(super) async fn events(&mut self, part: PageRequest<'_>) -> Option<Vec<u32>> {
+        let path = part.query_path("/content-owners/events?");
         let items: Vec<EventItem> = if self.random.random() {
             let owner = self.owner();
             let answered = self.next().get_lines(&path, &owner).await;
@@ -147,7 +147,7 @@ impl Reader {
             let items = lines(&answer.body);
             let got = items.as_ref().map(|items| items.len() as u64);
             if !self.are_due(&part, got, answer.total) {
-                self.accuse(Rule::Sum, format!("{path}: {got:?} lines, but the total is {:?}", answer.total));
+                self.report_violation(Rule::Sum, format!("{path}: {got:?} lines, but the total is {:?}", answer.total));
                 return None;
             }
             items?
@@ -156,56 +156,56 @@ impl Reader {
             self.is_possible(&path, page.total, |most| most.total);
             page.items
         };
-        Some(self.front.judge_events(self.tenant, &items, false))
+        Some(self.front.check_events(self.tenant, &items, false))
     }
 
     /// Returns whether a page has as many lines as its total requires. With several shards, events may arrive between the total and
     /// the page.
-    fn are_due(&self, part: &Part<'_>, got: Option<u64>, total: Option<u64>) -> bool {
+    fn are_due(&self, part: &PageRequest<'_>, got: Option<u64>, total: Option<u64>) -> bool {
         let (Some(got), Some(total)) = (got, total) else { return false };
         let due = total.saturating_sub(part.offset).min(part.limit);
         let most = if self.is_one_moment { due } else { part.limit };
         (due..=most).contains(&got)
     }
 
-    pub(super) async fn own_events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
-        let path = part.of("/agent/events?");
+    pub(super) async fn own_events(&mut self, part: PageRequest<'_>) -> Option<Vec<u32>> {
+        let path = part.query_path("/agent/events?");
         let page: Page<EventItem> = self.read("own events", &path, &self.agent()).await?;
         self.is_possible(&path, page.total, |most| most.by_role[AGENT]);
-        Some(self.front.judge_events(self.tenant, &page.items, true))
+        Some(self.front.check_events(self.tenant, &page.items, true))
     }
 
     fn is_possible(&self, path: &str, total: u64, of: impl Fn(&Figures) -> u64) {
         let most = of(lock(&self.front.oracle).bounds(self.tenant).1);
         if total > most {
-            self.accuse(Rule::TooMany, format!("{path}: the total is {total}, at most {most} are possible"));
+            self.report_violation(Rule::TooMany, format!("{path}: the total is {total}, at most {most} are possible"));
         }
     }
 
     pub(super) async fn totals(&mut self) -> Option<[u64; 3]> {
-        let one = Part { offset: 0, limit: 1, only: "" };
-        let events: Page<EventItem> = self.read("events", &one.of("/content-owners/events?"), &self.owner()).await?;
-        let urls: Page<UrlMetric> = self.read("urls", &one.of("/content-owners/urls?"), &self.owner()).await?;
-        let own: Page<EventItem> = self.read("own events", &one.of("/agent/events?"), &self.agent()).await?;
+        let one = PageRequest { offset: 0, limit: 1, only: "" };
+        let events: Page<EventItem> = self.read("events", &one.query_path("/content-owners/events?"), &self.owner()).await?;
+        let urls: Page<UrlMetric> = self.read("urls", &one.query_path("/content-owners/urls?"), &self.owner()).await?;
+        let own: Page<EventItem> = self.read("own events", &one.query_path("/agent/events?"), &self.agent()).await?;
         Some([events.total, urls.total, own.total])
     }
 
     /// Returns the number of URLs on the page, and the sum of their events.
-    pub(super) async fn urls(&mut self, part: Part<'_>) -> Option<(u64, u64)> {
-        let page: Page<UrlMetric> = self.read("urls", &part.of("/content-owners/urls?"), &self.owner()).await?;
-        Some((page.items.len() as u64, self.front.judge_urls(self.tenant, &page.items)))
+    pub(super) async fn urls(&mut self, part: PageRequest<'_>) -> Option<(u64, u64)> {
+        let page: Page<UrlMetric> = self.read("urls", &part.query_path("/content-owners/urls?"), &self.owner()).await?;
+        Some((page.items.len() as u64, self.front.check_urls(self.tenant, &page.items)))
     }
 
     /// Returns the number of URLs on a page of the funnel, and the sum of their events. Each URL must have the steps of its
     /// request.
-    pub(super) async fn funnel_of_urls(&mut self, part: Part<'_>) -> Option<(u64, u64)> {
-        let path = part.of("/content-owners/funnel?by=url&");
+    pub(super) async fn funnel_of_urls(&mut self, part: PageRequest<'_>) -> Option<(u64, u64)> {
+        let path = part.query_path("/content-owners/funnel?by=url&");
         let page: Page<FunnelItem> = self.read("funnel", &path, &self.owner()).await?;
         let items: Vec<UrlMetric> = page.items.iter().filter_map(as_url).collect();
         if items.len() != page.items.len() {
-            self.accuse(Rule::Foreign, format!("{path}: an item without a URL"));
+            self.report_violation(Rule::Foreign, format!("{path}: an item without a URL"));
         }
-        Some((items.len() as u64, self.front.judge_urls(self.tenant, &items)))
+        Some((items.len() as u64, self.front.check_urls(self.tenant, &items)))
     }
 
     /// Returns the events of each of [`TYPES`], as sums of the funnel's steps.
@@ -220,7 +220,7 @@ impl Reader {
         for item in &page.items {
             steps.iter_mut().zip(steps_of(item)).for_each(|(sum, step)| *sum += step);
         }
-        lock(&self.front.oracle).read_types(self.tenant, &path, &steps);
+        lock(&self.front.oracle).check_types(self.tenant, &path, &steps);
         Some(steps)
     }
 
@@ -230,7 +230,7 @@ impl Reader {
         let read: Series<SeriesItem> = self.read("series", path, &self.owner()).await?;
         let of_type = |name| read.items.iter().filter(move |item| item.event_type.as_deref() == Some(name));
         let types = TYPES.map(|name| of_type(name).map(|item| item.total_events).sum());
-        lock(&self.front.oracle).read_types(self.tenant, path, &types);
+        lock(&self.front.oracle).check_types(self.tenant, path, &types);
         Some(types)
     }
 
@@ -258,21 +258,24 @@ impl Reader {
         let path = format!("/content-owners/corroboration?limit={WHOLE}");
         let read: Corroboration = self.read("corroboration", &path, &self.owner()).await?;
         if self.front.tenants[self.tenant].owner != Some(read.organization_id) {
-            self.accuse(Rule::Foreign, format!("{path}: the organization is {}", read.organization_id));
+            self.report_violation(Rule::Foreign, format!("{path}: the organization is {}", read.organization_id));
         }
         let items = read.page.items;
         for item in &items {
             let parts = item.seen_by_both + item.claimed_by_agent_only + item.seen_by_server_only + item.seen_by_neither;
             if parts != item.retrievals {
-                self.accuse(Rule::Sum, format!("{path}: the parts add up to {parts}, the total is {}", item.retrievals));
+                self.report_violation(
+                    Rule::Sum,
+                    format!("{path}: the parts add up to {parts}, the total is {}", item.retrievals),
+                );
             }
         }
-        let sum = |part: fn(&schemas::pages::CorroborationItem) -> u64| items.iter().map(part).sum::<u64>();
+        let sum = |part: fn(&schemas::paged_responses::CorroborationItem) -> u64| items.iter().map(part).sum::<u64>();
         let (retrievals, by_both) = (sum(|item| item.retrievals), sum(|item| item.seen_by_both));
-        lock(&self.front.oracle).read_types(self.tenant, &path, &[retrievals]);
+        lock(&self.front.oracle).check_types(self.tenant, &path, &[retrievals]);
         let most = self.front.corroborated(self.tenant).1;
         if by_both > most {
-            self.accuse(Rule::TooMany, format!("{path}: {by_both} seen by both, at most {most} are possible"));
+            self.report_violation(Rule::TooMany, format!("{path}: {by_both} seen by both, at most {most} are possible"));
         }
         Some((retrievals, by_both))
     }
@@ -281,7 +284,7 @@ impl Reader {
     pub(super) async fn document(&mut self, session: u32) -> Option<Vec<u32>> {
         let path = format!("/sessions/{}/document", self.front.shape.session_id(self.tenant, session));
         let document: Document = self.read(DOCUMENT, &path, &self.agent()).await?;
-        Some(self.front.judge_document(self.tenant, session, &document.ids()))
+        Some(self.front.check_document(self.tenant, session, &document.ids()))
     }
 
     fn owner(&self) -> HeaderValue {
@@ -305,20 +308,20 @@ impl Reader {
     fn parsed<T: DeserializeOwned>(&self, surface: &str, body: &[u8]) -> Option<T> {
         let read = serde_json::from_slice(body).ok();
         if read.is_none() {
-            self.accuse(Rule::Foreign, format!("{surface}: invalid response with status 200"));
+            self.report_violation(Rule::Foreign, format!("{surface}: invalid response with status 200"));
         }
         read
     }
 
     fn answer(&mut self, surface: &'static str, answered: Exchange) -> Option<HttpResponse> {
         let answer = match answered {
-            Exchange::Answered(answer) if answer.status == 200 => Some(answer),
+            Exchange::Responded(answer) if answer.status == 200 => Some(answer),
             // The worker stores sessions that events name, and may lag behind.
-            Exchange::Answered(answer) if answer.status == 404 && surface == DOCUMENT => {
+            Exchange::Responded(answer) if answer.status == 404 && surface == DOCUMENT => {
                 self.watched.count(surface, true);
                 return self.unanswered("404: no such session".to_owned());
             }
-            Exchange::Answered(answer) => {
+            Exchange::Responded(answer) => {
                 self.unanswered(format!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body)))
             }
             Exchange::NeverSent(why) | Exchange::Lost(why) => self.unanswered(why.to_owned()),
@@ -332,7 +335,7 @@ impl Reader {
         None
     }
 
-    pub(super) fn accuse(&self, rule: Rule, what: String) {
-        lock(&self.front.oracle).accuse(self.tenant, rule, what);
+    pub(super) fn report_violation(&self, rule: Rule, what: String) {
+        lock(&self.front.oracle).report_violation(self.tenant, rule, what);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::cluster::Cluster;
 use super::requests::{LOG, Requests};
-use super::sender::Front;
+use super::sender::LoadState;
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::lock;
 use crate::oracle::Fate;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 use stream_workers::partition_stats::{Counts, PartitionStats};
-use stream_workers::standing;
+use stream_workers::progress_by_partition;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
@@ -62,8 +62,8 @@ impl fmt::Display for Sums {
 }
 
 /// Waits until the spills are empty and everything on the log is stored, then compares the sums.
-pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Result<Sums> {
-    let shards = work_off(cluster).await?;
+pub(super) async fn reconcile(cluster: &Cluster, front: &LoadState) -> anyhow::Result<Sums> {
+    let shards = wait_until_processed(cluster).await?;
     let until = shards.iter().flatten().map(|(partition, settled)| (*partition, settled.next)).collect();
     // Connect directly, without the proxies.
     let settings = cluster.fresh.addresses.kafka.clone();
@@ -74,12 +74,12 @@ pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Resul
 }
 
 /// Returns the processed records of each partition by shard. Fails if anything is still pending.
-async fn at_rest(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
+async fn processed_when_idle(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
     nothing_is_spilled(cluster).await?;
     let mut shards = Vec::new();
     for (tables, shard) in cluster.tables().zip(1..) {
         // Connect directly, without the proxies.
-        let found = standing(&cluster.fresh.addresses.kafka, tables).await?;
+        let found = progress_by_partition(&cluster.fresh.addresses.kafka, tables).await?;
         for (partition, (settled, end)) in &found {
             ensure!(settled.next == *end, "shard {shard} has stored partition {partition} up to {} of {end}", settled.next);
         }
@@ -90,10 +90,10 @@ async fn at_rest(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, Partitio
 
 /// Waits until the spills are empty and everything on the log is stored. Returns the processed records of each partition by shard.
 /// Fails after [`PATIENCE`] without progress; the whole wait may be longer, because a busy machine can be minutes behind.
-pub(super) async fn work_off(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
+pub(super) async fn wait_until_processed(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
     let (mut stored, mut deadline) = (0, Instant::now() + PATIENCE);
     loop {
-        let error = match at_rest(cluster).await {
+        let error = match processed_when_idle(cluster).await {
             Ok(shards) => return Ok(shards),
             Err(error) => error,
         };
@@ -111,7 +111,7 @@ pub(super) async fn work_off(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i
 async fn stored_records(cluster: &Cluster) -> anyhow::Result<i64> {
     let mut stored = 0;
     for tables in cluster.tables() {
-        let found = standing(&cluster.fresh.addresses.kafka, tables).await?;
+        let found = progress_by_partition(&cluster.fresh.addresses.kafka, tables).await?;
         stored += found.values().map(|(settled, _)| settled.next).sum::<i64>();
     }
     Ok(stored)
@@ -122,7 +122,7 @@ async fn nothing_is_spilled(cluster: &Cluster) -> anyhow::Result<()> {
     for gateway in &cluster.gateways {
         let mut connection = Connection::new(Endpoint::parse(&gateway.slot.metrics())?, DEADLINE);
         let asked = connection.get("/metrics", &HeaderValue::from_static("")).await;
-        let Exchange::Answered(answer) = asked else { bail!("{} returned no metrics", gateway.slot.name) };
+        let Exchange::Responded(answer) = asked else { bail!("{} returned no metrics", gateway.slot.name) };
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         let pending = text.lines().find_map(|line| line.strip_prefix(PENDING)).context("the spill metric is missing")?;
         ensure!(pending == "0", "{} has {pending} events in its spill", gateway.slot.name);
@@ -265,7 +265,7 @@ mod tests {
         let mut requests = Requests::default();
         for (events, fate) in fates {
             let id = requests.begin(*events);
-            requests.settle(&id, *fate);
+            requests.record_fate(&id, *fate);
         }
         requests
     }
@@ -291,10 +291,10 @@ mod tests {
         assert!(error.contains("8 events were logged again, of 8"), "{error}");
         let mut logs = requests(&[(3, Fate::Acked), (5, Fate::Unknown)]);
         let body = logs.begin_log(6);
-        logs.settle(&body, Fate::Acked);
+        logs.record_fate(&body, Fate::Acked);
         // Only people's lines: no record.
         let nothing_kept = logs.begin_log(0);
-        logs.settle(&nothing_kept, Fate::Acked);
+        logs.record_fate(&nothing_kept, Fate::Acked);
         let with_body = |events: [u64; 2]| {
             let mut with_body = on_log();
             with_body.extend(events.map(|events| logged(0, &body, events)));

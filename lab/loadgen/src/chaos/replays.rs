@@ -1,13 +1,13 @@
 //! Replays the newest part of the log repeatedly during faults. Replays must not change stored data.
 
 use super::cluster::Cluster;
-use crate::stage::{LaunchConfig, Service};
+use crate::test_bed::{LaunchConfig, Service};
 use anyhow::Context as _;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use futures::future::join_all;
 use service_kit::clock::Clock;
+use service_kit::databases;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::stores;
 use std::fmt;
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ async fn replay_from(shard: &LaunchConfig, from: DateTime<Utc>) -> anyhow::Resul
 }
 
 /// Replays the end of the load after all earlier requests. Returns the counts of all replays.
-pub(super) async fn settle(cluster: &Cluster, end_of_load: DateTime<Utc>) -> anyhow::Result<Replayed> {
+pub(super) async fn replay_end_of_load(cluster: &Cluster, end_of_load: DateTime<Utc>) -> anyhow::Result<Replayed> {
     let mut all = Replayed::default();
     for shard in &cluster.commands {
         let last = timeout(PATIENCE, replay_from(shard, end_of_load - AT_THE_END)).await;
@@ -112,7 +112,7 @@ pub(super) async fn settle(cluster: &Cluster, end_of_load: DateTime<Utc>) -> any
 }
 
 async fn read(tables: &ClickHouseSettings) -> anyhow::Result<Replayed> {
-    let found: (u64, u64, u64, u64, u64, u64, String) = stores::clickhouse(tables)?.query(STANDING).fetch_one().await?;
+    let found: (u64, u64, u64, u64, u64, u64, String) = databases::clickhouse(tables)?.query(STANDING).fetch_one().await?;
     let (under_way, done, failed, events, changed, unreadable, messages) = found;
     Ok(Replayed { under_way, done, failed, events, changed, unreadable, messages })
 }
@@ -125,7 +125,7 @@ mod tests {
     #[tokio::test]
     async fn reports_replays_that_change_rows() {
         let tables = TestStores::fresh().await.clickhouse;
-        let client = stores::clickhouse(&tables).unwrap();
+        let client = databases::clickhouse(&tables).unwrap();
         let insert = async |version: u64, status: &str, events: u64, changed: u64| {
             let row = "INSERT INTO replays (topic, id, version, status, events, changed_events, changed_reports) \
                        SELECT 'topic', toUUID('00000000-0000-0000-0000-000000000001'), ?, ?, ?, ?, 0";

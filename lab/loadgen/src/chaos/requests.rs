@@ -24,7 +24,7 @@ impl Requests {
         id
     }
 
-    pub(super) fn settle(&mut self, id: &str, fate: Fate) {
+    pub(super) fn record_fate(&mut self, id: &str, fate: Fate) {
         if let Some((_, known)) = self.0.get_mut(id) {
             *known = fate;
         }

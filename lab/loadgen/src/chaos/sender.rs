@@ -1,9 +1,9 @@
 //! Sends the operations to the gateways and reports the outcomes to the oracle. A request without a response or with a 5xx may have
 //! arrived, so its fate is unknown; some of these are retried.
 
-use super::campaign::{Campaign, Kind, Operation};
-use super::history::History;
-use super::logs::Logs;
+use super::cdn_log::CdnLog;
+use super::operation_log::OperationLog;
+use super::operations::{Kind, Operation, OperationGenerator};
 use super::requests::Requests;
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::{fate, lock};
@@ -26,15 +26,15 @@ const MOST_RETRIES: u32 = 4;
 const PACE_STEP: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
-pub(super) struct Front {
+pub(super) struct LoadState {
     pub(super) shape: Shape,
     pub(super) tenants: Vec<Tenant>,
     pub(super) gateways: Vec<Endpoint>,
     /// The CDN log, which is checked separately.
-    pub(super) logs: Arc<Logs>,
+    pub(super) logs: Arc<CdnLog>,
     pub(super) oracle: Mutex<Oracle>,
-    pub(super) campaign: Mutex<Campaign>,
-    pub(super) history: Arc<History>,
+    pub(super) campaign: Mutex<OperationGenerator>,
+    pub(super) history: Arc<OperationLog>,
     pub(super) requests: Mutex<Requests>,
     /// Acknowledged events, including repeats.
     pub(super) acked: AtomicU64,
@@ -42,19 +42,19 @@ pub(super) struct Front {
     begun: Instant,
 }
 
-impl Front {
+impl LoadState {
     pub(super) fn new(
         shape: Shape,
         tenants: Vec<Tenant>,
         gateways: Vec<Endpoint>,
-        logs: Arc<Logs>,
-        history: &Arc<History>,
+        logs: Arc<CdnLog>,
+        history: &Arc<OperationLog>,
         rate: f64,
     ) -> Arc<Self> {
         let names: Vec<String> = tenants.iter().map(|tenant| tenant.name.clone()).collect();
         Arc::new(Self {
             oracle: Mutex::new(Oracle::new(shape.clone(), names)),
-            campaign: Mutex::new(Campaign::new(shape.clone())),
+            campaign: Mutex::new(OperationGenerator::new(shape.clone())),
             shape,
             tenants,
             gateways,
@@ -98,16 +98,16 @@ impl Front {
         let key = &self.tenants[operation.sender()].keys[operation.plan.role];
         for attempt in 0..=MOST_RETRIES {
             let gateway = random.random_range(0..connections.len());
-            if operation.kind == Kind::Good {
-                lock(&self.oracle).sent(&operation.plan);
+            if operation.kind == Kind::Valid {
+                lock(&self.oracle).record_sent(&operation.plan);
             }
             let id = lock(&self.requests).begin(operation.plan.items.len() as u64);
             let exchange = connections[gateway].post_as("/events", key, &id, body.clone()).await;
             let fate = fate(&exchange);
-            lock(&self.requests).settle(&id, fate);
-            self.settle(operation, &exchange, fate);
+            lock(&self.requests).record_fate(&id, fate);
+            self.record_fate(operation, &exchange, fate);
             self.history.add(operation, gateway, &exchange, fate, attempt > 0);
-            if matches!(exchange, Exchange::Answered(_)) && fate != Fate::Unknown {
+            if matches!(exchange, Exchange::Responded(_)) && fate != Fate::Unknown {
                 return;
             }
             sleep(PAUSE).await;
@@ -118,16 +118,20 @@ impl Front {
         }
     }
 
-    fn settle(&self, operation: &Operation, exchange: &Exchange, fate: Fate) {
+    fn record_fate(&self, operation: &Operation, exchange: &Exchange, fate: Fate) {
         let plan = &operation.plan;
         let mut oracle = lock(&self.oracle);
         match (operation.kind, fate) {
-            (Kind::Good, Fate::Refused) if is_a_judgement(exchange) => {
-                oracle.settled(plan, fate);
-                oracle.accuse(plan.tenant, Rule::Lost, format!("a valid request was rejected: {}", said(exchange)));
+            (Kind::Valid, Fate::Refused) if is_a_judgement(exchange) => {
+                oracle.record_fate(plan, fate);
+                oracle.report_violation(
+                    plan.tenant,
+                    Rule::Lost,
+                    format!("a valid request was rejected: {}", problem_text(exchange)),
+                );
             }
-            (Kind::Good, _) => oracle.settled(plan, fate),
-            (kind, Fate::Acked) => oracle.accuse(plan.tenant, Rule::Phantom, format!("{kind:?} events were accepted")),
+            (Kind::Valid, _) => oracle.record_fate(plan, fate),
+            (kind, Fate::Acked) => oracle.report_violation(plan.tenant, Rule::Phantom, format!("{kind:?} events were accepted")),
             _ => {}
         }
         if fate == Fate::Acked {
@@ -138,12 +142,12 @@ impl Front {
 
 /// Returns whether the content of the request was rejected. 408 and 429 are about its timing.
 fn is_a_judgement(exchange: &Exchange) -> bool {
-    matches!(exchange, Exchange::Answered(answer) if !matches!(answer.status, 408 | 429))
+    matches!(exchange, Exchange::Responded(answer) if !matches!(answer.status, 408 | 429))
 }
 
-fn said(exchange: &Exchange) -> String {
+fn problem_text(exchange: &Exchange) -> String {
     match exchange {
-        Exchange::Answered(answer) => format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)),
+        Exchange::Responded(answer) => format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)),
         Exchange::NeverSent(why) | Exchange::Lost(why) => (*why).to_owned(),
     }
 }

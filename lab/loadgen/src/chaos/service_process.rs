@@ -1,7 +1,7 @@
 //! A service process that is killed, paused, stopped and restarted.
 
 use crate::drive::lock;
-use crate::stage::{LaunchConfig, ProcessSlot, Running, tail};
+use crate::test_bed::{LaunchConfig, ProcessSlot, Running, tail};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -23,19 +23,19 @@ const STORE_SETTINGS: [&str; 3] = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_
 pub(super) struct ServiceProcess {
     pub(super) slot: ProcessSlot,
     launch: Arc<LaunchConfig>,
-    life: tokio::sync::Mutex<Life>,
-    ends: Mutex<Ends>,
+    life: tokio::sync::Mutex<ProcessState>,
+    ends: Mutex<EndCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Life {
+struct ProcessState {
     running: Option<Running>,
     /// A fault controls the process, so the supervisor must not start it.
-    is_held: bool,
+    is_controlled: bool,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ends {
+pub(super) struct EndCounts {
     pub(super) killed: u64,
     pub(super) terminated: u64,
     pub(super) crashed: u64,
@@ -58,7 +58,7 @@ impl ServiceProcess {
         Ok(())
     }
 
-    pub(super) fn ends(&self) -> Ends {
+    pub(super) fn ends(&self) -> EndCounts {
         lock(&self.ends).clone()
     }
 
@@ -67,7 +67,7 @@ impl ServiceProcess {
         loop {
             sleep(LOOK_EVERY).await;
             let mut life = self.life.lock().await;
-            if life.is_held {
+            if life.is_controlled {
                 continue;
             }
             match life.running.as_mut().map(Running::ended) {
@@ -84,7 +84,7 @@ impl ServiceProcess {
         }
     }
 
-    fn spawn(&self, life: &mut Life, besides: &[(&str, String)]) {
+    fn spawn(&self, life: &mut ProcessState, besides: &[(&str, String)]) {
         match self.launch.spawn(&self.slot, besides) {
             Ok(running) => life.running = Some(running),
             Err(error) => lock(&self.ends).wrong.push(format!("{}: {error:#}", self.slot.name)),
@@ -104,11 +104,11 @@ impl ServiceProcess {
     }
 
     /// Waits until the process runs, and takes control of it for a fault. An earlier fault may just have released it.
-    pub(super) async fn hold(&self) {
+    pub(super) async fn take_control(&self) {
         loop {
             let mut life = self.life.lock().await;
             if life.running.is_some() {
-                life.is_held = true;
+                life.is_controlled = true;
                 return;
             }
             drop(life);
@@ -117,7 +117,7 @@ impl ServiceProcess {
     }
 
     pub(super) async fn release(&self) {
-        self.life.lock().await.is_held = false;
+        self.life.lock().await.is_controlled = false;
     }
 
     pub(super) async fn signal(&self, signal: Signal) {
@@ -192,7 +192,7 @@ impl ServiceProcess {
     }
 
     pub(super) async fn close(&self) {
-        self.hold().await;
+        self.take_control().await;
         self.terminate().await;
     }
 }

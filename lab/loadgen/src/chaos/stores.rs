@@ -6,8 +6,8 @@ use super::proxy::Proxy;
 use crate::drive::lock;
 use anyhow::Context as _;
 use local::ports::Ports;
-use local::private::{ClickHouse, Kafka, Postgres};
 use local::stack::Endpoints;
+use local::test_servers::{ClickHouse, Kafka, Postgres};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum ServerAction {
     Kill,
     Terminate,
     Pause,
@@ -67,13 +67,13 @@ macro_rules! each {
 }
 
 impl Server {
-    fn act(&mut self, act: Act) -> anyhow::Result<()> {
+    fn perform(&mut self, act: ServerAction) -> anyhow::Result<()> {
         match act {
-            Act::Kill => each!(self, server => server.kill_9()),
-            Act::Terminate => each!(self, server => server.terminate()),
-            Act::Pause => each!(self, server => server.pause()),
-            Act::Resume => each!(self, server => server.resume()),
-            Act::Restart => return each!(self, server => server.restart()),
+            ServerAction::Kill => each!(self, server => server.kill_9()),
+            ServerAction::Terminate => each!(self, server => server.terminate()),
+            ServerAction::Pause => each!(self, server => server.pause()),
+            ServerAction::Resume => each!(self, server => server.resume()),
+            ServerAction::Restart => return each!(self, server => server.restart()),
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Store {
         let _free = self.held.lock().await;
         let server = Arc::clone(&self.server);
         let has_ended = spawn_blocking(move || each!(&mut *lock(&server), server => server.has_ended())).await.unwrap_or(false);
-        if has_ended && self.act(Act::Restart).await.is_ok() {
+        if has_ended && self.perform(ServerAction::Restart).await.is_ok() {
             self.revived.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -104,9 +104,9 @@ impl Store {
         Ok(Self { server: Arc::new(Mutex::new(server)), proxy, held, revived })
     }
 
-    pub(super) async fn act(&self, act: Act) -> anyhow::Result<()> {
+    pub(super) async fn perform(&self, act: ServerAction) -> anyhow::Result<()> {
         let server = Arc::clone(&self.server);
-        spawn_blocking(move || lock(&server).act(act)).await?
+        spawn_blocking(move || lock(&server).perform(act)).await?
     }
 }
 
@@ -118,7 +118,7 @@ impl Stores {
         let (folder, advertised) = (folder.to_owned(), kafka_ports.clone());
         let (for_clickhouse, for_postgres) = (folder.clone(), folder.clone());
         let (kafkas, clickhouses, postgres) = tokio::try_join!(
-            spawn_blocking(move || Kafka::behind(&folder, &advertised)),
+            spawn_blocking(move || Kafka::cluster_behind_proxies(&folder, &advertised)),
             spawn_blocking(move || start_clickhouses(&for_clickhouse, shards)),
             spawn_blocking(move || Postgres::start(&for_postgres)),
         )?;

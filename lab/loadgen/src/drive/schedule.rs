@@ -40,27 +40,27 @@ impl Arrivals {
 pub struct Schedule {
     pace: Pace,
     start: Instant,
-    taken: u64,
+    issued: u64,
 }
 
 impl Schedule {
     pub fn begin(pace: Pace) -> Self {
-        Self { pace, start: Instant::now(), taken: 0 }
+        Self { pace, start: Instant::now(), issued: 0 }
     }
 
     /// Returns the due time of the next request, or `None` if there are no more.
-    pub fn take(&mut self) -> Option<Instant> {
-        if self.pace.max_requests.is_some_and(|most| self.taken >= most) {
+    pub fn issue_next(&mut self) -> Option<Instant> {
+        if self.pace.max_requests.is_some_and(|most| self.issued >= most) {
             return None;
         }
         let after = match self.pace.arrivals {
-            Arrivals::Open { per_second, .. } => offset(self.taken, per_second),
+            Arrivals::Open { per_second, .. } => offset(self.issued, per_second),
             Arrivals::Closed { .. } => self.start.elapsed(),
         };
         if after >= self.pace.duration {
             return None;
         }
-        self.taken += 1;
+        self.issued += 1;
         Some(self.start + after)
     }
 
@@ -73,11 +73,11 @@ impl Schedule {
     }
 
     /// Returns the due times of all requests that are overdue and were not sent.
-    pub fn take_overdue(&mut self) -> Vec<Instant> {
+    pub fn issue_overdue(&mut self) -> Vec<Instant> {
         let now = Instant::now();
         match self.pace.arrivals {
             Arrivals::Closed { .. } => Vec::new(),
-            Arrivals::Open { .. } => std::iter::from_fn(|| self.take()).take_while(|due| *due <= now).collect(),
+            Arrivals::Open { .. } => std::iter::from_fn(|| self.issue_next()).take_while(|due| *due <= now).collect(),
         }
     }
 }

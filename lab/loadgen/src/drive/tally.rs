@@ -69,10 +69,10 @@ impl Latencies {
 
 pub fn fate(exchange: &Exchange) -> Fate {
     match exchange {
-        Exchange::Answered(answer) if (200..300).contains(&answer.status) => Fate::Acked,
-        Exchange::Answered(answer) if (400..500).contains(&answer.status) => Fate::Refused,
+        Exchange::Responded(answer) if (200..300).contains(&answer.status) => Fate::Acked,
+        Exchange::Responded(answer) if (400..500).contains(&answer.status) => Fate::Refused,
         Exchange::NeverSent(_) => Fate::Refused,
-        Exchange::Answered(_) | Exchange::Lost(_) => Fate::Unknown,
+        Exchange::Responded(_) | Exchange::Lost(_) => Fate::Unknown,
     }
 }
 
@@ -83,7 +83,7 @@ impl Tally {
         *self.requests.entry(fate).or_default() += 1;
         *self.events.entry(fate).or_default() += events as u64;
         match exchange {
-            Exchange::Answered(answer) => {
+            Exchange::Responded(answer) => {
                 *self.answers.entry(answer.status.to_string()).or_default() += 1;
                 let should_say = matches!(answer.status, 429 | 503);
                 self.without_retry_after += u64::from(should_say && !answer.has_retry_after);

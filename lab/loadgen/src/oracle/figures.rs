@@ -1,7 +1,7 @@
 //! Counts of a tenant, from the ledger or from a read.
 
 use crate::workload::{ROLES, TYPES};
-use schemas::reads::Summary;
+use schemas::summary_responses::Summary;
 use serde::Serialize;
 
 /// Counts, with those of [`TYPES`] and [`ROLES`] in the same order.
@@ -28,11 +28,11 @@ pub struct Observed {
     /// Sessions of the agents' reports.
     pub agent_sessions: u64,
     /// Types and roles that are never sent.
-    pub unheard_of: Vec<String>,
+    pub unknown_names: Vec<String>,
 }
 
 impl Observed {
-    pub fn of(summary: &Summary) -> Self {
+    pub fn from_summary(summary: &Summary) -> Self {
         let mut figures = Figures {
             total: summary.total_events,
             in_window: summary.total_events,
@@ -60,7 +60,7 @@ impl Observed {
             sum_of_roles: summary.events_by_source.iter().map(|row| row.count).sum(),
             sum_of_agents: summary.agents.iter().map(|row| row.event_count).sum(),
             agent_sessions,
-            unheard_of,
+            unknown_names: unheard_of,
         }
     }
 }

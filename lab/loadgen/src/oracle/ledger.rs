@@ -92,7 +92,7 @@ impl Ledger {
         (0..).zip(&self.events).flat_map(of_event)
     }
 
-    pub fn sent(&mut self, number: u32, role: usize, described: Described) {
+    pub fn record_sent(&mut self, number: u32, role: usize, described: Described) {
         let place = number as usize;
         if self.events.len() <= place {
             self.events.resize(place + 1, Event::default());
@@ -108,15 +108,15 @@ impl Ledger {
         }
     }
 
-    pub fn settled(&mut self, number: u32, role: usize, described: Described, fate: Fate) {
+    pub fn record_fate(&mut self, number: u32, role: usize, described: Described, fate: Fate) {
         match fate {
-            Fate::Acked => self.shows(number, role, described),
-            Fate::Refused => self.cannot_show(number, role, described),
+            Fate::Acked => self.record_acknowledged(number, role, described),
+            Fate::Refused => self.record_rejected(number, role, described),
             Fate::Unknown => {}
         }
     }
 
-    fn shows(&mut self, number: u32, role: usize, described: Described) {
+    fn record_acknowledged(&mut self, number: u32, role: usize, described: Described) {
         let event = &mut self.events[number as usize];
         event.open[role] -= 1;
         if event.acked[role] {
@@ -133,7 +133,7 @@ impl Ledger {
         }
     }
 
-    fn cannot_show(&mut self, number: u32, role: usize, described: Described) {
+    fn record_rejected(&mut self, number: u32, role: usize, described: Described) {
         let event = &mut self.events[number as usize];
         event.open[role] -= 1;
         if event.may_show(role) {

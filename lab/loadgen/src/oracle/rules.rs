@@ -50,12 +50,12 @@ impl fmt::Display for Violation {
     }
 }
 
-type Broken = Vec<(Rule, String)>;
+type Violations = Vec<(Rule, String)>;
 
 /// Checks the identities within a response (docs/api/event-keys.md#figures).
-pub(super) fn agrees_with_itself(observed: &Observed) -> Broken {
+pub(super) fn agrees_with_itself(observed: &Observed) -> Violations {
     let Observed { figures, sum_of_types, .. } = observed;
-    let mut broken = Broken::new();
+    let mut broken = Violations::new();
     if *sum_of_types != figures.total {
         broken.push((Rule::Sum, format!("events_by_type adds up to {sum_of_types}, total_events is {}", figures.total)));
     }
@@ -66,9 +66,9 @@ pub(super) fn agrees_with_itself(observed: &Observed) -> Broken {
 }
 
 /// Checks further identities of tenants without earlier data: each event has a role, and only agents have sessions.
-pub(super) fn is_all_ours(observed: &Observed) -> Broken {
-    let Observed { figures, sum_of_roles, sum_of_agents, agent_sessions, unheard_of, .. } = observed;
-    let mut broken = Broken::new();
+pub(super) fn is_all_ours(observed: &Observed) -> Violations {
+    let Observed { figures, sum_of_roles, sum_of_agents, agent_sessions, unknown_names: unheard_of, .. } = observed;
+    let mut broken = Violations::new();
     if *sum_of_roles < figures.total {
         broken.push((Rule::Sum, format!("events_by_source adds up to {sum_of_roles}, total_events is {}", figures.total)));
     }
@@ -85,20 +85,20 @@ pub(super) fn is_all_ours(observed: &Observed) -> Broken {
 }
 
 /// Checks that no count exceeds the possible one.
-pub(super) fn within(counted: &Figures, possible: &Figures) -> Broken {
+pub(super) fn within(counted: &Figures, possible: &Figures) -> Violations {
     let over = pairs(counted, possible).filter(|(_, counted, possible)| counted > possible);
     over.map(|(name, counted, possible)| (Rule::TooMany, format!("{name}: {counted} counted, at most {possible} possible")))
         .collect()
 }
 
 /// Checks that no count has decreased: nothing is deleted here.
-pub(super) fn has_not_fallen(counted: &Figures, previous: &Figures) -> Broken {
+pub(super) fn has_not_fallen(counted: &Figures, previous: &Figures) -> Violations {
     let fallen = pairs(counted, previous).filter(|(_, counted, previous)| counted < previous);
     fallen.map(|(name, counted, previous)| (Rule::Fell, format!("{name}: {counted} counted after {previous}"))).collect()
 }
 
 /// Checks that all acknowledged events are counted.
-pub(super) fn covers(counted: &Figures, acked: &Figures) -> Broken {
+pub(super) fn covers(counted: &Figures, acked: &Figures) -> Violations {
     let missing = pairs(counted, acked).filter(|(_, counted, acked)| counted < acked);
     missing.map(|(name, counted, acked)| (Rule::Lost, format!("{name}: {counted} counted, {acked} acknowledged"))).collect()
 }

@@ -41,7 +41,7 @@ pub(super) struct Span {
 
 impl Span {
     /// Returns the last `days` days of 2025.
-    pub(super) fn of(days: i64) -> Self {
+    pub(super) fn last_days(days: i64) -> Self {
         Self { begin_ms: END_MS - days * DAY_MS, days }
     }
 
@@ -58,7 +58,7 @@ impl Span {
 }
 
 /// Generates records in the order of their acceptance.
-pub(super) struct History {
+pub(super) struct ReportGenerator {
     random: SmallRng,
     span: Span,
     domain: String,
@@ -75,16 +75,16 @@ pub(super) struct History {
 /// A sequence of events by one agent about one owner.
 struct Session {
     id: Uuid,
-    left: u32,
+    remaining: u32,
     is_owners: bool,
     agent: usize,
 }
 
-impl History {
+impl ReportGenerator {
     pub(super) fn new(options: &ReadBenchOptions, domain: &str) -> Self {
         Self {
             random: SmallRng::seed_from_u64(options.seed),
-            span: Span::of(options.days.into()),
+            span: Span::last_days(options.days.into()),
             domain: domain.to_owned(),
             sites: Skew::new(OTHER_SITES, 1.0),
             hosts: Skew::new(HOSTS.len(), 1.0),
@@ -93,7 +93,7 @@ impl History {
             reports: options.reports,
             share: options.share,
             made: 0,
-            session: Session { id: Uuid::nil(), left: 0, is_owners: false, agent: 0 },
+            session: Session { id: Uuid::nil(), remaining: 0, is_owners: false, agent: 0 },
         }
     }
 
@@ -103,14 +103,14 @@ impl History {
 
     /// Returns the reports of one event: the agent's, and in 30 percent of the cases a server's.
     fn event(&mut self, at_ms: i64) -> Vec<(OrgId, LogEvent)> {
-        if self.session.left == 0 {
+        if self.session.remaining == 0 {
             // Most sessions are short, few are long.
             let left = 1 + (1.0 / self.random.random_range(0.01..1.0_f64)) as u32;
             let (id, is_owners, agent) =
                 (self.uuid(), self.random.random_ratio(1, self.share), self.agents.pick(self.random.random()));
-            self.session = Session { id, left, is_owners, agent };
+            self.session = Session { id, remaining: left, is_owners, agent };
         }
-        self.session.left -= 1;
+        self.session.remaining -= 1;
         let host = if self.session.is_owners {
             format!("{}{}", HOSTS[self.hosts.pick(self.random.random())], self.domain)
         } else {
@@ -172,7 +172,7 @@ impl History {
 }
 
 /// Returns the records of about 500 reports per call, until there are enough reports.
-impl Iterator for History {
+impl Iterator for ReportGenerator {
     type Item = Vec<LogRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -2,7 +2,7 @@
 
 use crate::client::{Connection, Exchange};
 use crate::drive::Latencies;
-use crate::stage::FreshStores;
+use crate::test_bed::FreshStores;
 use anyhow::ensure;
 use hyper::header::HeaderValue;
 use schemas::identity::{OrgType, Scope};
@@ -33,7 +33,7 @@ pub(super) async fn measure(
     let mut latencies = Latencies::default();
     for (nth, token) in tokens.iter().cycle().take(runs + tokens.len().min(runs)).enumerate() {
         let begun = Instant::now();
-        let Exchange::Answered(answer) = connection.get(&format!("/ctx/{token}"), &key).await else {
+        let Exchange::Responded(answer) = connection.get(&format!("/ctx/{token}"), &key).await else {
             anyhow::bail!("a lookup got no response");
         };
         ensure!(answer.status == 200, "a lookup failed: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
@@ -50,7 +50,7 @@ async fn plant(stores: &FreshStores, sessions: &[SessionKey]) -> anyhow::Result<
     sqlx::query("UPDATE organizations SET visible_in_click_token_lookups = true").execute(&stores.pool).await?;
     let mut tokens = Vec::new();
     for (org, session) in sessions {
-        let (org, session, token): (Uuid, Uuid, _) = (org.parse()?, session.parse()?, PlainClickToken::mint());
+        let (org, session, token): (Uuid, Uuid, _) = (org.parse()?, session.parse()?, PlainClickToken::generate());
         sqlx::query(
             "INSERT INTO organizations (id, name, org_type, share_sessions_via_click_tokens) VALUES ($1, $1::text, 'agent', true) \
              ON CONFLICT DO NOTHING",
@@ -79,12 +79,12 @@ async fn plant(stores: &FreshStores, sessions: &[SessionKey]) -> anyhow::Result<
 
 /// Creates a platform that looks up tokens, and returns its key.
 async fn looker(stores: &FreshStores) -> anyhow::Result<HeaderValue> {
-    let key = PlainApiKey::mint(OrgType::Platform);
+    let key = PlainApiKey::generate(OrgType::Platform);
     sqlx::query(
         "WITH org AS (INSERT INTO organizations (name, org_type) VALUES ('looker', 'platform') RETURNING id) \
          INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) SELECT id, 'bench', $1, $2, ARRAY[$3] FROM org",
     )
-    .bind(key.shown_prefix())
+    .bind(key.visible_prefix())
     .bind(key.hash().as_bytes().as_slice())
     .bind(Scope::TelemetryRead.as_str())
     .execute(&stores.pool)

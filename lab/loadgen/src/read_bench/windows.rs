@@ -34,7 +34,7 @@ const LARGEST: [(&str, &str); 5] = [
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Prints a line for each read and period.
-pub(super) async fn ask(
+pub(super) async fn measure(
     connection: &mut Connection,
     key: &HeaderValue,
     client: &clickhouse::Client,
@@ -42,14 +42,14 @@ pub(super) async fn ask(
 ) -> anyhow::Result<()> {
     println!("\n{:>8}  {:34} {:>10} {:>10} {:>10}", "window", "read", "status", "ms", "MB held");
     let held = Arc::new(AtomicU64::new(0));
-    let looking = tokio::spawn(look(client.clone(), Arc::clone(&held)));
+    let looking = tokio::spawn(sample_memory(client.clone(), Arc::clone(&held)));
     for (name, minutes) in LENGTHS {
         for (what, path) in LARGEST.iter().chain(&OTHERS) {
             let path = format!("{path}{}", span.window(minutes * MINUTE_MS, |free| free.end / 2));
             held.store(0, Ordering::Relaxed);
             let begun = Instant::now();
             let status = match connection.get(&path, key).await {
-                Exchange::Answered(answer) => answer.status.to_string(),
+                Exchange::Responded(answer) => answer.status.to_string(),
                 _ => "none".to_owned(),
             };
             let (ms, megabytes) = (begun.elapsed().as_millis(), held.load(Ordering::Relaxed) / 1_000_000);
@@ -61,7 +61,7 @@ pub(super) async fn ask(
 }
 
 /// Records the maximum memory of any statement on the database until it is aborted.
-async fn look(client: clickhouse::Client, held: Arc<AtomicU64>) -> anyhow::Result<()> {
+async fn sample_memory(client: clickhouse::Client, held: Arc<AtomicU64>) -> anyhow::Result<()> {
     let statement = "SELECT toUInt64(max(greatest(peak_memory_usage, 0))) FROM system.processes \
                      WHERE current_database = currentDatabase() AND query NOT LIKE '%system.processes%'";
     loop {

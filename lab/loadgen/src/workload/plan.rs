@@ -56,7 +56,7 @@ impl Generator {
         }
         let tenant = self.skew.pick(self.random.random());
         let items: Vec<u32> = (0..self.mix.batch).map(|_| self.item(tenant)).collect();
-        self.tell_other_observers(tenant, &items);
+        self.queue_other_observers(tenant, &items);
         Plan { tenant, role: AGENT, items }
     }
 
@@ -70,7 +70,7 @@ impl Generator {
         next
     }
 
-    fn tell_other_observers(&mut self, tenant: usize, items: &[u32]) {
+    fn queue_other_observers(&mut self, tenant: usize, items: &[u32]) {
         if self.mix.observers < 2 {
             return;
         }

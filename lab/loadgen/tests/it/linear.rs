@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use ingest_gateway::{Document, Limits, dry_run, visited_bytes};
-use loadgen::linear::{self, LEVELS, Shape, body, lines};
+use loadgen::linear::{self, LEVELS, Shape, body, measured_routes};
 use loadgen::options::LinearOptions;
 use schemas::openapi::{self, Surface};
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ fn a1_bodies_over_a_limit_are_not_processed() {
 #[test]
 fn measures_bodies_of_every_write_route() {
     let printed = linear::run(&LinearOptions { least_bytes: 1_024, most_bytes: 2_048 });
-    assert_eq!(printed, lines().iter().map(|line| Shape::ALL.len() * line.levels().len()).sum::<usize>());
+    assert_eq!(printed, measured_routes().iter().map(|line| Shape::ALL.len() * line.levels().len()).sum::<usize>());
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn s14_every_route_with_a_body_is_measured() {
     assert!(expected.len() > 20, "{expected:?}");
     // Its cost depends on the reporters' texts, which may be long.
     expected.insert("GET /ctx/{token}".to_owned());
-    let measured: BTreeSet<String> = lines().iter().map(|line| line.route.clone()).collect();
+    let measured: BTreeSet<String> = measured_routes().iter().map(|line| line.route.clone()).collect();
     assert_eq!(measured, expected, "routes with a body and lines in lab/loadgen/src/linear differ");
-    for line in lines() {
+    for line in measured_routes() {
         for (shape, levels) in Shape::ALL.into_iter().flat_map(|shape| line.levels().iter().map(move |levels| (shape, *levels))) {
             for bytes in [16 * 1024, 32 * 1024, 60 * 1024] {
                 let input = line.input(shape, levels, bytes);

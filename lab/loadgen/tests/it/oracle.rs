@@ -3,7 +3,7 @@
 use loadgen::oracle::{Fate, Observed, Oracle, Rule};
 use loadgen::workload::{Generator, Mix, Plan, ROLES, Shape, Skew, TYPES};
 use schemas::ids::OrgId;
-use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
+use schemas::summary_responses::{AgentCount, SourceCount, Summary, TypeCount};
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
@@ -69,11 +69,11 @@ impl Model {
     }
 
     fn all(&self) -> Observed {
-        Observed::of(&self.summary(false))
+        Observed::from_summary(&self.summary(false))
     }
 
     fn window(&self) -> Observed {
-        Observed::of(&self.summary(true))
+        Observed::from_summary(&self.summary(true))
     }
 }
 
@@ -82,8 +82,8 @@ fn plan(role: usize, items: &[u32]) -> Plan {
 }
 
 fn sent(oracle: &mut Oracle, plan: &Plan, fate: Fate) {
-    oracle.sent(plan);
-    oracle.settled(plan, fate);
+    oracle.record_sent(plan);
+    oracle.record_fate(plan, fate);
 }
 
 fn broken(oracle: &Oracle) -> Vec<Rule> {
@@ -110,7 +110,7 @@ fn accepts_a_correct_service_with_all_fates() {
         let mut on_their_way: Vec<(Plan, u64)> = Vec::new();
         for number in 0..300_u64 {
             let plan = generator.next_plan();
-            oracle.sent(&plan);
+            oracle.record_sent(&plan);
             // Requests are applied immediately and acknowledged later, with three fates in turn.
             if number % 3 != 1 {
                 model.apply(&plan);
@@ -118,16 +118,16 @@ fn accepts_a_correct_service_with_all_fates() {
             on_their_way.push((plan, number));
             if on_their_way.len() > 10 {
                 let (plan, number) = on_their_way.remove((number % 10) as usize);
-                oracle.settled(&plan, fate_of(number));
+                oracle.record_fate(&plan, fate_of(number));
             }
-            oracle.read(0, &model.all());
-            oracle.read_window(0, &model.window());
+            oracle.check_read(0, &model.all());
+            oracle.check_window(0, &model.window());
         }
         for (plan, number) in on_their_way {
-            oracle.settled(&plan, fate_of(number));
+            oracle.record_fate(&plan, fate_of(number));
         }
         assert!(oracle.is_caught_up(0, &model.all()));
-        oracle.read_last(0, &model.all(), &model.window());
+        oracle.check_last_read(0, &model.all(), &model.window());
         let found: Vec<String> = oracle.violations().map(|(violation, _)| violation.to_string()).collect();
         assert!(found.is_empty(), "seed {seed}: {found:?}");
     }
@@ -152,11 +152,11 @@ fn finds_temporary_double_counts() {
     doubled.total_events += 1;
     doubled.events_by_type[0].count += 1;
     doubled.events_by_source[0].count += 1;
-    oracle.read(0, &Observed::of(&doubled));
+    oracle.check_read(0, &Observed::from_summary(&doubled));
     assert!(broken(&oracle).contains(&Rule::TooMany));
     // The count is correct again, but both the excess and the decrease are violations.
-    oracle.read(0, &model.all());
-    oracle.read_last(0, &model.all(), &model.window());
+    oracle.check_read(0, &model.all());
+    oracle.check_last_read(0, &model.all(), &model.window());
     assert!(broken(&oracle).contains(&Rule::TooMany) && broken(&oracle).contains(&Rule::Fell));
 }
 
@@ -165,10 +165,10 @@ fn finds_lost_events_at_the_end() {
     let (mut oracle, mut model) = ten_acked();
     model.events.remove(&3);
     model.reports.remove(&(3, 0));
-    oracle.read(0, &model.all());
+    oracle.check_read(0, &model.all());
     assert!(broken(&oracle).is_empty(), "it may still be in flight");
     assert!(!oracle.is_caught_up(0, &model.all()));
-    oracle.read_last(0, &model.all(), &model.window());
+    oracle.check_last_read(0, &model.all(), &model.window());
     assert_eq!(broken(&oracle), [Rule::Lost]);
 }
 
@@ -177,13 +177,13 @@ fn finds_lost_reports_of_existing_events() {
     let (mut oracle, mut model) = ten_acked();
     let retrieval = (0..10).find(|number| shape().is_retrieval(0, *number)).unwrap();
     sent(&mut oracle, &plan(1, &[retrieval]), Fate::Acked);
-    oracle.read_last(0, &model.all(), &model.window());
+    oracle.check_last_read(0, &model.all(), &model.window());
     assert_eq!(broken(&oracle), [Rule::Lost]);
 
     let (mut oracle, _) = ten_acked();
     sent(&mut oracle, &plan(1, &[retrieval]), Fate::Acked);
     model.apply(&plan(1, &[retrieval]));
-    oracle.read_last(0, &model.all(), &model.window());
+    oracle.check_last_read(0, &model.all(), &model.window());
     assert!(broken(&oracle).is_empty());
 }
 
@@ -192,10 +192,10 @@ fn finds_events_of_rejected_batches() {
     let (mut oracle, mut model) = ten_acked();
     let refused = plan(0, &[20, 21]);
     sent(&mut oracle, &refused, Fate::Refused);
-    oracle.read(0, &model.all());
+    oracle.check_read(0, &model.all());
     assert!(broken(&oracle).is_empty());
     model.apply(&plan(0, &[20]));
-    oracle.read(0, &model.all());
+    oracle.check_read(0, &model.all());
     assert_eq!(broken(&oracle), [Rule::TooMany]);
 }
 
@@ -203,7 +203,7 @@ fn finds_events_of_rejected_batches() {
 fn rejected_repeats_keep_the_first_event_valid() {
     let (mut oracle, model) = ten_acked();
     sent(&mut oracle, &plan(0, &[4]), Fate::Refused);
-    oracle.read_last(0, &model.all(), &model.window());
+    oracle.check_last_read(0, &model.all(), &model.window());
     assert!(broken(&oracle).is_empty());
 }
 
@@ -216,7 +216,7 @@ fn unknown_events_may_be_visible_or_not() {
         if is_applied {
             model.apply(&unknown);
         }
-        oracle.read_last(0, &model.all(), &model.window());
+        oracle.check_last_read(0, &model.all(), &model.window());
         assert!(broken(&oracle).is_empty(), "applied: {is_applied}");
     }
 }
@@ -226,7 +226,7 @@ fn finds_agents_counted_twice() {
     let (mut oracle, model) = ten_acked();
     let mut summary = model.summary(false);
     summary.agents[0].event_count *= 2;
-    oracle.read_last(0, &Observed::of(&summary), &model.window());
+    oracle.check_last_read(0, &Observed::from_summary(&summary), &model.window());
     assert_eq!(broken(&oracle), [Rule::Sum]);
 }
 
@@ -235,7 +235,7 @@ fn finds_parts_that_do_not_add_up() {
     let (mut oracle, model) = ten_acked();
     let mut summary = model.summary(false);
     summary.events_by_type[0].count -= 1;
-    oracle.read(0, &Observed::of(&summary));
+    oracle.check_read(0, &Observed::from_summary(&summary));
     assert!(broken(&oracle).contains(&Rule::Sum));
 }
 
@@ -243,13 +243,13 @@ fn finds_parts_that_do_not_add_up() {
 fn finds_late_events_and_unknown_types() {
     let (mut oracle, model) = ten_acked();
     assert!((0..10).any(|number| shape().describe(0, number).is_late), "the seed gives late events");
-    oracle.read_window(0, &model.all());
+    oracle.check_window(0, &model.all());
     assert_eq!(broken(&oracle), [Rule::TooMany]);
 
     let (mut oracle, model) = ten_acked();
     let mut summary = model.summary(false);
     summary.events_by_type.push(TypeCount { event_type: "turn_started".to_owned(), count: 0, other: false });
-    oracle.read(0, &Observed::of(&summary));
+    oracle.check_read(0, &Observed::from_summary(&summary));
     assert_eq!(broken(&oracle), [Rule::Foreign]);
 }
 
@@ -263,7 +263,7 @@ fn ignores_events_of_the_baseline() {
     assert!(!oracle.is_caught_up(0, &earlier.all()));
     let mut now = earlier;
     now.apply(&ours);
-    oracle.read_last(0, &now.all(), &now.window());
+    oracle.check_last_read(0, &now.all(), &now.window());
     assert!(broken(&oracle).is_empty());
 }
 
@@ -271,19 +271,19 @@ fn ignores_events_of_the_baseline() {
 fn checks_funnels_against_sent_and_read_events() {
     let steps = |model: &Model| model.all().figures.by_type;
     let (mut oracle, model) = ten_acked();
-    oracle.read(0, &model.all());
-    oracle.read_types(0, "funnel", &steps(&model));
-    oracle.read_types(0, "corroboration", &steps(&model)[..1]);
+    oracle.check_read(0, &model.all());
+    oracle.check_types(0, "funnel", &steps(&model));
+    oracle.check_types(0, "corroboration", &steps(&model)[..1]);
     assert!(broken(&oracle).is_empty());
     let mut doubled = steps(&model);
     doubled[0] += 1;
-    oracle.read_types(0, "funnel", &doubled);
+    oracle.check_types(0, "funnel", &doubled);
     assert_eq!(broken(&oracle), [Rule::TooMany]);
 
     let (mut oracle, model) = ten_acked();
-    oracle.read(0, &model.all());
+    oracle.check_read(0, &model.all());
     let mut fallen = steps(&model);
     fallen[0] -= 1;
-    oracle.read_types(0, "funnel", &fallen);
+    oracle.check_types(0, "funnel", &fallen);
     assert_eq!(broken(&oracle), [Rule::Fell]);
 }

@@ -1,20 +1,20 @@
 //! Stalls count in the latency, and every outcome of an exchange has a fate.
 
-use crate::fake_service::{Manner, course, start};
-use loadgen::drive::{Arrivals, Pace, Ridden, lock, ride};
+use crate::fake_service::{ResponseBehavior, run_context, start};
+use loadgen::drive::{Arrivals, LoadResult, Pace, lock, run_load};
 use loadgen::oracle::Fate;
 use std::time::Duration;
 
 const STALL: Duration = Duration::from_secs(1);
-const STALLING: Manner = Manner { status: 201, stall: Some((STALL, STALL)) };
+const STALLING: ResponseBehavior = ResponseBehavior { status: 201, stall: Some((STALL, STALL)) };
 
 fn pace(arrivals: Arrivals) -> Pace {
     Pace { arrivals, duration: STALL * 3, max_requests: None }
 }
 
-async fn ridden(manner: Manner, pace: Pace) -> Ridden {
+async fn ridden(manner: ResponseBehavior, pace: Pace) -> LoadResult {
     let server = start(manner).await;
-    ride(&course(&server.url, Duration::from_secs(10)), pace).await
+    run_load(&run_context(&server.url, Duration::from_secs(10)), pace).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,7 +35,7 @@ async fn stalls_count_fully_without_free_connections() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unsent_requests_count_with_their_age() {
-    let silent = Manner { status: 201, stall: Some((Duration::ZERO, Duration::from_secs(3))) };
+    let silent = ResponseBehavior { status: 201, stall: Some((Duration::ZERO, Duration::from_secs(3))) };
     let short = Pace { arrivals: Arrivals::Open { per_second: 100.0, max_connections: 1 }, duration: STALL, max_requests: None };
     let open = ridden(silent, short).await;
     assert_eq!(open.tally.never_left, 99);
@@ -55,7 +55,7 @@ async fn every_status_has_a_fate() {
         (500, Fate::Unknown),
         (503, Fate::Unknown),
     ] {
-        let ridden = ridden(Manner { status, stall: None }, ten).await;
+        let ridden = ridden(ResponseBehavior { status, stall: None }, ten).await;
         assert_eq!(ridden.tally.requests(fate), 10, "{status}");
         assert_eq!(ridden.tally.without_retry_after, if matches!(status, 429 | 503) { 10 } else { 0 }, "{status}");
     }
@@ -64,12 +64,12 @@ async fn every_status_has_a_fate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unsent_is_refused_and_no_response_is_unknown() {
     let one = Pace { max_requests: Some(1), ..pace(Arrivals::Closed { connections: 1 }) };
-    let nobody = ride(&course("http://127.0.0.1:1", STALL), one).await;
+    let nobody = run_load(&run_context("http://127.0.0.1:1", STALL), one).await;
     assert_eq!(nobody.tally.requests(Fate::Refused), 1, "{:?}", nobody.tally.answers);
 
-    let server = start(Manner { status: 201, stall: Some((Duration::ZERO, STALL * 30)) }).await;
-    let course = course(&server.url, Duration::from_millis(200));
-    let silent = ride(&course, one).await;
+    let server = start(ResponseBehavior { status: 201, stall: Some((Duration::ZERO, STALL * 30)) }).await;
+    let course = run_context(&server.url, Duration::from_millis(200));
+    let silent = run_load(&course, one).await;
     assert_eq!(silent.tally.requests(Fate::Unknown), 1, "{:?}", silent.tally.answers);
     let oracle = lock(&course.oracle);
     let (acked, possible) = oracle.bounds(0);

@@ -1,6 +1,6 @@
 //! The proxy of the chaos test disturbs open and new connections as configured.
 
-use loadgen::chaos::proxy::{Mode, Proxy, Way};
+use loadgen::chaos::proxy::{Direction, Mode, Proxy};
 use local::ports::Ports;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -14,12 +14,12 @@ const A_WHILE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An echo server behind a proxy.
-struct Behind {
+struct ProxiedEcho {
     proxy: Proxy,
     port: u16,
 }
 
-impl Behind {
+impl ProxiedEcho {
     async fn start() -> Self {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("port 0 is always free");
         let server_port = server.local_addr().expect("a bound listener has an address").port();
@@ -63,7 +63,7 @@ async fn to_the_end(connection: &mut TcpStream) -> (Vec<u8>, Result<(), ErrorKin
 
 #[tokio::test(flavor = "multi_thread")]
 async fn black_holes_hold_data_until_they_end() {
-    let behind = Behind::start().await;
+    let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::BlackHole);
     standing.write_all(b"held").await.unwrap();
@@ -75,7 +75,7 @@ async fn black_holes_hold_data_until_they_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn resets_end_open_and_new_connections() {
-    let behind = Behind::start().await;
+    let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::Reset);
     assert_eq!(to_the_end(&mut standing).await, (vec![], Err(ErrorKind::ConnectionReset)));
@@ -91,7 +91,7 @@ async fn resets_end_open_and_new_connections() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_close_ends_one_direction() {
-    let behind = Behind::start().await;
+    let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::HalfClose);
     assert_eq!(to_the_end(&mut standing).await, (vec![], Ok(())), "the server's side is closed");
@@ -100,8 +100,8 @@ async fn half_close_ends_one_direction() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cuts_forward_a_limited_number_of_bytes() {
-    let behind = Behind::start().await;
-    for (way, through) in [(Way::There, 7), (Way::Back, 3)] {
+    let behind = ProxiedEcho::start().await;
+    for (way, through) in [(Direction::ToServer, 7), (Direction::ToClient, 3)] {
         behind.proxy.set(Mode::Pass);
         let mut standing = behind.connect().await;
         behind.proxy.set(Mode::CutAfter(through, way));
@@ -113,7 +113,7 @@ async fn cuts_forward_a_limited_number_of_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_responses_never_arrive() {
-    let behind = Behind::start().await;
+    let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::DropAnswers);
     standing.write_all(b"heard and not answered").await.unwrap();
@@ -125,7 +125,7 @@ async fn dropped_responses_never_arrive() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn latency_delays_data_in_order() {
-    let behind = Behind::start().await;
+    let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::Latency(A_WHILE));
     standing.write_all(b"first ").await.unwrap();

@@ -35,10 +35,12 @@ impl Service {
         let gateway = ingest_gateway::State::connect(&gateway.settings, Clock::System).await.expect("the gateway connects");
         let query = query_api::State::connect(&query.settings).await.expect("the reads connect");
         let routes: Router = ingest_gateway::routes(gateway).merge(query_api::routes(query));
-        let server = TestServer::start(http::with_boundary(routes)).await;
+        let server = TestServer::start(http::with_request_middleware(routes)).await;
         let stop = CancellationToken::new();
         let working = stop.clone();
-        tokio::spawn(async move { stream_workers::work(&worker.settings.or_refuse(), working).await.expect("the worker works") });
+        tokio::spawn(
+            async move { stream_workers::run_worker(&worker.settings.or_exit(), working).await.expect("the worker works") },
+        );
         Self { stores, server, _spill: spill, _stop: stop.drop_guard() }
     }
 
@@ -84,7 +86,7 @@ async fn a_run_with_all_options_is_clean() {
 async fn lost_events_exit_with_1() {
     let service = Service::start().await;
     // Accepts all requests and stores none of them.
-    let sink = crate::fake_service::start(crate::fake_service::Manner { status: 201, stall: None }).await;
+    let sink = crate::fake_service::start(crate::fake_service::ResponseBehavior { status: 201, stall: None }).await;
     let database_url = &service.stores.postgres.database_url;
     let mut arguments = vec!["--ingest-url", &sink.url, "--database-url", database_url];
     arguments.extend("--events 5 --quiesce 1s".split(' '));

@@ -1,7 +1,7 @@
 //! Records for which organizations a session reads, once per organization. The database adds an entry to the audit trail
 //! (`schemas/postgres/0012_session_reads.sql`).
 
-use crate::access::consent::bounded;
+use crate::access::consent::with_deadline;
 use chrono::{DateTime, Utc};
 use lru::LruCache;
 use schemas::ids::{OrgId, UserId};
@@ -27,7 +27,7 @@ impl SessionReads {
     }
 
     /// Returns once the read is committed. Returns an error (503) if PostgreSQL is unavailable.
-    pub(crate) async fn note(
+    pub(crate) async fn record(
         &self,
         session: &SecretHash,
         user: UserId,
@@ -38,7 +38,7 @@ impl SessionReads {
             return Ok(());
         }
         let note = sqlx::query(NOTE).bind(session.as_bytes().as_slice()).bind(organization.0).bind(user.0).bind(now);
-        bounded(note.execute(&self.pool)).await?;
+        with_deadline(note.execute(&self.pool)).await?;
         self.noted().put((*session, organization), ());
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::{Rounds, compare_pages, random_period};
 use crate::access::reader::Reader;
 use crate::access::visibility::OwnReports;
 use crate::parameters::event_filter::ReportedBy;
-use crate::reads::{By, OwnSplit};
+use crate::reads::{BucketLength, OwnSplit};
 use rand::RngExt;
 use schemas::identity::OrgType;
 use schemas::ids::{ApiKeyId, OrgId};
@@ -18,7 +18,7 @@ fn own(org: Uuid) -> OwnReports {
     let credential = Credential::Key(ApiKeyId(Uuid::nil()));
     let org_id = OrgId(org);
     let reader = Reader { credential, tenant: Tenant::Organization(org_id), org_id, org_type: OrgType::Agent };
-    OwnReports::of(&reader).unwrap()
+    OwnReports::for_reader(&reader).unwrap()
 }
 
 #[tokio::test]
@@ -83,7 +83,8 @@ async fn own_series_equal_the_model() {
                 (OwnSplit::Agent, ["agent", ""]),
             ];
             for (split, figures) in splits {
-                let (org, by) = (org(random.random_range(1..4)), if random.random() { By::Hour } else { By::Day });
+                let (org, by) =
+                    (org(random.random_range(1..4)), if random.random() { BucketLength::Hour } else { BucketLength::Day });
                 let (period, own) = (random_period(random), own(org));
                 let mut found = reads.own_series(&own, &period, by, split).await.unwrap();
                 let extent = found.extent;

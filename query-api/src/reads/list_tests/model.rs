@@ -2,13 +2,13 @@
 
 use super::MOST;
 use super::reports::{BASE_MS, Copy};
-use super::world::received;
+use super::stored_reports::received;
 use crate::parameters::event_filter::{EventFilter, ReportedBy};
 use crate::parameters::period::Period;
 use crate::reads::event_page::EventRow;
-use crate::reads::most::model::{is_standard, listed};
+use crate::reads::list_limits::model::{is_standard, listed};
 use chrono::DateTime;
-use service_kit::directory::OwnedSite;
+use service_kit::identity_tables::OwnedSite;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -31,8 +31,8 @@ pub(super) fn owned(owner: usize) -> Vec<OwnedSite> {
         .map(|(_, host, from)| OwnedSite {
             site: site(host),
             visible_from: visible_from(*from),
-            except: except(host),
-            formerly: Vec::new(),
+            excluded: except(host),
+            formerly_owned: Vec::new(),
         })
         .collect()
 }

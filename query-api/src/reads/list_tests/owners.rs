@@ -16,7 +16,7 @@ use schemas::problem::Code;
 use uuid::Uuid;
 
 fn visibility(owner: usize) -> Visibility {
-    Visibility::of_everything(OrgId(Uuid::from_u128(100 + owner as u128)), &owned(owner))
+    Visibility::for_all_domains(OrgId(Uuid::from_u128(100 + owner as u128)), &owned(owner))
 }
 
 fn random_filter(random: &mut StdRng) -> EventFilter {

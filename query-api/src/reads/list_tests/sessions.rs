@@ -3,7 +3,7 @@
 use super::Rounds;
 use super::model::firsts;
 use super::reports::{Copy, org, session};
-use super::world::received;
+use super::stored_reports::received;
 use crate::access::session_scope::SessionScope;
 use crate::reads::{SessionEvent, SessionPart};
 use schemas::ids::{OrgId, SessionId};

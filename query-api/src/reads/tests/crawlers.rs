@@ -1,14 +1,14 @@
 //! Reads of crawlers and hours.
 
+use super::fixture::OwnerRead;
 use super::model::Event;
 use super::reports::{ORGANIZATIONS, TestReport};
-use super::world::Read;
 use super::{HOUR_MS, Round, compare};
 use crate::parameters::event_filter::Outcome;
 use crate::reads::{BotRow, Requests};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use schemas::crawler_reads::ClaimCounts;
+use schemas::crawler_responses::ClaimCounts;
 use schemas::log::FailedFetch;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -22,7 +22,7 @@ type Counts = (u64, u64, u64, BTreeMap<u16, u64>);
 /// Claimed, cited, presented, clicks.
 type Claims = [u64; 4];
 
-fn bots(events: &[Event<'_>], read: &Read) -> BTreeMap<Bot, Counts> {
+fn bots(events: &[Event<'_>], read: &OwnerRead) -> BTreeMap<Bot, Counts> {
     let mut bots: BTreeMap<Bot, Counts> = BTreeMap::new();
     for event in events.iter().filter(|event| event.outcome() == Some(Outcome::Fetch)) {
         let fetch = event.fetch();
@@ -39,7 +39,7 @@ fn bots(events: &[Event<'_>], read: &Read) -> BTreeMap<Bot, Counts> {
     bots
 }
 
-fn claims(events: &[Event<'_>], read: &Read) -> BTreeMap<String, Claims> {
+fn claims(events: &[Event<'_>], read: &OwnerRead) -> BTreeMap<String, Claims> {
     let mut claims: BTreeMap<String, Claims> = BTreeMap::new();
     for event in events {
         let report = event.representing();

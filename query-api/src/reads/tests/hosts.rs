@@ -1,20 +1,20 @@
 //! Hosts that a read includes.
 
 use super::NEW_YEAR_MS;
-use super::world::World;
+use super::fixture::ReadFixture;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
 use chrono::DateTime;
 use schemas::ids::OrgId;
 use schemas::site::Site;
-use service_kit::directory::OwnedSite;
+use service_kit::identity_tables::OwnedSite;
 use uuid::Uuid;
 
 /// Returns the total that an owner sees, of all domains or of one.
-async fn total_of(world: &World, owned: &[OwnedSite], domain: Option<&str>) -> u64 {
+async fn total_of(world: &ReadFixture, owned: &[OwnedSite], domain: Option<&str>) -> u64 {
     let owner = OrgId(Uuid::nil());
-    let all = || Visibility::of_everything(owner, owned);
-    let seen = domain.map_or_else(all, |domain| Visibility::of_domain(owner, owned, domain).unwrap());
+    let all = || Visibility::for_all_domains(owner, owned);
+    let seen = domain.map_or_else(all, |domain| Visibility::for_domain(owner, owned, domain).unwrap());
     world.reads.summary(&seen, &Period::default(), None).await.unwrap().events
 }
 
@@ -22,22 +22,22 @@ fn owned(domain: &str, except: &[&str], from_ms: Option<i64>) -> OwnedSite {
     let site = |domain: &str| Site::from_domain(domain).unwrap();
     let visible_from = from_ms.and_then(DateTime::from_timestamp_millis);
     let except = except.iter().map(|host| site(host)).collect();
-    OwnedSite { site: site(domain), visible_from, except, formerly: Vec::new() }
+    OwnedSite { site: site(domain), visible_from, excluded: except, formerly_owned: Vec::new() }
 }
 
-async fn total(world: &World, domain: &str, from_ms: Option<i64>) -> u64 {
+async fn total(world: &ReadFixture, domain: &str, from_ms: Option<i64>) -> u64 {
     total_of(world, &[owned(domain, &[], from_ms)], None).await
 }
 
 /// Inserts two events on a host, and the host into `sites` like the writer.
-async fn insert_host(world: &World, host: &str) {
+async fn insert_host(world: &ReadFixture, host: &str) {
     let above = Site::from_stored(host).candidates();
     let above: Vec<&str> = above.iter().map(Site::as_str).collect();
     insert(world, (&above, &format!("'{host}'")), 1).await;
 }
 
 /// Inserts two events per host, one of them before the new year. `site` is an expression of `number`.
-async fn insert(world: &World, (above, site): (&[&str], &str), count: u64) {
+async fn insert(world: &ReadFixture, (above, site): (&[&str], &str), count: u64) {
     for above in above {
         world.store.run(&format!("INSERT INTO sites SELECT '{above}', {site} FROM numbers({count})")).await;
     }
@@ -52,7 +52,7 @@ async fn insert(world: &World, (above, site): (&[&str], &str), count: u64) {
 #[tokio::test]
 async fn owners_can_have_many_hosts() {
     const HOSTS: u64 = 20_000;
-    let world = World::new().await;
+    let world = ReadFixture::new().await;
     insert(&world, (&["com.example"], "concat('com.example.h', leftPad(toString(number), 9, '0'))"), HOSTS).await;
     assert_eq!(total(&world, "example.com", None).await, 2 * HOSTS);
     assert_eq!(total(&world, "example.com", Some(NEW_YEAR_MS)).await, HOSTS);
@@ -60,7 +60,7 @@ async fn owners_can_have_many_hosts() {
 
 #[tokio::test]
 async fn longest_verified_host_decides() {
-    let world = World::new().await;
+    let world = ReadFixture::new().await;
     for host in [
         "test.a",
         "test.a.x",

@@ -1,16 +1,16 @@
 //! URLs, sections, corroboration and funnels: whole lists, pages and sort orders.
 
-use super::model::{Event, Shown, day, sessions};
-use super::world::{MOST, Read};
+use super::fixture::{MOST, OwnerRead};
+use super::model::{Event, ShownReport, day, sessions};
 use super::{Round, compare};
 use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::{EventFilter, Outcome};
-use crate::parameters::pages::{PagePath, Pages, PagesBy};
+use crate::parameters::page_filter::{PageFilter, PagePath, PagesBy};
 use crate::parameters::paging::Paging;
 use crate::parameters::sort::Sortable;
-use crate::reads::most::model::{is_standard, listed};
-use crate::reads::order::Order;
+use crate::reads::list_limits::model::{is_standard, listed};
 use crate::reads::rows::FoundPage;
+use crate::reads::sort_order::SortOrder;
 use crate::reads::urls::URLS_SORTABLE;
 use crate::reads::{CorroborationBy, FunnelBy, ListPage as _, PageRow, Rows};
 use rand::RngExt;
@@ -51,7 +51,7 @@ async fn compare_list<R: PageRow>(
     round: &Round<'_>,
     (usual, sortable): (Vec<Item>, &Sortable),
     random: &mut StdRng,
-    read: impl AsyncFn(Option<Order>, Paging) -> Result<FoundPage<R>, ApiError>,
+    read: impl AsyncFn(Option<SortOrder>, Paging) -> Result<FoundPage<R>, ApiError>,
     item: impl Fn(R) -> Item,
 ) {
     let (mut items, mut asked) = (usual, None);
@@ -60,7 +60,7 @@ async fn compare_list<R: PageRow>(
         items.sort_by(|a, b| if is_descending { b.key(member).cmp(&a.key(member)) } else { a.key(member).cmp(&b.key(member)) });
         asked = Some(format!("{}{member}", if is_descending { "-" } else { "" }));
     }
-    let order = Order::parse(asked.as_deref(), sortable).ok().unwrap();
+    let order = SortOrder::parse(asked.as_deref(), sortable).ok().unwrap();
     let pages = [(1_000, 0), (random.random_range(1..6), random.random_range(0..=items.len() as u64 + 1))];
     for (limit, offset) in pages {
         let trace = format!("{asked:?} {limit} {offset} {}", round.trace);
@@ -89,11 +89,11 @@ fn section_of(event: &Event<'_>) -> String {
     }
 }
 
-fn urls(events: &[&Event<'_>], read: &Read, name: impl Fn(&Event<'_>) -> String) -> Vec<Item> {
+fn urls(events: &[&Event<'_>], read: &OwnerRead, name: impl Fn(&Event<'_>) -> String) -> Vec<Item> {
     let mut by_name: BTreeMap<String, Vec<&Event<'_>>> = BTreeMap::new();
     events.iter().for_each(|event| by_name.entry(name(event)).or_default().push(event));
     let item = |(name, events): (String, Vec<&Event<'_>>)| {
-        let shown: Vec<Shown<'_>> = events.iter().flat_map(|event| event.all_shown(read)).collect();
+        let shown: Vec<ShownReport<'_>> = events.iter().flat_map(|event| event.all_shown(read)).collect();
         let mut types = BTreeMap::new();
         events.iter().for_each(|event| *types.entry(event.event_type().to_owned()).or_default() += 1);
         let last = events.iter().map(|event| event.at_ms()).max().unwrap();
@@ -110,8 +110,8 @@ fn on_path(event: &Event<'_>, path: Option<&PagePath>) -> bool {
     // The gateway stores `/` for a URL without a path.
     match path {
         None => true,
-        Some(PagePath::Whole(path)) => of_event == *path,
-        Some(PagePath::Beginning(path)) => of_event.starts_with(path),
+        Some(PagePath::Exact(path)) => of_event == *path,
+        Some(PagePath::Prefix(path)) => of_event.starts_with(path),
     }
 }
 
@@ -122,7 +122,7 @@ fn random_path(events: &[Event<'_>], random: &mut StdRng) -> Option<PagePath> {
         path.truncate(random.random_range(0..=path.len()));
     }
     let is_asked = !path.is_empty() && random.random::<bool>();
-    is_asked.then(|| if random.random() { PagePath::Beginning(path) } else { PagePath::Whole(path) })
+    is_asked.then(|| if random.random() { PagePath::Prefix(path) } else { PagePath::Exact(path) })
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn urls_and_sections_equal_the_model() {
     compare(8, async |round: &Round<'_>, random| {
         let Round { world, read, outcome, events, .. } = round;
         for by in [PagesBy::Url, PagesBy::Section] {
-            let pages = Pages { by, path: random_path(events, random) };
+            let pages = PageFilter { by, path: random_path(events, random) };
             let on_path: Vec<&Event<'_>> = events.iter().filter(|event| on_path(event, pages.path.as_ref())).collect();
             let items = match by {
                 PagesBy::Url => urls(&on_path, read, |event| event.representing().facts.url.clone()),
@@ -163,7 +163,7 @@ fn platform(id: Uuid) -> String {
 
 const PARTS: [&str; 5] = ["retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
 
-fn corroboration(events: &[Event<'_>], by: CorroborationBy, read: &Read) -> Vec<Item> {
+fn corroboration(events: &[Event<'_>], by: CorroborationBy, read: &OwnerRead) -> Vec<Item> {
     let mut parts: BTreeMap<(Reverse<String>, String, String), [u64; 5]> = BTreeMap::new();
     for event in events.iter().filter(|event| event.outcome() == Some(Outcome::Fetch)) {
         let (platform, agent) = event.claimant(read).filter(|_| by == CorroborationBy::Agent).unwrap_or_default();
@@ -218,7 +218,7 @@ fn member(by: FunnelBy) -> &'static str {
     }
 }
 
-fn funnel(events: &[Event<'_>], by: FunnelBy, read: &Read) -> Vec<Item> {
+fn funnel(events: &[Event<'_>], by: FunnelBy, read: &OwnerRead) -> Vec<Item> {
     let mut parts: BTreeMap<(String, String), [u64; 5]> = BTreeMap::new();
     for event in events {
         let Some(step) = STEPS.iter().position(|step| event.event_type() == format!("content_{step}")) else { continue };

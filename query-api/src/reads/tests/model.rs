@@ -1,7 +1,7 @@
 //! The model: calculates the events of reports and what an owner sees of each, naively.
 
+use super::fixture::OwnerRead;
 use super::reports::TestReport;
-use super::world::Read;
 use crate::parameters::event_filter::Outcome;
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
@@ -20,7 +20,7 @@ pub(in crate::reads) struct Event<'a> {
 }
 
 /// A report as an owner sees it.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownReport<'a> {
     pub(super) role: u8,
     pub(super) org: Uuid,
     pub(super) platform: Uuid,
@@ -29,7 +29,7 @@ pub(super) struct Shown<'a> {
     pub(super) session: u64,
 }
 
-impl Shown<'_> {
+impl ShownReport<'_> {
     /// Returns whether it counts as an agent's report.
     pub(super) fn has_agent(&self) -> bool {
         self.role == 1 || self.session != 0
@@ -93,28 +93,28 @@ impl<'a> Event<'a> {
     }
 
     /// Returns a report as an owner sees it.
-    pub(super) fn shown(&self, report: &'a TestReport, read: &Read) -> Shown<'a> {
+    pub(super) fn shown(&self, report: &'a TestReport, read: &OwnerRead) -> ShownReport<'a> {
         let (facts, org) = (&report.facts, report.observer.org.0);
         let link = facts.link_site.rsplit('.').collect::<Vec<_>>().join(".");
         let is_told = link.is_empty() || read.may_see(&link, self.at_ms());
         let (platform, agent, session) =
             if is_told { (facts.platform.0, facts.agent.as_str(), facts.session) } else { (org, "", 0) };
-        Shown { role: facts.role, org, platform, agent, session }
+        ShownReport { role: facts.role, org, platform, agent, session }
     }
 
     /// Returns all reports as an owner sees them, the representing one first.
-    pub(super) fn all_shown(&self, read: &Read) -> Vec<Shown<'a>> {
+    pub(super) fn all_shown(&self, read: &OwnerRead) -> Vec<ShownReport<'a>> {
         self.by_precedence().into_iter().map(|report| self.shown(report, read)).collect()
     }
 
     /// Returns the agent that the event counts for, if its representing report is a claim.
-    pub(super) fn claimant(&self, read: &Read) -> Option<(String, String)> {
+    pub(super) fn claimant(&self, read: &OwnerRead) -> Option<(String, String)> {
         let shown = self.shown(self.representing(), read);
         shown.is_claim().then(|| shown.named())
     }
 
     /// Returns whether an agent claims the event, and whether a server of an organization without a claim reports it.
-    pub(super) fn corroboration(&self, read: &Read) -> (bool, bool) {
+    pub(super) fn corroboration(&self, read: &OwnerRead) -> (bool, bool) {
         let all = self.all_shown(read);
         let claimants: BTreeSet<Uuid> = all.iter().filter(|shown| shown.is_claim()).map(|shown| shown.org).collect();
         let is_seen = all.iter().any(|shown| matches!(shown.role, 2 | 3) && !claimants.contains(&shown.org));
@@ -151,7 +151,7 @@ impl<'a> Event<'a> {
     }
 }
 
-pub(super) fn sessions<'a, 's: 'a>(shown: impl IntoIterator<Item = &'a Shown<'s>>) -> u64 {
+pub(super) fn sessions<'a, 's: 'a>(shown: impl IntoIterator<Item = &'a ShownReport<'s>>) -> u64 {
     let distinct: BTreeSet<u64> = shown.into_iter().map(|shown| shown.session).filter(|session| *session != 0).collect();
     distinct.len() as u64
 }

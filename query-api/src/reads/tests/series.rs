@@ -1,13 +1,13 @@
 //! Series with every split.
 
-use super::model::{Event, Shown, sessions};
-use super::world::{MOST, Read};
-use super::{Round, compare, lines};
+use super::fixture::{MOST, OwnerRead};
+use super::model::{Event, ShownReport, sessions};
+use super::{Round, compare, failed_fetches};
 use crate::parameters::event_filter::Outcome;
-use crate::reads::cells;
-use crate::reads::most::model::{is_standard, listed};
+use crate::reads::list_limits::model::{is_standard, listed};
 use crate::reads::series::Split;
-use crate::reads::{By, Cell, Extent, Value};
+use crate::reads::series_cells;
+use crate::reads::{BucketLength, Cell, Extent, Value};
 use rand::RngExt;
 use schemas::log::FailedFetch;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ const SPLITS: [Split; 11] = [
 ];
 
 /// Returns the values of an event, each with its reports.
-fn values<'a>(event: &Event<'a>, split: Split, read: &Read) -> BTreeMap<Value, Vec<Shown<'a>>> {
+fn values<'a>(event: &Event<'a>, split: Split, read: &OwnerRead) -> BTreeMap<Value, Vec<ShownReport<'a>>> {
     let fetch = event.fetch();
     let one = |name: &str| Some((false, String::new(), name.to_owned()));
     let of_all = match split {
@@ -43,7 +43,7 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &Read) -> BTreeMap<Value, V
         Split::Outcome => one(event.outcome().map_or("", |outcome| outcome.as_str())),
         Split::Role | Split::Agent | Split::Platform => None,
     };
-    let mut values: BTreeMap<Value, Vec<Shown<'a>>> = BTreeMap::new();
+    let mut values: BTreeMap<Value, Vec<ShownReport<'a>>> = BTreeMap::new();
     for shown in event.all_shown(read) {
         let of_report = match split {
             Split::Role => (shown.role != 0).then(|| (false, String::new(), shown.role.to_string())),
@@ -60,7 +60,7 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &Read) -> BTreeMap<Value, V
 
 /// Returns the value of a log line, if the series contains it.
 fn line_name(line: &FailedFetch, split: Split, asked: Option<Outcome>) -> Option<String> {
-    let of_line = lines::outcome(line);
+    let of_line = failed_fetches::outcome(line);
     match split {
         Split::Outcome => Some(of_line.as_str().to_owned()),
         _ if asked != Some(of_line) => None,
@@ -75,7 +75,7 @@ fn line_name(line: &FailedFetch, split: Split, asked: Option<Outcome>) -> Option
 }
 
 /// The reports by bucket and value, grouped by event.
-type Cells<'a> = BTreeMap<(i64, Value), Vec<Vec<Shown<'a>>>>;
+type Cells<'a> = BTreeMap<(i64, Value), Vec<Vec<ShownReport<'a>>>>;
 
 /// Merges the values that are not listed.
 fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
@@ -96,7 +96,7 @@ fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
 }
 
 /// Returns the cells of a series, and its extent.
-fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) {
+fn expected(round: &Round<'_>, (by, split): (BucketLength, Split)) -> (Extent, Vec<Cell>) {
     let Round { events, lines, outcome, read, .. } = round;
     let mut reports: Cells<'_> = BTreeMap::new();
     let mut buckets = BTreeSet::new();
@@ -116,7 +116,7 @@ fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) 
         }
     }
     let reports = without_others(reports, split);
-    let cell = |((bucket, value), events): ((i64, Value), Vec<Vec<Shown<'_>>>)| {
+    let cell = |((bucket, value), events): ((i64, Value), Vec<Vec<ShownReport<'_>>>)| {
         let sessions = sessions(events.iter().flatten());
         Cell { bucket, value, events: events.len() as u64, sessions, ..Cell::default() }
     };
@@ -131,7 +131,7 @@ fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) 
     (extent, cells)
 }
 
-async fn rest(cells: &mut cells::Cells) -> Vec<Cell> {
+async fn rest(cells: &mut series_cells::Cells) -> Vec<Cell> {
     let mut rest = Vec::new();
     while let Some(cell) = cells.next().await.unwrap() {
         rest.push(cell);
@@ -159,7 +159,7 @@ async fn series_equal_the_model() {
 async fn compare_series(bounded: &mut BTreeSet<String>) {
     compare(8, async |round: &Round<'_>, random| {
         let Round { world, read, outcome, trace, .. } = round;
-        let by = if random.random() { By::Hour } else { By::Day };
+        let by = if random.random() { BucketLength::Hour } else { BucketLength::Day };
         for split in SPLITS {
             let series = world.reads.series(&read.seen, &read.period, (by, split), *outcome).await;
             let mut series = series.unwrap_or_else(|error| panic!("{split:?} {error:?} {trace}"));

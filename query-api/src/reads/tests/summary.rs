@@ -1,15 +1,15 @@
 //! Summaries.
 
-use super::model::{Event, Shown, sessions};
-use super::world::{MOST, Read};
+use super::fixture::{MOST, OwnerRead};
+use super::model::{Event, ShownReport, sessions};
 use super::{Round, compare};
 use crate::reads::SummaryFigures;
-use crate::reads::most::model::{is_standard, listed};
+use crate::reads::list_limits::model::{is_standard, listed};
 use schemas::event::SourceRole;
 
-fn expected(events: &[Event<'_>], read: &Read) -> SummaryFigures {
-    let all: Vec<Vec<Shown<'_>>> = events.iter().map(|event| event.all_shown(read)).collect();
-    let count = |is_counted: &dyn Fn(&&Shown<'_>) -> bool| {
+fn expected(events: &[Event<'_>], read: &OwnerRead) -> SummaryFigures {
+    let all: Vec<Vec<ShownReport<'_>>> = events.iter().map(|event| event.all_shown(read)).collect();
+    let count = |is_counted: &dyn Fn(&&ShownReport<'_>) -> bool| {
         let events = all.iter().filter(|event| event.iter().any(|shown| is_counted(&shown))).count() as u64;
         (events, sessions(all.iter().flatten().filter(is_counted)))
     };

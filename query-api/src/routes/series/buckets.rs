@@ -1,7 +1,7 @@
 //! Buckets of a series: those of its period. An open end extends to the first or last bucket with an event. Pure.
 
 use crate::parameters::period::Period;
-use crate::reads::By;
+use crate::reads::BucketLength;
 use chrono::DateTime;
 use schemas::problem::Code;
 use service_kit::http::ApiError;
@@ -13,7 +13,11 @@ pub(crate) const MAX_BUCKETS: i64 = 40_000;
 
 /// Returns the buckets as numbers since 1970; `None` if the period is empty, or open without events. Returns 400 if there are
 /// too many.
-pub(crate) fn of(period: &Period, by: By, held: Option<(i64, i64)>) -> Result<Option<RangeInclusive<i64>>, ApiError> {
+pub(crate) fn for_period(
+    period: &Period,
+    by: BucketLength,
+    held: Option<(i64, i64)>,
+) -> Result<Option<RangeInclusive<i64>>, ApiError> {
     let first = period.from_ms.map(|ms| ms.div_euclid(by.ms())).or(held.map(|(first, _)| first));
     let last = period.before_ms.map(|ms| (ms - 1).div_euclid(by.ms())).or(held.map(|(_, last)| last));
     let is_empty = matches!((period.from_ms, period.before_ms), (Some(from), Some(before)) if from >= before);
@@ -32,7 +36,7 @@ pub(crate) fn of(period: &Period, by: By, held: Option<(i64, i64)>) -> Result<Op
 }
 
 /// Returns the start of a bucket in the time format of responses.
-pub(crate) fn start(bucket: i64, by: By) -> String {
+pub(crate) fn start(bucket: i64, by: BucketLength) -> String {
     schemas::instant::text(DateTime::from_timestamp_millis(bucket * by.ms()).unwrap_or_default())
 }
 
@@ -40,41 +44,50 @@ pub(crate) fn start(bucket: i64, by: By) -> String {
 mod tests {
     use super::*;
 
-    fn found(since: &str, until: &str, by: By, held: Option<(i64, i64)>) -> Option<Vec<String>> {
+    fn found(since: &str, until: &str, by: BucketLength, held: Option<(i64, i64)>) -> Option<Vec<String>> {
         let [since, until] = [since, until].map(|text| Some(text).filter(|text| !text.is_empty()));
         let period = Period::parse(since, until).ok().unwrap();
-        let buckets = of(&period, by, held).ok()?;
+        let buckets = for_period(&period, by, held).ok()?;
         Some(buckets.map(|buckets| buckets.map(|bucket| start(bucket, by)).collect()).unwrap_or_default())
     }
 
     #[test]
     fn periods_have_every_bucket_they_touch() {
-        let days = found("2026-03-28", "2026-03-30", By::Day, None).unwrap();
+        let days = found("2026-03-28", "2026-03-30", BucketLength::Day, None).unwrap();
         assert_eq!(days, ["2026-03-28T00:00:00.000Z", "2026-03-29T00:00:00.000Z", "2026-03-30T00:00:00.000Z"]);
-        let cut = found("2026-01-01T23:59:59.999Z", "2026-01-02T01:00:00.001Z", By::Hour, None).unwrap();
+        let cut = found("2026-01-01T23:59:59.999Z", "2026-01-02T01:00:00.001Z", BucketLength::Hour, None).unwrap();
         assert_eq!(cut, ["2026-01-01T23:00:00.000Z", "2026-01-02T00:00:00.000Z", "2026-01-02T01:00:00.000Z"]);
-        let whole = found("2026-01-02T00:00:00Z", "2026-01-02T01:00:00Z", By::Hour, None).unwrap();
+        let whole = found("2026-01-02T00:00:00Z", "2026-01-02T01:00:00Z", BucketLength::Hour, None).unwrap();
         assert_eq!(whole, ["2026-01-02T00:00:00.000Z"]);
-        assert_eq!(found("1969-12-31T23:30:00Z", "1969-12-31T23:40:00Z", By::Hour, None).unwrap(), ["1969-12-31T23:00:00.000Z"]);
+        assert_eq!(
+            found("1969-12-31T23:30:00Z", "1969-12-31T23:40:00Z", BucketLength::Hour, None).unwrap(),
+            ["1969-12-31T23:00:00.000Z"]
+        );
     }
 
     #[test]
     fn open_periods_end_at_the_last_event() {
-        assert_eq!(found("", "", By::Day, Some((0, 1))).unwrap(), ["1970-01-01T00:00:00.000Z", "1970-01-02T00:00:00.000Z"]);
-        assert_eq!(found("1970-01-02", "", By::Day, Some((2, 2))).unwrap().len(), 2);
-        assert_eq!(found("", "1970-01-05", By::Day, Some((2, 2))).unwrap().len(), 3);
+        assert_eq!(
+            found("", "", BucketLength::Day, Some((0, 1))).unwrap(),
+            ["1970-01-01T00:00:00.000Z", "1970-01-02T00:00:00.000Z"]
+        );
+        assert_eq!(found("1970-01-02", "", BucketLength::Day, Some((2, 2))).unwrap().len(), 2);
+        assert_eq!(found("", "1970-01-05", BucketLength::Day, Some((2, 2))).unwrap().len(), 3);
         for (since, until) in [("", ""), ("1970-01-02", ""), ("", "1970-01-02")] {
-            assert_eq!(found(since, until, By::Day, None).unwrap(), Vec::<String>::new(), "{since} {until}");
+            assert_eq!(found(since, until, BucketLength::Day, None).unwrap(), Vec::<String>::new(), "{since} {until}");
         }
-        assert_eq!(found("1970-01-02T05:00:00Z", "1970-01-02T05:00:00Z", By::Hour, None).unwrap(), Vec::<String>::new());
+        assert_eq!(
+            found("1970-01-02T05:00:00Z", "1970-01-02T05:00:00Z", BucketLength::Hour, None).unwrap(),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
     fn rejects_too_many_buckets() {
-        assert_eq!(found("0001-01-01", "9999-12-31", By::Day, None), None);
-        assert_eq!(found("2000-01-01", "2005-01-01", By::Hour, None), None);
-        assert_eq!(found("", "", By::Hour, Some((0, MAX_BUCKETS))), None);
-        assert_eq!(found("", "", By::Hour, Some((1, MAX_BUCKETS))).unwrap().len(), 40_000);
-        assert!(found("2000-01-01", "2109-01-01", By::Day, None).is_some());
+        assert_eq!(found("0001-01-01", "9999-12-31", BucketLength::Day, None), None);
+        assert_eq!(found("2000-01-01", "2005-01-01", BucketLength::Hour, None), None);
+        assert_eq!(found("", "", BucketLength::Hour, Some((0, MAX_BUCKETS))), None);
+        assert_eq!(found("", "", BucketLength::Hour, Some((1, MAX_BUCKETS))).unwrap().len(), 40_000);
+        assert!(found("2000-01-01", "2109-01-01", BucketLength::Day, None).is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! The views' figures equal those of the API for the same owner.
 
-use super::{Analyst, Cast, DAY_MS, World, cast, single};
-use crate::test_app::{Observation, seen};
+use super::{Accounts, Analyst, AnalystFixture, DAY_MS, cast, single};
+use crate::test_app::{Observation, fetch_on};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt as _, SeedableRng as _};
 use schemas::crawler::Crawler;
@@ -22,7 +22,7 @@ pub(super) fn reports(random: &mut impl Rng) -> Vec<Observation> {
     let report = |_| {
         let (host, event_type) = (hosts[random.random_range(0..hosts.len())], types[random.random_range(0..types.len())]);
         // Few keys, so that most events have several reports.
-        let row = seen(host, random.random_range(0..60)).named(event_type).by(random.random_range(1..4));
+        let row = fetch_on(host, random.random_range(0..60)).named(event_type).by(random.random_range(1..4));
         let row = row.after(random.random_range(0..4 * DAY_MS)).url(&format!("https://{host}/{}", random.random_range(0..5)));
         let row = if random.random_bool(0.8) { row.role(roles[random.random_range(0..4)]) } else { row };
         match random.random_range(0..4) {
@@ -56,7 +56,7 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 
 /// An account, and an API key with the parameters that read the same data.
 struct Pair<'a> {
-    world: &'a World,
+    world: &'a AnalystFixture,
     analyst: &'a Analyst,
     key: &'a str,
     query: &'a [(&'a str, &'a str)],
@@ -159,8 +159,8 @@ impl Pair<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn figures_of_views_equal_those_of_the_api() {
-    let mut world = World::start().await;
-    let Cast { owner, other, partner, analyst, others, partners } = cast(&world).await;
+    let mut world = AnalystFixture::start().await;
+    let Accounts { owner, other, partner, analyst, others, partners } = cast(&world).await;
     world.settle().await;
     assert_eq!(analyst.number("SELECT count() FROM events").await, 0);
     let mut random = StdRng::seed_from_u64(random_seed());
@@ -184,7 +184,7 @@ async fn figures_of_views_equal_those_of_the_api() {
 #[tokio::test(flavor = "multi_thread")]
 async fn publishers_view_equals_the_owners() {
     let (world, _, analyst) = single().await;
-    let click = seen("a.test", 1_000).named("content_engaged").session(7).agent("secret-agent");
+    let click = fetch_on("a.test", 1_000).named("content_engaged").session(7).agent("secret-agent");
     let click = Observation { link_site: "test.b".to_owned(), ..click.bound(OrgId(Uuid::from_u128(2)), 3) };
     let mut rows = reports(&mut StdRng::seed_from_u64(random_seed()));
     rows.push(click);
@@ -204,19 +204,23 @@ async fn publishers_view_equals_the_owners() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn views_separate_owners_by_host_and_time() {
-    let mut world = World::start().await;
+    let mut world = AnalystFixture::start().await;
     let owner = world.app.seed().owner_of("a.test").await;
     let other = world.app.seed().owner_of("blog.a.test").await;
     let analyst = world.account(1, owner.id, None).await;
     let others = world.account(2, other.id, None).await;
     world.own_from_second_day(other.id).await;
     world.settle().await;
-    let first = [seen("a.test", 1), seen("shop.a.test", 2), seen("blog.a.test", 3), seen("nota.test", 5)];
+    let first = [fetch_on("a.test", 1), fetch_on("shop.a.test", 2), fetch_on("blog.a.test", 3), fetch_on("nota.test", 5)];
     world.app.insert(&first).await;
     // A host whose first event is now, and the first day of the other owner.
     world
         .app
-        .insert(&[seen("x.shop.a.test", 6), seen("blog.a.test", 4).after(DAY_MS), seen("y.blog.a.test", 7).after(DAY_MS)])
+        .insert(&[
+            fetch_on("x.shop.a.test", 6),
+            fetch_on("blog.a.test", 4).after(DAY_MS),
+            fetch_on("y.blog.a.test", 7).after(DAY_MS),
+        ])
         .await;
     let hosts = "SELECT arraySort(groupArray(host)) FROM events";
     assert_eq!(analyst.ask(hosts).await, "['a.test','shop.a.test','x.shop.a.test']");
@@ -238,10 +242,10 @@ async fn views_separate_owners_by_host_and_time() {
 async fn views_show_agents_of_clicks_like_the_api() {
     let (world, owner, analyst) = single().await;
     let click = |key, link_site: &str| {
-        let click = seen("a.test", key).named("content_engaged").by(1).session(7).agent("secret-agent");
+        let click = fetch_on("a.test", key).named("content_engaged").by(1).session(7).agent("secret-agent");
         Observation { link_site: link_site.to_owned(), ..click.bound(OrgId(Uuid::from_u128(2)), 3) }
     };
-    let open = seen("a.test", 3).session(9).agent("open-agent");
+    let open = fetch_on("a.test", 3).session(9).agent("open-agent");
     world.app.insert(&[click(1, "test.b"), click(2, "test.a"), click(4, ""), open]).await;
     let shown = "SELECT toString(platform_id), agent_id FROM events ORDER BY ALL";
     let nobody = format!("{}\t", Uuid::from_u128(1));
@@ -259,7 +263,7 @@ async fn views_show_agents_of_clicks_like_the_api() {
 #[tokio::test(flavor = "multi_thread")]
 async fn views_have_no_sessions() {
     let (world, _, analyst) = single().await;
-    world.app.insert(&[seen("a.test", 3).session(9).agent("open-agent").data(r#"{"query_text": "secret"}"#)]).await;
+    world.app.insert(&[fetch_on("a.test", 3).session(9).agent("open-agent").data(r#"{"query_text": "secret"}"#)]).await;
     for view in ["events", "reports"] {
         let all = analyst.ask(&format!("SELECT * FROM {view} FORMAT JSONEachRow")).await;
         assert!(all.contains("open-agent") && !all.contains("secret"), "{view}: {all}");
@@ -277,7 +281,7 @@ async fn views_have_no_sessions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn views_hide_servers_like_the_api() {
     let (world, owner, analyst) = single().await;
-    let report = |key, role, org| seen("a.test", key).role(role).by(org);
+    let report = |key, role, org| fetch_on("a.test", key).role(role).by(org);
     let agents = report(1, SourceRole::Agent, 1).session(7).agent("open-agent");
     // The report that represents its event is shown.
     let represents = report(2, SourceRole::Edge, 3).agent("open-edge");

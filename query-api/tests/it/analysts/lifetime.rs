@@ -1,7 +1,7 @@
 //! Start and end of accounts.
 
-use super::{Analyst, Cast, World, as_upkeep, cast, owners, single, theirs};
-use query_api::analysts::Round;
+use super::{Accounts, Analyst, AnalystFixture, as_upkeep, cast, owners, single, theirs};
+use query_api::analysts::SyncResult;
 use reqwest::StatusCode;
 use service_kit::roles::Role;
 use service_kit::testing::{TestProcess, eventually, free_address};
@@ -15,8 +15,8 @@ async fn is_unchecked(analyst: &Analyst, statement: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn accounts_end_in_the_round_after_a_revocation() {
-    let mut world = World::start().await;
-    let Cast { owner, other, partner, analyst, others, partners } = cast(&world).await;
+    let mut world = AnalystFixture::start().await;
+    let Accounts { owner, other, partner, analyst, others, partners } = cast(&world).await;
     let without = world.account(4, partner.id, Some(other.id)).await;
     world.app.insert(&theirs()).await;
     world.settle().await;
@@ -24,19 +24,19 @@ async fn accounts_end_in_the_round_after_a_revocation() {
     assert!(own > 0 && others.number(COUNT).await > 0);
     assert_eq!(partners.number(COUNT).await, own);
     assert!(without.refusal("", "SELECT 1").await.contains("AUTHENTICATION_FAILED"), "it has no delegation");
-    assert_eq!(world.round().await, Round { live: 3, ..Round::default() }, "a round without changes stores nothing");
+    assert_eq!(world.round().await, SyncResult { live: 3, ..SyncResult::default() }, "a round without changes stores nothing");
 
     world.sql("UPDATE delegations SET revoked_at = now() WHERE grantee_org_id = $1", partner.id.0).await;
-    assert_eq!(world.round().await, Round { live: 2, stored: 1, users_changed: true });
+    assert_eq!(world.round().await, SyncResult { live: 2, stored: 1, users_changed: true });
     assert!(is_unchecked(&partners, COUNT).await);
     assert_eq!(analyst.number(COUNT).await, own);
 
     world.sql("UPDATE analyst_accounts SET revoked_at = now() WHERE organization_id = $1", other.id.0).await;
-    assert_eq!(world.round().await, Round { live: 1, stored: 1, users_changed: true });
+    assert_eq!(world.round().await, SyncResult { live: 1, stored: 1, users_changed: true });
     assert!(is_unchecked(&others, COUNT).await);
 
     world.sql("UPDATE domains SET released_at = now() WHERE organization_id = $1", owner.id.0).await;
-    assert_eq!(world.round().await, Round { live: 1, stored: 1, users_changed: false });
+    assert_eq!(world.round().await, SyncResult { live: 1, stored: 1, users_changed: false });
     assert_eq!(analyst.number(COUNT).await, 0);
     world.read_users().await;
     for ended in [&partners, &others] {
@@ -67,7 +67,7 @@ async fn expired_accounts_fail_instead_of_showing_less() {
                     assert!(is_unchecked(&analyst, &statement).await, "{statement}");
                 }
             }
-            assert_eq!(world.round().await, Round { live: 1, stored: 1, users_changed: false });
+            assert_eq!(world.round().await, SyncResult { live: 1, stored: 1, users_changed: false });
             assert_eq!(analyst.number(COUNT).await > 0, with_events);
         }
     }
@@ -75,7 +75,7 @@ async fn expired_accounts_fail_instead_of_showing_less() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn process_starts_and_ends_accounts() {
-    let mut world = World::start().await;
+    let mut world = AnalystFixture::start().await;
     let (owner, _) = owners(&world).await;
     let analyst = world.account(1, owner.id, None).await;
     world.app.insert(&theirs()).await;

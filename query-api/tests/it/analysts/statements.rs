@@ -1,6 +1,6 @@
 //! Statements of the upkeep.
 
-use super::World;
+use super::AnalystFixture;
 use crate::statement_files::{received, statement_of};
 use service_kit::testing::ClickHouseProxy;
 
@@ -9,10 +9,10 @@ const INSERTED: &str = "analyst_access";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_of_the_upkeep_are_files() {
-    let world = World::start().await;
+    let world = AnalystFixture::start().await;
     let owner = world.app.seed().owner_of("a.test").await;
     world.account(1, owner.id, None).await;
-    let proxy = ClickHouseProxy::before(&world.settings.clickhouse_url, |_| {}).await;
+    let proxy = ClickHouseProxy::start_before(&world.settings.clickhouse_url, |_| {}).await;
     let upkeep = world.upkeep_through(proxy.url()).await;
     assert_eq!(upkeep.round().await.unwrap().stored, 1);
     let requests = proxy.take_requests();

@@ -1,7 +1,7 @@
 //! Accounts can't stop or delay the writer (docs/operating/writer.md).
 
 use super::{Analyst, DAY_MS, PASSWORD, guarded};
-use crate::test_app::seen;
+use crate::test_app::fetch_on;
 use service_kit::testing::{client, eventually};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Analyst {
 #[tokio::test(flavor = "multi_thread")]
 async fn busy_accounts_do_not_delay_the_writer() {
     let (world, analyst, _) = guarded().await;
-    let event = |key| seen("a.test", key).after(2 * DAY_MS);
+    let event = |key| fetch_on("a.test", key).after(2 * DAY_MS);
     world.app.insert(&[event(1)]).await;
     let slots: Vec<String> = world.app.clickhouse().query("SELECT slot FROM writers").fetch_all().await.unwrap();
     assert!(slots.iter().all(|slot| slot.len() >= 32), "query ids of writers are too short: {slots:?}");

@@ -1,10 +1,10 @@
 //! Reads parts of the log again, in chunks that a writer stores between two blocks.
 
-use super::request::{Figures, Plan};
+use super::replay_row::{Plan, ReplayFigures};
 use crate::Settings;
 use crate::consume::Block;
-use crate::consume::topic_reader::{Part, TopicReader};
-use crate::dead_letters::KnownLetters;
+use crate::consume::topic_reader::{OffsetRange, TopicReader};
+use crate::dead_letters::KnownDeadLetters;
 use crate::record::new_report::NewReport;
 use crate::resolve::Resolver;
 use rdkafka::message::Message as _;
@@ -24,7 +24,7 @@ pub(crate) struct Chunk {
     pub(super) failed_fetches: Vec<FailedFetchRow>,
     /// Offset behind the last record, by partition.
     pub(super) next: BTreeMap<i32, i64>,
-    pub(crate) figures: Figures,
+    pub(crate) figures: ReplayFigures,
     /// Origin and reason of unreadable records without a dead letter.
     pub(crate) unexpected: Vec<String>,
 }
@@ -33,15 +33,15 @@ pub(crate) struct Chunk {
 pub(crate) struct Reader {
     topic: TopicReader,
     plan: Plan,
-    letters: KnownLetters,
+    letters: KnownDeadLetters,
     resolver: Resolver,
 }
 
 impl Reader {
-    pub(crate) async fn begin(settings: &Settings, plan: &Plan, parts: &[Part]) -> anyhow::Result<Self> {
+    pub(crate) async fn begin(settings: &Settings, plan: &Plan, parts: &[OffsetRange]) -> anyhow::Result<Self> {
         let mut topic = TopicReader::open(&settings.kafka, &settings.kafka.topic)?;
         topic.assign(parts)?;
-        let letters = KnownLetters::read(&settings.kafka).await?;
+        let letters = KnownDeadLetters::read(&settings.kafka).await?;
         Ok(Self { topic, plan: plan.clone(), letters, resolver: Resolver::connect(&settings.postgres)? })
     }
 
@@ -78,7 +78,7 @@ impl Reader {
     }
 }
 
-impl Figures {
+impl ReplayFigures {
     pub(crate) fn add(&mut self, read: &Self) {
         self.records += read.records;
         self.events += read.events;

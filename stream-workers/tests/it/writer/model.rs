@@ -1,6 +1,6 @@
 //! Computes the expected rows from all reports at once. Shares no code with the merge function.
 
-use schemas::clicks::ClickLink;
+use schemas::click_tokens::LinkRelation;
 use schemas::crawler::Crawler;
 use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord};
@@ -81,9 +81,9 @@ impl Report {
 
     fn link(&self) -> &'static str {
         match self.event.link {
-            Some(ClickLink::Taken) => "taken",
-            Some(ClickLink::Same) => "same",
-            Some(ClickLink::Other) => "other",
+            Some(LinkRelation::Taken) => "taken",
+            Some(LinkRelation::Same) => "same",
+            Some(LinkRelation::Other) => "other",
             None => "",
         }
     }

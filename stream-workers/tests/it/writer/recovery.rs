@@ -1,7 +1,7 @@
 //! Recovery of a writer after its predecessor, the log or the tables have lost something.
 
-use super::history::History;
-use super::{World, model};
+use super::random_records::RandomRecords;
+use super::{WriterFixture, model};
 use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
 use rdkafka::Offset;
 use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
@@ -16,7 +16,7 @@ const ORPHANS: &str = "SELECT count() FROM (SELECT identity, home, organization,
     reports.home, reports.organization, reports.at)) AS entry FROM events FINAL)) AS named USING (identity, home, organization, at) \
     WHERE stored.identity = 0 OR named.identity = 0 SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 0";
 
-impl World {
+impl WriterFixture {
     pub(super) async fn count(&self, sql: &str) -> u64 {
         self.app.clickhouse.query(sql).fetch_one().await.unwrap()
     }
@@ -29,8 +29,8 @@ impl World {
 /// `progress` is the first table that a backup copies, so everything after it is read again, in several blocks.
 #[tokio::test(flavor = "multi_thread")]
 async fn catches_up_after_a_restore() {
-    let (mut world, seed) = (World::new().await, random_seed());
-    let history = History { records: 100, events_per_record: 5, padding: 10, ids: 60 };
+    let (mut world, seed) = (WriterFixture::new().await, random_seed());
+    let history = RandomRecords { records: 100, events_per_record: 5, padding: 10, ids: 60 };
     world.put(&history.records(seed)).await;
     let mut writer = world.writer();
     world.is_stored().await;
@@ -62,7 +62,7 @@ async fn catches_up_after_a_restore() {
 /// A writer is careful after several starts without a block. A start that ends gracefully doesn't count.
 #[tokio::test(flavor = "multi_thread")]
 async fn graceful_stops_make_no_writer_careful() {
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     world.run(&["SYSTEM STOP MERGES progress"]).await;
     let newest = "SELECT max(bitShiftRight(beat, 40)) FROM progress";
     for epoch in 1..=5 {
@@ -81,7 +81,7 @@ async fn graceful_stops_make_no_writer_careful() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_tables_that_clean_up_deleted_rows() {
     for table in ["events", "reports"] {
-        let world = World::new().await;
+        let world = WriterFixture::new().await;
         world.run(&[&format!("ALTER TABLE {table} MODIFY SETTING allow_experimental_replacing_merge_with_cleanup = 1")]).await;
         let mut writer = world.writer();
         assert_eq!(writer.exit_code().await, Some(1), "{}", writer.stderr());
@@ -93,7 +93,7 @@ async fn rejects_tables_that_clean_up_deleted_rows() {
 /// The log's retention drops records of which only `reports` has rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_of_dropped_records_are_deleted() {
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     world.app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)])), (1, record(1, NEW_YEAR_US, &[event(2)]))]).await;
     world.dies_at("after_reports").await;
     assert!(world.count("SELECT count() FROM reports FINAL").await > 0);
@@ -123,14 +123,14 @@ async fn create_topic_again(app: &TestApp) {
 /// The stored offsets are beyond the end of the new topic.
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_a_recreated_topic_from_its_beginning() {
-    let (mut world, seed) = (World::new().await, random_seed());
+    let (mut world, seed) = (WriterFixture::new().await, random_seed());
     // So many that every partition's stored offset is beyond its end when the topic has 20 records.
-    let history = History { records: 240, events_per_record: 2, padding: 10, ids: 30 };
+    let history = RandomRecords { records: 240, events_per_record: 2, padding: 10, ids: 30 };
     world.put(&history.records(seed)).await;
     let writer = world.writer();
     world.is_stored().await;
     create_topic_again(&world.app).await;
-    let later = History { records: 20, ..history }.records(seed.wrapping_add(1));
+    let later = RandomRecords { records: 20, ..history }.records(seed.wrapping_add(1));
     world.put(&later).await;
     let expected = model::events(&world.records).len() as u64;
     let stored = eventually("the new records are stored", || async {
@@ -146,15 +146,15 @@ async fn reads_a_recreated_topic_from_its_beginning() {
 /// is stored in a deleted month.
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_leaves_no_part_of_an_event() {
-    let mut world = World::new().await;
-    let history = History { records: 200, events_per_record: 3, padding: 10, ids: 40 };
+    let mut world = WriterFixture::new().await;
+    let history = RandomRecords { records: 200, events_per_record: 3, padding: 10, ids: 40 };
     world.put(&history.records(random_seed())).await;
     let mut writer = world.writer();
     world.is_stored().await;
     let divided = "SELECT count() FROM events FINAL WHERE arrayExists(own -> own != 0, reports.home)";
     assert!(world.count(divided).await > 0, "no event has reports of two months");
     writer.kill_9().await;
-    world.put(&History { ids: 41, ..history }.records(random_seed())).await;
+    world.put(&RandomRecords { ids: 41, ..history }.records(random_seed())).await;
     let keep = ("TELEMETRY_EVENTS_KEEP", super::days_since_mid_january().to_string());
     for point in ["after_divided_reports:1/1", "after_divided_events:1/1", "after_drop:1/1", "after_drop:1/1"] {
         let mut writer = world.writer_with([keep.clone(), ("FAIL_POINT", point.to_owned())]);

@@ -1,7 +1,7 @@
 //! Logs with many or new partitions, and blocks with many months.
 
-use super::World;
-use super::history::History;
+use super::WriterFixture;
+use super::random_records::RandomRecords;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, event, record};
 use rdkafka::admin::{AdminOptions, NewPartitions};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const MANY_PARTITIONS: u64 = 5_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_partitions_added_at_run_time() {
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let _writer = world.writer();
     world.is_stored().await;
@@ -43,7 +43,7 @@ async fn reads_partitions_added_at_run_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stores_a_block_of_over_a_hundred_months() {
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     let records: Vec<_> = (0..MONTHS)
         .map(|n| {
             let (accepted, mut event) = (NEW_YEAR_US - n * MONTH_US, event(n as u128 + 1));
@@ -61,7 +61,7 @@ async fn stores_a_block_of_over_a_hundred_months() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn continues_progress_of_many_partitions() {
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     let zeros = format!("arrayWithConstant({MANY_PARTITIONS}, 0)");
     let progress = format!(
         "INSERT INTO progress (topic, beat, partitions, next, since, records, events, rejected_records, rejected_events, \
@@ -69,7 +69,7 @@ async fn continues_progress_of_many_partitions() {
         world.app.stores.kafka.topic
     );
     world.run(&[&progress]).await;
-    let history = History { records: 60, events_per_record: 2, padding: 10, ids: 60 };
+    let history = RandomRecords { records: 60, events_per_record: 2, padding: 10, ids: 60 };
     let seed = random_seed();
     for round in 0..3 {
         world.put(&history.records(seed.wrapping_add(round))).await;
@@ -103,7 +103,7 @@ async fn divided_blocks_are_stored_once() {
     // A block ends only when it is full.
     let patient = || ("TELEMETRY_BLOCK_AGE_MS", "60000".to_owned());
     let next = "SELECT toUInt64(arraySum(next)) FROM progress ORDER BY beat DESC LIMIT 1";
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     world.put(&large_block(1)).await;
     let mut writer = world.writer_with([patient()]);
     world.is_stored().await;
@@ -140,7 +140,7 @@ async fn blocks_with_many_new_hosts_are_divided() {
     };
     let events = |from: u128| (from..from + HOSTS).map(deep).collect::<Vec<_>>();
     let records: Vec<_> = (0..RECORDS).map(|n| (0, record(1, NEW_YEAR_US, &events(1 + n * HOSTS)))).collect();
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     world.put(&records).await;
     let _writer = world.writer_with([("TELEMETRY_BLOCK_AGE_MS", "10000".to_owned())]);
     world.is_stored().await;
@@ -157,7 +157,7 @@ async fn reads_the_index_as_a_stream() {
     const BYTES_PER_KEY: u64 = 26;
     const BESIDE: u64 = 24 * 1024 * 1024;
     let keys = size("INDEX_KEYS", 1_000_000) as u64;
-    let mut world = World::new().await;
+    let mut world = WriterFixture::new().await;
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let mut writer = world.writer();
     world.is_stored().await;

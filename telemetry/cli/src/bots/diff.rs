@@ -3,11 +3,11 @@
 use super::Table;
 use super::public_list::{ListedBot, parse};
 use crate::context::Context;
-use crate::failure::{Failure, of_file};
+use crate::failure::{Failure, file_error};
+use crate::labels::purpose;
 use crate::log_file::open;
-use crate::output::{Column, column, phrase, text};
-use crate::talk::say;
-use crate::words::purpose;
+use crate::output::{Column, column, computed_column, text};
+use crate::terminal::print_message;
 use chrono::NaiveDate;
 use clap::Args;
 use schemas::bots::{BotTable, Classified, Purpose};
@@ -35,12 +35,12 @@ pub(crate) struct Diff {
 }
 
 const COLUMNS: [Column; 7] = [
-    phrase("difference", |row| label(&text(&row["difference"])).to_owned()),
+    computed_column("difference", |row| label(&text(&row["difference"])).to_owned()),
     column("bot", "/bot"),
     column("operator in table", "/table/operator"),
-    phrase("purpose in table", |row| shown_purpose(&row["table"]["purpose"])),
+    computed_column("purpose in table", |row| purpose_label(&row["table"]["purpose"])),
     column("operator in list", "/list/operator"),
-    phrase("purpose in list", |row| shown_purpose(&row["list"]["purpose"])),
+    computed_column("purpose in list", |row| purpose_label(&row["list"]["purpose"])),
     column("about", "/list/about"),
 ];
 const CSV_COLUMNS: [Column; 8] = [
@@ -64,7 +64,7 @@ fn label(difference: &str) -> &str {
     }
 }
 
-fn shown_purpose(value: &Value) -> String {
+fn purpose_label(value: &Value) -> String {
     value.as_str().map(|value| purpose(value).to_owned()).unwrap_or_default()
 }
 
@@ -88,14 +88,14 @@ pub(super) fn run(context: &Context, what: &Diff) -> Result<(), Failure> {
         "not_compared": of("not_compared"),
     });
     context.output().list_as(&answer, &rows, &COLUMNS, &CSV_COLUMNS)?;
-    say(&format!("Same in the table of {} and in the list: {same}.", table.version()));
+    print_message(&format!("Same in the table of {} and in the list: {same}.", table.version()));
     if missing == 0 { Ok(()) } else { Err(Failure::Failed(format!("missing in the table: {missing}"))) }
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = open(file)?.take(MAX_LIST_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| of_file(file, &error))?;
+    read.map_err(|error| file_error(file, &error))?;
     if bytes.len() as u64 > MAX_LIST_BYTES {
         return Err(Failure::Usage(format!("{}: larger than {} MiB", file.display(), MAX_LIST_BYTES >> 20)));
     }
@@ -116,7 +116,7 @@ fn compare(table: &BotTable, list: &[ListedBot], is_whole: bool) -> (Vec<Value>,
     for listed in list {
         let classified: Vec<Classified> = listed.texts.iter().filter_map(|text| table.classify_text(text)).collect();
         // A pattern of the table can be longer than the bot's name.
-        let named = table.bots().find(|(bot, ..)| letters(bot) == letters(&listed.name));
+        let named = table.bots().find(|(bot, ..)| normalize_name(bot) == normalize_name(&listed.name));
         let known = named.or(classified.first().map(|bot| (bot.bot.as_ref(), bot.operator.as_ref(), bot.purpose)));
         let difference = match known {
             _ if listed.texts.is_empty() => "not_compared",
@@ -130,7 +130,7 @@ fn compare(table: &BotTable, list: &[ListedBot], is_whole: bool) -> (Vec<Value>,
         };
         found.extend(classified.iter().map(|bot| bot.bot.to_string()).chain(named.map(|(bot, ..)| bot.to_owned())));
         if !difference.is_empty() {
-            let list = of_list(table, listed);
+            let list = compare_bot(table, listed);
             rows.push(json!({"difference": difference, "bot": listed.name, "table": known.map(of_table), "list": list}));
         }
     }
@@ -141,7 +141,7 @@ fn compare(table: &BotTable, list: &[ListedBot], is_whole: bool) -> (Vec<Value>,
     (rows, same)
 }
 
-fn of_list(table: &BotTable, listed: &ListedBot) -> Value {
+fn compare_bot(table: &BotTable, listed: &ListedBot) -> Value {
     let example = listed.texts.iter().find(|text| table.classify_text(text).is_none());
     json!({
         "operator": listed.operator,
@@ -154,18 +154,18 @@ fn of_list(table: &BotTable, listed: &ListedBot) -> Value {
 
 /// Returns whether the list names another operator or purpose.
 fn is_different((_, operator, purpose): TableBot<'_>, listed: &ListedBot) -> bool {
-    let is_other = |theirs: &String| company(theirs) != company(operator);
+    let is_other = |theirs: &String| normalize_company(theirs) != normalize_company(operator);
     listed.operator.as_ref().is_some_and(is_other) || listed.purpose.is_some_and(|theirs| theirs != purpose)
 }
 
 /// Returns a name without case, spaces and punctuation.
-fn letters(name: &str) -> String {
+fn normalize_name(name: &str) -> String {
     name.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>().to_lowercase()
 }
 
 /// Returns the letters of a company's name. `Example` and `Example, Inc.` are one company.
-fn company(name: &str) -> String {
-    let mut words: Vec<String> = name.split([' ', ',']).map(letters).filter(|word| !word.is_empty()).collect();
+fn normalize_company(name: &str) -> String {
+    let mut words: Vec<String> = name.split([' ', ',']).map(normalize_name).filter(|word| !word.is_empty()).collect();
     while words.len() > 1 && words.last().is_some_and(|word| COMPANY_WORDS.contains(&word.as_str())) {
         words.pop();
     }

@@ -61,10 +61,12 @@ struct TableEntry {
 pub(super) fn parse(text: &str, all: bool) -> Result<Vec<ListedBot>, String> {
     let list: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let mut bots: Vec<ListedBot> = match list {
-        Value::Array(entries) => entries.into_iter().filter_map(read).filter_map(|entry| of_crawlers(entry, all)).collect(),
+        Value::Array(entries) => {
+            entries.into_iter().filter_map(read).filter_map(|entry| from_crawler_entry(entry, all)).collect()
+        }
         Value::Object(members) => match members.get("bots") {
-            Some(Value::Array(entries)) => entries.iter().cloned().filter_map(read).map(of_table).collect(),
-            _ => members.into_iter().filter_map(|(name, entry)| Some(of_robots(name, read(entry)?))).collect(),
+            Some(Value::Array(entries)) => entries.iter().cloned().filter_map(read).map(from_table_entry).collect(),
+            _ => members.into_iter().filter_map(|(name, entry)| Some(from_robots_entry(name, read(entry)?))).collect(),
         },
         _ => Vec::new(),
     };
@@ -80,7 +82,7 @@ fn read<T: for<'de> Deserialize<'de>>(entry: Value) -> Option<T> {
     if entry.is_object() { serde_json::from_value(entry).ok() } else { None }
 }
 
-fn of_robots(name: String, entry: RobotsEntry) -> ListedBot {
+fn from_robots_entry(name: String, entry: RobotsEntry) -> ListedBot {
     ListedBot {
         texts: vec![name.clone()],
         name,
@@ -91,7 +93,7 @@ fn of_robots(name: String, entry: RobotsEntry) -> ListedBot {
     }
 }
 
-fn of_crawlers(entry: CrawlerEntry, all: bool) -> Option<ListedBot> {
+fn from_crawler_entry(entry: CrawlerEntry, all: bool) -> Option<ListedBot> {
     if !all && !entry.tags.iter().any(|tag| tag == AI_TAG) {
         return None;
     }
@@ -107,7 +109,7 @@ fn of_crawlers(entry: CrawlerEntry, all: bool) -> Option<ListedBot> {
     })
 }
 
-fn of_table(entry: TableEntry) -> ListedBot {
+fn from_table_entry(entry: TableEntry) -> ListedBot {
     ListedBot {
         name: entry.bot,
         texts: entry.patterns,

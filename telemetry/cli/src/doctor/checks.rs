@@ -1,11 +1,11 @@
 //! The checks, in order of their dependencies.
 
 use super::{Finding, Verdict, drains};
-use crate::client::{Client, Content, Credential};
-use crate::context::{Asker, Context};
+use crate::client::{Client, Credential, RequestContent};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
 use crate::output::text;
-use crate::sign_in::of_key;
+use crate::sign_in::key_details;
 use axum::http::Method;
 use chrono::{DateTime, TimeDelta};
 use hickory_resolver::TokioResolver;
@@ -17,18 +17,18 @@ const MAX_SKEW: TimeDelta = TimeDelta::seconds(60);
 const MANIFEST: &str = "/.well-known/content-telemetry.json";
 
 pub(super) async fn all(context: &Context, domain: Option<&str>) -> Result<Vec<Finding>, Failure> {
-    let anonymous = context.client(Asker::Nobody)?;
+    let anonymous = context.client(CredentialKind::Anonymous)?;
     let mut findings = address(context, &anonymous).await;
     if findings.iter().any(|finding| finding.check == "address" && finding.verdict == Verdict::Bad) {
         return Ok(findings);
     }
-    match context.client(Asker::Either) {
+    match context.client(CredentialKind::KeyOrPerson) {
         Ok(client) => {
             findings.extend(credential(&client).await);
             findings.push(first_event(&client).await);
             findings.extend(drains::all(&client).await);
             if let Some(domain) = domain {
-                findings.extend(of_domain(&client, domain).await);
+                findings.extend(check_domain(&client, domain).await);
             }
         }
         Err(failure) => {
@@ -47,7 +47,7 @@ pub(super) async fn all(context: &Context, domain: Option<&str>) -> Result<Vec<F
 }
 
 async fn address(context: &Context, client: &Client) -> Vec<Finding> {
-    let answer = client.send(Method::GET, "/health", &Vec::new(), Content::default()).await;
+    let answer = client.send(Method::GET, "/health", &Vec::new(), RequestContent::default()).await;
     let answer = match answer {
         Ok(answer) => answer,
         Err(failure) => {
@@ -114,7 +114,7 @@ async fn credential(client: &Client) -> Vec<Finding> {
             Err(failure) => vec![Finding::new("session", Verdict::Bad, failure.to_string(), "run `telemetry login`")],
         };
     };
-    match of_key(client, key).await {
+    match key_details(client, key).await {
         Ok(found) => vec![Finding::ok("key", format!("{}… is valid", text(&found["prefix"]))), scopes(&found)],
         Err(failure) => vec![Finding::new("key", Verdict::Bad, failure.to_string(), "use a key that hasn't been revoked")],
     }
@@ -137,7 +137,7 @@ fn scopes(key: &Value) -> Finding {
 
 async fn first_event(client: &Client) -> Finding {
     let is_owner = match client.credential() {
-        Some(Credential::Key(key)) => key.shown_prefix().starts_with("svc_pub_"),
+        Some(Credential::Key(key)) => key.visible_prefix().starts_with("svc_pub_"),
         _ => true,
     };
     let path = if is_owner { "/content-owners/summary" } else { "/agent/summary" };
@@ -155,7 +155,7 @@ async fn first_event(client: &Client) -> Finding {
     }
 }
 
-async fn of_domain(client: &Client, domain: &str) -> Vec<Finding> {
+async fn check_domain(client: &Client, domain: &str) -> Vec<Finding> {
     let listed = match client.get("/api/v1/identity/domains", &Vec::new()).await {
         Ok(listed) => listed,
         Err(failure) => return vec![Finding::new("domain", Verdict::Bad, failure.to_string(), "")],

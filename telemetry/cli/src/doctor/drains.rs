@@ -18,7 +18,7 @@ pub(super) async fn all(client: &Client) -> Vec<Finding> {
     for drain in drains.as_array().into_iter().flatten() {
         let health = client.get(&DRAIN.one(&text(&drain["id"]), "/health"), &Vec::new()).await;
         findings.push(match health {
-            Ok(health) => of_health(&text(&drain["name"]), &health),
+            Ok(health) => finding_from_health(&text(&drain["name"]), &health),
             Err(failure) => skipped(failure.to_string()),
         });
     }
@@ -32,7 +32,7 @@ fn skipped(found: String) -> Finding {
     Finding::new(CHECK, Verdict::Skipped, found, "")
 }
 
-fn of_health(name: &str, health: &Value) -> Finding {
+fn finding_from_health(name: &str, health: &Value) -> Finding {
     let count = |member: &str| health[member].as_u64().unwrap_or_default();
     let (lines, bad) = (count("lines"), count("bad"));
     if bad > 0 {
@@ -59,7 +59,7 @@ mod tests {
     fn unreadable_lines_warn_and_fail_if_all_are() {
         let of = |last: Value, lines: u64, bad: u64| {
             let bad_lines = [json!({"reason": "no_user_agent"}), json!({"reason": "bad_time"}), json!({"reason": "bad_time"})];
-            of_health("Web", &json!({"last_batch_at": last, "lines": lines, "bad": bad, "bad_lines": bad_lines}))
+            finding_from_health("Web", &json!({"last_batch_at": last, "lines": lines, "bad": bad, "bad_lines": bad_lines}))
         };
         assert_eq!(of(json!("t"), 5, 0).verdict, Verdict::Ok);
         assert_eq!(of(json!(null), 0, 0).verdict, Verdict::Warning);

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::Format;
 use crate::output::{Column, column, visible};
-use crate::talk::say;
+use crate::terminal::print_message;
 use schemas::identity::HEALTH_HOURS;
 use serde_json::Value;
 
@@ -40,13 +40,17 @@ pub(super) fn print(context: &Context, health: &Value) -> Result<(), Failure> {
     let rows: Vec<Value> = hours.filter(|hour| hour["coverage"] == true).cloned().collect();
     context.output().list_as(health, &rows, &COLUMNS, &CSV_COLUMNS)?;
     match health["last_batch_at"].as_str() {
-        Some(at) => say(&format!("Last {HEALTH_HOURS} hours; hours without lines are not listed. Last lines received at {at}.")),
-        None => say("This drain hasn't received any lines yet."),
+        Some(at) => {
+            print_message(&format!(
+                "Last {HEALTH_HOURS} hours; hours without lines are not listed. Last lines received at {at}."
+            ));
+        }
+        None => print_message("This drain hasn't received any lines yet."),
     }
     let bad = health["bad_lines"].as_array().into_iter().flatten();
     bad.for_each(|line| {
         let text = |member: &str| visible(line[member].as_str().unwrap_or_default());
-        say(&format!("Unreadable line at {}, {}: {}", text("seen_at"), text("reason"), text("excerpt")));
+        print_message(&format!("Unreadable line at {}, {}: {}", text("seen_at"), text("reason"), text("excerpt")));
     });
     Ok(())
 }

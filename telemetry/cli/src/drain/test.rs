@@ -2,13 +2,13 @@
 
 use crate::bots::Table;
 use crate::context::Context;
-use crate::failure::{Failure, of_file};
+use crate::failure::{Failure, file_error};
+use crate::labels::ip_check;
 use crate::log_file::open;
 use crate::options::Format;
-use crate::output::{Column, column, phrase, text};
+use crate::output::{Column, column, computed_column, text};
 use crate::provider::provider;
-use crate::talk::say;
-use crate::words::ip_check;
+use crate::terminal::print_message;
 use chrono::DateTime;
 use clap::Args;
 use ingest_gateway::{DrainDryRun, DryLine, LineOutcome};
@@ -44,8 +44,8 @@ const MOST_ROWS: usize = 10_000;
 
 const COLUMNS: [Column; 9] = [
     column("line", "/line"),
-    phrase("counted as", |row| counted_as(&text(&row["becomes"])).0.to_owned()),
-    phrase("reason", |row| match (row["missing"].as_str(), row["members"].as_array().map(Vec::as_slice)) {
+    computed_column("counted as", |row| counted_as(&text(&row["becomes"])).0.to_owned()),
+    computed_column("reason", |row| match (row["missing"].as_str(), row["members"].as_array().map(Vec::as_slice)) {
         (Some(field), _) => format!("no {}", field.replace('_', " ")),
         (None, Some([one, other])) if one == other => format!("{} occurs twice", text(one)),
         (None, Some([one, other])) => format!("{} and {} contradict each other", text(one), text(other)),
@@ -53,8 +53,10 @@ const COLUMNS: [Column; 9] = [
     }),
     column("format", "/format"),
     column("bot", "/bot"),
-    phrase("IP check", |row| if row["becomes"] == "retrieval" { ip_check(&row["verified"]).to_owned() } else { String::new() }),
-    phrase("status code", |row| match (row["becomes"].as_str(), row["status"].as_u64()) {
+    computed_column("IP check", |row| {
+        if row["becomes"] == "retrieval" { ip_check(&row["verified"]).to_owned() } else { String::new() }
+    }),
+    computed_column("status code", |row| match (row["becomes"].as_str(), row["status"].as_u64()) {
         (Some("refused"), Some(0)) => "none".to_owned(),
         _ => text(&row["status"]),
     }),
@@ -125,26 +127,26 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     }
     read.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => Failure::Failed(format!("{}: not a {} log", what.file.display(), what.provider.as_str())),
-        _ => of_file(&what.file, &error),
+        _ => file_error(&what.file, &error),
     })?;
     if !is_streamed {
         context.output().list_as(&json!(rows), &rows, &COLUMNS, &CSV_COLUMNS)?;
     }
     let hidden = lines - rows.len() as u64;
     if !is_streamed && hidden > 0 {
-        say(&format!("Showing only the first {MOST_ROWS} lines; use -o ndjson or -o csv to see the other {hidden}."));
+        print_message(&format!("Showing only the first {MOST_ROWS} lines; use -o ndjson or -o csv to see the other {hidden}."));
     }
     let counted = OUTCOMES.iter().filter_map(|becomes| counts.get(*becomes).map(|lines| (counted_as(becomes), *lines)));
     let sums: Vec<String> =
         counted.map(|((one, several), lines)| format!("{lines} {}", if lines == 1 { one } else { several })).collect();
-    say(&match (lines, sums.join(", ")) {
+    print_message(&match (lines, sums.join(", ")) {
         (0, _) => "The log is empty. Nothing was sent.".to_owned(),
         (1, sum) => format!("1 line: {sum}. Nothing was sent."),
         (_, sum) => format!("{lines} lines: {sum}. Nothing was sent."),
     });
     if !formats.is_empty() {
         let found: Vec<String> = formats.iter().map(|(label, lines)| format!("{label} ({lines})")).collect();
-        say(&format!("Recognized: {}.", found.join(", ")));
+        print_message(&format!("Recognized: {}.", found.join(", ")));
     }
     if lines > 0 && counts.get("bad") == Some(&lines) {
         return Err(Failure::Failed(format!("no line could be read; check that this is a {} log", what.provider.as_str())));

@@ -4,11 +4,11 @@
 //! grown.
 
 use super::MAX_BODY_BYTES;
-use crate::client::{Client, Content};
-use crate::context::{Asker, Context};
-use crate::failure::{Failure, of_file};
+use crate::client::{Client, RequestContent};
+use crate::context::{Context, CredentialKind};
+use crate::failure::{Failure, file_error};
 use crate::log_file::{Reader, open};
-use crate::sending::{gzip, send_until_taken};
+use crate::retry::{gzip, send_until_accepted};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use clap::Args;
 use data_encoding::HEXLOWER;
@@ -59,7 +59,8 @@ impl Batch {
     /// Reads the next line and adds its event, if it has one; returns the number of bytes read.
     fn take_line(&mut self, reader: &mut Reader, what: &Import, line: &mut Vec<u8>, number: u64) -> Result<usize, Failure> {
         line.clear();
-        let taken = reader.by_ref().take(MAX_BODY_BYTES).read_until(b'\n', line).map_err(|error| of_file(&what.file, &error))?;
+        let taken =
+            reader.by_ref().take(MAX_BODY_BYTES).read_until(b'\n', line).map_err(|error| file_error(&what.file, &error))?;
         let text = line.trim_ascii();
         if number >= what.from_line && !text.is_empty() {
             let wrong = |why| Failure::Usage(format!("{}: line {number}: {why}", what.file.display()));
@@ -78,7 +79,7 @@ impl Batch {
 }
 
 pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure> {
-    let client = context.client(Asker::Key)?;
+    let client = context.client(CredentialKind::Key)?;
     let mut reader = open(&what.file)?;
     let (mut batch, mut line, mut number) = (Batch::default(), Vec::new(), 0_u64);
     let (mut sent, mut created) = (0_u64, 0_u64);
@@ -143,28 +144,28 @@ async fn send(client: &Client, what: &Import, batch: &Batch) -> Result<u64, Fail
     let body = batch.body(what.session);
     let digest = HEXLOWER.encode(&Sha256::digest(&body));
     let key = HeaderValue::try_from(digest).map_err(|error| Failure::Failed(error.to_string()))?;
-    let content = Content {
+    let content = RequestContent {
         media_type: Some("application/json"),
         encoding: Some("gzip"),
         headers: HeaderMap::from_iter([(IDEMPOTENCY_KEY, key)]),
         body: gzip(body.as_bytes())?,
-        ..Content::default()
+        ..RequestContent::default()
     };
-    let answer = send_until_taken(client, "/events", &Vec::new(), &content, Duration::from_secs(what.patience)).await;
+    let answer = send_until_accepted(client, "/events", &Vec::new(), &content, Duration::from_secs(what.patience)).await;
     match answer {
         Ok(answer) => Ok(answer["events_created"].as_u64().unwrap_or_default()),
-        Err(Failure::Refused(mut refusal)) => {
+        Err(Failure::Rejected(mut refusal)) => {
             // Replace the index in the request with the line in the file.
             for fault in refusal.problem.iter_mut().flat_map(|problem| &mut problem.errors) {
                 let at = fault.index.take().and_then(|index| batch.lines.get(index));
                 let place = at.map(|line| format!("line {line}: ")).unwrap_or_default();
                 fault.detail = format!("{place}{}", fault.detail);
             }
-            crate::talk::say(&format!(
+            crate::terminal::print_message(&format!(
                 "Nothing from line {0} on was sent. Fix the file, then continue with --from-line {0}.",
                 batch.lines[0]
             ));
-            Err(Failure::Refused(refusal))
+            Err(Failure::Rejected(refusal))
         }
         Err(failure) => Err(failure),
     }

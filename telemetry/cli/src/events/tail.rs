@@ -2,10 +2,10 @@
 
 use super::{COLUMNS, CSV_COLUMNS, path};
 use crate::client::{Client, Parameters};
-use crate::context::{Asker, Context};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
 use crate::reads::Window;
-use crate::talk::say;
+use crate::terminal::print_message;
 use clap::Args;
 use serde_json::Value;
 use std::collections::{HashSet, VecDeque};
@@ -36,18 +36,18 @@ pub(crate) struct Tail {
 }
 
 #[derive(Default)]
-struct Shown {
+struct PrintedEvents {
     ids: HashSet<String>,
     oldest_first: VecDeque<String>,
 }
 
-impl Shown {
-    fn holds(&self, event: &Value) -> bool {
+impl PrintedEvents {
+    fn contains(&self, event: &Value) -> bool {
         self.ids.contains(id(event))
     }
 
     /// Records an event; returns whether it is new.
-    fn takes(&mut self, event: &Value) -> bool {
+    fn insert(&mut self, event: &Value) -> bool {
         let id = id(event).to_owned();
         if !self.ids.insert(id.clone()) {
             return false;
@@ -66,20 +66,20 @@ fn id(event: &Value) -> &str {
     event["event_id"].as_str().unwrap_or_default()
 }
 
-struct Look {
+struct PollResult {
     newest_first: Vec<Value>,
     /// Whether there were more new events than were read.
     is_cut: bool,
 }
 
 /// Reads pages until the first event that was already printed, or up to the limit.
-async fn look(
+async fn poll(
     client: &Client,
     path: &str,
     parameters: &Parameters,
-    shown: &Shown,
+    shown: &PrintedEvents,
     first: Option<usize>,
-) -> Result<Look, Failure> {
+) -> Result<PollResult, Failure> {
     let mut newest_first: Vec<Value> = Vec::new();
     for page in 0..MOST_PAGES {
         let part = [("limit", PAGE.to_string()), ("offset", (page * PAGE).to_string())];
@@ -87,25 +87,28 @@ async fn look(
         let items = answer["items"].as_array().map(Vec::as_slice).unwrap_or_default();
         newest_first.extend(items.iter().cloned());
         let is_enough = first.is_some_and(|most| newest_first.len() >= most);
-        if items.len() < PAGE || is_enough || items.iter().any(|event| shown.holds(event)) {
-            return Ok(Look { newest_first, is_cut: false });
+        if items.len() < PAGE || is_enough || items.iter().any(|event| shown.contains(event)) {
+            return Ok(PollResult { newest_first, is_cut: false });
         }
     }
-    Ok(Look { newest_first, is_cut: true })
+    Ok(PollResult { newest_first, is_cut: true })
 }
 
 pub(super) async fn run(context: &Context, what: &Tail) -> Result<(), Failure> {
-    let client = context.client(Asker::Either)?;
+    let client = context.client(CredentialKind::KeyOrPerson)?;
     context.output().header(&CSV_COLUMNS)?;
-    let mut shown = Shown::default();
+    let mut shown = PrintedEvents::default();
     let (mut is_first, mut left) = (true, what.count);
     loop {
         let parameters = what.window.parameters(context);
-        match look(&client, path(what.agent), &parameters, &shown, is_first.then_some(what.lines)).await {
-            Ok(Look { newest_first, is_cut }) => {
-                let fresh: Vec<&Value> = newest_first.iter().rev().filter(|event| shown.takes(event)).collect();
+        match poll(&client, path(what.agent), &parameters, &shown, is_first.then_some(what.lines)).await {
+            Ok(PollResult { newest_first, is_cut }) => {
+                let fresh: Vec<&Value> = newest_first.iter().rev().filter(|event| shown.insert(event)).collect();
                 if is_cut {
-                    say(&format!("Showing only the newest {} events; `telemetry events list` shows the others.", fresh.len()));
+                    print_message(&format!(
+                        "Showing only the newest {} events; `telemetry events list` shows the others.",
+                        fresh.len()
+                    ));
                 }
                 let unwanted = if is_first { fresh.len().saturating_sub(what.lines) } else { 0 };
                 for event in fresh.into_iter().skip(unwanted) {
@@ -117,7 +120,7 @@ pub(super) async fn run(context: &Context, what: &Tail) -> Result<(), Failure> {
                 }
                 is_first = false;
             }
-            Err(failure) if failure.is_passing() && !is_first => say(&failure.to_string()),
+            Err(failure) if failure.is_temporary() && !is_first => print_message(&failure.to_string()),
             Err(failure) => return Err(failure),
         }
         tokio::time::sleep(Duration::from_secs(what.interval)).await;

@@ -3,10 +3,10 @@
 //! Lines are sent unchanged, because their identity is derived from their content.
 
 use super::signature::signature;
-use crate::client::Content;
+use crate::client::RequestContent;
 use crate::failure::Failure;
+use crate::retry::gzip;
 use crate::secret::Secret;
-use crate::sending::gzip;
 use axum::body::Bytes;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -37,7 +37,7 @@ pub(super) enum Heading {
 
 impl Heading {
     /// Returns the state at this offset, after the given `#Fields` line.
-    pub(super) fn at(from: u64, fields: Option<Vec<u8>>) -> Self {
+    pub(super) fn resume_at(from: u64, fields: Option<Vec<u8>>) -> Self {
         match fields {
             Some(fields) => Self::Fields(fields),
             None if from == 0 => Self::Unread,
@@ -46,7 +46,7 @@ impl Heading {
     }
 
     /// Whether a line is a directive, which applies to the lines after it. Lines of text logs contain a quote.
-    fn takes(&mut self, line: &[u8]) -> bool {
+    fn read_directive(&mut self, line: &[u8]) -> bool {
         let is_directive = line.starts_with(b"#") && !line.contains(&b'"');
         if matches!(self, Self::Unread) && !line.is_empty() {
             *self = if is_directive { Self::Fields(Vec::new()) } else { Self::Absent };
@@ -69,7 +69,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Creates an empty batch that starts at this offset.
-    pub(super) fn after(end: u64, heading: Heading) -> Self {
+    pub(super) fn starting_at(end: u64, heading: Heading) -> Self {
         let text = match &heading {
             Heading::Fields(fields) if !fields.is_empty() => [fields, b"\n".as_slice()].concat(),
             Heading::Unread | Heading::Absent | Heading::Fields(_) => Vec::new(),
@@ -79,7 +79,7 @@ impl Batch {
 
     /// Creates an empty batch that starts where this one ended.
     pub(super) fn next(&self) -> Self {
-        Self::after(self.end, self.heading.clone())
+        Self::starting_at(self.end, self.heading.clone())
     }
 
     /// Adds a line; ignores blank ones.
@@ -88,7 +88,7 @@ impl Batch {
         if !line.is_empty() {
             self.text.extend_from_slice(line);
             self.text.push(b'\n');
-            self.lines += u64::from(!self.heading.takes(line));
+            self.lines += u64::from(!self.heading.read_directive(line));
         }
     }
 
@@ -96,7 +96,12 @@ impl Batch {
         self.text.len() >= MAX_BYTES || self.lines >= MAX_LINES
     }
 
-    pub(super) fn content(&self, provider: DrainProvider, now_ms: i64, secret: Option<&Secret>) -> Result<Content, Failure> {
+    pub(super) fn content(
+        &self,
+        provider: DrainProvider,
+        now_ms: i64,
+        secret: Option<&Secret>,
+    ) -> Result<RequestContent, Failure> {
         let (media_type, body) = match provider.facts().body {
             DrainBody::FirehoseRecords => ("application/json", Bytes::from(self.delivery(now_ms))),
             DrainBody::Text => ("text/plain", Bytes::copy_from_slice(&self.text)),
@@ -104,7 +109,7 @@ impl Batch {
         };
         let body = gzip(&body)?;
         let headers = secret.map(|secret| signature(secret, &body)).transpose()?.unwrap_or_default();
-        Ok(Content { media_type: Some(media_type), encoding: Some("gzip"), headers, body, ..Content::default() })
+        Ok(RequestContent { media_type: Some(media_type), encoding: Some("gzip"), headers, body, ..RequestContent::default() })
     }
 
     /// Returns a Firehose delivery; the same lines have the same id.
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn splits_deliveries_between_lines() {
-        let mut batch = Batch::after(0, Heading::default());
+        let mut batch = Batch::starting_at(0, Heading::default());
         for n in 0..5_000_u64 {
             batch.add(format!("{n} {}", "x".repeat(300)).as_bytes(), n);
         }
@@ -153,7 +158,7 @@ mod tests {
 
     #[test]
     fn each_batch_starts_with_its_columns() {
-        let mut batch = Batch::after(0, Heading::default());
+        let mut batch = Batch::starting_at(0, Heading::default());
         for line in ["#Version: 1.0", "#Fields: date time", "2026-11-01 10:00:00", "#Fields: time date", "10:00:00 2026-11-01"] {
             batch.add(line.as_bytes(), 1);
         }
@@ -161,7 +166,7 @@ mod tests {
         let mut next = batch.next();
         next.add(b"10:00:01 2026-11-01", 2);
         assert_eq!((next.text.as_slice(), next.lines), (b"#Fields: time date\n10:00:01 2026-11-01\n".as_slice(), 1));
-        let mut plain = Batch::after(0, Heading::default());
+        let mut plain = Batch::starting_at(0, Heading::default());
         ["#a.test 192.0.2.1 \"GET\"", "#b.test 192.0.2.1 \"GET\""].iter().for_each(|line| plain.add(line.as_bytes(), 1));
         assert_eq!((plain.lines, plain.next().text.len()), (2, 0), "a host that starts with # is not a directive");
     }

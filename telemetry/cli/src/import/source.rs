@@ -1,8 +1,8 @@
 //! Reads the lines of a log that may still grow, with their offsets.
 
 use super::batch::FIELDS;
-use crate::failure::{Failure, of_file, reason};
-use crate::log_file::{Identity, Reader, is_gzip, is_stream, open, open_known};
+use crate::failure::{Failure, file_error, reason};
+use crate::log_file::{FileIdentity, Reader, is_gzip, is_stream, open, open_with_identity};
 use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use tokio::sync::mpsc;
 
 /// Maximum line length. Servers accept 1 MiB of headers, which JSON escapes up to sixfold; the service cuts long texts.
 const MAX_LINE_BYTES: u64 = 8 * 1024 * 1024;
-const LOOK_AGAIN: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Time without new bytes before leaving a replaced file: its writers continue until they reopen it.
-const QUIET: Duration = Duration::from_secs(5);
+const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
-pub(super) enum Piece {
+pub(super) enum SourceEvent {
     /// A file was opened and is read from this offset. Standard input has no identity. `fields` is the latest `#Fields` line before
     /// that offset.
-    Opened { identity: Option<Identity>, from: u64, fields: Option<Vec<u8>> },
+    Opened { identity: Option<FileIdentity>, from: u64, fields: Option<Vec<u8>> },
     /// A line without its end, and the offset from which to read next.
     Line { bytes: Vec<u8>, end: u64 },
     /// Reading failed at this offset.
@@ -26,9 +26,9 @@ pub(super) enum Piece {
 }
 
 /// The receiver of the pieces is gone.
-struct Unwanted;
+struct ReceiverGone;
 
-enum Ended {
+enum FileEnd {
     /// The file is complete, or the receiver is gone.
     Done,
     /// Another file has its name, or it was truncated.
@@ -37,32 +37,32 @@ enum Ended {
 
 /// What the name of the open file refers to.
 #[derive(PartialEq, Eq)]
-enum Named {
+enum NameTarget {
     /// The same file, or no file: it may come back.
-    Same,
-    Other,
+    SameFile,
+    DifferentFile,
     /// The same file, but shorter than what was read.
-    Cut,
+    Truncated,
 }
 
-pub(super) struct Source {
+pub(super) struct LogReader {
     pub(super) file: PathBuf,
     pub(super) from: u64,
     pub(super) is_followed: bool,
 }
 
-impl Source {
+impl LogReader {
     /// Sends pieces until the log ends or the receiver is gone. Blocking.
-    pub(super) fn read(mut self, pieces: &mpsc::Sender<Piece>) {
+    pub(super) fn read(mut self, pieces: &mpsc::Sender<SourceEvent>) {
         loop {
             let mut end = self.from;
             match self.read_file(pieces, &mut end) {
                 Err(failure) => {
-                    let _ = pieces.blocking_send(Piece::Failed { failure, at: end });
+                    let _ = pieces.blocking_send(SourceEvent::Failed { failure, at: end });
                     return;
                 }
-                Ok(Ended::Replaced) => self.from = 0,
-                Ok(Ended::Done) => return,
+                Ok(FileEnd::Replaced) => self.from = 0,
+                Ok(FileEnd::Done) => return,
             }
         }
     }
@@ -77,13 +77,13 @@ impl Source {
     }
 
     /// Reads one file; `end` is the end of the last line that was sent.
-    fn read_file(&self, pieces: &mpsc::Sender<Piece>, end: &mut u64) -> Result<Ended, Failure> {
-        let failed = |error: io::Error| of_file(&self.file, &error);
-        let Some((mut reader, identity)) = self.open(pieces)? else { return Ok(Ended::Done) };
-        let (passed, fields) = pass(&mut reader, self.from).map_err(failed)?;
+    fn read_file(&self, pieces: &mpsc::Sender<SourceEvent>, end: &mut u64) -> Result<FileEnd, Failure> {
+        let failed = |error: io::Error| file_error(&self.file, &error);
+        let Some((mut reader, identity)) = self.open(pieces)? else { return Ok(FileEnd::Done) };
+        let (passed, fields) = skip_bytes(&mut reader, self.from).map_err(failed)?;
         *end = passed;
-        if pieces.blocking_send(Piece::Opened { identity, from: *end, fields }).is_err() {
-            return Ok(Ended::Done);
+        if pieces.blocking_send(SourceEvent::Opened { identity, from: *end, fields }).is_err() {
+            return Ok(FileEnd::Done);
         }
         let (mut line, mut quiet) = (Vec::new(), Duration::ZERO);
         loop {
@@ -94,63 +94,63 @@ impl Source {
             }
             if line.last() == Some(&b'\n') {
                 *end += line.len() as u64;
-                if hand_over(pieces, &mut line, *end).is_err() {
-                    return Ok(Ended::Done);
+                if send_line(pieces, &mut line, *end).is_err() {
+                    return Ok(FileEnd::Done);
                 }
                 quiet = Duration::ZERO;
                 continue;
             }
             if !self.may_grow() {
-                return Ok(self.hand_over_last(pieces, line, *end));
+                return Ok(self.send_last_line(pieces, line, *end));
             }
-            quiet = if taken == 0 { quiet + LOOK_AGAIN } else { Duration::ZERO };
+            quiet = if taken == 0 { quiet + POLL_INTERVAL } else { Duration::ZERO };
             if taken == 0 {
-                let named = named(&self.file, identity, *end + line.len() as u64);
-                if named == Named::Same {
+                let named = name_target(&self.file, identity, *end + line.len() as u64);
+                if named == NameTarget::SameFile {
                     quiet = Duration::ZERO;
                 }
-                if named == Named::Cut || quiet > QUIET {
+                if named == NameTarget::Truncated || quiet > IDLE_LIMIT {
                     // The writers are gone, so an incomplete last line is final.
-                    let is_wanted = hand_over(pieces, &mut line, *end).is_ok();
-                    return Ok(if is_wanted { Ended::Replaced } else { Ended::Done });
+                    let is_wanted = send_line(pieces, &mut line, *end).is_ok();
+                    return Ok(if is_wanted { FileEnd::Replaced } else { FileEnd::Done });
                 }
                 if pieces.is_closed() {
-                    return Ok(Ended::Done);
+                    return Ok(FileEnd::Done);
                 }
-                std::thread::sleep(LOOK_AGAIN);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
 
     /// Opens the file; returns `None` if the receiver is gone. With `--follow`, the name may be missing between two files.
-    fn open(&self, pieces: &mpsc::Sender<Piece>) -> Result<Option<(Reader, Option<Identity>)>, Failure> {
+    fn open(&self, pieces: &mpsc::Sender<SourceEvent>) -> Result<Option<(Reader, Option<FileIdentity>)>, Failure> {
         if self.is_stream() {
             return open(&self.file).map(|reader| Some((reader, None)));
         }
         loop {
-            match open_known(&self.file) {
+            match open_with_identity(&self.file) {
                 Ok((reader, identity)) => return Ok(Some((reader, Some(identity)))),
                 Err(error) if error.kind() != io::ErrorKind::NotFound || !self.may_grow() => {
-                    return Err(of_file(&self.file, &error));
+                    return Err(file_error(&self.file, &error));
                 }
                 Err(_) if pieces.is_closed() => return Ok(None),
-                Err(_) => std::thread::sleep(LOOK_AGAIN),
+                Err(_) => std::thread::sleep(POLL_INTERVAL),
             }
         }
     }
 
     /// Sends an incomplete last line as it is; the next run sends it again from its beginning.
-    fn hand_over_last(&self, pieces: &mpsc::Sender<Piece>, mut line: Vec<u8>, beginning: u64) -> Ended {
+    fn send_last_line(&self, pieces: &mpsc::Sender<SourceEvent>, mut line: Vec<u8>, beginning: u64) -> FileEnd {
         let end = if self.is_stream() { beginning + line.len() as u64 } else { beginning };
         if !line.is_empty() {
-            let _ = hand_over(pieces, &mut line, end);
+            let _ = send_line(pieces, &mut line, end);
         }
-        Ended::Done
+        FileEnd::Done
     }
 }
 
 /// Skips `bytes` bytes; returns how many there were, and the latest `#Fields` line in them if the log starts with directives.
-fn pass(reader: &mut Reader, bytes: u64) -> io::Result<(u64, Option<Vec<u8>>)> {
+fn skip_bytes(reader: &mut Reader, bytes: u64) -> io::Result<(u64, Option<Vec<u8>>)> {
     let mut reader = reader.by_ref().take(bytes);
     if bytes == 0 || reader.fill_buf()?.first() != Some(&b'#') {
         return Ok((io::copy(&mut reader, &mut io::sink())?, None));
@@ -169,9 +169,9 @@ fn pass(reader: &mut Reader, bytes: u64) -> io::Result<(u64, Option<Vec<u8>>)> {
     }
 }
 
-fn hand_over(pieces: &mpsc::Sender<Piece>, line: &mut Vec<u8>, end: u64) -> Result<(), Unwanted> {
+fn send_line(pieces: &mpsc::Sender<SourceEvent>, line: &mut Vec<u8>, end: u64) -> Result<(), ReceiverGone> {
     let bytes = std::mem::take(line).trim_ascii().to_vec();
-    pieces.blocking_send(Piece::Line { bytes, end }).map_err(|_| Unwanted)
+    pieces.blocking_send(SourceEvent::Line { bytes, end }).map_err(|_| ReceiverGone)
 }
 
 fn too_long(file: &Path, at: u64) -> Failure {
@@ -181,11 +181,11 @@ fn too_long(file: &Path, at: u64) -> Failure {
     ))
 }
 
-fn named(file: &Path, identity: Option<Identity>, read: u64) -> Named {
+fn name_target(file: &Path, identity: Option<FileIdentity>, read: u64) -> NameTarget {
     match std::fs::metadata(file) {
-        Ok(metadata) if Some(Identity::of(&metadata)) != identity => Named::Other,
-        Ok(metadata) if metadata.len() < read => Named::Cut,
-        _ => Named::Same,
+        Ok(metadata) if Some(FileIdentity::from_metadata(&metadata)) != identity => NameTarget::DifferentFile,
+        Ok(metadata) if metadata.len() < read => NameTarget::Truncated,
+        _ => NameTarget::SameFile,
     }
 }
 

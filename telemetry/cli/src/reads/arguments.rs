@@ -2,7 +2,7 @@
 
 use crate::client::Parameters;
 use crate::context::Context;
-use crate::window::Moment;
+use crate::time_argument::Moment;
 use clap::Args;
 use uuid::Uuid;
 
@@ -38,7 +38,7 @@ impl Window {
 
 /// A page of a list.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct PageArgs {
     /// Maximum number of items, up to 1000
     #[arg(long, value_name = "NUMBER")]
     limit: Option<u32>,
@@ -47,7 +47,7 @@ pub(crate) struct Part {
     offset: Option<u64>,
 }
 
-impl Part {
+impl PageArgs {
     pub(crate) fn parameters(&self) -> Parameters {
         let all =
             [("limit", self.limit.map(|limit| limit.to_string())), ("offset", self.offset.map(|offset| offset.to_string()))];
@@ -57,33 +57,33 @@ impl Part {
 
 /// A read without pages.
 #[derive(Args, Clone, Debug)]
-pub struct Whole {
+pub struct UnpagedRead {
     #[command(flatten)]
     pub(super) window: Window,
 }
 
 /// A read of a list.
 #[derive(Args, Clone, Debug)]
-pub struct List {
+pub struct PagedRead {
     #[command(flatten)]
     pub(super) window: Window,
     #[command(flatten)]
-    pub(super) part: Part,
+    pub(super) part: PageArgs,
 }
 
 /// A read of a list that can be sorted.
 #[derive(Args, Clone, Debug)]
-pub struct Sorted {
+pub struct SortedRead {
     #[command(flatten)]
     window: Window,
     #[command(flatten)]
-    part: Part,
+    part: PageArgs,
     /// Response field to sort by; a leading - sorts in descending order
     #[arg(long, value_name = "MEMBER", allow_hyphen_values = true)]
     sort: Option<String>,
 }
 
-impl Sorted {
+impl SortedRead {
     pub(super) fn parameters(&self, context: &Context) -> Parameters {
         let sort = self.sort.iter().map(|member| ("sort", member.clone()));
         [self.window.parameters(context), self.part.parameters(), sort.collect()].concat()

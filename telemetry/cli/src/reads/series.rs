@@ -3,8 +3,8 @@
 use super::{PLATFORM, Window, agent, list, name};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Column, column, phrase, text};
-use crate::words;
+use crate::labels;
+use crate::output::{Column, column, computed_column, text};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ pub(crate) async fn series(context: &Context, what: &Series) -> Result<(), Failu
 }
 
 /// Returns a value, or "Unknown" if it is empty or 0.
-fn known(value: &Value) -> String {
+fn value_or_unknown(value: &Value) -> String {
     match text(value).as_str() {
         "" | "0" => "Unknown".to_owned(),
         value => value.to_owned(),
@@ -77,16 +77,16 @@ impl Series {
     fn columns(&self) -> Vec<Column> {
         let value: &[Column] = match self.split {
             Split::None => &[],
-            Split::Type => &[phrase("type", |item| words::event_type(&text(&item["event_type"])).1.to_owned())],
-            Split::Role => &[phrase("reported by", |item| words::reporter(&text(&item["source_role"])).to_owned())],
-            Split::Agent => &[phrase("agent", agent)],
+            Split::Type => &[computed_column("type", |item| labels::event_type(&text(&item["event_type"])).1.to_owned())],
+            Split::Role => &[computed_column("reported by", |item| labels::reporter(&text(&item["source_role"])).to_owned())],
+            Split::Agent => &[computed_column("agent", agent)],
             Split::Platform => &[PLATFORM],
             Split::Outcome => &[column("outcome", "/outcome_type"), column("currency", "/currency")],
-            Split::Operator => &[phrase("operator", |item| known(&item["operator"]))],
-            Split::Bot => &[phrase("bot", |item| known(&item["bot"]))],
-            Split::Purpose => &[phrase("purpose", |item| words::purpose(&text(&item["purpose"])).to_owned())],
-            Split::Verified => &[phrase("IP check", |item| words::ip_check(&item["verified"]).to_owned())],
-            Split::Status => &[phrase("status code", |item| known(&item["status"]))],
+            Split::Operator => &[computed_column("operator", |item| value_or_unknown(&item["operator"]))],
+            Split::Bot => &[computed_column("bot", |item| value_or_unknown(&item["bot"]))],
+            Split::Purpose => &[computed_column("purpose", |item| labels::purpose(&text(&item["purpose"])).to_owned())],
+            Split::Verified => &[computed_column("IP check", |item| labels::ip_check(&item["verified"]).to_owned())],
+            Split::Status => &[computed_column("status code", |item| value_or_unknown(&item["status"]))],
         };
         let events: &[Column] = &[column("events", "/total_events"), column("sessions", "/total_sessions")];
         let clicks = column("via click tokens", "/clicks");

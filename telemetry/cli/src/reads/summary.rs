@@ -1,11 +1,11 @@
 //! `summary`: totals in tables, all figures in JSON and CSV.
 
-use super::{Window, as_document};
-use crate::context::{Asker, Context};
+use super::{Window, print_document};
+use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
+use crate::labels::{capitalized, coverage, event_type, position, reporter};
 use crate::options::Format;
 use crate::output::{Column, column, rows, table, text, write};
-use crate::words::{capitalized, coverage, event_type, place, reporter};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -25,9 +25,9 @@ pub struct Summary {
 
 pub(crate) async fn summary(context: &Context, what: &Summary) -> Result<(), Failure> {
     let path = if what.agent { "/agent/summary" } else { "/content-owners/summary" };
-    let (client, parameters) = (context.client(Asker::Either)?, what.window.parameters(context));
+    let (client, parameters) = (context.client(CredentialKind::KeyOrPerson)?, what.window.parameters(context));
     match context.options.output {
-        Format::Json | Format::Ndjson => as_document(&client, path, &parameters).await,
+        Format::Json | Format::Ndjson => print_document(&client, path, &parameters).await,
         Format::Csv => {
             let answer = client.get(path, &parameters).await?;
             context.output().list(&answer, &figures("", &answer), &FIGURE)
@@ -41,7 +41,7 @@ fn totals(answer: &Value) -> String {
     let total = |name: &str, of: &Value| json!({"name": name, "events": of["total_events"], "sessions": of["total_sessions"]});
     let by_type = |of: &Value| {
         let mut counts = of["events_by_type"].as_array().cloned().unwrap_or_default();
-        counts.sort_by_key(|item| place(&text(&item["event_type"])));
+        counts.sort_by_key(|item| position(&text(&item["event_type"])));
         items(&json!(counts), |item| json!({"name": of_type(item), "events": item["count"]}))
     };
     let mut all = vec![total("Total", answer)];

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::failure::{Failure, reason};
 use crate::output::{column, write};
 use crate::secret::Secret;
-use crate::talk::say;
+use crate::terminal::print_message;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
@@ -41,17 +41,17 @@ pub(crate) struct Listen {
     count: Option<usize>,
 }
 
-struct Desk {
+struct ListenState {
     receiver: Mutex<Receiver>,
     clock: Clock,
-    taken: mpsc::Sender<serde_json::Value>,
+    deliveries: mpsc::Sender<serde_json::Value>,
 }
 
 pub(super) async fn run(context: &Context, what: &Listen) -> Result<(), Failure> {
     let secret = Secret::read(&what.secret_file)?;
     let (taken, mut deliveries) = mpsc::channel(64);
     let receiver = Mutex::new(Receiver::new(secret.reveal()));
-    let desk = Arc::new(Desk { receiver, clock: context.clock.clone(), taken });
+    let desk = Arc::new(ListenState { receiver, clock: context.clock.clone(), deliveries: taken });
     let failed = |error: std::io::Error| Failure::Usage(format!("--listen {}: {}", what.listen, reason(&error)));
     let listener = TcpListener::bind(what.listen).await.map_err(failed)?;
     let at = listener.local_addr().map_err(failed)?;
@@ -61,7 +61,7 @@ pub(super) async fn run(context: &Context, what: &Listen) -> Result<(), Failure>
         None => (tokio::spawn(axum::serve(listener, routes).into_future()), "http"),
     };
     let serving = AbortOnDropHandle::new(serving);
-    say(&format!("Listening on {scheme}://{at}"));
+    print_message(&format!("Listening on {scheme}://{at}"));
     let columns = [column("time", "/created_at"), column("type", "/type"), column("data", "/data"), column("id", "/id")];
     let mut left = what.count;
     while left != Some(0) {
@@ -73,7 +73,7 @@ pub(super) async fn run(context: &Context, what: &Listen) -> Result<(), Failure>
     write(b"")
 }
 
-async fn receive(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn receive(State(desk): State<Arc<ListenState>>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let verdict = {
         let mut receiver = desk.receiver.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,16 +84,16 @@ async fn receive(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Bytes)
         verdict
     };
     match verdict {
-        Ok(delivery) => match desk.taken.send(json!(delivery.envelope)).await {
+        Ok(delivery) => match desk.deliveries.send(json!(delivery.envelope)).await {
             Ok(()) => StatusCode::NO_CONTENT,
             Err(_) => StatusCode::SERVICE_UNAVAILABLE,
         },
         Err(Rejection::Repeated) => {
-            say("Returned 204 for a repeated delivery, which isn't printed again.");
+            print_message("Returned 204 for a repeated delivery, which isn't printed again.");
             StatusCode::NO_CONTENT
         }
         Err(rejection) => {
-            say(&format!("Rejected a delivery with 401: {rejection}"));
+            print_message(&format!("Rejected a delivery with 401: {rejection}"));
             StatusCode::UNAUTHORIZED
         }
     }

@@ -1,6 +1,6 @@
 //! HTTPS for a local receiver.
 
-use crate::failure::{Failure, of_file};
+use crate::failure::{Failure, file_error};
 use axum::serve::Listener;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -21,7 +21,7 @@ const WAITING: usize = 16;
 
 /// Returns an acceptor with the certificate and key of a PEM file.
 pub(super) fn acceptor(file: &Path) -> Result<TlsAcceptor, Failure> {
-    let text = std::fs::read(file).map_err(|error| of_file(file, &error))?;
+    let text = std::fs::read(file).map_err(|error| file_error(file, &error))?;
     let unfit = |why: &dyn std::fmt::Display| Failure::Usage(format!("--tls {}: {why}", file.display()));
     let certificates: Vec<_> =
         CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|_| unfit(&"not a PEM file"))?;

@@ -3,7 +3,7 @@
 //! Reads the exact bytes of the file, because any change invalidates the signature.
 
 use crate::context::Context;
-use crate::failure::{Failure, of_file};
+use crate::failure::{Failure, file_error};
 use crate::log_file::open;
 use crate::secret::Secret;
 use chrono::{DateTime, Utc};
@@ -37,7 +37,7 @@ pub(crate) struct Verify {
 pub(super) fn run(context: &Context, what: &Verify) -> Result<(), Failure> {
     let secret = Secret::read(&what.secret_file)?;
     let mut body = Vec::new();
-    open(&what.file)?.read_to_end(&mut body).map_err(|error| of_file(&what.file, &error))?;
+    open(&what.file)?.read_to_end(&mut body).map_err(|error| file_error(&what.file, &error))?;
     let headers = |name: &str| match name {
         header::SIGNATURE => Some(what.signature.as_str()),
         header::TIMESTAMP => Some(what.timestamp.as_str()),

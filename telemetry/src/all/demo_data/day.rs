@@ -1,6 +1,6 @@
 //! Generates one day of demo data from its date: the same date always gives the same events and ids.
 
-use super::names::{AGENTS, ASSISTANTS, BOTS, Bot, PAGES, SITE, fetcher_of};
+use super::names::{AGENTS, ASSISTANTS, BOTS, Bot, PAGES, SITE, bot_of_agent};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc, Weekday};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -35,22 +35,22 @@ impl Day {
     }
 }
 
-pub(super) fn of(date: NaiveDate) -> Day {
+pub(super) fn generate(date: NaiveDate) -> Day {
     let number = u64::try_from(date.num_days_from_ce()).unwrap_or_default();
-    let mut maker = Maker { random: StdRng::seed_from_u64(SEED ^ (number << 32)), date, day: Day::default() };
-    let busy = busyness(date);
-    for _ in 0..maker.about(CRAWLS * busy) {
+    let mut maker = DayGenerator { random: StdRng::seed_from_u64(SEED ^ (number << 32)), date, day: Day::default() };
+    let busy = activity(date);
+    for _ in 0..maker.around(CRAWLS * busy) {
         maker.crawl();
     }
-    for _ in 0..maker.about(SESSIONS * busy) {
+    for _ in 0..maker.around(SESSIONS * busy) {
         let agent = AGENTS[[0, 0, 0, 1, 1, 2][maker.random.random_range(0..6)]];
         maker.session(agent);
     }
-    for _ in 0..maker.about(ASSISTED * busy) {
+    for _ in 0..maker.around(ASSISTED * busy) {
         let agent = ASSISTANTS[[0, 0, 0, 1, 2, 2][maker.random.random_range(0..6)]].name;
         maker.session(agent);
     }
-    let Maker { mut day, .. } = maker;
+    let DayGenerator { mut day, .. } = maker;
     let by_time = |list: &mut Vec<Value>, member: &str| list.sort_by(|a, b| a[member].as_str().cmp(&b[member].as_str()));
     by_time(&mut day.seen_by_edge, "timestamp");
     by_time(&mut day.seen_by_origin, "timestamp");
@@ -59,7 +59,7 @@ pub(super) fn of(date: NaiveDate) -> Day {
 }
 
 /// Relative activity: lower at weekends, and rising slightly within the month.
-fn busyness(date: NaiveDate) -> f64 {
+fn activity(date: NaiveDate) -> f64 {
     let weekend = if matches!(date.weekday(), Weekday::Sat | Weekday::Sun) { 0.7 } else { 1.0 };
     weekend * (0.9 + 0.2 * f64::from(date.day0()) / 30.0)
 }
@@ -68,15 +68,15 @@ pub(super) fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-struct Maker {
+struct DayGenerator {
     random: StdRng,
     date: NaiveDate,
     day: Day,
 }
 
-impl Maker {
+impl DayGenerator {
     /// Returns a random number within 15 percent of `number`.
-    fn about(&mut self, number: f64) -> u32 {
+    fn around(&mut self, number: f64) -> u32 {
         (number * self.random.random_range(0.85..1.15)).round() as u32
     }
 
@@ -151,7 +151,7 @@ impl Maker {
         let (mut at, mut events) = (started, Vec::new());
         for _ in 0..self.random.random_range(1..=4) {
             at += TimeDelta::milliseconds(self.random.random_range(200..2_500));
-            self.reading(&mut at, agent, &mut events);
+            self.read_page(&mut at, agent, &mut events);
         }
         let ended = at + TimeDelta::seconds(self.random.random_range(2..40));
         let outcome = match self.random.random_range(0..20) {
@@ -168,7 +168,7 @@ impl Maker {
     }
 
     /// Adds the events of one page in a session, from the fetch to a random later step.
-    fn reading(&mut self, at: &mut DateTime<Utc>, agent: &str, events: &mut Vec<Value>) {
+    fn read_page(&mut self, at: &mut DateTime<Utc>, agent: &str, events: &mut Vec<Value>) {
         let (url, fetch) = (self.page(), self.id());
         let mut say = |maker: &mut Self, kind: &str, after: i64, more: Value| {
             *at += TimeDelta::milliseconds(after);
@@ -203,7 +203,7 @@ impl Maker {
             say(self, kind, after, more);
         }
         if self.chance(84) {
-            let seen = self.retrieval(fetched_at + TimeDelta::milliseconds(20), &url, &fetch, fetcher_of(agent));
+            let seen = self.retrieval(fetched_at + TimeDelta::milliseconds(20), &url, &fetch, bot_of_agent(agent));
             self.day.seen_by_edge.push(seen);
         }
     }
@@ -219,13 +219,13 @@ mod tests {
 
     #[test]
     fn same_date_gives_same_events() {
-        assert_eq!(of(date(2)), of(date(2)));
-        assert_ne!(of(date(2)), of(date(3)));
+        assert_eq!(generate(date(2)), generate(date(2)));
+        assert_ne!(generate(date(2)), generate(date(3)));
     }
 
     #[test]
     fn edge_and_agent_report_overlapping_fetches() {
-        let day = of(date(2));
+        let day = generate(date(2));
         let fetches = |list: &[Value]| -> Vec<String> {
             list.iter().filter_map(|event| event["content_telemetry_id"].as_str().map(str::to_owned)).collect()
         };
@@ -245,13 +245,13 @@ mod tests {
 
     #[test]
     fn until_removes_later_reports() {
-        let whole = of(date(2));
+        let whole = generate(date(2));
         let noon = date(2).and_hms_opt(12, 0, 0).unwrap().and_utc();
-        let half = of(date(2)).until(noon);
+        let half = generate(date(2)).until(noon);
         assert!(!half.seen_by_edge.is_empty() && half.seen_by_edge.len() < whole.seen_by_edge.len());
         assert!(half.seen_by_edge.iter().all(|event| whole.seen_by_edge.contains(event)));
         assert!(half.sessions.iter().all(|session| session["ended_at"].as_str() <= Some("2026-11-02T12:00:00.000Z")));
-        assert_eq!(of(date(2)).until(noon + TimeDelta::days(1)), whole);
-        assert_eq!(of(date(3)).until(noon), Day::default());
+        assert_eq!(generate(date(2)).until(noon + TimeDelta::days(1)), whole);
+        assert_eq!(generate(date(3)).until(noon), Day::default());
     }
 }

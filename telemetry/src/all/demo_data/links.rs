@@ -22,7 +22,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Returns the reports of the visit with the link's token.
-    pub(super) fn visited(&self, token: &str) -> impl Iterator<Item = Value> {
+    pub(super) fn visit_reports(&self, token: &str) -> impl Iterator<Item = Value> {
         self.visit.iter().cloned().map(move |mut event| {
             event["ctx_token"] = token.into();
             event
@@ -35,11 +35,11 @@ impl Link {
 }
 
 /// Returns the links of a day that were followed before `now`.
-pub(super) fn of(day: &Day, now: DateTime<Utc>) -> Vec<Link> {
-    day.sessions.iter().flat_map(|session| of_session(session, now)).collect()
+pub(super) fn followed_on(day: &Day, now: DateTime<Utc>) -> Vec<Link> {
+    day.sessions.iter().flat_map(|session| followed_in_session(session, now)).collect()
 }
 
-fn of_session(session: &Value, now: DateTime<Utc>) -> Vec<Link> {
+fn followed_in_session(session: &Value, now: DateTime<Utc>) -> Vec<Link> {
     let id = session["session_id"].as_str().unwrap_or_default();
     let seed = Uuid::try_parse(id).unwrap_or_default().as_u64_pair().1;
     let mut random = StdRng::seed_from_u64(seed);
@@ -77,24 +77,25 @@ mod tests {
     #[test]
     fn links_are_repeatable_and_follow_a_presentation() {
         let date = NaiveDate::from_ymd_opt(2026, 11, 2).unwrap();
-        let (day, end) = (super::super::day::of(date), date.and_hms_opt(23, 59, 59).unwrap().and_utc() + TimeDelta::days(1));
-        let links = of(&day, end);
-        assert_eq!(links, of(&day, end));
+        let (day, end) =
+            (super::super::day::generate(date), date.and_hms_opt(23, 59, 59).unwrap().and_utc() + TimeDelta::days(1));
+        let links = followed_on(&day, end);
+        assert_eq!(links, followed_on(&day, end));
         let sources = day.sessions.iter().flat_map(|session| session["events"].as_array().unwrap());
         let shown: Vec<&Value> = sources.filter(|event| event["type"] == "content_presented").collect();
         assert!((3..shown.len() / 2).contains(&links.len()), "{} of {}", links.len(), shown.len());
         for link in &links {
-            let visit: Vec<Value> = link.visited("ctx_token").collect();
+            let visit: Vec<Value> = link.visit_reports("ctx_token").collect();
             assert_eq!(visit.len(), link.len());
             let at = visit[0]["timestamp"].as_str().unwrap();
             let is_its = |shown: &&&Value| shown["content_url"] == link.url.as_str() && shown["timestamp"].as_str().unwrap() < at;
             assert!(shown.iter().find(is_its).is_some() && visit[0]["ctx_token"] == "ctx_token", "{link:?}");
         }
         let noon = date.and_hms_opt(12, 0, 0).unwrap().and_utc();
-        let until_noon = of(&day, noon);
+        let until_noon = followed_on(&day, noon);
         assert!(!until_noon.is_empty() && until_noon.len() < links.len());
         for link in until_noon {
-            assert!(link.visited("").all(|event| event["timestamp"].as_str().unwrap() <= "2026-11-02T12:00:00.000Z"));
+            assert!(link.visit_reports("").all(|event| event["timestamp"].as_str().unwrap() <= "2026-11-02T12:00:00.000Z"));
         }
     }
 }

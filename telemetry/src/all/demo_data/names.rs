@@ -93,7 +93,7 @@ const OWN: Bot = bot(
 );
 
 /// Returns the bot with which an agent fetches pages.
-pub(super) fn fetcher_of(agent: &str) -> &'static Bot {
+pub(super) fn bot_of_agent(agent: &str) -> &'static Bot {
     ASSISTANTS.iter().find(|assistant| assistant.name == agent).unwrap_or(&OWN)
 }
 

@@ -1,7 +1,7 @@
 //! The front of docker-compose.yml: a real nginx with the container's configuration. Only addresses differ, so DNS isn't
 //! resolved again.
 
-use super::file::{self, Service, read};
+use super::compose_file::{self, Service, read};
 use super::{free_address, secrets};
 use service_kit::testing::{TestProcess, client, eventually};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ impl Front {
         let folder = folder.join("front");
         std::fs::create_dir(&folder).expect("a folder is created");
         write_configuration(&folder, address, services);
-        let program = tokio::task::spawn_blocking(local::programs::nginx).await.expect("fetching does not panic");
+        let program = tokio::task::spawn_blocking(local::test_programs::nginx).await.expect("fetching does not panic");
         let program = program.unwrap_or_else(|error| panic!("{error:#}"));
         let file = folder.join("nginx.conf").display().to_string();
         let process = TestProcess::start(&program, &["-e", "stderr", "-c", &file, "-g", "daemon off;"], &[] as &[(&str, &str)]);
@@ -38,12 +38,12 @@ impl Front {
     }
 
     async fn try_get(&self, path: &str, key: &str) -> Option<(u16, String)> {
-        told(client().get(self.url(path)).header("x-api-key", key)).await
+        send(client().get(self.url(path)).header("x-api-key", key)).await
     }
 
     pub(super) async fn post(&self, path: &str, key: &str, body: String) -> (u16, String) {
         let request = client().post(self.url(path)).header("x-api-key", key).header("content-type", "application/json");
-        told(request.body(body)).await.unwrap_or_else(|| panic!("{path}: no answer; nginx said {}", self.process.stderr()))
+        send(request.body(body)).await.unwrap_or_else(|| panic!("{path}: no answer; nginx said {}", self.process.stderr()))
     }
 
     pub(super) fn url(&self, path: &str) -> String {
@@ -51,7 +51,7 @@ impl Front {
     }
 }
 
-async fn told(request: reqwest::RequestBuilder) -> Option<(u16, String)> {
+async fn send(request: reqwest::RequestBuilder) -> Option<(u16, String)> {
     let answer = request.send().await.ok()?;
     let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap_or_default().to_owned());
     Some((answer.status().as_u16(), format!("{}\n{}", kind.unwrap_or_default(), answer.text().await.ok()?)))
@@ -79,8 +79,8 @@ fn write_configuration(folder: &Path, address: SocketAddr, services: &BTreeMap<S
 
 /// Returns the services of docker-compose.yml, all with this address.
 fn services_at(address: SocketAddr) -> BTreeMap<String, Service> {
-    let env = BTreeMap::from_iter(secrets::asked_for().into_iter().map(|name| (name, "x".to_owned())));
-    let mut services = file::ours(file::all(), &env);
+    let env = BTreeMap::from_iter(secrets::required_settings().into_iter().map(|name| (name, "x".to_owned())));
+    let mut services = compose_file::ours(compose_file::all(), &env);
     for service in services.values_mut() {
         service.environment.insert("TELEMETRY_LISTEN".to_owned(), address.to_string());
     }

@@ -1,7 +1,7 @@
 //! Kafka, PostgreSQL and ClickHouse with the accounts that the containers of docker-compose.yml create, without tables.
 
-use super::file;
-use local::private::{ClickHouse, Kafka, Postgres};
+use super::compose_file;
+use local::test_servers::{ClickHouse, Kafka, Postgres};
 use service_kit::settings::PostgresSettings;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,19 +21,19 @@ impl Stores {
     pub(super) async fn start(folder: &Path, env: &BTreeMap<String, String>) -> Self {
         let (at, own) = (folder.to_owned(), env.clone());
         let stores = tokio::task::spawn_blocking(move || Self::launch(&at, &own)).await.expect("starting servers does not panic");
-        stores.make_roles(env).await;
+        stores.create_roles(env).await;
         stores
     }
 
     fn launch(folder: &Path, env: &BTreeMap<String, String>) -> Self {
         let users = folder.join("accounts.xml");
         // The container reads these as two files.
-        let analysts = file::read("schemas/clickhouse/analysts.xml");
+        let analysts = compose_file::read("schemas/clickhouse/analysts.xml");
         let inside = |tag: &str| {
             let (_, rest) = analysts.split_once(&format!("<{tag}>")).expect("the file has the element");
             rest.split_once(&format!("</{tag}>")).expect("the element has an end tag").0
         };
-        let accounts = file::read("schemas/clickhouse/accounts.xml")
+        let accounts = compose_file::read("schemas/clickhouse/accounts.xml")
             .replace("</profiles>", &format!("{}</profiles>", inside("profiles")))
             .replace("</users>", &format!("{}{ADMINISTRATOR}", inside("users")));
         std::fs::write(&users, accounts).expect("the accounts are written");
@@ -46,9 +46,9 @@ impl Stores {
     }
 
     /// Creates the roles of `schemas/postgres/roles/roles.sh` without `psql`, which may not be installed.
-    async fn make_roles(&self, env: &BTreeMap<String, String>) {
+    async fn create_roles(&self, env: &BTreeMap<String, String>) {
         let settings = PostgresSettings { database_url: self.postgres.url() };
-        let pool = service_kit::stores::postgres(&settings).expect("the address is valid");
+        let pool = service_kit::databases::postgres(&settings).expect("the address is valid");
         for role in ["owner", "gateway", "worker", "deliverer", "query", "identity"] {
             let password = &env[&format!("POSTGRES_{}_PASSWORD", role.to_uppercase())];
             let statement = format!("CREATE ROLE telemetry_{role} LOGIN PASSWORD '{password}'");

@@ -1,6 +1,6 @@
 //! TLS in front of docker-compose.yml: a real Caddy with the container's configuration and a certificate of its own authority.
 
-use super::{file::read, free_address};
+use super::{compose_file::read, free_address};
 use axum::Router;
 use axum::http::HeaderMap;
 use service_kit::testing::{TestProcess, TestServer, eventually};
@@ -25,7 +25,7 @@ async fn caddy_replaces_forwarded_addresses() {
     let configuration = options.to_owned() + &configuration.replace("front:8080", upstream.url.trim_start_matches("http://"));
     let file = folder.path().join("Caddyfile");
     std::fs::write(&file, configuration).expect("the file is written");
-    let program = tokio::task::spawn_blocking(local::programs::caddy).await.expect("fetching does not panic");
+    let program = tokio::task::spawn_blocking(local::test_programs::caddy).await.expect("fetching does not panic");
     let program = program.unwrap_or_else(|error| panic!("{error:#}"));
     let (file, home) = (file.display().to_string(), folder.path().display().to_string());
     let domain = format!("localhost:{}", address.port());

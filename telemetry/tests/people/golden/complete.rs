@@ -41,14 +41,14 @@ fn command_of(program: &Command, words: &str) -> String {
 }
 
 #[derive(Default)]
-struct Kept {
+struct GoldenOutput {
     ended_well: bool,
     printed: bool,
     printed_json: bool,
 }
 
-fn kept(program: &Command) -> BTreeMap<String, Kept> {
-    let mut all: BTreeMap<String, Kept> = BTreeMap::new();
+fn golden_outputs(program: &Command) -> BTreeMap<String, GoldenOutput> {
+    let mut all: BTreeMap<String, GoldenOutput> = BTreeMap::new();
     for file in std::fs::read_dir(folder()).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         for block in text.split(PROMPT).skip(1) {
@@ -72,7 +72,7 @@ fn every_command_has_golden_output_as_table_and_json() {
     for name in PROCESSES {
         assert!(commands.remove(name), "unknown command {name}");
     }
-    let kept = kept(&program);
+    let kept = golden_outputs(&program);
     let missing: Vec<String> = commands
         .iter()
         .filter_map(|command| match kept.get(command) {

@@ -1,8 +1,8 @@
 //! Golden output of commands that send events and read figures.
 
 use super::transcript::{Transcript, was_used};
-use crate::service::{Service, counts};
 use crate::terminal::Terminal;
+use crate::test_service::{Service, wait_for_events};
 use serde_json::json;
 
 const SESSION: &str = "0195f3a0-0000-7000-8000-000000000010";
@@ -39,10 +39,10 @@ fn by_the_agent() -> String {
 
 fn send(kept: &mut Transcript, service: &Service) {
     let (network, agent, owner) = (service.terminal("NETWORK_KEY"), service.terminal("AGENT_KEY"), service.terminal("OWNER_KEY"));
-    kept.answer(&network, &["events", "send", "-"], &by_the_edge(1));
-    kept.answer(&agent, &["events", "send", "-", "-o", "json"], &by_the_agent());
+    kept.run_with_input(&network, &["events", "send", "-"], &by_the_edge(1));
+    kept.run_with_input(&agent, &["events", "send", "-", "-o", "json"], &by_the_agent());
     network.file("events.ndjson", &format!("{}\n{}\n", by_the_edge(2), by_the_edge(3)));
-    kept.both(&network, &["events", "import", "events.ndjson"]);
+    kept.run_in_both_formats(&network, &["events", "import", "events.ndjson"]);
     network.file("broken.ndjson", "{\"type\": \"content_retrieved\"}\n");
     kept.run(&network, &["events", "import", "broken.ndjson"]);
     owner.file("access.log", LOG);
@@ -65,17 +65,17 @@ fn read(kept: &mut Transcript, owner: &Terminal, agent: &Terminal) {
         &["funnel"],
         &["corroboration"],
     ] {
-        kept.both(owner, &[command, &day].concat());
+        kept.run_in_both_formats(owner, &[command, &day].concat());
     }
-    kept.both(owner, &[&["events", "list"][..], &day].concat());
+    kept.run_in_both_formats(owner, &[&["events", "list"][..], &day].concat());
     let tail = [&["events", "tail", "--lines", "2", "--count", "2"][..], &day].concat();
-    kept.both(owner, &tail);
-    kept.both(agent, &[&["summary", "--agent"][..], &day].concat());
+    kept.run_in_both_formats(owner, &tail);
+    kept.run_in_both_formats(agent, &[&["summary", "--agent"][..], &day].concat());
     kept.run(agent, &["session", "document", SESSION]);
     for seconds in ["0", "1", "2"] {
         kept.hide(&format!("{seconds} s off"), "seconds off");
     }
-    kept.both(owner, &["doctor"]);
+    kept.run_in_both_formats(owner, &["doctor"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,11 +85,11 @@ async fn golden_events_and_figures() {
     let mut sent = Transcript::new("events");
     send(&mut sent, &service);
     sent.check();
-    counts(&owner, 8).await;
+    wait_for_events(&owner, 8).await;
     let mut kept = Transcript::new("figures");
     read(&mut kept, &owner, &agent);
     was_used(&owner, "demo").await;
-    kept.both(&owner, &["whoami"]);
+    kept.run_in_both_formats(&owner, &["whoami"]);
     kept.check();
 }
 

@@ -20,12 +20,12 @@ const BODY: &str = r#"{"id":"0195f3a0-0000-7000-8000-000000000052","type":"webho
 #[test]
 fn golden_profiles() {
     let terminal = Terminal::new();
-    terminal.file("owner.key", PlainApiKey::mint(OrgType::ContentOwner).reveal());
+    terminal.file("owner.key", PlainApiKey::generate(OrgType::ContentOwner).reveal());
     let mut kept = Transcript::new("profile");
     kept.run(&terminal, &["profile", "set", "work", "--url", "https://telemetry.example", "--key-file", "owner.key"]);
     kept.run(&terminal, &["profile", "set", "home", "--url", "http://127.0.0.1:8080", "-o", "json"]);
-    kept.both(&terminal, &["profile", "list"]);
-    kept.both(&terminal, &["profile", "show", "work"]);
+    kept.run_in_both_formats(&terminal, &["profile", "list"]);
+    kept.run_in_both_formats(&terminal, &["profile", "show", "work"]);
     kept.run(&terminal, &["profile", "use", "home"]);
     kept.run(&terminal, &["profile", "use", "nobody's"]);
     kept.run(&terminal, &["profile", "delete", "work", "--yes"]);
@@ -37,12 +37,12 @@ fn golden_commands_without_service() {
     let terminal = Terminal::new();
     terminal.file("access.log", LOG);
     let mut kept = Transcript::new("local");
-    kept.both(&terminal, &["drain", "test", "access.log", "--provider", "combined", "--host", "www.a.example"]);
-    kept.both(&terminal, &["bots", "check", "GPTBot/1.2", "132.196.86.7"]);
+    kept.run_in_both_formats(&terminal, &["drain", "test", "access.log", "--provider", "combined", "--host", "www.a.example"]);
+    kept.run_in_both_formats(&terminal, &["bots", "check", "GPTBot/1.2", "132.196.86.7"]);
     terminal.file("own.json", OWN_BOTS);
     terminal.file("robots.json", PUBLIC_LIST);
-    kept.both(&terminal, &["bots", "diff", "robots.json", "--bots-file", "own.json"]);
-    kept.beginning(&terminal, &["completion", "bash"], 3);
+    kept.run_in_both_formats(&terminal, &["bots", "diff", "robots.json", "--bots-file", "own.json"]);
+    kept.run_and_record_first_lines(&terminal, &["completion", "bash"], 3);
     kept.run(&terminal, &["completion", "abacus"]);
 
     terminal.file("body", BODY);
@@ -50,7 +50,7 @@ fn golden_commands_without_service() {
     let at = 1_793_527_200;
     let (signature, at) = (sign(SECRET, at, BODY.as_bytes()), at.to_string());
     let of = ["webhook", "verify", "body", "--secret-file", "secret", "--timestamp", &at, "--signature"];
-    kept.both(&terminal, &[&of[..], &[&signature, "--any-age"]].concat());
+    kept.run_in_both_formats(&terminal, &[&of[..], &[&signature, "--any-age"]].concat());
     kept.run(&terminal, &[&of[..], &[&signature]].concat());
     kept.run(&terminal, &["secrets", "--file", "deployment.env"]);
     kept.run(&terminal, &["secrets", "--file", "deployment.env"]);

@@ -1,8 +1,8 @@
 //! Golden output of operators' commands: `identity-api admin`, and those for the log and the stores.
 
 use super::transcript::Transcript;
-use crate::service::{Service, counts};
 use crate::terminal::Terminal;
+use crate::test_service::{Service, wait_for_events};
 use serde_json::Value;
 use service_kit::testing::TestLog;
 
@@ -16,7 +16,7 @@ fn admin<'a>(words: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Runs a command and returns a member of its JSON output.
-fn made(kept: &mut Transcript, terminal: &Terminal, words: &[&str], member: &str) -> String {
+fn run_and_get_member(kept: &mut Transcript, terminal: &Terminal, words: &[&str], member: &str) -> String {
     let said = kept.run(terminal, &admin(&[words, &["-o", "json"]].concat())).json();
     said[member].as_str().unwrap_or_else(|| panic!("{member} of {said}")).to_owned()
 }
@@ -29,16 +29,17 @@ async fn golden_identity_admin() {
     kept.run(&terminal, &["identity-api", "migrate"]);
     kept.run(&terminal, &admin(&["operator", "add", "ada@example.net"]));
     kept.run(&terminal, &admin(&["operator", "add", "bob@example.net", "-o", "json"]));
-    kept.both(&terminal, &admin(&["operator", "list"]));
+    kept.run_in_both_formats(&terminal, &admin(&["operator", "list"]));
     kept.run(&terminal, &admin(&["operator", "remove", "ada@example.net"]));
     kept.run(&terminal, &admin(&["operator", "remove", "bob@example.net", "-o", "json"]));
 
     let create = ["organization", "create", "--name", "A Newspaper", "--type", "content_owner", "--domain", "newspaper.example"];
     kept.run(&terminal, &admin(&create));
-    let platform = made(&mut kept, &terminal, &["organization", "create", "--name", "A Network", "--type", "platform"], "id");
-    kept.both(&terminal, &admin(&["organization", "list", "--type", "platform"]));
+    let platform =
+        run_and_get_member(&mut kept, &terminal, &["organization", "create", "--name", "A Network", "--type", "platform"], "id");
+    kept.run_in_both_formats(&terminal, &admin(&["organization", "list", "--type", "platform"]));
     let owner = service.value("OWNER_ORG_ID");
-    kept.both(&terminal, &admin(&["organization", "show", owner]));
+    kept.run_in_both_formats(&terminal, &admin(&["organization", "show", owner]));
 
     keys(&mut kept, &terminal, &platform);
     domains(&mut kept, &terminal, owner);
@@ -55,48 +56,48 @@ async fn golden_identity_admin() {
 
 fn keys(kept: &mut Transcript, terminal: &Terminal, platform: &str) {
     kept.run(terminal, &admin(&["key", "create", "--organization", platform, "--name", "first"]));
-    let key = made(kept, terminal, &["key", "create", "--organization", platform, "--name", "second"], "id");
-    kept.both(terminal, &admin(&["key", "list", "--organization", platform]));
-    kept.both(terminal, &admin(&["key", "revoke", &key]));
+    let key = run_and_get_member(kept, terminal, &["key", "create", "--organization", platform, "--name", "second"], "id");
+    kept.run_in_both_formats(terminal, &admin(&["key", "list", "--organization", platform]));
+    kept.run_in_both_formats(terminal, &admin(&["key", "revoke", &key]));
 }
 
 fn domains(kept: &mut Transcript, terminal: &Terminal, owner: &str) {
     kept.run(terminal, &admin(&["domain", "add", "--organization", owner, "magazine.example"]));
-    let domain = made(kept, terminal, &["domain", "add", "--organization", owner, "weekly.example"], "id");
-    kept.both(terminal, &admin(&["domain", "list", "--organization", owner]));
-    kept.both(terminal, &admin(&["domain", "verify", &domain]));
+    let domain = run_and_get_member(kept, terminal, &["domain", "add", "--organization", owner, "weekly.example"], "id");
+    kept.run_in_both_formats(terminal, &admin(&["domain", "list", "--organization", owner]));
+    kept.run_in_both_formats(terminal, &admin(&["domain", "verify", &domain]));
     kept.run(terminal, &admin(&["domain", "release", &domain]));
-    let other = made(kept, terminal, &["domain", "add", "--organization", owner, "daily.example"], "id");
+    let other = run_and_get_member(kept, terminal, &["domain", "add", "--organization", owner, "daily.example"], "id");
     kept.run(terminal, &admin(&["domain", "release", &other, "-o", "json"]));
     kept.run(terminal, &admin(&["domain", "release", &other]));
 }
 
 fn partners(kept: &mut Transcript, terminal: &Terminal, platform: &str) {
-    kept.both(terminal, &admin(&["partner", "trust", platform]));
-    kept.both(terminal, &admin(&["partner", "untrust", platform]));
+    kept.run_in_both_formats(terminal, &admin(&["partner", "trust", platform]));
+    kept.run_in_both_formats(terminal, &admin(&["partner", "untrust", platform]));
 }
 
 async fn analysts(kept: &mut Transcript, terminal: &Terminal, service: &Service) {
     let owner = service.value("OWNER_ORG_ID");
     kept.run(terminal, &admin(&["analyst", "create", "--organization", owner]));
-    service.keep_analysts().await;
+    service.record_analyst_maintenance().await;
     kept.run(terminal, &admin(&["analyst", "create", "--organization", owner]));
-    let account = made(kept, terminal, &["analyst", "create", "--organization", owner, "--name", "Board"], "id");
-    kept.both(terminal, &admin(&["analyst", "list", "--organization", owner]));
-    kept.both(terminal, &admin(&["analyst", "revoke", &account]));
+    let account = run_and_get_member(kept, terminal, &["analyst", "create", "--organization", owner, "--name", "Board"], "id");
+    kept.run_in_both_formats(terminal, &admin(&["analyst", "list", "--organization", owner]));
+    kept.run_in_both_formats(terminal, &admin(&["analyst", "revoke", &account]));
 }
 
 async fn access_requests(kept: &mut Transcript, terminal: &Terminal, service: &Service) {
     for (name, verdict) in [("An Agent", "approve"), ("Another Agent", "reject")] {
         for form in ["table", "json"] {
-            let id = ask_for_an_agent(service, &format!("{name} ({form})")).await;
-            kept.both(terminal, &admin(&["access-request", "list", "--status", "pending"]));
+            let id = request_agent_organization(service, &format!("{name} ({form})")).await;
+            kept.run_in_both_formats(terminal, &admin(&["access-request", "list", "--status", "pending"]));
             kept.run(terminal, &admin(&["access-request", verdict, &id, "-o", form]));
         }
     }
 }
 
-async fn ask_for_an_agent(service: &Service, name: &str) -> String {
+async fn request_agent_organization(service: &Service, name: &str) -> String {
     let body = serde_json::json!({"org_name": name, "admin_email": "ada@example.net", "use_case": "answers with links"});
     let request = service_kit::testing::client()
         .post(format!("{}/api/v1/identity/agent-access-requests", service.url()))
@@ -123,10 +124,10 @@ async fn golden_log_and_store_operations() {
     let mut kept = Transcript::new("stream_workers");
     kept.hide(name, "name");
     kept.run(&terminal, &["stream-workers", "prepare"]);
-    kept.both(&terminal, &["stream-workers", "processed"]);
+    kept.run_in_both_formats(&terminal, &["stream-workers", "processed"]);
 
-    service.terminal("NETWORK_KEY").answer(&["events", "send", "-"], EVENT).ok();
-    counts(&service.terminal("OWNER_KEY"), 1).await;
+    service.terminal("NETWORK_KEY").run_with_input(&["events", "send", "-"], EVENT).ok();
+    wait_for_events(&service.terminal("OWNER_KEY"), 1).await;
     // An event inserted several times has several rows until they are merged.
     kept.run(&terminal, &["stream-workers", "rebuild"]);
     let is_pace = |line: &str| line.ends_with(" events/s");
@@ -138,7 +139,7 @@ async fn golden_log_and_store_operations() {
         let database = format!("{name}_{form}");
         let elsewhere = service.operators_terminal().with("TELEMETRY_CLICKHOUSE_DATABASE", &database);
         kept.run(&elsewhere, &["stream-workers", "rebuild", "-o", form]);
-        let clickhouse = service_kit::stores::clickhouse(&service.stores.clickhouse).unwrap();
+        let clickhouse = service_kit::databases::clickhouse(&service.stores.clickhouse).unwrap();
         clickhouse.query(&format!("DROP DATABASE {database}")).execute().await.unwrap();
     }
 
@@ -147,10 +148,10 @@ async fn golden_log_and_store_operations() {
     kept.without_widths();
     let origins = [0, 1].map(|partition| format!("{name}/{partition}/77"));
     for origin in &origins {
-        log.put_aside(origin, "record version 1 is newer than this worker's 0", RECORD.as_bytes()).await;
+        log.put_dead_letter(origin, "record version 1 is newer than this worker's 0", RECORD.as_bytes()).await;
     }
-    kept.both(&terminal, &["stream-workers", "rejected", "list"]);
-    kept.both(&terminal, &["stream-workers", "rejected", "show", &origins[0]]);
+    kept.run_in_both_formats(&terminal, &["stream-workers", "rejected", "list"]);
+    kept.run_in_both_formats(&terminal, &["stream-workers", "rejected", "show", &origins[0]]);
     for (origin, form) in origins.iter().zip(["table", "json"]) {
         retry(&mut kept, &terminal, origin, form);
     }

@@ -1,8 +1,8 @@
 //! Golden output of signing in, organizations and signing out.
 
 use super::transcript::Transcript;
-use crate::service::Service;
 use crate::terminal::Terminal;
+use crate::test_service::Service;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn golden_person_commands() {
@@ -13,16 +13,16 @@ async fn golden_person_commands() {
     // The question for the token gets no answer, so that the mail can be read first.
     kept.run(&person, &["login", "--email", "owner@example.com"]);
     let link = service.mailed_link(before.as_ref()).await;
-    kept.answer(&person, &["login", "--have-token"], &format!("{link}\n"));
-    kept.both(&person, &["whoami"]);
+    kept.run_with_input(&person, &["login", "--have-token"], &format!("{link}\n"));
+    kept.run_in_both_formats(&person, &["whoami"]);
 
     kept.run(&person, &["org", "create", "A Newspaper", "--domain", "newspaper.example"]);
     kept.run(&person, &["org", "create", "A Magazine", "--domain", "magazine.example", "-o", "json"]);
     let agent = ["--type", "agent", "--admin-email", "ada@example.net", "--use-case", "answers with links to what they rest on"];
     kept.run(&person, &[&["org", "create", "An Agent"][..], &agent].concat());
-    kept.both(&person, &["org", "list"]);
-    kept.both(&person, &["org", "show", "A Newspaper"]);
-    kept.both(&person, &["org", "members", "A Newspaper"]);
+    kept.run_in_both_formats(&person, &["org", "list"]);
+    kept.run_in_both_formats(&person, &["org", "show", "A Newspaper"]);
+    kept.run_in_both_formats(&person, &["org", "members", "A Newspaper"]);
     kept.run(&person, &["org", "invite", "A Newspaper", "bob@example.net"]);
     kept.run(&person, &["org", "invite", "A Newspaper", "eve@example.net", "--role", "owner", "-o", "json"]);
 

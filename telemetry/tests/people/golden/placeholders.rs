@@ -27,7 +27,7 @@ impl Placeholders {
         self.known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
     }
 
-    pub(super) fn put(&mut self, text: &str) -> String {
+    pub(super) fn replace_in(&mut self, text: &str) -> String {
         let (mut put, mut rest, mut before) = (String::new(), text, ' ');
         while let Some(next) = rest.chars().next() {
             let is_begin = !before.is_ascii_alphanumeric();

@@ -1,7 +1,7 @@
 //! Commands with their output, in the format of `tests/golden`.
 
 use super::placeholders::Placeholders;
-use crate::terminal::{Said, Terminal};
+use crate::terminal::{CommandOutput, Terminal};
 use service_kit::testing::eventually;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -39,30 +39,30 @@ impl Transcript {
         self.keeps_widths = false;
     }
 
-    pub(super) fn run(&mut self, terminal: &Terminal, words: &[&str]) -> Said {
-        self.answer(terminal, words, "")
+    pub(super) fn run(&mut self, terminal: &Terminal, words: &[&str]) -> CommandOutput {
+        self.run_with_input(terminal, words, "")
     }
 
-    pub(super) fn both(&mut self, terminal: &Terminal, words: &[&str]) {
+    pub(super) fn run_in_both_formats(&mut self, terminal: &Terminal, words: &[&str]) {
         self.run(terminal, words);
         self.run(terminal, &[words, &["-o", "json"]].concat());
     }
 
-    pub(super) fn answer(&mut self, terminal: &Terminal, words: &[&str], input: &str) -> Said {
-        let said = terminal.answer(words, input);
+    pub(super) fn run_with_input(&mut self, terminal: &Terminal, words: &[&str], input: &str) -> CommandOutput {
+        let said = terminal.run_with_input(words, input);
         self.add(words, "", &said, &said.stdout);
         said
     }
 
     /// Runs a command and records only the first lines of its output.
-    pub(super) fn beginning(&mut self, terminal: &Terminal, words: &[&str], lines: usize) {
+    pub(super) fn run_and_record_first_lines(&mut self, terminal: &Terminal, words: &[&str], lines: usize) {
         let said = terminal.run(words);
         let kept: String = said.stdout.split_inclusive('\n').take(lines).collect();
         self.add(words, &format!(" | head -n {lines}"), &said, &kept);
     }
 
     /// Records a command that has exited.
-    pub(super) fn add(&mut self, words: &[&str], then: &str, said: &Said, stdout: &str) {
+    pub(super) fn add(&mut self, words: &[&str], then: &str, said: &CommandOutput, stdout: &str) {
         let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let mut block = format!("{PROMPT}{}{then}\n{EXIT}{}\n", typed.join(" "), said.code);
         for (mark, text) in [(STDOUT, stdout.to_owned()), (STDERR, without_progress(&said.stderr))] {
@@ -72,7 +72,7 @@ impl Transcript {
             }
         }
         let block = if self.keeps_widths { block } else { narrow(&block) };
-        self.text.push_str(&self.placeholders.put(&block));
+        self.text.push_str(&self.placeholders.replace_in(&block));
         self.text.push('\n');
     }
 

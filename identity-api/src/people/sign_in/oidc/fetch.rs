@@ -1,7 +1,7 @@
 //! HTTP client for providers: uses the egress guard, with a timeout and a size limit.
 
 use openidconnect::{HttpRequest, HttpResponse};
-use service_kit::egress::{Egress, Failure, Message};
+use service_kit::egress::{Egress, EgressError, EgressRequest};
 use std::time::Duration;
 use url::Url;
 
@@ -12,7 +12,7 @@ const MAX_BYTES: usize = 256 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("the provider doesn't respond: {0:?}")]
-    Failed(Failure),
+    Failed(EgressError),
     #[error("the provider's metadata contains an invalid URL")]
     NoUrl(#[from] url::ParseError),
     #[error("failed to read the provider's response: {0}")]
@@ -33,11 +33,11 @@ impl Fetcher {
         let (head, body) = request.into_parts();
         let url = Url::parse(&head.uri.to_string())?;
         if self.is_https_only && url.scheme() != "https" {
-            return Err(FetchError::Failed(Failure::RefusedUrl));
+            return Err(FetchError::Failed(EgressError::RefusedUrl));
         }
-        let message = Message { method: head.method, headers: head.headers, body: body.into() };
+        let message = EgressRequest { method: head.method, headers: head.headers, body: body.into() };
         let answer = self.egress.send(&url, message, DEADLINE, MAX_BYTES).await.map_err(FetchError::Failed)?;
-        if answer.is_cut {
+        if answer.is_truncated {
             return Err(FetchError::TooLarge);
         }
         let mut response = axum::http::Response::builder().status(answer.status);

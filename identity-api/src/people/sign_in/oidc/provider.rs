@@ -3,7 +3,7 @@
 //! A client's secret never appears in `Debug` or in errors.
 
 use super::fetch::{FetchError, Fetcher};
-use super::provider_account::Proved;
+use super::provider_account::ProviderIdentity;
 use super::refuse;
 use crate::access::prelude::*;
 use anyhow::{Context, anyhow, ensure};
@@ -19,7 +19,7 @@ use openidconnect::{
 };
 use service_kit::clock::Clock;
 use service_kit::egress::Egress;
-use service_kit::settings::Hidden;
+use service_kit::settings::SecretSetting;
 use std::fmt;
 use tokio::sync::Mutex;
 use url::Url;
@@ -29,7 +29,7 @@ const METADATA_LIFETIME: TimeDelta = TimeDelta::minutes(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ProviderConfig {
     id: String,
     issuer: String,
     client_id: String,
@@ -43,7 +43,7 @@ struct Written {
 pub(crate) struct Providers(Vec<Provider>);
 
 #[derive(Serialize)]
-pub(crate) struct Named {
+pub(crate) struct PublicProvider {
     id: String,
     issuer: String,
 }
@@ -65,9 +65,9 @@ type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNo
 
 impl Providers {
     /// Parses the setting, or returns an error that names the fix.
-    pub(crate) fn of(set: Option<&Hidden>, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
+    pub(crate) fn parse(set: Option<&SecretSetting>, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
         let Some(set) = set else { return Ok(Self(Vec::new())) };
-        let written: Vec<Written> = serde_json::from_str(set.reveal()).map_err(|error| {
+        let written: Vec<ProviderConfig> = serde_json::from_str(set.reveal()).map_err(|error| {
             // The error of serde can contain a secret, so report only the position.
             let (line, column) = (error.line(), error.column());
             anyhow!(
@@ -77,7 +77,7 @@ impl Providers {
         })?;
         let mut providers: Vec<Provider> = Vec::with_capacity(written.len());
         for (index, written) in written.into_iter().enumerate() {
-            let provider = Provider::of(written, public_url, egress);
+            let provider = Provider::from_config(written, public_url, egress);
             let provider = provider.with_context(|| format!("TELEMETRY_OIDC_PROVIDERS, provider {}", index + 1));
             let provider = provider.map_err(|error| anyhow!("{error:#}"))?;
             ensure!(
@@ -90,8 +90,8 @@ impl Providers {
         Ok(Self(providers))
     }
 
-    pub(super) fn named(&self) -> impl Iterator<Item = Named> {
-        self.0.iter().map(|provider| Named { id: provider.id.clone(), issuer: provider.issuer.to_string() })
+    pub(super) fn named(&self) -> impl Iterator<Item = PublicProvider> {
+        self.0.iter().map(|provider| PublicProvider { id: provider.id.clone(), issuer: provider.issuer.to_string() })
     }
 
     pub(super) fn find(&self, id: &str) -> Option<&Provider> {
@@ -100,7 +100,7 @@ impl Providers {
 }
 
 impl Provider {
-    fn of(written: Written, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
+    fn from_config(written: ProviderConfig, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         ensure!(
             (1..=40).contains(&written.id.len()) && written.id.bytes().all(is_plain),
@@ -143,13 +143,13 @@ impl Provider {
     }
 
     /// Redeems a code and verifies the claims in the ID token.
-    pub(super) async fn prove(
+    pub(super) async fn verify_code(
         &self,
         code: AuthorizationCode,
         verifier: PkceCodeVerifier,
         nonce: &Nonce,
         clock: &Clock,
-    ) -> Result<Proved, ApiError> {
+    ) -> Result<ProviderIdentity, ApiError> {
         let client = self.client(clock.now()).await?;
         let tokens = self.redeem(&client, code, verifier).await?;
         let id_token = tokens.id_token().ok_or_else(|| self.refuse(&"the token response contains no id_token"))?;
@@ -183,7 +183,7 @@ impl Provider {
             address = (said.email().cloned(), said.email_verified());
         }
         let is_verified = address.1.unwrap_or(self.trust_email);
-        Ok(Proved {
+        Ok(ProviderIdentity {
             issuer: claims.issuer().to_string(),
             subject: claims.subject().to_string(),
             email: address.0.filter(|_| is_verified).map(|email| email.to_string()),
@@ -276,7 +276,11 @@ mod tests {
     fn of(json: &str) -> anyhow::Result<Providers> {
         let outside = WebhookSettings { dns_server: Some("127.0.0.1:53".parse().unwrap()), ..WebhookSettings::default() };
         let egress = Egress::new(&outside).unwrap().for_operators("127.0.0.1:7001,id.corp:443,10.0.0.1:80".parse().unwrap());
-        Providers::of(Some(&Hidden::from(json.to_owned())), &Url::parse("https://telemetry.example.com").unwrap(), &egress)
+        Providers::parse(
+            Some(&SecretSetting::from(json.to_owned())),
+            &Url::parse("https://telemetry.example.com").unwrap(),
+            &egress,
+        )
     }
 
     #[test]
@@ -317,6 +321,6 @@ mod tests {
             assert!(refusal.starts_with("TELEMETRY_OIDC_PROVIDERS") && !refusal.contains("hunter2"), "{refusal}");
             assert_eq!(refusal.lines().count(), 1, "{refusal}");
         }
-        assert!(!format!("{:?}", Hidden::from("hunter2".to_owned())).contains("hunter2"));
+        assert!(!format!("{:?}", SecretSetting::from("hunter2".to_owned())).contains("hunter2"));
     }
 }

@@ -7,14 +7,14 @@ use crate::access::prelude::*;
 use crate::people::sign_in::account;
 use crate::request::email_address::EmailAddress;
 
-pub(super) struct Proved {
+pub(super) struct ProviderIdentity {
     pub(super) issuer: String,
     pub(super) subject: String,
     /// Only if the provider verified it.
     pub(super) email: Option<String>,
 }
 
-impl Proved {
+impl ProviderIdentity {
     /// Returns the account and links it to this subject.
     pub(super) async fn account(&self, connection: &mut PgConnection, now: DateTime<Utc>) -> Result<UserId, ApiError> {
         let unverified = || ApiError::new(Code::Forbidden, "The provider hasn't verified the email address of this account.");
@@ -22,7 +22,7 @@ impl Proved {
         if let Some(known) = self.known(connection).await? {
             return Ok(known);
         }
-        let user = account::of_address(connection, None, &email, now).await?;
+        let user = account::find_or_create(connection, None, &email, now).await?;
         let linked = sqlx::query(
             "INSERT INTO user_identities (issuer, subject, user_id, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
         )

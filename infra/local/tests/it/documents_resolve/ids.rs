@@ -8,13 +8,13 @@ fn is_id(word: &str) -> bool {
 }
 
 /// Returns the ids that have a row. A row can have several, separated by commas.
-pub(crate) fn explained(document: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn explained_ids(document: &str) -> impl Iterator<Item = &str> {
     let first_cells = document.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
     first_cells.flat_map(|cell| cell.split(", ")).filter(|word| is_id(word))
 }
 
 /// Returns the ids in a line of code: those in a comment, or at the start of a function's name.
-pub(crate) fn named(line: &str) -> impl Iterator<Item = String> {
+pub(crate) fn ids_in(line: &str) -> impl Iterator<Item = String> {
     let line = line.trim_start();
     let of_comment = line.starts_with("//").then(|| words(line)).into_iter().flatten();
     of_comment.filter(|word| is_id(word)).map(str::to_owned).chain(before_a_name(line))

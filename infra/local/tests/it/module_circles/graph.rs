@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns every cycle of a crate. At each level, it compares the children of one module, including their submodules.
-pub(super) fn circles(imports: &[(ModulePath, ModulePath)]) -> Vec<Vec<String>> {
+pub(super) fn cycles(imports: &[(ModulePath, ModulePath)]) -> Vec<Vec<String>> {
     let mut levels: BTreeMap<&[String], Edges> = BTreeMap::new();
     for (from, to) in imports {
         let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
@@ -22,7 +22,7 @@ pub(super) fn circles(imports: &[(ModulePath, ModulePath)]) -> Vec<Vec<String>> 
 
 /// Returns sets of at least two names that reach each other.
 fn groups(edges: &Edges) -> Vec<BTreeSet<String>> {
-    let reached: BTreeMap<&String, BTreeSet<String>> = edges.keys().map(|name| (name, reach(edges, name))).collect();
+    let reached: BTreeMap<&String, BTreeSet<String>> = edges.keys().map(|name| (name, reachable_from(edges, name))).collect();
     let mut found: Vec<BTreeSet<String>> = Vec::new();
     for (name, ahead) in &reached {
         let returns = |other: &&String| reached.get(*other).is_some_and(|back| back.contains(*name));
@@ -35,7 +35,7 @@ fn groups(edges: &Edges) -> Vec<BTreeSet<String>> {
 }
 
 /// Returns every name that can be reached from `from`.
-fn reach(edges: &Edges, from: &str) -> BTreeSet<String> {
+fn reachable_from(edges: &Edges, from: &str) -> BTreeSet<String> {
     let (mut found, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(next) = open.pop() {
         let ahead = edges.get(&next).into_iter().flatten();

@@ -40,7 +40,7 @@ impl Modules {
     }
 
     /// Parses a crate from one text, for tests of this test.
-    pub(super) fn of_text(text: &str) -> Self {
+    pub(super) fn parse_text(text: &str) -> Self {
         let mut modules = Self::default();
         let parsed = syn::parse_file(text).expect("invalid Rust");
         modules.add(&parsed.items, Path::new("."), Path::new("."), Vec::new());

@@ -3,14 +3,14 @@
 use super::super::super::dry_run::DryLine;
 use super::super::outcomes;
 use super::*;
-use crate::drains::line_outcome::Outcome;
+use crate::drains::line_processor::LineOutcome;
 use schemas::log::LogEvent;
 use serde_json::{Value, json};
 
 const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 const AT_MS: i64 = 1_793_527_200_000;
 
-fn outcome(format: FormatId, log: &str) -> Outcome {
+fn outcome(format: FormatId, log: &str) -> LineOutcome {
     let [line] = <[DryLine; 1]>::try_from(outcomes(format.row(), None, log)).ok().unwrap_or_else(|| panic!("{log}"));
     line.outcome
 }
@@ -18,7 +18,7 @@ fn outcome(format: FormatId, log: &str) -> Outcome {
 /// Returns the event of a line that is kept.
 fn kept(format: FormatId, log: &str) -> LogEvent {
     match outcome(format, log) {
-        Outcome::Kept(event) => *event,
+        LineOutcome::Kept(event) => *event,
         other => panic!("{log}: {other:?}"),
     }
 }
@@ -67,7 +67,7 @@ fn requested_host_counts_before_configured_names() {
         assert_eq!(url(FormatId::Json, &log).replace(":443/", "/"), expected, "{log}");
     }
     let nobodys = nginx(&json!({"host": "web-1", "server_name": "_"}));
-    assert!(matches!(outcome(FormatId::Json, &nobodys), Outcome::Bad("bad_host")), "{nobodys}");
+    assert!(matches!(outcome(FormatId::Json, &nobodys), LineOutcome::Bad("bad_host")), "{nobodys}");
 }
 
 /// `$content_type` of nginx is a header that visitors send.
@@ -94,9 +94,9 @@ fn media_types_of_requests_hide_no_page() {
         let log = sample.replacen('{', &format!("{{\"{name}\":\"{value}\","), 1);
         assert_eq!(url(FormatId::Json, &log), "https://www.example.com/article?page=2", "{log}");
     }
-    assert!(matches!(outcome(FormatId::Json, &sample), Outcome::Dropped("asset")), "our formats log the response's type");
+    assert!(matches!(outcome(FormatId::Json, &sample), LineOutcome::Dropped("asset")), "our formats log the response's type");
     for log in fastly(r#""content_type":"image/png","request_uri":"/article?page=2""#) {
-        assert!(matches!(outcome(FormatId::Fastly, &log), Outcome::Dropped("asset")), "{log}");
+        assert!(matches!(outcome(FormatId::Fastly, &log), LineOutcome::Dropped("asset")), "{log}");
     }
 }
 
@@ -113,7 +113,7 @@ fn reads_media_types_of_responses() {
     ] {
         let log = |media_type| nginx(&json!({name: media_type, "content_type": "", "request_uri": "/wiki/Node.js"}));
         assert_eq!(kept(FormatId::Json, &log("text/html")).crawler.unwrap().media_type, "text/html", "{name}");
-        assert!(matches!(outcome(FormatId::Json, &log("image/png")), Outcome::Dropped("asset")), "{name}");
+        assert!(matches!(outcome(FormatId::Json, &log("image/png")), LineOutcome::Dropped("asset")), "{name}");
     }
 }
 
@@ -124,13 +124,13 @@ fn revalidations_of_pages_are_not_assets() {
         nginx(&json!({"request_uri": "/wiki/Node.js", "status": status, "sent_http_content_type": media_type}))
     };
     let refused = |log: &str| match outcome(FormatId::Json, log) {
-        Outcome::Refused(fetch) => (fetch.path, fetch.status),
+        LineOutcome::Refused(fetch) => (fetch.path, fetch.status),
         other => panic!("{log}: {other:?}"),
     };
     assert_eq!(refused(&log("304", "text/html")), ("/wiki/Node.js".to_owned(), 304));
     for (status, media_type) in [("304", ""), ("304", "text/css"), ("304", "text/plain"), ("404", "text/html")] {
         let log = log(status, media_type);
-        assert!(matches!(outcome(FormatId::Json, &log), Outcome::Dropped("asset")), "{log}");
+        assert!(matches!(outcome(FormatId::Json, &log), LineOutcome::Dropped("asset")), "{log}");
     }
 }
 
@@ -145,10 +145,10 @@ fn durations_are_not_times() {
         let sample = FormatId::Json.row().sample;
         let alone = sample.replace("\"timestamp\":\"2026-11-01T10:00:00Z\"", &format!("\"time\":{duration}"));
         assert_ne!(alone, sample);
-        assert!(matches!(outcome(FormatId::Json, &alone), Outcome::Bad("bad_time")), "{alone}");
+        assert!(matches!(outcome(FormatId::Json, &alone), LineOutcome::Bad("bad_time")), "{alone}");
     }
     for log in fastly("\"time\":\"2026-10-01T10:00:00Z\"") {
-        assert!(matches!(outcome(FormatId::Fastly, &log), Outcome::Bad("repeated_member")), "{log}");
+        assert!(matches!(outcome(FormatId::Fastly, &log), LineOutcome::Bad("repeated_member")), "{log}");
     }
 }
 
@@ -161,7 +161,7 @@ fn spellings_of_one_host_do_not_contradict() {
     }
     for host in ["victim.test", "www.example.com.victim.test", "blog.example.com", "victim.test:443"] {
         for log in fastly(&format!("\"http_host\":\"{host}\"")) {
-            assert!(matches!(outcome(FormatId::Fastly, &log), Outcome::Bad("repeated_member")), "{log}");
+            assert!(matches!(outcome(FormatId::Fastly, &log), LineOutcome::Bad("repeated_member")), "{log}");
         }
     }
 }
@@ -185,7 +185,7 @@ fn dates_do_not_turn_fastly_lines_into_fluent_bit() {
         for log in fastly(members) {
             let [line] = <[DryLine; 1]>::try_from(outcomes(FormatId::Fastly.row(), None, &log)).ok().unwrap();
             assert_eq!(line.format.map(|format| format.id), Some(FormatId::Fastly), "{log}");
-            let Outcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
+            let LineOutcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
             assert_eq!(event.at_ms, AT_MS, "{log}");
         }
     }
@@ -206,7 +206,7 @@ fn nginx_escapes_in_json_hide_no_fetch() {
     }
     for bad in [r#""a":\x22"#, r#""a":"\xZZ""#, r#""a":"\x2""#] {
         let log = format!("{{{bad},{}", nginx(&json!({})).trim_start_matches('{'));
-        assert!(matches!(outcome(FormatId::Json, &log), Outcome::Bad("not_json")), "{log}");
+        assert!(matches!(outcome(FormatId::Json, &log), LineOutcome::Bad("not_json")), "{log}");
     }
 }
 
@@ -234,7 +234,7 @@ fn reads_logstash_patterns() {
     let legacy: Value = serde_json::from_str(FormatId::Logstash.row().sample).unwrap();
     let mut of_beat = legacy.clone();
     of_beat["agent"] = json!({"type": "filebeat"});
-    assert!(matches!(outcome(FormatId::Logstash, &of_beat.to_string()), Outcome::Bad("no_user_agent")), "{of_beat}");
+    assert!(matches!(outcome(FormatId::Logstash, &of_beat.to_string()), LineOutcome::Bad("no_user_agent")), "{of_beat}");
     of_beat["user_agent"] = BOT.into();
     for mut log in [line, legacy, of_beat] {
         log["vhost"] = "www.example.com".into();
@@ -276,7 +276,7 @@ fn reads_targets_that_patterns_do_not_match() {
         assert_eq!((event.at_ms, event.crawler.unwrap().verified), (AT_MS, None), "{line}");
     }
     for line in [logstash(json!({"rawrequest": r"\x16\x03"})), ecs(json!({"message": "GET /x HTTP/1.1"}))] {
-        assert!(matches!(outcome(FormatId::Logstash, &line.to_string()), Outcome::Bad("no_method")), "{line}");
+        assert!(matches!(outcome(FormatId::Logstash, &line.to_string()), LineOutcome::Bad("no_method")), "{line}");
     }
 }
 
@@ -307,7 +307,7 @@ fn lower_case_methods_of_ecs_are_read() {
     }
     for (format, from, to) in [(FormatId::Ecs, "\"GET\"", "\"post\""), (FormatId::Json, "\"GET\"", "\"get\"")] {
         let log = format.row().sample.replace(from, to);
-        assert!(matches!(outcome(format, &log), Outcome::Dropped("method")), "{log}");
+        assert!(matches!(outcome(format, &log), LineOutcome::Dropped("method")), "{log}");
     }
 }
 
@@ -341,7 +341,7 @@ fn names_contradicting_members() {
     ] {
         for log in fastly(members) {
             let [line] = <[DryLine; 1]>::try_from(outcomes(FormatId::Fastly.row(), None, &log)).ok().unwrap();
-            assert!(matches!(line.outcome, Outcome::Bad("repeated_member")), "{log}: {:?}", line.outcome);
+            assert!(matches!(line.outcome, LineOutcome::Bad("repeated_member")), "{log}: {:?}", line.outcome);
             let mut members = line.members.unwrap();
             members.sort();
             assert_eq!(members, expected, "{log}");

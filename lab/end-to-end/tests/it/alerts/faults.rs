@@ -1,9 +1,9 @@
 //! Commits and repairs the faults.
 
-use super::stage::{DELIVERER, GATEWAY, QUERY, TestApp, WORKER, report};
+use super::test_app::{DELIVERER, GATEWAY, QUERY, TestApp, WORKER, report};
 use rdkafka::Offset;
 use schemas::identity::OrgType;
-use service_kit::sealing::{SecretsKey, SecretsSettings};
+use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
 use service_kit::testing::{Seed, TestLog, client, eventually, free_address};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
@@ -16,7 +16,7 @@ const SLOW_TAKEOVER: Duration = Duration::from_secs(45);
 const CRASHES: usize = 4;
 
 impl TestApp {
-    pub(super) async fn commit(&mut self, fault: &str) {
+    pub(super) async fn inject(&mut self, fault: &str) {
         match fault {
             "a worker reads the wrong topic" => {
                 let elsewhere = [("TELEMETRY_TOPIC", "another"), ("TELEMETRY_REJECTED_TOPIC", "another.rejected")];
@@ -28,17 +28,17 @@ impl TestApp {
                 self.clickhouse("RENAME TABLE progress TO aside").await;
                 assert_eq!(self.report(1).await, 201);
             }
-            "a statement of the previous worker hangs" => self.hold_the_slot().await,
+            "a statement of the previous worker hangs" => self.block_takeover().await,
             "it ends after half a minute" => {
                 tokio::time::sleep(SLOW_TAKEOVER).await;
-                self.beside.take().unwrap().abort();
+                self.background_reports.take().unwrap().abort();
             }
             "workers crash again and again" => self.crash_workers().await,
             "ClickHouse hangs" => self.freeze_clickhouse().await,
             "PostgreSQL hangs" => {
                 assert_eq!(self.report(1).await, 201);
                 self.database.pause();
-                self.beside = Some(self.keep_reporting());
+                self.background_reports = Some(self.keep_reporting());
             }
             "the brokers hang and the spill folder is missing" => {
                 std::fs::rename(self.spill(), self.spill().with_extension("elsewhere")).unwrap();
@@ -56,9 +56,9 @@ impl TestApp {
                 self.queue("attempts = 7", queued).await;
             }
             "the queues of three organizations are full" => self.fill_three_endpoints().await,
-            "the deliverer has a different encryption key" => drop(self.webhook(&SecretsKey::mint()).await),
+            "the deliverer has a different encryption key" => drop(self.webhook(&SecretsKey::generate()).await),
             "the database rejects writes" => self.let_the_database_take_writes(false).await,
-            "the log deletes unread records" => self.drop_what_nobody_has_read().await,
+            "the log deletes unread records" => self.delete_unprocessed_records().await,
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
                     self.processes.get_mut(name).unwrap().kill_9().await;
@@ -73,7 +73,7 @@ impl TestApp {
         if fault == "a statement of the previous worker hangs" {
             return;
         }
-        if let Some(beside) = self.beside.take() {
+        if let Some(beside) = self.background_reports.take() {
             beside.abort();
         }
         match fault {
@@ -100,26 +100,26 @@ impl TestApp {
 
     /// Stops the worker, reports an event and deletes all records from the log. Then restarts the worker, which reads the next
     /// record.
-    async fn drop_what_nobody_has_read(&mut self) {
+    async fn delete_unprocessed_records(&mut self) {
         let log = TestLog::connect(&self.stores.kafka);
         log.caught_up(&self.stores.clickhouse).await;
         assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
         assert_eq!(self.report(1).await, 201);
-        let all = stream_workers::standing(&self.stores.kafka, &self.stores.clickhouse).await.unwrap().into_keys();
+        let all = stream_workers::progress_by_partition(&self.stores.kafka, &self.stores.clickhouse).await.unwrap().into_keys();
         log.drop_before(all.map(|partition| (partition, Offset::End))).await;
         self.start(WORKER, &[]).await;
-        self.beside = Some(self.keep_reporting());
+        self.background_reports = Some(self.keep_reporting());
     }
 
     /// Kills the active worker and runs an endless statement with its query id, so that the successor has to wait for it.
-    async fn hold_the_slot(&mut self) {
+    async fn block_takeover(&mut self) {
         self.processes.get_mut(WORKER).unwrap().kill_9().await;
-        let client = service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap();
+        let client = service_kit::databases::clickhouse(&self.stores.clickhouse).unwrap();
         let slot: String = client.query("SELECT slot FROM writers ORDER BY epoch DESC LIMIT 1").fetch_one().await.unwrap();
         let held = client.query("SELECT sum(sleepEachRow(1)) FROM numbers(100000)").with_setting("max_block_size", "1");
         let held = held.with_setting("query_id", slot).with_setting("readonly", "1");
         let held = held.with_setting("cancel_http_readonly_queries_on_client_close", "1");
-        self.beside = Some(tokio::spawn(async move { while held.clone().execute().await.is_err() {} }));
+        self.background_reports = Some(tokio::spawn(async move { while held.clone().execute().await.is_err() {} }));
         let holds = "SELECT throwIf(count() = 0) FROM system.processes WHERE query LIKE 'SELECT sum(sleepEachRow(1))%'";
         self.clickhouse(holds).await;
         self.start(WORKER, &[]).await;
@@ -129,7 +129,7 @@ impl TestApp {
     async fn crash_workers(&mut self) {
         for _ in 0..CRASHES {
             let epoch = "SELECT max(epoch) FROM writers";
-            let client = service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap();
+            let client = service_kit::databases::clickhouse(&self.stores.clickhouse).unwrap();
             let before: u64 = client.query(epoch).fetch_one().await.unwrap();
             self.start(WORKER, &[]).await;
             let metrics = format!("{}/metrics", self.metrics(WORKER));
@@ -149,7 +149,7 @@ impl TestApp {
     }
 
     async fn try_clickhouse(&self, statement: &str) -> bool {
-        let client = service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap();
+        let client = service_kit::databases::clickhouse(&self.stores.clickhouse).unwrap();
         client.query(statement).execute().await.is_ok()
     }
 
@@ -159,7 +159,7 @@ impl TestApp {
         assert_eq!(self.report(1).await, 201);
         self.clickhouse.pause();
         let (url, key) = (format!("{}/content-owners/summary", self.url(QUERY)), self.owner.clone());
-        self.beside = Some(tokio::spawn(async move {
+        self.background_reports = Some(tokio::spawn(async move {
             let read = || async {
                 client().get(&url).header("x-api-key", &key).send().await.map_or(0, |answer| answer.status().as_u16())
             };
@@ -216,7 +216,7 @@ impl TestApp {
         .bind(id)
         .bind(org.0)
         .bind(format!("https://{}/", free_address().to_string().replace("127.0.0.1", "localhost")))
-        .bind(sealer.seal(schemas::secrets::PlainWebhookSecret::mint().reveal(), id.as_bytes()).unwrap())
+        .bind(sealer.seal(schemas::secrets::PlainWebhookSecret::generate().reveal(), id.as_bytes()).unwrap())
         .execute(pool)
         .await
         .unwrap();
@@ -271,7 +271,7 @@ impl TestApp {
             .await
             .unwrap();
         self.start(DELIVERER, &[]).await;
-        self.beside = Some(tokio::spawn(async move {
+        self.background_reports = Some(tokio::spawn(async move {
             let _held = held;
             std::future::pending::<()>().await;
         }));

@@ -3,9 +3,9 @@
 
 use super::Reader;
 use super::browser::{Browser, addresses, demo_with_an_event};
+use super::click_token::TokenSession;
 use super::drains::{drains, feed, pasted_key};
-use super::link::Link;
-use crate::demo::{Demo, answer};
+use crate::demo::{Demo, send_request};
 use axum::Router;
 use axum::response::Html;
 use chrono::TimeDelta;
@@ -32,7 +32,7 @@ const FOUND: &str = "const foreign = 'img, iframe, object, embed, base, style, s
 
 async fn post(demo: &Demo, key: &str, path: &str, body: Value) -> Value {
     let request = demo.client.post(demo.url(path)).header("x-api-key", demo.env(key)).json(&body);
-    let answer = answer(request).await;
+    let answer = send_request(request).await;
     assert!(answer.status < 300, "{path}: {}: {}", answer.status, answer.body);
     answer.body
 }
@@ -54,7 +54,7 @@ async fn plant_names(demo: &Demo) {
     let wish = json!({"org_name": NAME, "admin_email": "user@example.net", "use_case": HOSTILE});
     let wish =
         demo.client.post(demo.url("/api/v1/identity/agent-access-requests")).bearer_auth(demo.env("USER_SESSION")).json(&wish);
-    assert_eq!(answer(wish).await.status, 201);
+    assert_eq!(send_request(wish).await.status, 201);
 }
 
 /// Plants hostile texts in events, sessions and logs.
@@ -74,7 +74,7 @@ async fn plant_reports(demo: &Demo) {
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": of_agent})).await.status, 201);
     let of_edge = json!({"events": [event("content_retrieved", "edge")]});
     assert_eq!(demo.post(demo.env("OWNER_KEY"), &of_edge).await.status, 201);
-    let link = Link::make(demo, Some(HOSTILE)).await;
+    let link = TokenSession::create(demo, Some(HOSTILE)).await;
     link.end(demo, json!({"type": "conversion", "value_amount": 1, "currency": "EUR"})).await;
     let click = link.click(now, &format!("https://www.example.com/?click={HOSTILE}"));
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
@@ -134,7 +134,7 @@ async fn u4_hostile_texts_and_pages_have_no_effect() {
         (!found["told"].as_array()?.is_empty() && !found["made"].as_array()?.is_empty()).then_some(())
     })
     .await;
-    browser.complaints().await;
+    browser.console_errors().await;
 
     let mut pages = addresses(&demo).await;
     let lures_of_operators =
@@ -150,7 +150,7 @@ async fn u4_hostile_texts_and_pages_have_no_effect() {
             browser.open(&address).await;
             let found = browser.run(FOUND).await;
             assert_eq!((&found["told"], &found["made"]), (&json!([]), &json!([])), "{address}");
-            let complaints = browser.complaints().await;
+            let complaints = browser.console_errors().await;
             // The browser also logs the status of a page that does not exist.
             let complaints: Vec<_> = complaints
                 .iter()
@@ -191,9 +191,9 @@ async fn be_on_a_foreign_page(demo: &Demo, browser: &Browser) {
     for (host, site) in [("localhost", "cross-site"), ("127.0.0.1", "same-site")] {
         browser.sign_in(demo, "OWNER_SESSION").await;
         let foreign = format!("http://{host}:{port}/");
-        browser.complaints().await;
+        browser.console_errors().await;
         browser.open(&foreign).await;
-        let complaints = browser.complaints().await;
+        let complaints = browser.console_errors().await;
         let is_refused = |said: &Value| said["message"].as_str().is_some_and(|said| said.contains("frame-ancestors"));
         assert!(complaints.iter().any(is_refused), "{site}: {complaints:?}");
         browser.command("/frame", &json!({"id": 0})).await;

@@ -1,9 +1,9 @@
 //! Drives Chromium over WebDriver, with checks for accessibility and for errors in the browser console.
 
+use super::click_token::TokenSession;
 use super::drains::{drains, new_drain};
-use super::link::Link;
 use super::{AGENT_SCREENS, OWNER_SCREENS};
-use crate::demo::{Demo, answer};
+use crate::demo::{Demo, send_request};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::TimeDelta;
@@ -92,7 +92,7 @@ impl Browser {
             if self.run("return performance.getEntriesByType('navigation')[0]?.responseStatus").await != 503 {
                 return;
             }
-            eprintln!("{url}: 503, and {:?}", self.complaints().await);
+            eprintln!("{url}: 503, and {:?}", self.console_errors().await);
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         }
         panic!("{url}: 503 ten times");
@@ -192,7 +192,7 @@ impl Browser {
     }
 
     /// Returns the entries of the browser console since the last call.
-    pub(super) async fn complaints(&self) -> Vec<Value> {
+    pub(super) async fn console_errors(&self) -> Vec<Value> {
         let said = self.command("/se/log", &json!({"type": "browser"})).await;
         said.as_array().cloned().unwrap_or_default()
     }
@@ -232,11 +232,11 @@ pub(super) async fn demo_with_an_event() -> Demo {
     let report = json!({"type": "content_retrieved", "timestamp": now.to_rfc3339(), "source_role": "agent",
         "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "content_url": "https://www.example.com/page"});
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report]})).await.status, 201);
-    let link = Link::make(&demo, Some("answer-engine")).await;
+    let link = TokenSession::create(&demo, Some("answer-engine")).await;
     link.end(&demo, json!({"type": "conversion", "value_amount": 4_999, "currency": "EUR"})).await;
     let click = link.click(now - TimeDelta::minutes(1), "https://www.example.com/page");
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
-    demo.counts(2).await;
+    demo.wait_for_events(2).await;
     demo
 }
 
@@ -244,8 +244,8 @@ pub(super) async fn demo_with_an_event() -> Demo {
 async fn link_of_another_browser(demo: &Demo) -> String {
     const EMAIL: &str = "elsewhere@example.net";
     let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": EMAIL}));
-    assert_eq!(answer(asked).await.status, 202);
-    eventually("the email arrives", || async { super::story::mailed_link(demo, EMAIL) }).await
+    assert_eq!(send_request(asked).await.status, 202);
+    eventually("the email arrives", || async { super::sign_up::mailed_link(demo, EMAIL) }).await
 }
 
 /// Returns the pages to check, by the session that can open them.
@@ -267,7 +267,7 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     owners.push(own("OWNER_ORG_ID", &format!("event/{}", listed["items"][0]["event_id"].as_str().unwrap())));
     let partner = demo.env("NETWORK_ORG_ID");
     let asked = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
-    assert_eq!(answer(asked.json(&json!({"grantee_org_id": partner}))).await.status, 201);
+    assert_eq!(send_request(asked.json(&json!({"grantee_org_id": partner}))).await.status, 201);
     owners.push(own("OWNER_ORG_ID", &format!("overview?seen_by={partner}")));
     let wish = json!({"org_name": "Wished", "admin_email": "owner@example.com", "use_case": "to be reviewed"});
     let of_agent = format!("delegation-requests?organization_id={}", demo.env("AGENT_ORG_ID"));
@@ -275,13 +275,13 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
         [("OWNER_SESSION", "agent-access-requests", wish), ("AGENT_SESSION", of_agent.as_str(), json!({"domain": "example.com"}))]
     {
         let asked = demo.client.post(demo.url(&format!("/api/v1/identity/{path}"))).bearer_auth(demo.env(session)).json(&body);
-        assert_eq!(answer(asked).await.status, 201, "{path}");
+        assert_eq!(send_request(asked).await.status, 201, "{path}");
     }
     let hook = json!({"url": "https://receiver.example.net/telemetry", "event_types": ["delegation.created"]});
     let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
-    let hook = format!("webhooks/{}", answer(hook).await.body["id"].as_str().unwrap());
+    let hook = format!("webhooks/{}", send_request(hook).await.body["id"].as_str().unwrap());
     let test = demo.client.post(demo.url(&format!("/api/v1/identity/{hook}/test"))).header("x-api-key", demo.env("OWNER_KEY"));
-    assert!(answer(test).await.status < 300);
+    assert!(send_request(test).await.status < 300);
     owners.push(own("OWNER_ORG_ID", &hook));
     let mut agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
     agents.push(own("AGENT_ORG_ID", "clicks?since=2026-01-01&until=2026-01-01"));
@@ -306,7 +306,7 @@ async fn bytes_of(browser: &Browser, address: &str) -> u64 {
 
 /// Checks that a page loads no foreign resources, complies with its policy, is accessible in both color schemes, and fits its
 /// screen.
-pub(super) async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
+pub(super) async fn check_page(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     browser.open(address).await;
     let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.name)").await;
     let own = demo.env("BASE_URL");
@@ -328,7 +328,7 @@ pub(super) async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: 
         assert_eq!(width, narrow, "{address}: the page is wider than its screen");
     }
     browser.devtools("Emulation.clearDeviceMetricsOverride", &json!({})).await;
-    let mut complaints = browser.complaints().await;
+    let mut complaints = browser.console_errors().await;
     // The browser also logs the status of a rejected address.
     complaints.retain(|complaint| !(address.ends_with("path=none") && complaint.to_string().contains("(Bad Request)")));
     assert!(complaints.is_empty(), "{address}: {complaints:?}");
@@ -373,7 +373,7 @@ const ON_A_PHONE: &str = "const menu = document.querySelector('details.menu'), b
     return [menu.checkVisibility(), menu.querySelector('summary').textContent, menu.open, are_shown];";
 
 /// Checks that tiles fill their rows, and that a wide table keeps its row headers visible and indicates that it scrolls.
-pub(super) async fn look_at_the_layout(browser: &Browser, demo: &Demo) {
+pub(super) async fn check_layout(browser: &Browser, demo: &Demo) {
     browser.sign_in(demo, "OWNER_SESSION").await;
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     browser.open(&own("overview")).await;

@@ -1,7 +1,7 @@
 //! Log drains of the demo's owner.
 
 use super::reader::{Page, Reader, unescaped};
-use crate::demo::{Demo, answer};
+use crate::demo::{Demo, send_request};
 
 pub(super) fn drains(demo: &Demo) -> String {
     format!("/console/o/{}/drains", demo.env("OWNER_ORG_ID"))
@@ -21,7 +21,7 @@ pub(super) fn address(page: &Page) -> String {
 
 pub(super) async fn feed(demo: &Demo, key: &str, lines: &str) -> u16 {
     let sent = demo.client.post(demo.url("/drains/ndjson")).header("x-api-key", key).header("content-type", "text/plain");
-    answer(sent.body(lines.to_owned())).await.status
+    send_request(sent.body(lines.to_owned())).await.status
 }
 
 /// Creates a drain and returns the path of its page, and its key.

@@ -1,9 +1,9 @@
 //! U1: every number on a page equals the API's, for random events and random filters (`TEST_ROUNDS`).
 
 use super::Reader;
-use super::link::Link;
+use super::click_token::TokenSession;
 use super::reader::Page;
-use crate::demo::{Demo, answer};
+use crate::demo::{Demo, send_request};
 use chrono::{DateTime, TimeDelta, Utc};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -19,7 +19,7 @@ const DAYS: i64 = 40;
 const REPORTED: [usize; 3] = [160, 60, 20];
 
 /// A table of a screen, with the API list it shows: the table's columns and the corresponding members.
-struct Shown {
+struct TableSource {
     screen: &'static str,
     table: &'static str,
     api: &'static str,
@@ -33,8 +33,8 @@ const fn shown(
     [screen, table, api, list]: [&'static str; 4],
     columns: &'static [(usize, &'static str)],
     sorts: &'static [&'static str],
-) -> Shown {
-    Shown { screen, table, api, list, columns, sorts }
+) -> TableSource {
+    TableSource { screen, table, api, list, columns, sorts }
 }
 
 const STEPS: [&str; 4] = ["grounded", "cited", "presented", "engaged"];
@@ -45,7 +45,7 @@ const CLAIMS: &[(usize, &str)] = &[(0, "day"), (2, PARTS[0]), (4, PARTS[1]), (5,
 const BOT: &[(usize, &str)] = &[(0, "bot"), (1, "operator"), (4, "retrievals"), (5, "bytes"), (8, "refused")];
 const OPERATOR: &[(usize, &str)] =
     &[(0, "operator"), (1, "retrievals"), (2, "claimed"), (3, "cited"), (4, "presented"), (5, "clicks")];
-const OF_OWNER: [Shown; 9] = [
+const OF_OWNER: [TableSource; 9] = [
     shown(["overview", "Agents", "/content-owners/funnel?by=agent&limit=10&", "/items"], FUNNEL, &STEPS),
     shown(
         ["pages", "Pages", "/content-owners/urls?limit=50&", "/items"],
@@ -64,7 +64,7 @@ const OF_OWNER: [Shown; 9] = [
     shown(["crawlers", "Operators", "/content-owners/crawlers?limit=1000&", "/operators"], OPERATOR, &[]),
     shown(["events", "Events", "/content-owners/events?limit=50&", "/items"], &[(0, "event_timestamp")], &[]),
 ];
-const OF_AGENT: [Shown; 3] = [
+const OF_AGENT: [TableSource; 3] = [
     shown(["reported", "Your agents", "/agent/summary?", "/agents"], &[(1, "event_count"), (2, "session_count")], &[]),
     shown(["reports", "Events", "/agent/events?limit=50&", "/items"], &[(0, "event_timestamp")], &[]),
     shown(
@@ -100,7 +100,7 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
             "data": {"user_agent": BOTS[agent], "response_status": status, "response_bytes": random.random_range(0..99_999)}}),
         );
     }
-    let link = Link::make(demo, Some("answer-engine")).await;
+    let link = TokenSession::create(demo, Some("answer-engine")).await;
     let clicks: Vec<Value> = (0..REPORTED[2])
         .map(|_| link.click(now - TimeDelta::minutes(random.random_range(0..12 * 24 * 60)), "https://www.example.com/link"))
         .collect();
@@ -135,7 +135,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Checks that a table shows the items of the API.
-async fn assert_table(demo: &Demo, (page, key): (&Page, &str), shown: &Shown, asked: &str, trace: &str) {
+async fn assert_table(demo: &Demo, (page, key): (&Page, &str), shown: &TableSource, asked: &str, trace: &str) {
     let path = format!("{}{asked}", shown.api);
     let told = demo.get(demo.env(key), &path).await;
     assert_eq!(told.status, 200, "{trace}: {path}: {}", told.body);
@@ -202,7 +202,7 @@ async fn u1_pages_show_the_numbers_of_the_api() {
     let (mut random, now) = (StdRng::seed_from_u64(seed), Clock::System.now());
     report(&demo, &mut random, now).await;
     let grant = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
-    assert_eq!(answer(grant.json(&json!({"grantee_org_id": demo.env("NETWORK_ORG_ID")}))).await.status, 201);
+    assert_eq!(send_request(grant.json(&json!({"grantee_org_id": demo.env("NETWORK_ORG_ID")}))).await.status, 201);
     let (mut owner, mut agent) = (Reader::signed_in(&demo, "OWNER_SESSION"), Reader::signed_in(&demo, "AGENT_SESSION"));
     for round in 0..size("TEST_ROUNDS", 3) {
         let view = view(&demo, &mut random, now);

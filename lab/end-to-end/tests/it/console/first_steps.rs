@@ -2,7 +2,7 @@
 //! the request for access, which an operator approves, to the reason for a rejected batch.
 
 use super::browser::Browser;
-use super::story::{demo_with_a_zone, mailed_link};
+use super::sign_up::{demo_with_a_zone, mailed_link};
 use crate::demo::Demo;
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
@@ -24,12 +24,12 @@ async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
 }
 
 /// Creates a key and returns it.
-async fn mint(browser: &Browser) -> String {
+async fn create_key(browser: &Browser) -> String {
     browser.press("Create key").await;
     browser.fill("name", "first steps").await;
     browser.press("Create key").await;
     browser.shows("shown only once").await;
-    browser.text("#minted").await
+    browser.text("#created").await
 }
 
 /// Returns the exact value of a number on the page.
@@ -66,7 +66,7 @@ async fn u5_publisher_reaches_first_event_in_a_browser() {
 
     browser.press("Get started").await;
     browser.shows("You need an API key to report events").await;
-    assert!(mint(&browser).await.starts_with("svc_pub_"));
+    assert!(create_key(&browser).await.starts_with("svc_pub_"));
     let command = browser.text("#trial").await;
     browser.press("Get started").await;
     browser.shows("Waiting for the first event").await;
@@ -80,7 +80,7 @@ async fn u5_publisher_reaches_first_event_in_a_browser() {
     assert_eq!(figure(&browser, "retrieved").await, "1");
     browser.press("Sign out").await;
     browser.shows("Send sign-in link").await;
-    let complaints = browser.complaints().await;
+    let complaints = browser.console_errors().await;
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
@@ -109,7 +109,7 @@ async fn u5_developer_requests_access_and_sees_events() {
     developer.shows("Approved").await;
     developer.press("Open").await;
     developer.shows("No events reported").await;
-    let key = mint(&developer).await;
+    let key = create_key(&developer).await;
     let now = service_kit::clock::Clock::System.now().to_rfc3339();
     let event = |kind: &str| {
         json!({"session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "agent_id": "first-robot", "events": [
@@ -123,7 +123,7 @@ async fn u5_developer_requests_access_and_sees_events() {
     developer.press("Rejected reports").await;
     until_it_says(&developer, "422").await;
     for browser in [developer, operator] {
-        let complaints = browser.complaints().await;
+        let complaints = browser.console_errors().await;
         assert!(complaints.is_empty(), "{complaints:?}");
     }
 }

@@ -32,7 +32,7 @@ async fn only_the_invited_person_accepts_an_invite_once() {
     let refused = stranger.press(&page, "/sign-in/invite", &[]).await;
     assert!(refused.html.contains("for another email address") && refused.html.contains("Request <code>"), "{}", refused.html);
 
-    let mut invited = Reader::nobody(&demo);
+    let mut invited = Reader::signed_out(&demo);
     let page = invited.open(&link).await;
     assert!(page.status == 200 && page.headers["referrer-policy"] == "no-referrer", "the referrer could reveal the token");
     assert!(!page.html.contains("<script>") && page.html.contains("Sign in with the email address"), "{}", page.html);

@@ -2,7 +2,7 @@
 //!
 //! The tests press real keys, because a focus set by a script proves neither order nor absence of traps.
 
-use super::browser::{Browser, addresses, axe, demo_with_an_event, look_at, look_at_the_layout, print};
+use super::browser::{Browser, addresses, axe, check_layout, check_page, demo_with_an_event, print};
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
 
@@ -41,7 +41,7 @@ async fn press_tab(browser: &Browser, times: u64) {
 }
 
 /// Checks that Tab visits the page's elements in order, without a trap and with a visible focus.
-async fn walk(browser: &Browser, address: &str) {
+async fn check_tab_order(browser: &Browser, address: &str) {
     // Narrow pages have a menu instead of the links. Emulated widths end after a moment.
     eventually("the page is wide", || async { (browser.run("return innerWidth").await.as_u64()? > 900).then_some(()) }).await;
     let watched = browser.run(&format!("{STAY}{WATCH}")).await;
@@ -64,11 +64,11 @@ async fn u2_u3_pages_are_accessible_and_load_nothing_foreign() {
     for (session, addresses) in &addresses {
         browser.sign_in(&demo, session).await;
         for address in addresses {
-            look_at(&browser, &demo, &axe, address).await;
-            walk(&browser, address).await;
+            check_page(&browser, &demo, &axe, address).await;
+            check_tab_order(&browser, address).await;
             print(&browser, address).await;
         }
     }
     browser.sign_in(&demo, "OWNER_SESSION").await;
-    look_at_the_layout(&browser, &demo).await;
+    check_layout(&browser, &demo).await;
 }

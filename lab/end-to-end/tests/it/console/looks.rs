@@ -88,8 +88,8 @@ impl Blocks {
         Self { width: told(0).parse().unwrap(), means: BASE64_STANDARD.decode(told(1)).unwrap(), png: told(2).to_owned() }
     }
 
-    async fn kept(browser: &Browser, name: &str) -> Self {
-        let png = std::fs::read(kept(name)).unwrap_or_else(|error| panic!("{name}: {error}; {RENEW}"));
+    async fn load_stored(browser: &Browser, name: &str) -> Self {
+        let png = std::fs::read(stored_path(name)).unwrap_or_else(|error| panic!("{name}: {error}; {RENEW}"));
         Self::of(browser, &png, 1).await
     }
 
@@ -104,7 +104,7 @@ impl Blocks {
     }
 }
 
-fn kept(name: &str) -> PathBuf {
+fn stored_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console/tests/golden").join(name)
 }
 
@@ -186,7 +186,7 @@ async fn report_a_month(demo: &Demo) {
     }
     let seen = retrieval("edge", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009");
     assert_eq!(demo.post(demo.env("OWNER_KEY"), &seen).await.status, 201);
-    demo.counts(reported + 1 + 10).await;
+    demo.wait_for_events(reported + 1 + 10).await;
 }
 
 /// Returns the screenshots of all pages, by name.
@@ -219,10 +219,10 @@ async fn u2_pages_match_the_golden_screenshots() {
     for (name, png) in &taken {
         let shown = Blocks::of(&browser, png, SIDE).await;
         if std::env::var_os("WRITE_GOLDEN").is_some() {
-            std::fs::write(kept(name), BASE64_STANDARD.decode(&shown.png).unwrap()).unwrap();
+            std::fs::write(stored_path(name), BASE64_STANDARD.decode(&shown.png).unwrap()).unwrap();
             continue;
         }
-        let differing = shown.differing(&Blocks::kept(&browser, name).await);
+        let differing = shown.differing(&Blocks::load_stored(&browser, name).await);
         if differing > TOLERATED_BLOCKS {
             let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
             std::fs::write(&file, png).unwrap();
@@ -231,7 +231,7 @@ async fn u2_pages_match_the_golden_screenshots() {
     }
     assert!(differs.is_empty(), "{}\n{RENEW}", differs.join("\n"));
     let expected: BTreeSet<String> = taken.into_iter().map(|(name, _)| name).collect();
-    let found = std::fs::read_dir(kept("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let found = std::fs::read_dir(stored_path("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(found.filter(|name| name.ends_with(".png")).collect::<BTreeSet<_>>(), expected);
     styles_are_seen(&browser, &pages).await;
 }
@@ -241,7 +241,7 @@ async fn styles_are_seen(browser: &Browser, pages: &[(&'static str, String)]) {
     browser.devtools("Network.enable", &json!({})).await;
     browser.devtools("Network.setBlockedURLs", &json!({"urls": ["*/console.css*"]})).await;
     for (name, png) in take(browser, &pages[..1]).await {
-        let differing = Blocks::of(browser, &png, SIDE).await.differing(&Blocks::kept(browser, &name).await);
+        let differing = Blocks::of(browser, &png, SIDE).await.differing(&Blocks::load_stored(browser, &name).await);
         assert!(differing > TOLERATED_BLOCKS, "without styles, only {differing} of 1,000 blocks of {name} differ");
     }
 }

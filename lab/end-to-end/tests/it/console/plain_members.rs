@@ -1,7 +1,7 @@
 //! Forms and buttons for members who aren't owners: only those that the API permits.
 
 use super::{OWNER_SCREENS, Reader};
-use crate::demo::{Demo, answer};
+use crate::demo::{Demo, send_request};
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service_kit::testing::Seed;
@@ -40,7 +40,7 @@ async fn u4_plain_members_see_only_permitted_forms() {
     let make = async |key: &str, path: &str, body: Value| {
         let request =
             demo.client.post(demo.url(&format!("/api/v1/identity/{path}"))).header("x-api-key", demo.env(key)).json(&body);
-        answer(request).await.body["id"].as_str().unwrap().to_owned()
+        send_request(request).await.body["id"].as_str().unwrap().to_owned()
     };
     let hook = json!({"url": "https://receiver.example.net/telemetry", "event_types": ["delegation.created"]});
     let hook = make("OWNER_KEY", "webhooks", hook).await;

@@ -26,7 +26,7 @@ async fn u4_roles_see_only_their_pages() {
     let grant = json!({"grantee_org_id": demo.env("NETWORK_ORG_ID")});
     let grant =
         demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY")).json(&grant);
-    assert_eq!(crate::demo::answer(grant).await.status, 201);
+    assert_eq!(crate::demo::send_request(grant).await.status, 201);
     let partners = Reader::with_session(&demo, &partner).open(&format!("{}/partners", home(&demo, "NETWORK_ORG_ID"))).await;
     assert!(partners.html.contains("Example Publisher"), "the delegation is missing: {}", partners.html);
     let sessions = ["OWNER_SESSION", "AGENT_SESSION", "OPERATOR_SESSION", "USER_SESSION"].map(|variable| demo.env(variable));
@@ -35,7 +35,7 @@ async fn u4_roles_see_only_their_pages() {
     for screen in OWNER_SCREENS.into_iter().chain(AGENT_SCREENS) {
         told += screen;
         for who in [owner, &member, &partner, agent, operator, somebody, ""] {
-            let mut reader = if who.is_empty() { Reader::nobody(&demo) } else { Reader::with_session(&demo, who) };
+            let mut reader = if who.is_empty() { Reader::signed_out(&demo) } else { Reader::with_session(&demo, who) };
             let page = reader.open(&format!("{own}/{screen}")).await;
             let seen = if page.address == "/sign-in" { "sign-in".to_owned() } else { page.status.to_string() };
             told += &format!(" {seen}");
@@ -47,11 +47,11 @@ async fn u4_roles_see_only_their_pages() {
     }
     let hook = json!({"url": "https://shown-to-operators.example.net/", "event_types": ["delegation.created"]});
     let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
-    let hook = crate::demo::answer(hook).await.body["id"].as_str().unwrap().to_owned();
+    let hook = crate::demo::send_request(hook).await.body["id"].as_str().unwrap().to_owned();
     for screen in ["requests", "organizations", "webhooks", "webhooks/{id}", "export/webhooks.csv"] {
         told += &format!("operator/{screen}");
         for who in [owner, &member, &partner, agent, operator, somebody, ""] {
-            let mut reader = if who.is_empty() { Reader::nobody(&demo) } else { Reader::with_session(&demo, who) };
+            let mut reader = if who.is_empty() { Reader::signed_out(&demo) } else { Reader::with_session(&demo, who) };
             let page = reader.open(&format!("/console/operator/{}", screen.replace("{id}", &hook))).await;
             let seen = if page.address == "/sign-in" { "sign-in".to_owned() } else { page.status.to_string() };
             told += &format!(" {seen}");

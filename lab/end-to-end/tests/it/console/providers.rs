@@ -18,7 +18,7 @@ async fn u5_signs_in_at_a_provider() {
         ("TELEMETRY_OIDC_ALLOW", provider.host().to_owned()),
     ])
     .await;
-    let mut somebody = Reader::nobody(&demo);
+    let mut somebody = Reader::signed_out(&demo);
     let page = somebody.open("/sign-in").await;
     let button = page.between("<a class=\"button\" href=\"", "\"").unwrap_or_else(|| panic!("{}", page.html));
     assert_eq!(button, "/api/v1/identity/auth/oidc/example");
@@ -45,7 +45,7 @@ async fn u5_signs_in_at_a_provider() {
     assert_eq!((page.status, page.address.as_str()), (200, "/console/organizations"), "{}", page.html);
     assert!(page.html.contains("publisher@example.net"), "{}", page.html);
 
-    let refused = Reader::nobody(&demo).open("/sign-in/arrived?refused=1").await;
+    let refused = Reader::signed_out(&demo).open("/sign-in/arrived?refused=1").await;
     assert!(
         refused.status == 401 && refused.html.contains("Sign-in with the provider failed") && refused.html.contains(button),
         "{}",

@@ -2,8 +2,8 @@
 
 use super::Reader;
 use super::browser::Browser;
-use super::story::mailed_link;
-use crate::demo::{Demo, answer};
+use super::sign_up::mailed_link;
+use crate::demo::{Demo, send_request};
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::response::Html;
@@ -16,12 +16,12 @@ const VICTIM: &str = "victim@console.test";
 const ATTACKER: &str = "attacker@console.test";
 
 /// An attacker's server, and the `Referer` headers that browsers sent to it.
-struct Foreign {
+struct AttackerServer {
     address: String,
     told: Arc<Mutex<Vec<Option<String>>>>,
 }
 
-impl Foreign {
+impl AttackerServer {
     async fn serving(page: String) -> Self {
         let told = Arc::<Mutex<Vec<Option<String>>>>::default();
         let heard = Arc::clone(&told);
@@ -37,7 +37,7 @@ impl Foreign {
 }
 
 /// Requests a link on the sign-in page and returns it from the email.
-async fn asked_for_a_link(browser: &Browser, demo: &Demo) -> String {
+async fn request_link(browser: &Browser, demo: &Demo) -> String {
     browser.open(&demo.url("/sign-in")).await;
     browser.fill("email", VICTIM).await;
     browser.press("Send sign-in link").await;
@@ -55,9 +55,9 @@ async fn sessions(browser: &Browser, demo: &Demo) -> Vec<Value> {
 #[tokio::test]
 async fn u4_sign_in_link_is_secret_and_works_once() {
     let demo = Demo::start().await;
-    let foreign = Foreign::serving(String::new()).await;
+    let foreign = AttackerServer::serving(String::new()).await;
     let (asking, opening) = (Browser::start().await, Browser::start().await);
-    let link = asked_for_a_link(&asking, &demo).await;
+    let link = request_link(&asking, &demo).await;
     opening.open(&link).await;
     opening.shows("This link was requested in another browser").await;
     let leave = "const link = document.createElement('a'); link.href = ADDRESS; document.body.append(link); link.click()";
@@ -88,7 +88,7 @@ async fn u4_sign_in_replaces_planted_sessions() {
     let demo = Demo::start().await;
     let browser = Browser::start().await;
     browser.sign_in(&demo, "USER_SESSION").await;
-    let link = asked_for_a_link(&browser, &demo).await;
+    let link = request_link(&browser, &demo).await;
     browser.open(&link).await;
     browser.shows("To sign in as v…@console.test, click the button").await;
     browser.press("Sign in").await;
@@ -102,14 +102,14 @@ async fn u4_sign_in_replaces_planted_sessions() {
 
     // The attacker's page submits the attacker's own link in the victim's browser.
     let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": ATTACKER}));
-    assert!(answer(asked).await.status < 300);
+    assert!(send_request(asked).await.status < 300);
     let link = eventually("the attacker's email arrives", || async { mailed_link(&demo, ATTACKER) }).await;
     let (_, token) = link.split_once("token=").unwrap();
     let form = format!(
         "<form method=\"post\" action=\"{}\"><input name=\"token\" value=\"{token}\"></form>",
         demo.url("/sign-in/finish")
     );
-    let foreign = Foreign::serving(form).await;
+    let foreign = AttackerServer::serving(form).await;
     for host in ["localhost", "127.0.0.1"] {
         browser.open(&foreign.address.replace("localhost", host)).await;
         browser.run("document.forms[0].submit()").await;

@@ -2,7 +2,7 @@
 
 use super::blocks::Page;
 use super::expected::missing;
-use super::shell::{Desk, Ran, Rejected, Shell};
+use super::shell::{FakeClone, PasteResult, Rejected, Shell};
 use crate::demo::Demo;
 use service_kit::testing::size;
 use std::time::Duration;
@@ -43,31 +43,31 @@ documents! {
 /// Reports errors that are visible before anything runs.
 #[test]
 fn documents_can_be_pasted() {
-    let read = |name: &&str| Page::read(name, &std::fs::read_to_string(super::found::root().join(name)).unwrap());
+    let read = |name: &&str| Page::read(name, &std::fs::read_to_string(super::command_search::root().join(name)).unwrap());
     let faults: Vec<String> = DOCUMENTS.iter().flat_map(|name| read(name).faults()).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// Each shell uses its own service, so that the numbers in the document are right in both.
 async fn paste(document: &str) {
-    let text = std::fs::read_to_string(super::found::root().join(document)).unwrap();
+    let text = std::fs::read_to_string(super::command_search::root().join(document)).unwrap();
     let page = Page::read(document, &text);
     let mut faults = Vec::new();
     let shells = if IN_EVERY_SHELL.contains(&document) { Shell::ALL.len() } else { size("DOCUMENT_SHELLS", 1) };
     for shell in Shell::ALL.into_iter().take(shells) {
         let demo = Demo::start().await;
-        faults.extend(faults_in(&page, shell, &Desk::new(demo.folder()), &demo.process.stdout()).await);
+        faults.extend(faults_in(&page, shell, &FakeClone::new(demo.folder()), &demo.process.stdout()).await);
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// Returns the failures in this shell. `screen` is the output of `cargo up`.
-async fn faults_in(page: &Page, shell: Shell, desk: &Desk, screen: &str) -> Vec<String> {
+async fn faults_in(page: &Page, shell: Shell, desk: &FakeClone, screen: &str) -> Vec<String> {
     let pasted: Vec<_> = page.pasted().collect();
     let once: Vec<&str> = pasted.iter().map(|block| block.text.as_str()).collect();
     // Pasting a page twice must also work.
     let times = if shell == Shell::Bash { 2 } else { 1 };
-    let Ran { outputs, mut failures, rejected } = desk.paste(shell, &once.repeat(times), LIMIT).await;
+    let PasteResult { outputs, mut failures, rejected } = desk.paste(shell, &once.repeat(times), LIMIT).await;
     let block_of = |place: usize| pasted.get(place % pasted.len().max(1)).copied();
     let again = |place: usize| if place < pasted.len() { "" } else { "pasted again, " };
     for Rejected { block, status, command } in rejected {
@@ -104,7 +104,7 @@ mod tests {
         let local = tempfile::tempdir().unwrap();
         std::fs::write(local.path().join("demo.env"), "BASE_URL='http://localhost'\n").unwrap();
         let page = Page::read("a page", document);
-        faults_in(&page, shell, &Desk::new(local.path()), "Console  http://127.0.0.1:8080").await
+        faults_in(&page, shell, &FakeClone::new(local.path()), "Console  http://127.0.0.1:8080").await
     }
 
     fn sh(block: &str) -> String {

@@ -80,10 +80,10 @@ impl fmt::Display for Shell {
 }
 
 /// A folder that looks like a clone with a running `cargo up`: it contains `.local` and the built programs.
-pub(crate) struct Desk(TempDir);
+pub(crate) struct FakeClone(TempDir);
 
 /// Results of pasted blocks.
-pub(crate) struct Ran {
+pub(crate) struct PasteResult {
     /// Standard output and standard error of each block.
     pub(crate) outputs: Vec<String>,
     /// Each failure, with the index of its block.
@@ -102,11 +102,11 @@ pub(crate) struct Rejected {
     pub(crate) command: String,
 }
 
-impl Desk {
+impl FakeClone {
     /// Creates a desk with this folder as `.local`.
     pub(crate) fn new(local: &Path) -> Self {
         let desk = Self(tempfile::tempdir().unwrap());
-        let root = super::found::root().canonicalize().unwrap();
+        let root = super::command_search::root().canonicalize().unwrap();
         symlink(local, desk.path(".local")).unwrap();
         for folder in ["docs", "infra"] {
             symlink(root.join(folder), desk.path(folder)).unwrap();
@@ -161,7 +161,7 @@ exit $code
     }
 
     /// Pastes the blocks in order. Kills the shell after `limit`.
-    pub(crate) async fn paste(&self, shell: Shell, blocks: &[&str], limit: Duration) -> Ran {
+    pub(crate) async fn paste(&self, shell: Shell, blocks: &[&str], limit: Duration) -> PasteResult {
         installed(&shell.to_string());
         let notes = tempfile::tempdir().unwrap();
         let note = |name: &str| notes.path().join(name);
@@ -189,7 +189,7 @@ exit $code
         }
         written.abort();
         let read = |name: &str| String::from_utf8_lossy(&std::fs::read(note(name)).unwrap()).into_owned();
-        let mut ran = Ran::of(&read("output"), blocks.len());
+        let mut ran = PasteResult::of(&read("output"), blocks.len());
         if is_late {
             let last = ran.outputs.len().saturating_sub(1);
             ran.failures.push((last, format!("it did not end within {} s", limit.as_secs())));
@@ -209,7 +209,7 @@ fn script(shell: Shell, blocks: &[&str]) -> String {
     format!("{}{pasted}{}", shell.preparation(), mark(blocks.len()))
 }
 
-impl Ran {
+impl PasteResult {
     /// Splits the output by block. A block without a mark after it consumed the following lines.
     fn of(output: &str, count: usize) -> Self {
         let mut parts: Vec<&str> = output.split(MARK).skip(1).collect();

@@ -95,7 +95,7 @@ impl History<'_> {
     /// Sends these lines as one body, with a random key.
     async fn deliver(&mut self, random: &mut StdRng, log: &Log, keys: &[String; 2], of: &[usize]) {
         let (key, lines) = (random.random_range(0..keys.len()), log.lines(of));
-        let taken = self.demo.feed(log.format, &keys[key], &log.format.body(&lines), random.random_bool(0.5)).await;
+        let taken = self.demo.send_log(log.format, &keys[key], &log.format.body(&lines), random.random_bool(0.5)).await;
         assert_eq!(taken.status, 200, "{}: {} {lines:?}", self.trace, taken.body);
         self.accepted(log, key, of, lines);
     }
@@ -113,7 +113,7 @@ impl History<'_> {
         match random.random_range(0..5) {
             0 => {
                 let key = keys.choose(random).unwrap();
-                self.demo.feed_half(random, log.format, key, &log.format.body(&log.lines(&whole)));
+                self.demo.send_part_and_disconnect(random, log.format, key, &log.format.body(&log.lines(&whole)));
             }
             1 => {
                 let key = random.random_range(0..keys.len());
@@ -154,25 +154,25 @@ impl History<'_> {
     }
 
     /// Compares reads of the whole day, with all splits, and of a part of it.
-    async fn judge(&self, random: &mut StdRng, compared: &mut Compared) {
-        self.demo.caught_up().await;
+    async fn compare_day(&self, random: &mut StdRng, compared: &mut Compared) {
+        self.demo.wait_until_caught_up().await;
         let day = Window { since: self.begin, until: self.begin + TimeDelta::days(1), is_narrowed: false };
-        self.judge_window(day, "hour", &SPLITS, compared).await;
-        self.judge_part(random, compared).await;
+        self.compare_window(day, "hour", &SPLITS, compared).await;
+        self.compare_part(random, compared).await;
     }
 
     /// Compares reads of a random part of the day, of the owner's domain or of all, with some splits.
-    async fn judge_part(&self, random: &mut StdRng, compared: &mut Compared) {
-        self.demo.caught_up().await;
+    async fn compare_part(&self, random: &mut StdRng, compared: &mut Compared) {
+        self.demo.wait_until_caught_up().await;
         let mut minute = || self.begin + TimeDelta::minutes(random.random_range(-120..1_560));
         let (one, other) = (minute(), minute());
         let part = Window { since: one.min(other), until: one.max(other), is_narrowed: random.random_bool(0.5) };
         let by = if random.random_bool(0.5) { "hour" } else { "day" };
         let splits: Vec<&str> = SPLITS.sample(random, 3).copied().collect();
-        self.judge_window(part, by, &splits, compared).await;
+        self.compare_window(part, by, &splits, compared).await;
     }
 
-    async fn judge_window(&self, window: Window, by: &str, splits: &[&str], compared: &mut Compared) {
+    async fn compare_window(&self, window: Window, by: &str, splits: &[&str], compared: &mut Compared) {
         let same = |read: &str, found: &Value, expected: &Value| {
             for (member, expected) in expected.as_object().unwrap() {
                 assert_eq!(&found[member], expected, "{}: {member} of {read}, {window:?}", self.trace);
@@ -259,9 +259,9 @@ async fn s1_random_log_histories_equal_the_model() {
             let keys = [drains[log.format.name()].clone(), demo.env("OWNER_KEY").to_owned()];
             history.deliver_all(&mut random, log, &keys).await;
         }
-        history.judge_part(&mut random, &mut compared).await;
+        history.compare_part(&mut random, &mut compared).await;
         history.post_some(&mut random, &made).await;
-        history.judge(&mut random, &mut compared).await;
+        history.compare_day(&mut random, &mut compared).await;
     }
     println!("{compared:?}");
 }

@@ -1,7 +1,7 @@
 //! An independent, naive implementation of the rules on ownership of hosts and events, on delegations, and on merging reports. It
 //! uses no `Site`, `Visibility` or SQL of the service.
 
-use super::town::{NEW_YEAR_MS, OWNERS, Observation, STEP_US};
+use super::test_app::{NEW_YEAR_MS, OWNERS, Observation, STEP_US};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -48,7 +48,7 @@ fn rank(row: &Observation) -> i8 {
 
 /// A period in which an owner has verified a host.
 #[derive(Clone, Debug)]
-struct Tenure {
+struct Ownership {
     owner: usize,
     host: String,
     from_us: i64,
@@ -72,7 +72,7 @@ impl Window {
 
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    tenures: Vec<Tenure>,
+    tenures: Vec<Ownership>,
     pub(super) granted: BTreeSet<(usize, usize)>,
     pub(super) shares: bool,
     pub(super) is_visible: [bool; OWNERS],
@@ -105,7 +105,7 @@ impl Model {
             return held.owner == owner;
         }
         let seen_from_us = self.seen_by_newcomer(owner, host, now_us);
-        self.tenures.push(Tenure { owner, host: host.to_owned(), from_us: now_us, until_us: None, seen_from_us });
+        self.tenures.push(Ownership { owner, host: host.to_owned(), from_us: now_us, until_us: None, seen_from_us });
         true
     }
 
@@ -136,20 +136,20 @@ impl Model {
     }
 
     /// Returns the tenure that decides who owns the host now: that of the longest verified parent.
-    fn holder(&self, host: &str) -> Option<&Tenure> {
+    fn current_ownership(&self, host: &str) -> Option<&Ownership> {
         let above = self.tenures.iter().filter(|tenure| is_within(host, &tenure.host) && tenure.until_us.is_none());
         above.max_by_key(|tenure| tenure.host.len())
     }
 
     pub(super) fn owner_of(&self, host: &str) -> Option<usize> {
-        self.holder(host).map(|tenure| tenure.owner)
+        self.current_ownership(host).map(|tenure| tenure.owner)
     }
 
     /// Returns the host's current owner, and from when that owner sees its events. Events of a subdomain that another owner had
     /// are visible from that owner's release.
     fn seen_from(&self, host: &str) -> Option<(usize, i64)> {
-        let holder = self.holder(host)?;
-        let beneath = |tenure: &&Tenure| is_within(host, &tenure.host) && tenure.host.len() > holder.host.len();
+        let holder = self.current_ownership(host)?;
+        let beneath = |tenure: &&Ownership| is_within(host, &tenure.host) && tenure.host.len() > holder.host.len();
         let left = self.tenures.iter().filter(beneath).filter(|tenure| tenure.owner != holder.owner);
         let left = left.filter_map(|tenure| tenure.until_us).max();
         Some((holder.owner, left.map_or(holder.seen_from_us, |left| left.max(holder.seen_from_us))))
@@ -161,7 +161,7 @@ impl Model {
     }
 
     /// Returns whether a manifest may contain the event.
-    pub(super) fn is_shown(&self, row: &Observation) -> bool {
+    pub(super) fn is_in_manifest(&self, row: &Observation) -> bool {
         (0..OWNERS).any(|owner| self.is_visible[owner] && self.is_seen(&host_of(row), row.at, owner))
     }
 

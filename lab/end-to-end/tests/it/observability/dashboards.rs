@@ -2,12 +2,12 @@
 
 use super::promql::faults_of;
 use super::{file, read};
-use crate::counting::{NEW_YEAR_MS, put, random_record};
+use crate::counting::{NEW_YEAR_MS, append_records, random_record};
 use crate::pipeline::Pipeline;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
-use service_kit::testing::{Seed, ask_clickhouse, random_seed};
+use service_kit::testing::{Seed, clickhouse_request, random_seed};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +60,7 @@ async fn rows(pipeline: &Pipeline, title: &str) -> Vec<Value> {
     let numbers = "SETTINGS output_format_json_quote_64bit_integers = 0 FORMAT JSONEachRow";
     let body = format!("{}\n{numbers}", statement(title, "Example.com"));
     let url = format!("{}/?database={}", settings.clickhouse_url, settings.clickhouse_database);
-    let answer = ask_clickhouse(reqwest::Method::POST, &url).body(body).send().await.unwrap();
+    let answer = clickhouse_request(reqwest::Method::POST, &url).body(body).send().await.unwrap();
     let (status, text) = (answer.status(), answer.text().await.unwrap());
     assert_eq!(status, 200, "{title}: {text}");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -119,7 +119,7 @@ async fn publisher_dashboard_counts_like_the_api() {
     let pipeline = Pipeline::start().await;
     let owner = Seed(&pipeline.stores.pool).owner_of("example.com").await;
     let stop = CancellationToken::new();
-    let worker = pipeline.work(&stop);
+    let worker = pipeline.spawn_worker(&stop);
     let records = (0..120).map(|number| {
         let mut record = random_record(&mut random);
         for event in record["events"].as_array_mut().unwrap() {
@@ -136,7 +136,7 @@ async fn publisher_dashboard_counts_like_the_api() {
     let records: Vec<(i32, String)> = records.collect();
     // Two blocks produce repeats that ClickHouse has not merged.
     for part in records.chunks(80).chain([&records[..40]]) {
-        put(&pipeline, part).await;
+        append_records(&pipeline, part).await;
         pipeline.caught_up().await;
     }
     let until = chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + DAYS * 86_400_000).unwrap().to_rfc3339();

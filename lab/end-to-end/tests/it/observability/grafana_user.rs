@@ -2,9 +2,9 @@
 
 use super::dashboards::statements;
 use super::file;
-use local::private::ClickHouse;
+use local::test_servers::ClickHouse;
+use service_kit::databases;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::stores;
 use service_kit::testing::client;
 
 const USER: &str = "grafana";
@@ -26,7 +26,7 @@ async fn grafana_account_is_read_only() {
     let server = started.await.unwrap().unwrap();
     let url = server.url();
     let settings = ClickHouseSettings::at(&url, "telemetry");
-    stores::apply_clickhouse_ddl(&settings).await.unwrap();
+    databases::apply_clickhouse_ddl(&settings).await.unwrap();
     let own = async |statement: &str| {
         let (done, said) = ask(&url, "default", "", statement).await;
         assert!(done, "{statement}: {said}");

@@ -2,24 +2,24 @@
 
 use super::{file, read};
 use crate::demo::{Demo, retrieval};
-use service_kit::measures::{Kind, Measure, common};
+use service_kit::metric_definitions::{Kind, Metric, common};
 use service_kit::testing::eventually;
 use std::collections::{BTreeMap, BTreeSet};
 
 const LIST: &str = "docs/metrics.md";
 
 /// Returns the metrics of each process.
-pub(super) fn tables() -> Vec<(&'static str, &'static [Measure])> {
+pub(super) fn tables() -> Vec<(&'static str, &'static [Metric])> {
     vec![
-        ("Every process", common::MEASURES),
-        ("ingest-gateway", ingest_gateway::MEASURES),
-        ("stream-workers", stream_workers::MEASURES),
-        ("webhook-deliverer (`telemetry stream-workers deliver`)", stream_workers::deliver::MEASURES),
-        ("query-api", query_api::MEASURES),
+        ("Every process", common::METRICS),
+        ("ingest-gateway", ingest_gateway::METRICS),
+        ("stream-workers", stream_workers::METRICS),
+        ("webhook-deliverer (`telemetry stream-workers deliver`)", stream_workers::deliver::METRICS),
+        ("query-api", query_api::METRICS),
     ]
 }
 
-fn all() -> impl Iterator<Item = &'static Measure> {
+fn all() -> impl Iterator<Item = &'static Metric> {
     tables().into_iter().flat_map(|(_, measures)| measures)
 }
 
@@ -61,8 +61,8 @@ fn markdown() -> String {
     let mut text = PREFACE.to_owned();
     for (of, measures) in tables() {
         text += &format!("\n## {of}\n\n| name | type | unit | meaning | labels |\n|---|---|---|---|---|\n");
-        for Measure { name, kind, unit, help, labels } in measures {
-            let labels: Vec<String> = labels.iter().map(|by| format!("`{}`: {}", by.label, by.says)).collect();
+        for Metric { name, kind, unit, help, labels } in measures {
+            let labels: Vec<String> = labels.iter().map(|by| format!("`{}`: {}", by.label, by.description)).collect();
             text += &format!("| `{name}` | {} | {unit} | {help} | {} |\n", kind.as_str(), labels.join("; "));
         }
     }
@@ -80,7 +80,7 @@ fn docs_metrics_md_matches_the_code() {
 #[test]
 fn metrics_follow_prometheus_conventions() {
     let mut names = BTreeSet::new();
-    for Measure { name, kind, unit, help, labels } in all() {
+    for Metric { name, kind, unit, help, labels } in all() {
         assert!(names.insert(*name), "{name} is listed twice");
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
         assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}: counters, and only counters, must end with _total");
@@ -92,7 +92,7 @@ fn metrics_follow_prometheus_conventions() {
         assert!(!foreign.iter().any(|end| base.ends_with(end)), "{name}: use base units, and no suffix that Prometheus reserves");
         assert!(!unit.is_empty() && help.len() > 12 && !help.contains('|') && !help.contains('\n'), "{name}: {help:?}");
         assert!(
-            labels.iter().all(|by| !by.says.is_empty() && !["le", "job", "instance", "service"].contains(&by.label)),
+            labels.iter().all(|by| !by.description.is_empty() && !["le", "job", "instance", "service"].contains(&by.label)),
             "{name}"
         );
     }
@@ -127,7 +127,7 @@ pub(crate) fn faults_of_process(process: &str, text: &str) -> Vec<String> {
         .filter(|(of, _)| of.starts_with(process))
         .flat_map(|(_, measures)| measures.iter().map(|measure| measure.name))
         .collect();
-    let common: BTreeSet<&str> = common::MEASURES.iter().map(|measure| measure.name).collect();
+    let common: BTreeSet<&str> = common::METRICS.iter().map(|measure| measure.name).collect();
     let shown = families(text);
     let strangers = shown.keys().filter(|name| !own.contains(name.as_str()) && !common.contains(name.as_str()));
     let absent = own.iter().filter(|name| !shown.contains_key(**name));

@@ -4,7 +4,7 @@
 use super::metrics_list::tables;
 use super::read;
 use super::rule_names::{alerts_in_the_rules, recorded_names};
-use service_kit::measures::{Kind, Measure};
+use service_kit::metric_definitions::{Kind, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels with their possible values; empty if the values aren't a closed set.
@@ -40,7 +40,7 @@ fn of_alerts() -> Labels {
 
 /// Returns the existing metrics and recorded series with their labels.
 fn known() -> BTreeMap<String, Labels> {
-    let labels = |measure: &Measure, more: &[&str]| {
+    let labels = |measure: &Metric, more: &[&str]| {
         let own = measure.labels.iter().map(|by| (by.label, by.values)).chain(more.iter().map(|label| (*label, &[][..])));
         let own = own.map(|(label, values)| (label.to_owned(), values.iter().map(|value| (*value).to_owned()).collect()));
         own.chain(of_targets()).collect::<Labels>()
@@ -77,7 +77,7 @@ fn tokens(expression: &str) -> Vec<String> {
 
 /// Returns the values of a matcher that aren't in the label's closed set. In patterns, only words between `|` are checked;
 /// Grafana's variables are ignored.
-fn strangers<'a>(matcher: &'a [&String], values: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
+fn unknown_values<'a>(matcher: &'a [&String], values: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
     let (signs, text) = matcher.split_at(matcher.len() - 1);
     let text = text[0].trim_matches('"');
     let is_pattern = signs.iter().any(|sign| *sign == "~");
@@ -107,7 +107,8 @@ pub(super) fn faults_of(expression: &str) -> Vec<String> {
                 match labels.map(|labels| labels.get(matcher[0])) {
                     Some(None) => faults.push(format!("{of} has no label {}: {expression}", matcher[0])),
                     Some(Some(values)) => faults.extend(
-                        strangers(matcher, values).map(|value| format!("{} of {of} is never {value}: {expression}", matcher[0])),
+                        unknown_values(matcher, values)
+                            .map(|value| format!("{} of {of} is never {value}: {expression}", matcher[0])),
                     ),
                     None => {}
                 }

@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// Returns Prometheus and promtool; downloads them if they are missing.
 pub(crate) fn programs() -> [PathBuf; 2] {
-    local::programs::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
+    local::test_programs::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 /// Returns the alerts that cover a time window, directly or through a recorded series. They fire until the window ends.

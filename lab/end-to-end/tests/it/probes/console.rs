@@ -3,9 +3,9 @@
 //!
 //! The addresses come from the console's route table, so new routes are probed automatically.
 
-use super::scene::{Kind, TestApp};
-use super::{of_nothing, respelt, without};
-use crate::excerpt::around;
+use super::test_app::{Kind, TestApp};
+use super::{nonexistent, respelt, without};
+use crate::text_excerpt::around;
 use chrono::TimeDelta;
 use futures::{StreamExt as _, stream};
 use rand::rngs::StdRng;
@@ -119,12 +119,12 @@ async fn callers(scene: &TestApp) -> Vec<Caller> {
 }
 
 /// A request with another organization's names, and the same with missing ones.
-struct Shot {
+struct PageComparison {
     caller: usize,
     has_form: bool,
     /// Path with query, and form fields.
     theirs: [String; 2],
-    nobodys: [String; 2],
+    missing: [String; 2],
     /// The names in both requests.
     named: Vec<(String, String)>,
     is_theirs_first: bool,
@@ -135,15 +135,15 @@ enum Verdict {
     /// The responses differ; with the place.
     Differs(String),
     /// A response contains the organization's data; with the place.
-    Tells(String),
+    Leaks(String),
 }
 
-impl Shot {
+impl PageComparison {
     fn random(scene: &TestApp, callers: &[Caller], random: &mut StdRng, (path, has_form): Route) -> Self {
         let caller = random.random_range(0..callers.len());
         let mut named = Vec::new();
         let mut name = |kind: Kind, random: &mut StdRng| {
-            let mut both = (scene.theirs(kind).to_owned(), of_nothing(kind, random));
+            let mut both = (scene.theirs(kind).to_owned(), nonexistent(kind, random));
             if random.random_range(0..4) == 0 {
                 let (theirs, nobodys) = both;
                 both = respelt(kind, random.random_range(0..3), [theirs, nobodys]);
@@ -194,30 +194,30 @@ impl Shot {
         for side in [&mut theirs[1], &mut nobodys[1]].into_iter().filter(|_| has_form) {
             *side += "&name=x&role=owner&email=x%40elsewhere.example&with=code&note=x&once=67e55044-10b1-426f-9247-bb680e5fe0c8";
         }
-        Self { caller, has_form, theirs, nobodys, named, is_theirs_first: random.random() }
+        Self { caller, has_form, theirs, missing: nobodys, named, is_theirs_first: random.random() }
     }
 
     /// Returns the difference or leak, or `None` if the responses are equal. Load can cause one difference; a leak occurs every
     /// time.
-    async fn fire(&self, scene: &TestApp, callers: &[Caller]) -> Option<String> {
+    async fn compare_with_retries(&self, scene: &TestApp, callers: &[Caller]) -> Option<String> {
         let mut wrong = None;
         for _ in 0..ROUNDS {
             match self.compare(scene, callers).await {
                 Verdict::Alike => return None,
                 Verdict::Differs(difference) => wrong = Some(format!("oracle: {difference}")),
-                Verdict::Tells(leak) => return Some(format!("leak: {leak}")),
+                Verdict::Leaks(leak) => return Some(format!("leak: {leak}")),
             }
         }
         wrong
     }
 
     async fn compare(&self, scene: &TestApp, callers: &[Caller]) -> Verdict {
-        let ask = |side| self.ask(scene, &callers[self.caller].session, side);
+        let ask = |side| self.request(scene, &callers[self.caller].session, side);
         let (theirs, nobodys) = if self.is_theirs_first {
             let theirs = ask(&self.theirs).await;
-            (theirs, ask(&self.nobodys).await)
+            (theirs, ask(&self.missing).await)
         } else {
-            let nobodys = ask(&self.nobodys).await;
+            let nobodys = ask(&self.missing).await;
             (ask(&self.theirs).await, nobodys)
         };
         let at = format!("{:?} by the {}. caller", self.theirs, self.caller);
@@ -228,7 +228,7 @@ impl Shot {
         let is_named = |planted: &str| of_tenant.iter().any(|named| named.to_lowercase().contains(planted));
         let leak = planted.find_map(|planted| told.find(&planted).filter(|_| !is_named(&planted)));
         if let Some(place) = leak {
-            return Verdict::Tells(format!("{at}: {}", around(&told, place)));
+            return Verdict::Leaks(format!("{at}: {}", around(&told, place)));
         }
         let (seen, expected) = (theirs.alike(&of_tenant), nobodys.alike(&of_nobody));
         if seen == expected {
@@ -239,7 +239,7 @@ impl Shot {
         Verdict::Differs(format!("{at}: {difference}"))
     }
 
-    async fn ask(&self, scene: &TestApp, session: &str, [address, fields]: &[String; 2]) -> Seen {
+    async fn request(&self, scene: &TestApp, session: &str, [address, fields]: &[String; 2]) -> SeenPage {
         let url = scene.demo.url(address);
         // Retry 503, which an overloaded store causes.
         let response = eventually("the console is available", async || {
@@ -258,7 +258,7 @@ impl Shot {
         assert!(status < 500, "{url}: {status}");
         let headers = response.headers().iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
         let headers = headers.filter(|(name, _)| name != "date").collect();
-        Seen { status, headers, text: response.text().await.unwrap() }
+        SeenPage { status, headers, text: response.text().await.unwrap() }
     }
 }
 
@@ -272,13 +272,13 @@ fn in_address(text: &str) -> String {
     text.replace('{', "%7B").replace('}', "%7D")
 }
 
-struct Seen {
+struct SeenPage {
     status: u16,
     headers: BTreeMap<String, String>,
     text: String,
 }
 
-impl Seen {
+impl SeenPage {
     /// Returns the response without the parts that differ between requests, and with one spelling of the names.
     fn alike(&self, named: &[String]) -> (u16, BTreeMap<String, String>, String) {
         // Longest first, because a name can be the suffix of another one.
@@ -338,7 +338,7 @@ async fn seen_at_home(scene: &TestApp) -> BTreeSet<&'static str> {
 async fn u4_the_console_hides_data_of_others() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let scene = TestApp::set().await;
+    let scene = TestApp::start().await;
     let seen = seen_at_home(&scene).await;
     assert!(seen.len() >= 20, "{seen:?}");
     let (callers, pool) = (callers(&scene).await, &scene.demo.stores.pool);
@@ -348,8 +348,8 @@ async fn u4_the_console_hides_data_of_others() {
     assert!(routes.len() > 50, "{routes:?}");
     // Each route in turn, so that none is missed by chance.
     let turns = routes.iter().cycle().take(size("PROBES", USUAL) / 2);
-    let shots: Vec<Shot> = turns.map(|route| Shot::random(&scene, &callers, &mut random, *route)).collect();
-    let fired = stream::iter(&shots).map(|shot| shot.fire(&scene, &callers)).buffer_unordered(PARALLEL);
+    let shots: Vec<PageComparison> = turns.map(|route| PageComparison::random(&scene, &callers, &mut random, *route)).collect();
+    let fired = stream::iter(&shots).map(|shot| shot.compare_with_retries(&scene, &callers)).buffer_unordered(PARALLEL);
     let wrong: Vec<String> = fired.filter_map(std::future::ready).take(20).collect().await;
     assert!(wrong.is_empty(), "seed {seed}: {}", wrong.join("\n"));
     let after = (scene.holdings().await, people(pool, organization).await);

@@ -5,32 +5,32 @@
 //! excluded: `/resolve` of a verified domain is public, the owner decides on access requests, a grant reveals whether the
 //! platform exists, and secrets of invites and sign-in links identify their holder.
 
-use super::scene::Kind::{self, *};
-use super::scene::Who::{self, *};
+use super::test_app::CallerKind::{self, *};
+use super::test_app::Kind::{self, *};
 
 pub(super) struct Probe {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) body: &'static str,
     pub(super) it: Kind,
-    pub(super) by: &'static [Who],
+    pub(super) by: &'static [CallerKind],
 }
 
-const fn probe(method: &'static str, path: &'static str, body: &'static str, it: Kind, by: &'static [Who]) -> Probe {
+const fn probe(method: &'static str, path: &'static str, body: &'static str, it: Kind, by: &'static [CallerKind]) -> Probe {
     Probe { method, path, body, it, by }
 }
 
-const fn get(path: &'static str, it: Kind, by: &'static [Who]) -> Probe {
+const fn get(path: &'static str, it: Kind, by: &'static [CallerKind]) -> Probe {
     probe("GET", path, "", it, by)
 }
 
-const READERS: &[Who] = &[PlatformsKey, AgentsKey, PartnersKey];
+const READERS: &[CallerKind] = &[PlatformsKey, AgentsKey, PartnersKey];
 /// Their reports create sessions of their own with any id, so only they can use the id.
-const REPORTERS: &[Who] = &[ReportersKey];
-const KEYS: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey];
-const ACTORS: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey, Member];
-const PEOPLE: &[Who] = &[Member, Stranger];
-const EVERYBODY: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey, PartnersKey, Member, Stranger];
+const REPORTERS: &[CallerKind] = &[ReportersKey];
+const KEYS: &[CallerKind] = &[OwnersKey, PlatformsKey, AgentsKey];
+const ACTORS: &[CallerKind] = &[OwnersKey, PlatformsKey, AgentsKey, Member];
+const PEOPLE: &[CallerKind] = &[Member, NonMember];
+const EVERYBODY: &[CallerKind] = &[OwnersKey, PlatformsKey, AgentsKey, PartnersKey, Member, NonMember];
 
 pub(super) const PROBES: &[Probe] = &[
     // Reads.

@@ -18,15 +18,15 @@ const AGENT: &str = "whispering-agent";
 const ORDER: &str = "order-of-the-network";
 
 /// A session of the agent with a token that the network used in a report.
-struct Told {
+struct TokenReport {
     session: String,
     token: String,
     url: String,
 }
 
 /// A publisher with its host, an agent and a network, each with a key.
-struct Cast {
-    world: TestApp,
+struct Participants {
+    app: TestApp,
     publisher: Person,
     publisher_key: Program,
     agent: Person,
@@ -36,48 +36,48 @@ struct Cast {
     network_key: Program,
 }
 
-impl Cast {
+impl Participants {
     async fn begin() -> Self {
-        let world = TestApp::begin().await;
+        let world = TestApp::start().await;
         let publisher = world.sign_in("publisher@story.test").await;
         world.publish(&publisher).await;
-        let publisher_key = world.mint_key(&publisher).await;
+        let publisher_key = world.create_key(&publisher).await;
         let agent = world.sign_in("agent@story.test").await;
-        let agent_org = world.let_in(&agent, "agent").await;
-        let agent_key = world.mint_key(&agent).await;
+        let agent_org = world.create_approved_organization(&agent, "agent").await;
+        let agent_key = world.create_key(&agent).await;
         let network = world.sign_in("network@story.test").await;
-        let network_org = world.let_in(&network, "platform").await;
-        let network_key = world.mint_key(&network).await;
-        Self { world, publisher, publisher_key, agent, agent_org, agent_key, network_org, network_key }
+        let network_org = world.create_approved_organization(&network, "platform").await;
+        let network_key = world.create_key(&network).await;
+        Self { app: world, publisher, publisher_key, agent, agent_org, agent_key, network_org, network_key }
     }
 }
 
 impl TestApp {
     /// Sends a request as a program, which must return 201.
-    async fn tell(&self, program: &Program, path: &str, body: &Value) -> Value {
+    async fn post(&self, program: &Program, path: &str, body: &Value) -> Value {
         let answer = self.send(Method::POST, path, ("x-api-key", program.0.clone()), Some(body)).await;
         assert_eq!(answer.status, 201, "{path}: {}", answer.body);
         answer.body
     }
 
     /// The agent creates a token; the network reports a click and a checkout with it, and no other identifiers.
-    async fn click(&self, agent: &Program, network: &Program, level: &str, number: usize) -> Told {
-        let started = self.tell(agent, "/sessions/start", &json!({"agent_id": AGENT, "privacy_level": level})).await;
+    async fn click(&self, agent: &Program, network: &Program, level: &str, number: usize) -> TokenReport {
+        let started = self.post(agent, "/sessions/start", &json!({"agent_id": AGENT, "privacy_level": level})).await;
         let session = started["session_id"].as_str().unwrap().to_owned();
         let url = format!("https://www.{DOMAIN}/offer/{number}");
         let cited = json!({"type": "content_cited", "timestamp": "2026-11-01T09:00:00Z", "content_url": url, "turn_id": format!("turn-{session}"),
             "data": {"citation_type": "paraphrase"}});
-        self.tell(agent, "/events", &json!({"session_id": session, "events": [cited]})).await;
-        let minted = self.tell(agent, "/click-tokens", &json!({"session_id": session, "content_url": url})).await;
-        let token = minted["token"].as_str().unwrap().to_owned();
+        self.post(agent, "/events", &json!({"session_id": session, "events": [cited]})).await;
+        let created = self.post(agent, "/click-tokens", &json!({"session_id": session, "content_url": url})).await;
+        let token = created["token"].as_str().unwrap().to_owned();
         let events = json!([
             {"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "ctx_token": token, "id": format!("click-of-the-network-{number}"),
                 "data": {"engagement_type": "link_click", "order": ORDER}},
             {"type": "checkout_completed", "timestamp": "2026-11-01T10:05:00Z", "ctx_token": token, "source_role": "index",
                 "data": {"value_amount": 4999, "currency": "EUR", "order": ORDER}},
         ]);
-        self.tell(network, "/events", &json!({"events": events})).await;
-        Told { session, token, url }
+        self.post(network, "/events", &json!({"events": events})).await;
+        TokenReport { session, token, url }
     }
 
     async fn text(&self, program: &Program, path: &str, accept: &str) -> (u16, String) {
@@ -114,14 +114,15 @@ fn spellings(id: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn s18_networks_learn_nothing_from_click_tokens() {
-    let Cast { world, publisher, publisher_key, agent, agent_org, agent_key, network_org, network_key } = &Cast::begin().await;
+    let Participants { app: world, publisher, publisher_key, agent, agent_org, agent_key, network_org, network_key } =
+        &Participants::begin().await;
     let visible = json!({"visible_in_click_token_lookups": true});
-    world.must(publisher, Method::PATCH, "/settings", visible, 200).await;
+    world.send_expecting(publisher, Method::PATCH, "/settings", visible, 200).await;
 
     let mut told = Vec::new();
     for is_shared in [false, true] {
         let shared = json!({"share_sessions_via_click_tokens": is_shared});
-        world.must(agent, Method::PATCH, "/settings", shared, 200).await;
+        world.send_expecting(agent, Method::PATCH, "/settings", shared, 200).await;
         for level in LEVELS {
             let click = world.click(agent_key, network_key, level, told.len()).await;
             told.push(click);
@@ -133,7 +134,7 @@ async fn s18_networks_learn_nothing_from_click_tokens() {
 }
 
 /// Checks everything that the network can read.
-async fn learns_nothing(world: &TestApp, network: &Program, told: &[Told], (agent_org, is_shared): (&str, bool)) {
+async fn learns_nothing(world: &TestApp, network: &Program, told: &[TokenReport], (agent_org, is_shared): (&str, bool)) {
     let own = eventually("the network's reports are readable", || async {
         let items = world.items(network, "/agent/events").await;
         (items.len() == 2 * told.len()).then_some(items)
@@ -171,7 +172,7 @@ async fn learns_nothing(world: &TestApp, network: &Program, told: &[Told], (agen
 }
 
 /// Checks that the agent sees its tokens' events, but nothing about their reporter.
-async fn sees_its_clicks(world: &TestApp, agent: &Program, told: &[Told], network_org: &str) {
+async fn sees_its_clicks(world: &TestApp, agent: &Program, told: &[TokenReport], network_org: &str) {
     let items = world.items(agent, "/agent/events").await;
     let (others, own): (Vec<&Value>, Vec<&Value>) = items.iter().partition(|item| item["reported_by"] == "other");
     assert_eq!((others.len(), own.len()), (2 * told.len(), told.len()));
@@ -200,7 +201,7 @@ async fn sees_its_clicks(world: &TestApp, agent: &Program, told: &[Told], networ
 }
 
 /// Checks that the publisher sees both events with their sessions.
-async fn sees_whose_they_were(world: &TestApp, publisher: &Program, told: &[Told], agent_org: &str) {
+async fn sees_whose_they_were(world: &TestApp, publisher: &Program, told: &[TokenReport], agent_org: &str) {
     let items = world.items(publisher, "/content-owners/events").await;
     for told in told {
         let of_session: Vec<&Value> = items.iter().filter(|item| item["session_id"] == told.session).collect();
@@ -232,7 +233,7 @@ async fn own_session_read(world: &TestApp, network: &Program, session: &str, id:
 /// and with an unknown one.
 #[tokio::test]
 async fn s18_claimed_sessions_reveal_nothing_about_a_token() {
-    let Cast { world, publisher_key, agent_key, network_key, network_org, .. } = &Cast::begin().await;
+    let Participants { app: world, publisher_key, agent_key, network_key, network_org, .. } = &Participants::begin().await;
     let click = world.click(agent_key, network_key, "full", 0).await;
     let another = world.click(agent_key, network_key, "full", 1).await;
     let clicks =
@@ -244,7 +245,7 @@ async fn s18_claimed_sessions_reveal_nothing_about_a_token() {
         let id = Uuid::new_v4().to_string();
         let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T12:00:00Z", "ctx_token": click.token, "id": id,
             "session_id": session, "content_url": click.url});
-        let answer = world.tell(network_key, "/events", &json!({"events": [engaged]})).await;
+        let answer = world.post(network_key, "/events", &json!({"events": [engaged]})).await;
         told.push((answer, own_session_read(world, network_key, session, &id).await));
     }
     assert!(told.iter().all(|each| *each == told[0]), "{told:#?}");
@@ -262,16 +263,19 @@ const SHOP: &str = "story-shop.test";
 /// A reader follows the agent's link to the publisher's first host, and has an engagement on the second.
 #[tokio::test]
 async fn s18_only_the_owner_of_both_hosts_sees_the_click() {
-    let Cast { world, publisher, publisher_key, agent_org, agent_key, network_org, network_key, .. } = &Cast::begin().await;
+    let Participants { app: world, publisher, publisher_key, agent_org, agent_key, network_org, network_key, .. } =
+        &Participants::begin().await;
 
     let click = world.click(agent_key, network_key, "full", 0).await;
     let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T11:00:00Z", "ctx_token": click.token, "id": "click-at-the-shop",
         "content_url": format!("https://{SHOP}/cart")});
-    world.tell(network_key, "/events", &json!({"events": [engaged]})).await;
-    let added = world.must(publisher, Method::POST, "/domains", json!({"domain": SHOP}), 201).await;
+    world.post(network_key, "/events", &json!({"events": [engaged]})).await;
+    let added = world.send_expecting(publisher, Method::POST, "/domains", json!({"domain": SHOP}), 201).await;
     let text = format!("svc-verify={}", added["verification_token"].as_str().unwrap());
     world.zone.lock().unwrap().insert(format!("_content-telemetry.{SHOP}"), text);
-    world.must(publisher, Method::POST, &format!("/domains/{}/verify", added["id"].as_str().unwrap()), Value::Null, 200).await;
+    world
+        .send_expecting(publisher, Method::POST, &format!("/domains/{}/verify", added["id"].as_str().unwrap()), Value::Null, 200)
+        .await;
 
     let at_shop = format!("/content-owners/events?domain={SHOP}");
     let items = eventually("the click at the shop is readable", || async {
@@ -282,9 +286,11 @@ async fn s18_only_the_owner_of_both_hosts_sees_the_click() {
     assert_eq!(whose(&items[0]), json!([click.session, agent_org, AGENT]), "{items:?}");
 
     // Without the link's host, an owner sees only the reporter.
-    let added = world.must(publisher, Method::GET, "/domains", Value::Null, 200).await;
+    let added = world.send_expecting(publisher, Method::GET, "/domains", Value::Null, 200).await;
     let paper = added.as_array().unwrap().iter().find(|domain| domain["domain"] == DOMAIN).unwrap();
-    world.must(publisher, Method::DELETE, &format!("/domains/{}", paper["id"].as_str().unwrap()), Value::Null, 204).await;
+    world
+        .send_expecting(publisher, Method::DELETE, &format!("/domains/{}", paper["id"].as_str().unwrap()), Value::Null, 204)
+        .await;
     let items = world.items(publisher_key, &at_shop).await;
     assert_eq!(whose(&items[0]), json!(["", network_org, ""]), "{items:?}");
 }

@@ -1,0 +1,430 @@
+//! Limits of changes, messages and lists per organization, across its keys (threat rows F50 to F52).
+
+use crate::domains::{register, verify};
+use crate::fake_internet::FakeInternet;
+use crate::test_app::{
+    Credentials, DELEGATIONS, DRAINS, KEYS, SESSION, SETTINGS, TestApp, TestResponse, WEBHOOKS, answer, manual_clock, sign_in,
+};
+use chrono::TimeDelta;
+use identity_api::domains::DomainSettings;
+use identity_api::sign_in::SignInSettings;
+use reqwest::Method;
+use schemas::identity::{MAX_KEYS, OrgType, Scope};
+use schemas::ids::OrgId;
+use serde_json::{Value, json};
+use service_kit::auth::API_KEY_HEADER;
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::{TestStores, eventually};
+use sqlx::Postgres;
+use sqlx::postgres::PgArguments;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// Opens an app with a budget of `identity_bytes` per hour and organization.
+async fn open_with(identity_bytes: u64, clock: Clock) -> TestApp {
+    TestApp::open_for(clock, SignInSettings { identity_bytes, ..sign_in() }).await
+}
+
+async fn change_setting(app: &TestApp, key: &str, value: bool) -> TestResponse {
+    app.send(Method::PATCH, Credentials::Key(key), SETTINGS, json!({"visible_in_click_token_lookups": value}).to_string()).await
+}
+
+async fn add_keys(app: &TestApp, org: OrgId, number: i64) {
+    sqlx::query(
+        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes, created_by_kind) \
+         SELECT $1, 'many', 'svc_pub_', sha256(n::text::bytea), '{}', 'system' FROM generate_series(1, $2) n",
+    )
+    .bind(org.0)
+    .bind(number)
+    .execute(&app.stores.pool)
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn f50_changes_return_429_when_the_budget_is_spent() {
+    let clock = manual_clock();
+    let app = open_with(100_000, clock.clone()).await;
+    let ((org, key), (_, other)) = (app.org("busy").await, app.org("other").await);
+    let mut accepted = 0;
+    while change_setting(&app, &key, accepted % 2 == 0).await.status == 200 {
+        accepted += 1;
+        assert!(accepted < 100, "a change costs more than 1,000 bytes");
+    }
+    assert!(accepted > 10, "{accepted}");
+    let refused = change_setting(&app, &key, true).await;
+    assert_eq!(refused.refusal(), (429, "too_many_requests"));
+    assert_eq!(app.audited(org).await.len(), accepted, "rejected changes leave no row");
+    assert_eq!(app.get(Credentials::Key(&key), SETTINGS).await.status, 200, "reads still work");
+    assert_eq!(change_setting(&app, &other, true).await.status, 200, "other organizations are not affected");
+    let large = app.send(Method::PATCH, Credentials::Key(&other), SETTINGS, "x".repeat(1_000_000)).await;
+    assert_eq!(large.refusal(), (413, "too_large"), "rejecting a large body costs nothing");
+    clock.advance(TimeDelta::hours(1));
+    assert_eq!(change_setting(&app, &key, true).await.status, 200, "the budget is full after an hour");
+}
+
+/// Otherwise a leaked key, or a member, could spend the budget until its owner can't revoke the key.
+#[tokio::test]
+async fn f74_revoking_needs_no_budget() {
+    let app = open_with(100_000, manual_clock()).await;
+    let ((_, key), (platform, _)) = (app.org("owner").await, app.platform("platform").await);
+    let leaked = app.post(Credentials::Key(&key), KEYS, &json!({"name": "leaked", "scopes": ["identity:write"]})).await;
+    let granted = json!({"grantee_org_id": platform, "scopes": ["telemetry:read"]});
+    let delegation = app.post(Credentials::Key(&key), DELEGATIONS, &granted).await;
+    assert_eq!((leaked.status, delegation.status), (201, 201));
+    while change_setting(&app, &key, true).await.status == 200 && change_setting(&app, &key, false).await.status == 200 {}
+    assert_eq!(change_setting(&app, &key, true).await.status, 429);
+    for (list, created) in [(KEYS, leaked), (DELEGATIONS, delegation)] {
+        let revoked = app.delete(Credentials::Key(&key), &format!("{list}/{}", created.text("id"))).await;
+        assert!(matches!(revoked.status, 200 | 204), "{list}: {}", revoked.status);
+    }
+}
+
+#[tokio::test]
+async fn creating_organizations_has_a_budget_per_person() {
+    let app = open_with(30_000, manual_clock()).await;
+    let session = app.session("ann@example.com", &[]).await;
+    let create = async |number: usize| {
+        let request = app.request(Method::POST, "/api/v1/identity/organizations", Credentials::Session(&session));
+        answer(request.json(&json!({"name": format!("Organization {number}"), "org_type": "content_owner", "domain": format!("a{number}.example.com")}))).await
+    };
+    let mut statuses = Vec::new();
+    for number in 0..20 {
+        statuses.push(create(number).await.status);
+    }
+    assert_eq!((statuses[0], statuses[19]), (201, 429), "{statuses:?}");
+    assert_eq!(app.delete(Credentials::Session(&session), SESSION).await.status, 204, "signing out needs no budget");
+}
+
+#[tokio::test]
+async fn f52_endpoints_have_five_trials_per_minute() {
+    let app = TestApp::open().await;
+    let (_, owner) = app.org("owner").await;
+    let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
+    let sent = app.test_webhook(&owner, &endpoint).await;
+    let redeliver = async || {
+        let path = format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", endpoint.text("id"), sent.text("id"));
+        app.post(Credentials::Key(&owner), &path, &json!({})).await.status
+    };
+    let mut statuses = vec![sent.status];
+    for _ in 0..2 {
+        statuses.extend([redeliver().await, app.test_webhook(&owner, &endpoint).await.status]);
+    }
+    assert_eq!(statuses, [202; 5]);
+    assert_eq!((redeliver().await, app.test_webhook(&owner, &endpoint).await.refusal()), (429, (429, "too_many_requests")));
+    assert_eq!(app.count("SELECT count(*) FROM webhook_deliveries").await, 3, "rejected tests are not sent");
+    let other = app.subscribe(&owner, &["delegation.created"]).await;
+    assert_eq!(app.test_webhook(&owner, &other).await.status, 202, "other endpoints have their own rate");
+}
+
+#[tokio::test]
+async fn organizations_have_twenty_trials_per_minute() {
+    let app = TestApp::open().await;
+    let ((_, busy), (_, other)) = (app.org("busy").await, app.org("other").await);
+    let mut accepted = 0;
+    for _ in 0..6 {
+        let endpoint = app.subscribe(&busy, &["delegation.created"]).await;
+        for _ in 0..5 {
+            accepted += usize::from(app.test_webhook(&busy, &endpoint).await.status == 202);
+        }
+    }
+    // One token refills every three seconds.
+    assert!((20..25).contains(&accepted), "{accepted}");
+    let endpoint = app.subscribe(&other, &["delegation.created"]).await;
+    assert_eq!(app.test_webhook(&other, &endpoint).await.status, 202);
+}
+
+/// Organizations can't use up the rate of a foreign endpoint.
+#[tokio::test]
+async fn testing_foreign_endpoints_uses_no_rate() {
+    let app = TestApp::open().await;
+    let ((_, owner), (_, stranger)) = (app.org("owner").await, app.org("stranger").await);
+    let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
+    for _ in 0..10 {
+        assert_eq!(app.test_webhook(&stranger, &endpoint).await.status, 404);
+    }
+    assert_eq!(app.test_webhook(&owner, &endpoint).await.status, 202);
+}
+
+#[tokio::test]
+async fn f51_keys_of_one_organization_share_a_rate() {
+    let app = TestApp::open_for(Clock::System, SignInSettings { identity_rate: 2, ..sign_in() }).await;
+    let (org, _) = app.org("busy").await;
+    let mut statuses = Vec::new();
+    for _ in 0..40 {
+        // Each key has four requests at once, and the organization eight.
+        let key = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead]).await;
+        statuses.push(app.get(Credentials::Key(&key), KEYS).await.status);
+    }
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let (_, other) = app.org("other").await;
+    assert_eq!(app.get(Credentials::Key(&other), KEYS).await.status, 200);
+}
+
+#[tokio::test]
+async fn organizations_have_at_most_1000_active_keys() {
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
+    add_keys(&app, org, MAX_KEYS - 3).await;
+    let create = async || app.create(Credentials::Key(&owner), &json!({"name": "one more"})).await;
+    let last = create().await;
+    assert_eq!(last.status, 201, "{}", last.body);
+    assert_eq!(create().await.refusal(), (409, "conflict"));
+    let drain = json!({"name": "cdn", "provider": "cloudflare"});
+    let refused = app.post(Credentials::Key(&owner), DRAINS, &drain).await;
+    assert_eq!(refused.refusal(), (409, "conflict"), "a drain has a key too");
+    assert_eq!(app.revoke(Credentials::Key(&owner), last.text("id")).await.status, 200);
+    assert_eq!(create().await.status, 201);
+}
+
+#[tokio::test]
+async fn key_lists_have_at_most_1000_revoked_keys() {
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
+    add_keys(&app, org, 3_000).await;
+    sqlx::query("UPDATE api_keys SET revoked_at = now() WHERE name = 'many'").execute(&app.stores.pool).await.unwrap();
+    let listed = app.list(Credentials::Key(&owner)).await.body;
+    assert_eq!(listed.as_array().unwrap().len(), 1_002);
+}
+
+#[tokio::test]
+async fn organizations_have_at_most_1000_members() {
+    let app = TestApp::open().await;
+    let (org, _) = app.org("owner").await;
+    let session = app.session("owner@example.com", &[org]).await;
+    sqlx::query(
+        "WITH people AS (INSERT INTO users (email) SELECT 'p' || n || '@example.com' FROM generate_series(1, 998) n RETURNING id) \
+         INSERT INTO memberships (organization_id, user_id, role, created_at) SELECT $1, id, 'member', now() FROM people",
+    )
+    .bind(org.0)
+    .execute(&app.stores.pool)
+    .await
+    .unwrap();
+    let path = format!("/api/v1/identity/organizations/{org}/members");
+    let invite = async |name: &str| {
+        let body = json!({"email": format!("{name}@example.com")});
+        answer(app.request(Method::POST, &path, Credentials::Session(&session)).json(&body)).await
+    };
+    assert_eq!(invite("ann").await.status, 201);
+    assert_eq!(invite("joe").await.refusal(), (409, "conflict"));
+}
+
+/// Returns the number of connections to this test's database that wait for a lock.
+async fn waiting_connections(app: &TestApp) -> i64 {
+    let counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    sqlx::query_scalar(counted).fetch_one(&app.stores.pool).await.unwrap()
+}
+
+/// Makes forty changes that wait for rows locked by this statement. Checks that half of the slots stay free.
+async fn assert_half_of_the_slots_stay_free<F>(
+    app: &Arc<TestApp>,
+    lock: sqlx::query::Query<'_, Postgres, PgArguments>,
+    change: impl Fn(usize) -> F,
+) where
+    F: Future<Output = u16> + Send + 'static,
+{
+    let (_, other) = app.org("other").await;
+    let mut locking = app.stores.pool.begin().await.unwrap();
+    lock.execute(&mut *locking).await.unwrap();
+    let changes: JoinSet<u16> = (0..40).map(change).collect();
+    eventually("half of the slots are taken", || async { (waiting_connections(app).await >= 7).then_some(()) }).await;
+    for number in 0..20 {
+        let asked = Instant::now();
+        assert_eq!(app.get(Credentials::Key(&other), SETTINGS).await.status, 200);
+        assert!(asked.elapsed() < Duration::from_secs(2), "it waited for the statement timeout");
+        assert_eq!(change_setting(app, &other, number % 2 == 0).await.status, 200);
+        assert!(waiting_connections(app).await <= 7, "half of the slots at most");
+    }
+    locking.rollback().await.unwrap();
+    for status in changes.join_all().await {
+        // The statement timeout is three seconds.
+        assert!(matches!(status, 200 | 201 | 409 | 429 | 503), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn one_organization_cannot_take_all_connections() {
+    let app = Arc::new(TestApp::open().await);
+    let (org, key) = app.org("waiting").await;
+    let lock = sqlx::query("SELECT 1 FROM organizations WHERE id = $1 FOR UPDATE").bind(org.0);
+    assert_half_of_the_slots_stay_free(&app, lock, |_| {
+        let (app, key) = (Arc::clone(&app), key.clone());
+        async move { change_setting(&app, &key, true).await.status }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f72_one_person_cannot_take_all_connections() {
+    let app = Arc::new(TestApp::open().await);
+    let session = app.session("ann@example.com", &[]).await;
+    let lock = sqlx::query("SELECT 1 FROM users WHERE email = 'ann@example.com' FOR UPDATE");
+    assert_half_of_the_slots_stay_free(&app, lock, |number| {
+        let (app, session) = (Arc::clone(&app), session.clone());
+        let body = json!({"name": "Many", "org_type": "content_owner", "domain": format!("a{number}.example.com")});
+        async move { app.post(Credentials::Session(&session), "/api/v1/identity/organizations", &body).await.status }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn people_have_one_share_across_organizations() {
+    let app = Arc::new(TestApp::open().await);
+    let mut own = Vec::new();
+    for number in 0..8 {
+        own.push(app.org(&format!("own {number}")).await.0);
+    }
+    let session = app.session("ann@example.com", &own).await;
+    let ids: Vec<_> = own.iter().map(|org| org.0).collect();
+    let lock = sqlx::query("SELECT 1 FROM organizations WHERE id = ANY($1) FOR UPDATE").bind(ids);
+    assert_half_of_the_slots_stay_free(&app, lock, |number| {
+        let (app, session) = (Arc::clone(&app), session.clone());
+        let path = format!("{SETTINGS}?organization_id={}", own[number % own.len()]);
+        let body = r#"{"visible_in_click_token_lookups": true}"#;
+        async move { app.send(Method::PATCH, Credentials::Session(&session), &path, body).await.status }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_and_sessions_of_a_founder_have_one_share() {
+    let app = Arc::new(TestApp::open().await);
+    let mut own = Vec::new();
+    for number in 0..8 {
+        own.push(app.org(&format!("own {number}")).await);
+    }
+    let ids: Vec<_> = own.iter().map(|(org, _)| *org).collect();
+    let session = app.session("ann@example.com", &ids).await;
+    let founded = "UPDATE organizations SET founded_by = (SELECT id FROM users) WHERE name LIKE 'own %'";
+    sqlx::query(founded).execute(&app.stores.pool).await.unwrap();
+    let lock = sqlx::query("SELECT 1 FROM organizations WHERE name LIKE 'own %' FOR UPDATE");
+    assert_half_of_the_slots_stay_free(&app, lock, |number| {
+        let (app, session) = (Arc::clone(&app), session.clone());
+        let (org, key) = own[number % own.len()].clone();
+        async move {
+            if number % 2 == 0 {
+                return change_setting(&app, &key, true).await.status;
+            }
+            let path = format!("{SETTINGS}?organization_id={org}");
+            let body = r#"{"visible_in_click_token_lookups": true}"#;
+            app.send(Method::PATCH, Credentials::Session(&session), &path, body).await.status
+        }
+    })
+    .await;
+}
+
+/// Slots of four organizations that take all they can, 14 in total.
+const SHARES: [usize; 4] = [7, 4, 2, 1];
+
+/// Sends the head of a change and returns once the server asks for its body.
+async fn change_without_body(app: &TestApp, key: &str) -> TcpStream {
+    let address = app.url().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "PATCH {SETTINGS} HTTP/1.1\r\nhost: {address}\r\n{API_KEY_HEADER}: {key}\r\ncontent-type: application/json\r\n\
+         content-length: 40\r\nexpect: 100-continue\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    stream
+}
+
+#[tokio::test]
+async fn f70_unsent_bodies_hold_no_slot() {
+    let app = TestApp::open().await;
+    let mut open = Vec::new();
+    for (number, share) in SHARES.into_iter().enumerate() {
+        let (_, key) = app.org(&format!("slow {number}")).await;
+        for _ in 0..share {
+            open.push(change_without_body(&app, &key).await);
+        }
+    }
+    let (_, other) = app.org("other").await;
+    let answer = app.get(Credentials::Key(&other), SETTINGS).await;
+    assert_eq!(answer.status, 200, "{} changes are open: {}", open.len(), answer.body);
+}
+
+#[tokio::test]
+async fn f71_hanging_domain_checks_hold_no_slot() {
+    let internet = FakeInternet::new().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let (outside, domains) = internet.settings();
+    let outside = WebhookSettings { webhook_allow: format!("a.test:{port}").parse().unwrap(), ..outside };
+    let domains = DomainSettings { verification_port: port, ..domains };
+    let app = Arc::new(TestApp::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await);
+    let (mut checks, mut open) = (JoinSet::new(), Vec::new());
+    for (number, share) in SHARES.into_iter().enumerate() {
+        let (_, key) = app.org(&format!("slow {number}")).await;
+        let registered = Arc::new(register(&app, &key, "a.test").await);
+        for _ in 0..share {
+            let (app, key, registered) = (Arc::clone(&app), key.clone(), Arc::clone(&registered));
+            checks.spawn(async move { verify(&app, &key, &registered, &["well_known"]).await.status });
+            open.push(silent.accept().await.unwrap());
+        }
+    }
+    let (_, other) = app.org("other").await;
+    let answer = app.get(Credentials::Key(&other), SETTINGS).await;
+    assert_eq!(answer.status, 200, "{} checks hang: {}", open.len(), answer.body);
+    drop(open);
+    assert!(checks.join_all().await.iter().all(|status| *status == 422));
+}
+
+#[tokio::test]
+async fn every_list_is_paged() {
+    let app = TestApp::open().await;
+    let (org, owner) = app.owner_of("a.test").await;
+    let session = app.session("owner@example.com", &[org]).await;
+    add_keys(&app, org, 8).await;
+    let (key, person) = (Credentials::Key(&owner), Credentials::Session(&session));
+    let (whole, total) = app.page(key, KEYS).await;
+    assert_eq!((whole.len(), total.as_str()), (10, "10"));
+    let mut walked = Vec::new();
+    for offset in [0, 4, 8] {
+        let (items, total) = app.page(key, &format!("{KEYS}?limit=4&offset={offset}")).await;
+        assert_eq!((items.len(), total.as_str()), ([4, 4, 2][offset / 4], "10"));
+        walked.extend(items);
+    }
+    // Ignore `last_used_at`, which is written after the response.
+    let ids = |items: &[Value]| items.iter().map(|item| item["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&walked), ids(&whole));
+    for list in ["analysts", "delegations", "delegation-requests", "domains", "drains", "webhooks"] {
+        let (items, total) = app.page(key, &format!("/api/v1/identity/{list}?limit=1")).await;
+        assert_eq!(items.len().to_string(), total, "{list}");
+    }
+    let of_organization = [format!("organizations/{org}/members"), format!("organizations/{org}/invites")];
+    let of_person = ["organizations", "platform-access-requests", "agent-access-requests"].map(str::to_owned);
+    for list in of_organization.iter().chain(&of_person) {
+        let path = format!("/api/v1/identity/{list}");
+        let (items, total) = app.page(person, &format!("{path}?offset=1000000")).await;
+        assert!(items.is_empty() && total.parse::<usize>().unwrap() <= 1, "{list}: {total}");
+        let refused = answer(app.request(Method::GET, &format!("{path}?limit=0"), person)).await;
+        assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{list}");
+    }
+}
+
+#[tokio::test]
+async fn delegation_lists_have_pages_of_at_most_1000() {
+    let app = TestApp::open().await;
+    let (partner, key) = app.platform("partner").await;
+    sqlx::query(
+        "WITH owners AS (INSERT INTO organizations (name, org_type) SELECT 'o' || n, 'content_owner' FROM generate_series(1, 1003) n \
+                         RETURNING id) \
+         INSERT INTO delegations (id, grantor_org_id, grantee_org_id, scopes, created_at) \
+         SELECT uuidv7(), id, $1, '{telemetry:read}', now() FROM owners",
+    )
+    .bind(partner.0)
+    .execute(&app.stores.pool)
+    .await
+    .unwrap();
+    let (items, total) = app.page(Credentials::Key(&key), DELEGATIONS).await;
+    assert_eq!((items.len(), total.as_str()), (1_000, "1003"));
+    let (items, total) = app.page(Credentials::Key(&key), &format!("{DELEGATIONS}?offset=1000")).await;
+    assert_eq!((items.len(), total.as_str()), (3, "1003"));
+}

@@ -1,0 +1,296 @@
+//! Fields of one request in a log line.
+//!
+//! Fields borrow from the line, so a person's data is dropped with it.
+
+use super::format_table::FormatId;
+use crate::request::limits::EARLIEST_AT_MS;
+use schemas::instant::{self, TimestampFormat};
+use schemas::site::Site;
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+
+/// Why a line is bad or not counted, as a label of metrics.
+pub(crate) type Reason = &'static str;
+
+/// What a line can contain. Formats use different names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Time,
+    /// The day, if the time is a time of day; a whole time in the lines of Fluent Bit.
+    Date,
+    Host,
+    /// A host that may be the requested one, if [`Field::Host`] has none.
+    OtherHost,
+    /// The host of a CDN's distribution.
+    DistributionHost,
+    /// A host that visitors may choose: one in a line of text, recognized by its place, where other formats have a header; else that of
+    /// the request line. It counts if nothing else names the host.
+    UnsureHost,
+    Scheme,
+    Port,
+    /// A path, with or without query, or a whole URL.
+    Path,
+    Query,
+    Method,
+    /// Method, target and protocol in one text.
+    RequestLine,
+    UserAgent,
+    Status,
+    Bytes,
+    /// Address of the visitor, with or without a port.
+    Address,
+    /// Address of the connection, where [`Field::Address`] can be from a header.
+    Connection,
+    RequestId,
+    TelemetryId,
+    Cache,
+    Asn,
+    Country,
+    /// Media type of the response.
+    MediaType,
+    /// A media type whose name doesn't say whether it is the response's. That of the request is the visitor's choice.
+    ContentType,
+    Category,
+    SignatureAgent,
+    /// The request that this one was made for.
+    Parent,
+    /// Who made the request, if that can be the CDN itself.
+    Source,
+    /// `false` if another server of the CDN made the request.
+    IsEdge,
+    /// The headers of the request, as one text.
+    Headers,
+    /// What the line is about, if its log isn't only about requests.
+    Kind,
+    /// A line of a log within the line.
+    Message,
+}
+
+/// Longest difference between the start and end times of one request.
+const MAX_REQUEST_MS: u64 = 3_600_000;
+
+/// Longest user agent that is kept; longer ones are truncated.
+pub(super) const MAX_USER_AGENT_BYTES: usize = 512;
+
+/// Number of fields.
+const FIELDS: usize = Field::Message as usize + 1;
+
+/// The fields of one line, as written. A field is absent if the format doesn't contain it, and empty if it
+/// has no value.
+#[derive(Debug, Default)]
+pub(crate) struct Fields<'a> {
+    values: [Option<Cow<'a, str>>; FIELDS],
+    ranks: [u8; FIELDS],
+    /// Recognized format.
+    pub(crate) format: Option<FormatId>,
+    /// Formats whose names occur in the line, as a bit set.
+    signs: u32,
+    /// Whether a JSON line repeats a member that is a field.
+    pub(super) has_repeated_member: bool,
+    /// Fields with several different values, as a bit set.
+    disputed: u64,
+}
+
+impl<'a> Fields<'a> {
+    /// Creates empty fields of a format.
+    pub(crate) fn of(format: FormatId) -> Self {
+        Self { format: Some(format), ..Self::default() }
+    }
+
+    /// Sets a field. The first value that isn't empty counts, as in [`Fields::put_ranked`].
+    pub(crate) fn put(&mut self, field: Field, value: Cow<'a, str>) {
+        self.put_ranked(field, 0, value);
+    }
+
+    /// Sets a field that a line can have several times. The value with the lowest rank counts, and of equal ones the first that
+    /// isn't empty. A value that can't be the field's, such as a host that nobody can own, counts only if there is no other one.
+    pub(crate) fn put_ranked(&mut self, field: Field, rank: u8, value: Cow<'a, str>) {
+        let at = field as usize;
+        if self.values[at].is_none() {
+            (self.values[at], self.ranks[at]) = (Some(value), rank);
+            return;
+        }
+        if !is_placeholder(&value) && self.get(field).is_some_and(|known| is_other(field, known, &value)) {
+            self.disputed |= 1 << at;
+        }
+        let is_better = match self.get(field) {
+            None => !is_placeholder(&value),
+            Some(_) if is_placeholder(&value) => false,
+            Some(known) => match (is_possible(field, known), is_possible(field, &value)) {
+                (true, false) => false,
+                (false, true) => true,
+                _ => rank < self.ranks[at],
+            },
+        };
+        if is_better {
+            self.values[at] = Some(value);
+            self.ranks[at] = rank;
+        }
+    }
+
+    /// Returns a field, unless it is absent or empty.
+    pub(crate) fn get(&self, field: Field) -> Option<&str> {
+        self.values[field as usize].as_deref().filter(|value| !is_placeholder(value))
+    }
+
+    /// Returns whether the line has different values for a field.
+    pub(crate) fn is_disputed(&self, field: Field) -> bool {
+        self.disputed & (1 << (field as usize)) != 0
+    }
+
+    /// Returns whether the line does not contain a field.
+    pub(crate) fn is_absent(&self, field: Field) -> bool {
+        self.values[field as usize].is_none()
+    }
+
+    pub(crate) fn take(&mut self, field: Field) -> Option<Cow<'a, str>> {
+        self.values[field as usize].take()
+    }
+
+    /// Records a format; if there are several, the first in the table counts.
+    pub(crate) fn sign(&mut self, format: FormatId) {
+        self.signs |= 1 << (format as u32);
+        self.format = Some(self.format.map_or(format, |known| known.min(format)));
+    }
+
+    /// Returns whether the line has names of a format, even if it is recognized as another one.
+    pub(crate) fn has_sign(&self, format: FormatId) -> bool {
+        self.signs & (1 << (format as u32)) != 0
+    }
+
+    /// Returns owned copies of the fields.
+    pub(crate) fn into_owned(self) -> Fields<'static> {
+        let values = self.values.map(|value| value.map(|value| Cow::Owned(value.into_owned())));
+        Fields {
+            values,
+            ranks: self.ranks,
+            format: self.format,
+            signs: self.signs,
+            has_repeated_member: self.has_repeated_member,
+            disputed: self.disputed,
+        }
+    }
+
+    /// Returns a field; empty if absent.
+    pub(crate) fn text(&self, field: Field) -> &str {
+        self.get(field).unwrap_or_default()
+    }
+
+    /// Returns a field as a number; 0 if invalid.
+    pub(crate) fn number<N: std::str::FromStr + Default>(&self, field: Field) -> N {
+        self.get(field).and_then(|value| value.parse().ok()).unwrap_or_default()
+    }
+
+    /// Changes a field that has a value.
+    pub(crate) fn rewrite(&mut self, field: Field, change: impl FnOnce(&str) -> Option<String>) {
+        if let Some(changed) = self.get(field).and_then(change) {
+            self.values[field as usize] = Some(Cow::Owned(changed));
+        }
+    }
+
+    /// Returns the possible requested hosts, most likely first.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        [Field::Host, Field::OtherHost, Field::DistributionHost].into_iter().filter_map(|field| self.get(field))
+    }
+
+    /// Returns the time of the request, in milliseconds UTC.
+    pub(crate) fn at_ms(&self) -> Result<i64, Reason> {
+        let (time, date) = (self.get(Field::Time), self.get(Field::Date));
+        if time.or(date).is_none() {
+            return Err("no_time");
+        }
+        let of_day = || instant::parse_date_and_time(date?, time?);
+        time.and_then(time_in).or_else(of_day).or_else(|| time_in(date?)).ok_or("bad_time")
+    }
+
+    /// Returns the status; 0 for requests without a response, which logs write as -1, 0, 000 or -.
+    pub(crate) fn status(&self) -> Result<u16, Reason> {
+        if self.is_absent(Field::Status) {
+            return Err("no_status");
+        }
+        let status = self.text(Field::Status);
+        if matches!(status, "" | "-1" | "0" | "000") {
+            return Ok(0);
+        }
+        status.parse().ok().filter(|status| (100..600).contains(status)).ok_or("bad_status")
+    }
+
+    /// Returns the address of the connection, only to verify the agent. Returns `None` for an address that can be from a
+    /// header. If a line has several addresses, any of them can be from a header.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        if self.is_disputed(Field::Address) {
+            return None;
+        }
+        let read = |field| self.get(field).map(address_in);
+        match (read(Field::Address), read(Field::Connection)) {
+            (Some(address), None) | (None, Some(address)) => address,
+            (Some(address), Some(connection)) => address.filter(|_| address == connection),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Truncates a text at a character boundary.
+pub(super) fn truncate(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// Parses an address with or without a port.
+pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
+    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}
+
+/// Returns a public hostname, without an invalid port.
+pub(super) fn public_host(host: &str) -> Option<&str> {
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    site_in(host)?;
+    Some(if port.parse::<u16>().is_ok() { host } else { name })
+}
+
+/// Returns whether a field can have this value.
+fn is_possible(field: Field, value: &str) -> bool {
+    match field {
+        Field::Time => time_in(value).is_some(),
+        Field::Host | Field::UnsureHost => public_host(value).is_some(),
+        _ => true,
+    }
+}
+
+/// Parses a time to milliseconds since 1970. Values before 2000 are durations.
+fn time_in(text: &str) -> Option<i64> {
+    instant::parse_millis(text, TimestampFormat::Log).filter(|at_ms| *at_ms >= EARLIEST_AT_MS)
+}
+
+/// Parses the site of a host with or without a port.
+fn site_in(host: &str) -> Option<Site> {
+    Site::from_domain(host.rsplit_once(':').map_or(host, |(name, _)| name)).ok()
+}
+
+/// Returns whether two values of a field contradict each other. One of them may lack the port of an address or host, the query of a
+/// path, or the end of a request's time range.
+fn is_other(field: Field, one: &str, other: &str) -> bool {
+    if one == other {
+        return false;
+    }
+    match field {
+        Field::Time => time_in(one).zip(time_in(other)).is_some_and(|(one, other)| one.abs_diff(other) > MAX_REQUEST_MS),
+        Field::Host => site_in(one).zip(site_in(other)).is_some_and(|(one, other)| one != other),
+        Field::Path => path_in(one) != path_in(other),
+        Field::Status => {
+            let read = |text: &str| text.parse::<i32>().ok();
+            read(one).zip(read(other)).is_some_and(|(one, other)| one != other)
+        }
+        _ => address_in(one).is_none() || address_in(one) != address_in(other),
+    }
+}
+
+/// Returns the path of a URL or target, without the leading slash.
+fn path_in(target: &str) -> &str {
+    let target = target.split_once("://").map_or(target, |(_, rest)| rest.find(['/', '?', '#']).map_or("", |at| &rest[at..]));
+    target.split(['?', '#']).next().unwrap_or_default().trim_start_matches('/')
+}
+
+/// Returns whether a value is a placeholder for a missing one.
+pub(crate) fn is_placeholder(value: &str) -> bool {
+    matches!(value, "" | "-" | "(null)")
+}

@@ -1,0 +1,274 @@
+//! Tests of visitors' text that looks like the end of a server's text. It must not add or hide lines, or move fields.
+
+use super::{BOT, outcomes};
+use crate::drains::format_table::FormatId;
+use crate::drains::line_processor::LineOutcome;
+use schemas::log::LogEvent;
+
+const HOST: Option<&str> = Some("www.example.com");
+
+/// Returns the events and the number of bad lines.
+fn read(format: FormatId, log: &str) -> (Vec<LogEvent>, usize) {
+    let (mut events, mut bad) = (Vec::new(), 0);
+    for line in outcomes(format.row(), HOST, log) {
+        match line.outcome {
+            LineOutcome::Kept(event) => events.push(*event),
+            LineOutcome::Bad(_) => bad += 1,
+            _ => {}
+        }
+    }
+    (events, bad)
+}
+
+fn counts(format: FormatId, log: &str) -> (usize, usize) {
+    let (events, bad) = read(format, log);
+    (events.len(), bad)
+}
+
+fn event(format: FormatId, log: &str) -> LogEvent {
+    let (mut events, bad) = read(format, log);
+    assert_eq!((events.len(), bad), (1, 0), "{log}");
+    events.remove(0)
+}
+
+fn url(format: FormatId, log: &str) -> String {
+    event(format, log).content_url.unwrap()
+}
+
+/// Returns a line in Fastly's default format, whose `client_ip` is an unescaped header.
+fn fastly(client_ip: &str, path: &str) -> String {
+    let line = FormatId::Fastly.row().sample.trim().replace("132.196.86.7", client_ip);
+    line.replace("/article?page=2", path)
+}
+
+#[test]
+fn f63_objects_of_visitors_in_fastlys_lines_add_no_fetch() {
+    let forged = fastly("132.196.86.7", "/forged");
+    for end in ["", "{\"x\":\"", " , {\"x\":\""] {
+        let line = fastly(&format!("1\"}}{forged}{forged}{end}"), "/");
+        assert_eq!(counts(FormatId::Fastly, &line), (0, 1), "{line}");
+        let (events, _) = read(FormatId::Fastly, &line.replace(",\"", ",\n  \"").replace('{', "{\n"));
+        assert!(events.is_empty(), "{line}: {events:?}");
+    }
+}
+
+#[test]
+fn brackets_of_visitors_in_fastlys_lines_hide_no_other_line() {
+    let honest = |number: u32| fastly("132.196.86.7", &format!("/{number}"));
+    for (begin, end) in [("1\",\"a\":[{\"b\":\"", "1\"}],\"z\":\""), ("1\"]", "1"), ("1\",\"a\":[\"", "1")] {
+        let lines = [honest(1), fastly(begin, "/"), honest(2), honest(3), fastly(end, "/"), honest(4)];
+        for separator in ["\n", ",\n"] {
+            let body = lines.join(separator);
+            for body in [format!("[{body}]"), format!("[\n{body}\n]\n"), body] {
+                let (events, _) = read(FormatId::Fastly, &body);
+                let paths: Vec<&str> = events.iter().filter_map(|event| event.content_url.as_deref()).collect();
+                for number in 1..=4 {
+                    assert!(paths.contains(&format!("https://www.example.com/{number}").as_str()), "{body}: {paths:?}");
+                }
+            }
+        }
+        // Fastly's default format has one line per member.
+        let body = lines.map(|line| line.replace(",\"", ",\n  \"")).join("\n");
+        assert!(read(FormatId::Fastly, &body).0.len() >= 4, "{body}");
+    }
+}
+
+#[test]
+fn fastlys_objects_can_contain_objects_and_span_lines() {
+    let nested = |number: u32| {
+        fastly("132.196.86.7", &format!("/{number}")).replacen('{', "{\"geo\":{\"city\":\"Oslo\"},\"tags\":[{\"a\":1}],", 1)
+    };
+    for separator in ["\n", ",\n"] {
+        let body = [nested(1), nested(2)].join(separator);
+        for body in [body.clone(), body.replace(",\"", ",\n  \"")] {
+            for body in [format!("[{body}]"), format!("[\n{body}\n]"), body] {
+                assert_eq!(counts(FormatId::Fastly, &body), (2, 0), "{body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn addresses_in_ecs_lines_verify_nobody() {
+    let of_source = "\"source\":{\"ip\":\"132.196.86.7\"}";
+    for address in
+        [of_source, "\"client\":{\"ip\":\"132.196.86.7\"}", "\"client.ip\":\"132.196.86.7\",\"source.ip\":\"203.0.113.5\""]
+    {
+        let line = FormatId::Ecs.row().sample.replace(of_source, address);
+        assert_eq!(event(FormatId::Ecs, &line).crawler.unwrap().verified, None, "{line}");
+    }
+}
+
+#[test]
+fn escapes_and_cut_lines_of_haproxy_are_read() {
+    let sample = FormatId::Haproxy.row().sample.trim();
+    let request = |target: &str| sample.replace("/article?page=2", target);
+    assert_eq!(url(FormatId::Haproxy, &request("/a#22b?q=#22c#22")), "https://www.example.com/a%22b?q=%22c%22");
+    // Syslog truncates lines after 1,024 bytes.
+    assert_eq!(url(FormatId::Haproxy, sample.strip_suffix(" HTTP/1.1\"").unwrap()), "https://www.example.com/article?page=2");
+}
+
+#[test]
+fn cookies_in_lines_of_haproxy_move_no_field() {
+    let sample = FormatId::Haproxy.row().sample.trim();
+    for cookie in ["SID=a {hr.example.com|GPTBot/1.2}", "SID=a {hr.example.com|GPTBot/1.2} \"GET /f", "SID=\" {"] {
+        let line = sample.replace("5120 - -", &format!("5120 {cookie} -"));
+        assert_eq!(url(FormatId::Haproxy, &line), "https://www.example.com/article?page=2", "{line}");
+        let of_person = line.replace(BOT, "Mozilla/5.0");
+        assert_eq!(counts(FormatId::Haproxy, &of_person), (0, 0), "{of_person}");
+    }
+    let with_response = sample.replace("} \"GET", "} {text/html} \"GET");
+    assert_eq!(url(FormatId::Haproxy, &with_response), "https://www.example.com/article?page=2");
+}
+
+#[test]
+fn edges_of_bunny_can_have_digits() {
+    let line = FormatId::Bunny.row().sample.replace("|DE|", "|IQ2|");
+    assert_eq!(url(FormatId::Bunny, &line), "https://www.example.com/article?page=2");
+}
+
+/// nginx logs the header `X-Request-ID` under this name in many configurations.
+#[test]
+fn request_ids_of_visitors_merge_no_lines_of_json() {
+    let one = FormatId::Json.row().sample;
+    let others = ["GET", "HEAD"].map(|method| one.replace("5120", "17").replace("GET", method));
+    let [id, first, second] = [one, &others[0], &others[1]].map(|line| event(FormatId::Json, line).own_key);
+    assert!(id != first && first != second && second != id);
+}
+
+#[test]
+fn other_loggers_with_googles_names_have_to_name_user_agents() {
+    let sample = FormatId::GoogleLoadBalancer.row().sample;
+    let without = sample.replace(&format!(",\"userAgent\":\"{BOT}\""), "");
+    assert_ne!(without, sample);
+    assert_eq!(counts(FormatId::GoogleLoadBalancer, &without), (0, 0), "a person");
+    let of_other = without.replace("\"insertId\":\"1oek5rg3l3fxj7\",", "");
+    assert_eq!(counts(FormatId::GoogleLoadBalancer, &of_other), (0, 1));
+}
+
+#[test]
+fn empty_paths_of_traefik_are_the_front_page() {
+    let line = FormatId::TraefikJson.row().sample.replace("/article?page=2", "");
+    assert_eq!(url(FormatId::TraefikJson, &line), "https://www.example.com/");
+}
+
+/// HAProxy doesn't escape the name of TLS at the end of a line, nor cookies before the request.
+#[test]
+fn names_of_tls_move_no_field_of_haproxy() {
+    let sample = FormatId::HaproxyHttps.row().sample.trim();
+    let forged = "x {hr.example.com|GPTBot/1.2} {} \"GET /f HTTP/1.1\" 0/0/0/0/0 x/TLSv1.3/X";
+    for name in ["", "-", "a b", "\"", "a/b/c", " \"GET /f", forged] {
+        let line = sample.replace("0/0/0/0/0 www.example.com/", &format!("0/0/0/0/0 {name}/"));
+        assert_ne!(line, sample);
+        assert_eq!(url(FormatId::HaproxyHttps, &line), "https://www.example.com/article?page=2", "{line}");
+        let of_person = line.replacen(BOT, "Mozilla/5.0", 1);
+        assert_eq!(counts(FormatId::HaproxyHttps, &of_person), (0, 0), "{of_person}");
+    }
+    let with_cookie = sample.replace("5120 - -", &format!("5120 SID={forged} -"));
+    assert_eq!(url(FormatId::HaproxyHttps, &with_cookie), "https://www.example.com/article?page=2");
+    let without_tls = sample.replace("0/0/0/0/0 www.example.com/TLSv1.3/TLS_AES_256_GCM_SHA384", "0/-/-/-/0 -/-/-");
+    assert_eq!(url(FormatId::HaproxyHttps, &without_tls), "http://www.example.com/article?page=2");
+}
+
+/// nginx and Apache write `\xHH`, which load balancers and shippers pass on.
+#[test]
+fn escapes_of_servers_are_undone_in_every_format() {
+    let (written, page) = (r"/caf\xC3\xA9?q=\x22\x5Cx41\xE9", r#"/caf%C3%A9?q=%22\x41%E9"#);
+    for format in [
+        FormatId::Combined,
+        FormatId::IngressNginx,
+        FormatId::AwsAlb,
+        FormatId::Vector,
+        FormatId::FluentBit,
+        FormatId::Logstash,
+        FormatId::Ecs,
+    ] {
+        let sample = format.row().sample;
+        let written = if sample.starts_with('{') { written.replace('\\', "\\\\") } else { written.to_owned() };
+        let found = url(format, &sample.replace("/article?page=2", &written));
+        assert_eq!(found.replace('"', "%22"), format!("https://www.example.com{page}"), "{sample}");
+    }
+    let of_nginx = FormatId::FluentBit.row().sample.replace("referer", "http_referer").replace("page=2", r"\\x41");
+    assert!(url(FormatId::FluentBit, &of_nginx).ends_with(r"?\x41"), "nginx with escape=json writes {of_nginx}");
+}
+
+/// A Worker's own requests have the visitor's user agent.
+#[test]
+fn requests_of_workers_are_no_fetches() {
+    let sample = FormatId::Cloudflare.row().sample;
+    let line = |members: &str| sample.replacen('{', &format!("{{{members},"), 1);
+    for (members, kept) in [
+        ("\"WorkerSubrequest\":true", 0),
+        ("\"WorkerSubrequest\":true,\"ClientRequestSource\":\"edgeWorkerFetch\"", 0),
+        ("\"WorkerSubrequest\":false", 1),
+        ("\"WorkerSubrequest\":null", 1),
+        ("\"WorkerSubrequestCount\":2", 1),
+    ] {
+        assert_eq!(counts(FormatId::Cloudflare, &line(members)), (kept, 0), "{members}");
+    }
+}
+
+/// <https://developers.cloudflare.com/logs/reference/clientrequestsource/>
+#[test]
+fn only_requests_of_cloudflares_visitors_are_fetches() {
+    let count = |source: &str| {
+        let member = format!("{{\"ClientRequestSource\":\"{source}\",");
+        counts(FormatId::Cloudflare, &FormatId::Cloudflare.row().sample.replacen('{', &member, 1)).0
+    };
+    for source in ["eyeball", "Eyeball", "orangeToOrange", "unknown", "", "-"] {
+        assert_eq!(count(source), 1, "{source}");
+    }
+    for source in [
+        "purge",
+        "alwaysOnline",
+        "healthcheck",
+        "edgeWorkerFetch",
+        "edgeWorkerCacheAPI",
+        "edgeWorkerKV",
+        "imageResizing",
+        "sslDetector",
+        "earlyHintsCache",
+        "inBrowserChallenge",
+    ] {
+        assert_eq!(count(source), 0, "{source}");
+    }
+}
+
+/// Users with spaces and others don't match the patterns of shippers, which send such lines as they are.
+#[test]
+fn lines_that_no_pattern_matches_are_read() {
+    let line = format!("203.0.113.5 - \u{e9} b [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
+    let json = FormatId::Json.row().sample.trim().replace("/article?page=2", "/a");
+    for (message, members) in [
+        (
+            &line,
+            serde_json::json!({"@timestamp": "2026-11-01T10:00:07Z", "tags": ["_grokparsefailure"], "host": "web-1", "path": "/var/log/x"}),
+        ),
+        (&line, serde_json::json!({"date": 1_793_527_207.0})),
+        (&json, serde_json::json!({"date": 1_793_527_207.0})),
+        (&format!("{line}\n"), serde_json::json!({"stream": "stdout", "time": "2026-11-01T10:00:07Z"})),
+    ] {
+        for name in ["message", "log"] {
+            let mut log = members.clone();
+            log[name] = message.as_str().into();
+            let event = event(FormatId::Json, &log.to_string());
+            assert_eq!(
+                (event.content_url.as_deref(), event.at_ms),
+                (Some("https://www.example.com/a"), 1_793_527_200_000),
+                "{log}"
+            );
+        }
+    }
+}
+
+/// Logs that begin with `X-Forwarded-For`, in which servers escape quotes.
+#[test]
+fn headers_that_look_like_columns_drop_no_line() {
+    let rest = format!("203.0.113.5 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
+    let alb = "https 2026-11-01T10:00:00.000641Z app/x 132.196.86.7:2817 192.0.2.5:80 0 0 0 200 200 34 5120 \\x22GET";
+    for begin in ["HIT|200|1793527200000|10|390|", alb, "h2 2026-11-01", "{\\x22a\\x22:1}", "#Fields: c-ip"] {
+        let event = event(FormatId::Combined, &format!("{begin}, {rest}"));
+        assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/a"), "{begin}");
+        assert_ne!(event.crawler.unwrap().verified, Some(true), "{begin}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Budgets of content owners, whose accounts anyone can create (docs/api/http.md#budgets). Operators approve platforms and agents,
+//! so those have a budget only for drain coverage.
+
+use super::limits::Limits;
+use crate::State;
+use chrono::{DateTime, Utc};
+use schemas::identity::OrgType;
+use schemas::ids::OrgId;
+use schemas::session::SessionReport;
+use service_kit::auth::Caller;
+use service_kit::byte_budgets::{Budgets, cost};
+use service_kit::http::ApiError;
+
+pub(crate) struct WriteBudgets {
+    /// All writes of organizations without a verified domain.
+    unverified: Budgets,
+    /// PostgreSQL rows that content owners write: sessions and drain coverage.
+    rows: Budgets,
+    /// Drain coverage of platforms and agents.
+    coverage: Budgets,
+}
+
+impl WriteBudgets {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let [unverified, rows, coverage] = [limits.unverified_bytes, limits.owner_bytes, limits.coverage_bytes].map(Budgets::new);
+        Self { unverified, rows, coverage }
+    }
+
+    /// Spends a write, or returns 429. Does nothing for organizations with a verified domain.
+    pub(crate) async fn spend(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
+        if caller.org_type != OrgType::ContentOwner || !state.callers.owned_sites(caller.org_id).await?.is_empty() {
+            return Ok(());
+        }
+        self.unverified.spend(caller.org_id, cost(rows, bytes), state.clock.now())
+    }
+
+    /// Spends `bytes` more of a log body that has spent `before`, or returns 429. Only for organizations without a verified domain.
+    pub(crate) fn spend_log(&self, org: OrgId, before: u64, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
+        self.unverified.spend_more(org, before, bytes, now)
+    }
+
+    /// Spends rows of PostgreSQL, or returns 429.
+    pub(crate) fn spend_rows(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
+        match caller.org_type {
+            OrgType::ContentOwner => self.rows.spend(caller.org_id, cost(rows, bytes), state.clock.now()),
+            OrgType::Platform | OrgType::Agent => Ok(()),
+        }
+    }
+
+    /// Spends the rows of sessions that events name, or returns 429. Sessions that this process has already accepted events of are free.
+    pub(crate) async fn spend_named(&self, state: &State, caller: &Caller, named: &[SessionReport]) -> Result<(), ApiError> {
+        if caller.org_type != OrgType::ContentOwner {
+            return Ok(());
+        }
+        let new = named.iter().filter(|report| !state.session_levels.is_named((caller.org_id, report.session_id)));
+        let sizes: Vec<usize> = new.map(|report| serde_json::to_vec(report).map_or(0, |json| json.len())).collect();
+        let (rows, bytes) = (sizes.len(), sizes.iter().sum());
+        self.spend(state, caller, rows, bytes).await?;
+        self.spend_rows(state, caller, rows, bytes)
+    }
+
+    /// Spends the coverage of an accepted body from a content owner's budget or another organization's. Returns false if it must
+    /// not be stored.
+    pub(crate) fn spend_coverage(&self, org: OrgId, is_of_owner: bool, bytes: u64, now: DateTime<Utc>) -> bool {
+        let budgets = if is_of_owner { &self.rows } else { &self.coverage };
+        budgets.spend_late(org, bytes, now)
+    }
+}

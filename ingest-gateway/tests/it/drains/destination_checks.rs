@@ -1,0 +1,119 @@
+//! Tests of destination checks, authentication and responses by provider.
+
+use super::{BOT, body, delivery, line};
+use crate::encodings::compress;
+use crate::harness::{Gateway, send_request};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use ingest_gateway::DrainSettings;
+use schemas::identity::{DrainProvider, OrgType, Scope};
+use schemas::secrets::PlainApiKey;
+use serde_json::json;
+
+#[tokio::test]
+async fn cloudflare_test_is_accepted_and_stores_nothing() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let gzip = compress("gzip", b"{\"content\":\"tests\"}\n");
+    let trial = gateway.request_to("/drains/cloudflare", Some(&key)).header("content-encoding", "gzip");
+    let taken = send_request(trial.body(gzip)).await;
+    assert_eq!((taken.status, &taken.body["lines"]), (200, &json!(0)), "{}", taken.body);
+    let covered: i64 = sqlx::query_scalar("SELECT count(*) FROM drain_hours").fetch_one(&gateway.stores.pool).await.unwrap();
+    assert_eq!((gateway.record_count(), covered), (0, 0));
+}
+
+/// A digest of the service's id would reveal that it sends logs here.
+#[tokio::test]
+async fn d7_fastlys_challenge_names_no_service() {
+    let gateway = Gateway::start().await;
+    for service in [None, Some("abc"), Some("def")] {
+        if service.is_some() {
+            let org = gateway.seed().org("owner", OrgType::ContentOwner).await.id;
+            let made = "INSERT INTO drains (organization_id, name, provider, fastly_service_id) VALUES ($1, 'x', 'fastly', $2)";
+            sqlx::query(made).bind(org.0).bind(service).execute(&gateway.stores.pool).await.unwrap();
+        }
+        let asked = reqwest::get(format!("{}/.well-known/fastly/logging/challenge", gateway.server.url)).await.unwrap();
+        assert_eq!((asked.status().as_u16(), asked.text().await.unwrap().as_str()), (200, "*\n"), "{service:?}");
+    }
+}
+
+#[tokio::test]
+async fn vercel_verification_header_is_in_every_response() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    for (key, status) in [(Some(key.as_str()), 200), (None, 401)] {
+        let verified =
+            send_request(gateway.request_to("/drains/vercel", key).header("x-vercel-verify", "word-1").body("[]")).await;
+        assert_eq!((verified.status, verified.headers["x-vercel-verify"].to_str().unwrap()), (status, "word-1"));
+    }
+}
+
+#[tokio::test]
+async fn firehose_gets_its_own_format_on_every_status() {
+    let small = DrainSettings { drain_wire_bytes: 2_000, ..DrainSettings::default() };
+    let closed = DrainSettings { drains_at_once: 0, ..DrainSettings::default() };
+    let (gateway, without_turns) = (Gateway::start_draining(small).await, Gateway::start_draining(closed).await);
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let other = without_turns.seed().org("network", OrgType::Platform).await.key;
+    let reader = gateway.seed().org("reader", OrgType::Platform).await;
+    let reader = gateway.seed().key(reader.id, OrgType::Platform, &[Scope::TelemetryRead]).await;
+    let stranger = PlainApiKey::generate(OrgType::Platform);
+    let good = body("firehose", b"");
+    let long = delivery("in the body", &[&[b'x'; 3_000]]);
+    for (gateway, key, sent, query, status) in [
+        (&gateway, key.as_str(), good.clone(), "", 200),
+        (&gateway, stranger.reveal(), good.clone(), "", 401),
+        (&gateway, reader.as_str(), good.clone(), "", 403),
+        (&gateway, key.as_str(), long, "", 413),
+        (&gateway, key.as_str(), b"{\"records\":[".to_vec(), "", 400),
+        (&gateway, key.as_str(), good.clone(), "?role=king", 400),
+        (&without_turns, other.as_str(), good, "", 503),
+    ] {
+        let request = gateway.request_to(&format!("/drains/firehose{query}"), None).header("x-amz-firehose-access-key", key);
+        let told = send_request(request.header("x-amz-firehose-request-id", "delivery-9").body(sent)).await;
+        assert_eq!((told.status, &told.body["requestId"]), (status, &json!("delivery-9")), "{}", told.body);
+        assert!(told.body["timestamp"].is_i64() && told.headers["content-type"] == "application/json");
+        assert_eq!(told.body["errorMessage"].as_str().is_some_and(|text| !text.is_empty()), status != 200, "{}", told.body);
+    }
+}
+
+#[tokio::test]
+async fn keys_are_accepted_in_provider_headers() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("any:{key}")));
+    let bearer = format!("Bearer {key}");
+    for (name, value) in
+        [("x-api-key", key.as_str()), ("authorization", &bearer), ("authorization", &basic), ("x-amz-firehose-access-key", &key)]
+    {
+        let taken = send_request(
+            gateway.request_to("/drains/cloudflare", None).header(name, value).body(line("a.test", "/", BOT, "", "r")),
+        )
+        .await;
+        assert_eq!(taken.status, 200, "{name}: {}", taken.body);
+    }
+    let two = gateway.request_to("/drains/cloudflare", Some(&key)).header("authorization", &bearer);
+    assert_eq!(send_request(two.body("")).await.status, 401, "two keys are invalid");
+    let in_query = gateway.request_to(&format!("/drains/cloudflare?key={key}"), None);
+    assert!(matches!(send_request(in_query.body("")).await.status, 400 | 401));
+}
+
+/// Akamai doesn't document its test of a destination, nor do other providers.
+#[tokio::test]
+async fn whatever_tries_a_destination_is_answered_and_leaves_no_event() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    for provider in DrainProvider::NAMES.into_iter().filter(|name| *name != "firehose") {
+        for trial in ["", "\n", "{}", "[]", "test", r#"{"access_validation":true}"#, r#"[{"message":"test"}]"#] {
+            for (encoding, body) in [("identity", trial.as_bytes().to_vec()), ("gzip", compress("gzip", trial.as_bytes()))] {
+                let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
+                let told = send_request(request.body(body)).await;
+                // Vercel also sends lines that aren't about requests. Text in an unknown format is an unreadable line.
+                let is_known = provider == "vercel" && trial != "test" || provider != "combined" && !trial.contains("test");
+                let status = if trial.trim().is_empty() || is_known { 200 } else { 422 };
+                assert_eq!(told.status, status, "{provider}, {trial:?}, {encoding}: {}", told.body);
+            }
+        }
+    }
+    assert_eq!(gateway.record_count(), 0);
+}

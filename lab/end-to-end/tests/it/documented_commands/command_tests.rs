@@ -1,0 +1,97 @@
+//! Maps documented commands to the tests that execute them. The longest matching prefix decides; its test must really run the
+//! command.
+
+/// For `cargo test` commands, which need no other test. Their filter must match one (`tests_of`).
+const ITSELF: &str = "";
+
+const EXECUTED: &[(&str, &str)] = &[
+    ("cargo test", ITSELF),
+    // These start and stop the servers that tests use, so they are only parsed. The test runs the program that `cargo up` starts.
+    ("cargo up", "the_last_screen_works_when_pasted"),
+    ("cargo verify", ITSELF),
+    ("cargo local", ITSELF),
+    ("cargo load -- bench", "bench_measures_every_target"),
+    ("cargo load -- reads", "times_every_read"),
+    ("cargo load -- reads --reports 12000000 --growth", "growth_compares_two_smaller_stores"),
+    ("cargo load -- reads --owner-reports", "measures_one_owner_over_ten_periods"),
+    ("cargo load -- drains", "measures_every_log_format_and_a_gateway"),
+    ("cargo load -- linear", "measures_bodies_of_every_write_route"),
+    ("cargo chaos", "c1_c2_c3_faults_change_no_result"),
+    ("cargo chaos --plan", "c13_plan_depends_only_on_the_seed"),
+    ("cargo run -p fuzz", "s13_bodies"),
+    ("cargo run -p telemetry --", "services_are_subcommands_with_help_and_health_check"),
+    ("cargo run -p telemetry -- ingest-gateway", "every_subcommand_has_help"),
+    ("cargo run -p telemetry -- identity-api admin operator", "adds_lists_and_removes_operators"),
+    ("cargo run -p telemetry -- identity-api admin organization", "creates_lists_and_shows_organizations"),
+    ("cargo run -p telemetry -- identity-api admin key", "creates_lists_and_revokes_keys"),
+    ("telemetry all", "the_last_screen_works_when_pasted"),
+    ("telemetry ingest-gateway", "single_processes_work_next_to_cargo_up"),
+    ("telemetry query-api --listen", "single_processes_work_next_to_cargo_up"),
+    ("telemetry stream-workers", "a_worker_shows_its_health_and_stops"),
+    ("telemetry stream-workers --listen", "single_processes_work_next_to_cargo_up"),
+    ("telemetry console", "compose_services_process_an_event"),
+    ("telemetry secrets", "creates_every_secret_anew_each_time"),
+    ("telemetry identity-api admin", "subcommands_have_help_and_one_line_errors"),
+    ("telemetry identity-api admin operator", "adds_lists_and_removes_operators"),
+    ("telemetry identity-api admin organization", "creates_lists_and_shows_organizations"),
+    ("telemetry identity-api admin key", "creates_lists_and_revokes_keys"),
+    ("telemetry identity-api admin domain", "adds_verifies_lists_and_releases_domains"),
+    ("telemetry identity-api admin access-request", "lists_approves_and_rejects_access_requests"),
+    ("telemetry identity-api admin partner", "trusts_and_untrusts_partners"),
+    ("telemetry identity-api admin analyst", "creates_lists_and_revokes_analyst_accounts"),
+    ("telemetry query-api analysts", "process_starts_and_ends_accounts"),
+    ("telemetry identity-api migrate", "dump_and_log_restore_every_read"),
+    ("telemetry stream-workers prepare", "prepare_is_idempotent"),
+    ("telemetry stream-workers deliver", "s7_f34_a_killed_deliverers_delivery_is_repeated"),
+    ("telemetry stream-workers replay", "a_replay_restores_missing_rows"),
+    ("telemetry stream-workers rebuild", "a_rebuild_gives_the_same_rows"),
+    ("telemetry stream-workers processed", "every_event_is_stored_or_rejected_once"),
+    ("telemetry stream-workers rejected list", "lists_and_shows_dead_letters_safely"),
+    ("telemetry stream-workers rejected show", "lists_and_shows_dead_letters_safely"),
+    ("telemetry stream-workers rejected retry", "a_retry_restores_a_record_once"),
+    ("telemetry settings", "golden_organization_commands"),
+    ("telemetry audit", "golden_organization_commands"),
+    ("telemetry webhook", "golden_organization_commands"),
+    ("telemetry analyst", "golden_organization_commands"),
+    ("telemetry stream-workers rejected", "golden_log_and_store_operations"),
+    ("telemetry whoami", "golden_person_commands"),
+    ("telemetry login", "signs_in_by_email_and_out_again"),
+    ("telemetry profile", "one_of_several_profiles_is_in_use"),
+    ("telemetry doctor", "doctor_reports_findings_with_advice"),
+    ("telemetry bots check", "identifies_bots_by_name_and_address"),
+    ("telemetry bots diff", "compares_a_list_with_the_bot_table"),
+    ("telemetry sign", "golden_signing"),
+    ("telemetry drain", "golden_organization_commands"),
+    ("telemetry drain create", "creates_lists_shows_and_deletes_objects"),
+    ("telemetry drain test", "drain_test_shows_each_line_without_a_service"),
+    ("telemetry import", "imports_resume_and_count_each_line_once"),
+    ("telemetry events import", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry crawlers", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry urls", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry summary", "sends_imports_and_reads_events_in_every_format"),
+    ("telemetry wait", "golden_events_and_figures"),
+    ("telemetry series", "sends_imports_and_reads_events_in_every_format"),
+    ("promtool test", "alerts_have_firing_and_silent_test_cases"),
+    // Docker is not available where tests run, so tests start the containers' programs without it and check the image
+    // definitions.
+    ("docker compose", "compose_services_process_an_event"),
+    ("docker run", "secrets_file_is_private_and_never_replaced"),
+    ("docker build", "s19_images_have_digests"),
+    ("kubectl", "manifests_match_the_schemas_of_kubernetes"),
+    ("openssl rand -base64 32", "openssl_output_is_a_valid_key"),
+    ("openssl req -x509", "v7_v4_untrusted_servers_get_nothing"),
+    ("export DATABASE_URL", "creates_lists_and_revokes_keys"),
+    // The operating procedures, step by step, with the same programs.
+    ("pg_dump", "dump_and_log_restore_every_read"),
+    ("pg_restore", "dump_and_log_restore_every_read"),
+    ("psql", "backup_and_log_restore_every_read"),
+];
+
+/// Returns the test that executes a command, or an empty string for commands that `cargo test` runs itself.
+pub(super) fn test_for(words: &[String]) -> Option<&'static str> {
+    let line = words.join(" ");
+    let begins =
+        |beginning: &str| line.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '/']));
+    let known = EXECUTED.iter().filter(|(beginning, _)| begins(beginning));
+    known.max_by_key(|(beginning, _)| beginning.len()).map(|(_, test)| *test)
+}

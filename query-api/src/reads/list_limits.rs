@@ -1,0 +1,64 @@
+//! Maximum number of names in a response. Reporters can invent event types and agents, so the rest is returned as one sum.
+
+use super::statement::Statement;
+use schemas::event::{COMMERCE, EventType};
+
+/// Maximum number of names per list. Standard event types come first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListLimits {
+    /// Event types in a summary.
+    pub(super) types: u64,
+    /// Event types per URL or section.
+    pub(super) types_of_page: u64,
+    /// Agents in a summary.
+    pub(super) agents: u64,
+    /// Event types, agents or platforms in a series.
+    pub(super) in_series: u64,
+    /// Values of other splits in a series.
+    pub(super) others_in_series: u64,
+}
+
+impl Default for ListLimits {
+    fn default() -> Self {
+        Self { types: 100, types_of_page: 20, agents: 1_000, in_series: 100, others_in_series: 1_000 }
+    }
+}
+
+impl ListLimits {
+    /// Binds the limits of a summary.
+    pub(super) fn in_summary(self, statement: Statement) -> Statement {
+        statement.with("most_agents", self.agents).with("most_types", self.types).with("known", standard_types())
+    }
+
+    /// Binds the limits of pages by URL or section.
+    pub(super) fn by_page(self, statement: Statement) -> Statement {
+        statement.with("most_types", self.types_of_page).with("known", standard_types())
+    }
+}
+
+/// Returns the standard event types, which reporters can't invent.
+pub(super) fn standard_types() -> Vec<String> {
+    EventType::SPECIFIED.iter().map(EventType::as_str).chain(COMMERCE).map(str::to_owned).collect()
+}
+
+/// The model of the tests.
+#[cfg(test)]
+pub(super) mod model {
+    use std::cmp::Reverse;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Returns the names in a list of `most`: standard event types first, then those with the most events.
+    pub(in crate::reads) fn listed<N: Ord + Clone>(
+        events: &BTreeMap<N, u64>,
+        most: u64,
+        is_standard: impl Fn(&N) -> bool,
+    ) -> BTreeSet<N> {
+        let mut names: Vec<&N> = events.keys().collect();
+        names.sort_by_key(|name| (!is_standard(name), Reverse(events[name]), *name));
+        names.into_iter().take(most as usize).cloned().collect()
+    }
+
+    pub(in crate::reads) fn is_standard(event_type: &str) -> bool {
+        !event_type.starts_with("com.")
+    }
+}

@@ -1,0 +1,151 @@
+//! Responses with pages (docs/api/reads.md#formats).
+
+use crate::ids::OrgId;
+use crate::summary_responses::TypeCount;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// Maximum items per page. A larger `limit` is reduced to this.
+pub const MAX_PAGE: u64 = 1_000;
+/// Default page size for events.
+pub const EVENTS_PAGE: u64 = 100;
+/// Default page size for URLs.
+pub const URLS_PAGE: u64 = 20;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// The items from `offset` on, at most `limit`.
+    pub items: Vec<T>,
+    pub total: u64,
+    /// The limit that was applied.
+    pub limit: u64,
+    pub offset: u64,
+}
+
+/// One event. All reports of a fetch are one item, with the content of the report that represents it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventItem {
+    /// The reporter's id, or the event's key as a UUID.
+    pub event_id: String,
+    /// Empty if missing.
+    pub session_id: String,
+    pub event_type: String,
+    /// As reported; empty if missing.
+    pub content_url: String,
+    /// UTC, to the millisecond.
+    pub event_timestamp: String,
+    /// Other reported members, and `observers`: the roles that reported it.
+    pub event_data: BTreeMap<String, Box<RawValue>>,
+    /// The organization that owns the session, or else the reporter.
+    pub platform_id: String,
+    /// The reporter's name for its agent; empty if missing.
+    pub agent_id: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventReport {
+    /// The reported or inferred role; empty if it is unknown.
+    pub source_role: String,
+    /// The reporter's id, or the report's key as a UUID.
+    pub event_id: String,
+    /// Empty if missing.
+    pub session_id: String,
+    pub event_type: String,
+    /// As reported; empty if missing.
+    pub content_url: String,
+    /// UTC, to the millisecond, by this observer's clock.
+    pub event_timestamp: String,
+    /// Other reported members.
+    pub event_data: BTreeMap<String, Box<RawValue>>,
+    /// The organization that owns the session, or else the reporter if it is an agent or its report represents the event. Empty otherwise.
+    pub platform_id: String,
+    /// The reporter's name for its agent; empty if missing.
+    pub agent_id: String,
+}
+
+/// One event as in lists of events, with the report of each observer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventReports {
+    #[serde(flatten)]
+    pub event: EventItem,
+    /// The part of corroboration in which a fetch counts; null for other events.
+    pub corroboration: Option<String>,
+    /// Events with this id in the period. Ids belong to reporters, so two reporters may use the same one.
+    pub events_of_this_id: u64,
+    pub total_reports: u64,
+    /// The first reports by precedence. The first one represents the event.
+    pub reports: Vec<EventReport>,
+}
+
+/// One event, for its reporter or the issuer of the click token that bound it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentEventItem {
+    #[serde(flatten)]
+    pub event: EventItem,
+    /// The reported or inferred role; empty if it is unknown.
+    pub source_role: String,
+    /// Empty if missing.
+    pub content_telemetry_id: String,
+    /// `self`, or `other` for an event that another organization reported with the reader's click token.
+    pub reported_by: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UrlMetric {
+    pub content_url: String,
+    pub total_events: u64,
+    /// Distinct pairs of platform and session.
+    pub unique_sessions: u64,
+    pub event_types: Vec<TypeCount>,
+    /// UTC, to the millisecond.
+    pub last_seen: String,
+}
+
+/// Fetches of a day, of one agent or of all, by who reported them. The four parts add up to `retrievals`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CorroborationItem {
+    pub day: String,
+    /// Split by agent: the agent's organization; empty without a claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform_id: Option<String>,
+    /// Split by agent: the platform's name for the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    pub retrievals: u64,
+    /// Reported by an agent, and by an edge or origin.
+    pub seen_by_both: u64,
+    /// Reported by an agent, but by no edge or origin.
+    pub claimed_by_agent_only: u64,
+    /// Reported by an edge or origin, but by no agent.
+    pub seen_by_server_only: u64,
+    /// Reported by neither: by an index, or without a role and session.
+    pub seen_by_neither: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Corroboration {
+    pub organization_id: OrgId,
+    pub domains: Vec<String>,
+    pub note: String,
+    #[serde(flatten)]
+    pub page: Page<CorroborationItem>,
+}
+
+/// Events by step. Each event counts once, under one key.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunnelItem {
+    pub day: Option<String>,
+    /// Split by agent: the agent's organization; empty without a report by an agent.
+    pub platform_id: Option<String>,
+    /// Split by agent: the platform's name for the agent.
+    pub agent_id: Option<String>,
+    pub content_url: Option<String>,
+    pub retrieved: u64,
+    pub grounded: u64,
+    pub cited: u64,
+    pub presented: u64,
+    pub engaged: u64,
+}
