@@ -19,6 +19,9 @@ use uuid::Uuid;
 const DEADLINE: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
+/// Path of the list of domains.
+pub(crate) const DOMAINS: &str = "/api/v1/identity/domains";
+
 /// Query parameters, in order.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 

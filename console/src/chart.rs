@@ -4,9 +4,9 @@
 //! that it keeps its size on every screen.
 
 use crate::coverage::Coverage;
+use crate::labels::UNKNOWN;
 use crate::numbers::{Count, grouped, short_day, short_hour};
 use crate::responses::SeriesItem;
-use crate::screens::UNKNOWN;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, TimeDelta, Utc, Weekday};
 use std::collections::BTreeMap;

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 /// Type of an event about a request, whatever its outcome.
 const FETCH: &str = "content_retrieved";
 
+/// The label of a missing value.
+pub(crate) const UNKNOWN: &str = "Unknown";
+
 /// An identifier and its label.
 type Label = (&'static str, &'static str);
 

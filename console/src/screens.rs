@@ -33,7 +33,7 @@ pub(crate) mod webhooks;
 use crate::State;
 use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
-use crate::labels;
+use crate::labels::{self, UNKNOWN};
 use crate::responses::{Delegation, Domain};
 use crate::session::Member;
 use crate::sort::Headings;
@@ -115,8 +115,6 @@ pub(crate) fn bot_name(bot: &str) -> &str {
     }
 }
 
-/// The label of a missing value.
-pub(crate) const UNKNOWN: &str = "Unknown";
 /// The label of events without an agent.
 pub(crate) const UNDECLARED: &str = "Crawlers (undeclared)";
 

@@ -37,7 +37,7 @@ pub use format_table::{FORMATS, FormatId, LogFormat};
 pub use line_processor::LineOutcome;
 
 use crate::State;
-use crate::log::overloaded;
+use crate::request::overloaded;
 use axum::body::Body;
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::Request;

@@ -21,7 +21,6 @@ mod message;
 mod durability_settings;
 mod spill;
 
-pub(crate) use append_or_spill::overloaded;
 pub use durability_settings::Durability;
 pub(crate) use message::too_large as record_too_large;
 

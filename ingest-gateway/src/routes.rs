@@ -5,8 +5,8 @@ mod sessions;
 pub(crate) mod dry_run;
 
 use crate::State;
-use crate::log::overloaded;
 use crate::request::caller_cache::refused_reports;
+use crate::request::overloaded;
 use crate::{click_tokens, drains};
 use axum::Router;
 use axum::extract::{Request, State as Shared};

@@ -2,6 +2,7 @@
 
 use super::{FormError, TableFooter, start};
 use crate::State;
+use crate::api::DOMAINS;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::layout::{Layout, Page};
@@ -18,8 +19,6 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
-
-pub(super) const DOMAINS: &str = "/api/v1/identity/domains";
 
 #[derive(Template)]
 #[template(path = "domains.html")]

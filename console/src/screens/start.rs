@@ -2,10 +2,10 @@
 //!
 //! Progress is read from the API alone, so the steps work in any order and on any device.
 
-use super::domains::DOMAINS;
 use super::keys::report;
 use super::{FormError, members};
 use crate::State;
+use crate::api::DOMAINS;
 use crate::failure::Failure;
 use crate::layout::{Layout, Page};
 use crate::responses::{ApiKey, Domain, Event, List};

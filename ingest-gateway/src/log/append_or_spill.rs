@@ -5,6 +5,7 @@ use super::message::{self, Message};
 use super::spill::SpillError;
 use super::{ACK_PATIENCE, Log};
 use crate::metrics;
+use crate::request::overloaded;
 use schemas::problem::Code;
 use service_kit::crash_point;
 use service_kit::http::ApiError;
@@ -83,12 +84,6 @@ impl Log {
             NoSlot::AllTaken => overloaded(),
         })
     }
-}
-
-/// Returns the 503 for a request over the limit of requests in progress. These are counted, not logged one by one.
-pub(crate) fn overloaded() -> ApiError {
-    metrics::overloaded();
-    unavailable("Too many requests are in progress; nothing was changed. Try again shortly.")
 }
 
 fn unavailable(detail: &str) -> ApiError {

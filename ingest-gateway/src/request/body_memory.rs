@@ -1,6 +1,6 @@
 //! Memory for request bodies, from their headers until they are processed: slots of 1 KiB that tenants share (docs/api/http.md#shares).
 
-use crate::log::overloaded;
+use super::overloaded;
 use schemas::problem::Code;
 use service_kit::auth::Tenant;
 use service_kit::http::ApiError;
