@@ -1,6 +1,6 @@
 //! Stores the token of an invite link in an HTTP-only cookie during sign-in.
 //!
-//! The cookie accepts nothing: the person still has to press the button.
+//! The cookie alone doesn't accept it: the person still has to press the button.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use service_kit::http::Transport;

@@ -1,6 +1,6 @@
 //! Callers and what they may see.
 //!
-//! Caches nothing about permissions, so a revocation applies from the next read on.
+//! Permissions aren't cached, so a revocation applies from the next read on.
 
 pub(crate) mod reader;
 pub(crate) mod visibility;

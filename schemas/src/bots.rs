@@ -45,7 +45,7 @@ pub struct BotTableError(String);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sender<'a> {
-    /// The `User-Agent` header; empty if the request has none.
+    /// The `User-Agent` header; empty if absent.
     pub user_agent: &'a str,
     pub signature_agent: Option<&'a str>,
     /// The CDN's category, such as Cloudflare's `VerifiedBotCategory`.

@@ -29,7 +29,7 @@ pub enum LinkRelation {
     Taken,
     /// On the link's host, whose owner may learn which session the click belongs to.
     Same,
-    /// On another host. Its owner learns nothing about the session, because a token's holder can name any host; the exception is an
+    /// On another host. Its owner learns no details of the session, because a token's holder can name any host; the exception is an
     /// owner who also owns the link's host.
     Other,
 }

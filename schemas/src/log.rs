@@ -149,9 +149,9 @@ pub struct LogEvent {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub link_site: String,
     /// Hash of a click token that the gateway could not look up. The worker does, as of `received_at_us`. If the reporter also
-    /// names a `session_id`, its own token must belong to that session, and another organization's token binds nothing.
+    /// names a `session_id`, its own token must belong to that session, and another organization's token doesn't bind the event.
     pub ctx_hash: Option<SecretHash>,
-    /// Hash of a click token that binds nothing: with a session it is unknown, expired or another organization's, or the event's
+    /// Hash of a click token that doesn't bind the event: with a session it is unknown, expired or another organization's, or the event's
     /// type can't be bound.
     pub kept_ctx_hash: Option<SecretHash>,
     /// The responding agent, as the reporter names it. If absent, the worker sets the session's agent.

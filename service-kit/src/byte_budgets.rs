@@ -101,7 +101,7 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         }
     }
 
-    /// Returns the bytes still spent. A clock that moved back refills nothing.
+    /// Returns the bytes still spent. A clock that moved back doesn't refill it.
     fn remaining(&self, spent: Spent, now: DateTime<Utc>) -> u64 {
         let passed = (now - spent.at).clamp(TimeDelta::zero(), REFILL).num_milliseconds().unsigned_abs();
         let refilled = u128::from(self.size) * u128::from(passed) / u128::from(REFILL.num_milliseconds().unsigned_abs());

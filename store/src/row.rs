@@ -96,7 +96,7 @@ impl<F> EventWrite<F> {
 
 #[derive(Clone, Debug)]
 pub enum ReportWrite {
-    /// A live row with the content of the new report that has this acceptance. It depends on nothing else, so reports that join
+    /// A live row with the content of the new report that has this acceptance. It depends only on these, so reports that join
     /// or leave an event are not written again.
     Row(WrittenReport),
     /// Deletes the row at this place.

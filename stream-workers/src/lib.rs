@@ -13,7 +13,7 @@
 //! Between blocks, the active writer processes replays: requests to store a part of the log again (`replay`, `writer::replay`).
 //!
 //! `progress` contains the offset at which the next block starts. If a writer dies before that insert, its successor completes
-//! the rows. Nothing is counted twice, because a stored report changes nothing (invariants 3 and 10).
+//! the rows. Nothing is counted twice, because a stored report has no effect (invariants 3 and 10).
 
 mod processed;
 mod replay;

@@ -1,6 +1,6 @@
 //! The page of an invite link. Signed-in people accept the invite; others sign in first.
 //!
-//! Opening the link accepts nothing, because programs that read email open links too.
+//! Opening the link doesn't accept it, because programs that read email open links too.
 
 use super::FormError;
 use crate::State;

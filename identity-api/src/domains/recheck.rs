@@ -54,7 +54,7 @@ const CLAIM: &str = "UPDATE domains SET proof_due_at = $2 WHERE id = ANY(array( 
         ORDER BY proof_due_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)) RETURNING *";
 const STANDS: &str = "UPDATE domains SET verification_method = $2, proved_at = $3, proof_due_at = $4, unproved_since = NULL, \
         proof_failures = 0 WHERE id = $1 AND verified_at IS NOT NULL AND released_at IS NULL RETURNING *";
-/// Does nothing if the domain was verified again after it was claimed.
+/// No-op if the domain was verified again after it was claimed.
 const IS_MISSING: &str = "UPDATE domains SET unproved_since = coalesce(unproved_since, $3), proof_failures = proof_failures + 1 \
         WHERE id = $1 AND verified_at IS NOT NULL AND released_at IS NULL AND proved_at IS NOT DISTINCT FROM $2 RETURNING *";
 

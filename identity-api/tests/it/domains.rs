@@ -1,4 +1,4 @@
-//! Domains: register, verify by three methods over real sockets, release. Errors reveal nothing about the network.
+//! Domains: register, verify by three methods over real sockets, release. Errors reveal no details of the network.
 
 use crate::fake_internet::FakeInternet;
 use crate::test_app::{Credentials, DOMAINS, TestApp, TestResponse, answer, manual_clock};

@@ -1,4 +1,4 @@
-//! An OpenID Connect provider that returns what the test wants, signed with the client's secret. It validates nothing.
+//! An OpenID Connect provider that returns what the test wants, signed with the client's secret. It doesn't validate requests.
 
 use axum::extract::State;
 use axum::routing::{get, post};

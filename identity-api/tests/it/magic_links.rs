@@ -163,7 +163,7 @@ async fn sign_in_works_with_the_link_and_its_button() {
     assert!(text.starts_with(&format!("You requested a link to sign in to Content Telemetry:\r\n\r\n{link}\r\n")), "{text}");
     assert_eq!(text.matches(&token).count(), 1, "{text}");
 
-    // Opening the link redeems nothing, because programs that read email open links too.
+    // Opening the link doesn't redeem it, because programs that read email open links too.
     let cookie = requested_in(&app, "jane@example.com").await;
     let open = || async {
         let opening = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Credentials::Nothing);

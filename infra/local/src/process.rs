@@ -31,7 +31,7 @@ impl Process {
         Self::find(self.pid) == Some(self)
     }
 
-    /// Sends a signal. Does nothing if the process has ended.
+    /// Sends a signal. No-op if the process has ended.
     pub(crate) fn signal(self, signal: Signal) {
         if self.is_alive()
             && let Some(pid) = pid_of(self.pid)

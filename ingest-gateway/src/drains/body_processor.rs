@@ -103,7 +103,7 @@ fn work_in_turns<T: 'static>(
     taken.map_err(|error| refused.unwrap_or_else(|| unreadable(&error)))
 }
 
-/// What a body of an organization without a verified domain spends, compressed or not: nothing of it is stored.
+/// What a body of an organization without a verified domain spends, compressed or not: it isn't stored.
 struct LogBudget<'a> {
     state: &'a State,
     /// `None` without a limit.

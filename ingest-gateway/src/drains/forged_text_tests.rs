@@ -277,7 +277,7 @@ fn f62_headers_after_the_user_agent_move_no_host() {
     assert_eq!(kept(FormatId::Combined, None, &ours)[0].content_url.as_deref(), Some("https://victim.test/a"));
 }
 
-/// Traefik escapes nothing: a forwarded header or a user name can contain what a line has up to its status.
+/// Traefik doesn't escape text: a forwarded header or a user name can contain what a line has up to its status.
 #[test]
 fn traefik_lines_with_two_times_are_bad() {
     let format = FormatId::TraefikClf.row();

@@ -93,7 +93,7 @@ impl FieldMapping {
 pub(super) type FieldMap = fn(Node, &str) -> FieldMapping;
 
 /// Reads the fields of a JSON object. A member that is a field and occurs twice makes the line bad: in a format without escapes, a
-/// visitor can add members, and nothing shows which of them the server wrote.
+/// visitor can add members, and the line doesn't show which of them the server wrote.
 pub(super) fn fields(line: &str, names: FieldMap) -> Result<Fields<'_>, Reason> {
     let mut fields = Fields::default();
     let mut deserializer = serde_json::Deserializer::from_str(line);

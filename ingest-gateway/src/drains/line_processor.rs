@@ -1,4 +1,4 @@
-//! Decides what a line becomes: an event, a count, or nothing (docs/api/drains.md#what-is-kept).
+//! Decides what a line becomes: an event, a count, or neither (docs/api/drains.md#what-is-kept).
 
 use super::format_table::FormatId;
 use super::formats::{DirectiveState, NoRequest, parse};

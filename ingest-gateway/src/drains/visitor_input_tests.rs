@@ -234,7 +234,7 @@ fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
         }
         lines_of_others.push("192.0.2.1 - a [01/Nov/2026:10:00:00 +0000] \"GET /z HTTP/1.1\" 200 1 \"-\" \"curl/8\"".to_owned());
         if matches!(format.id, FormatId::TraefikClf | FormatId::Bunny) {
-            // These formats escape nothing. Lines with two requests are bad, see `lines_with_two_requests_are_bad`.
+            // These formats don't escape text. Lines with two requests are bad, see `lines_with_two_requests_are_bad`.
             lines_of_others.retain(|line| !line.contains("+0000] \""));
         }
         let values: Vec<String> = hostile_values().into_iter().chain(lines_of_others).collect();

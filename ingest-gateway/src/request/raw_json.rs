@@ -75,12 +75,12 @@ impl<'a> RawObject<'a> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Returns an object of the members that `keep` accepts, or `None` if there are none.
+    /// Returns an object of the members that `keep` accepts, or `None` if all were removed.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
         Self::assemble(self.members().filter(|(name, _)| keep(name)).map(|(name, value)| (name, value.get())))
     }
 
-    /// Returns an object of names and valid JSON texts, or `None` if there are none.
+    /// Returns an object of names and valid JSON texts, or `None` if all were removed.
     pub(crate) fn assemble<'m>(members: impl IntoIterator<Item = (&'m str, &'m str)>) -> Option<Box<RawValue>> {
         let mut text = String::from("{");
         for (name, value) in members {
@@ -135,7 +135,7 @@ pub(crate) fn as_array(value: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// Rejects NUL and lone surrogates in valid JSON. Both can only be written as `\u` escapes, so nothing else is checked.
+/// Rejects NUL and lone surrogates in valid JSON. Both can only be written as `\u` escapes, so only these are checked.
 pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
     visit(text);
     let mut rest = text;

@@ -26,7 +26,7 @@ impl WriteBudgets {
         Self { unverified, rows, coverage }
     }
 
-    /// Spends a write, or returns 429. Does nothing for organizations with a verified domain.
+    /// Spends a write, or returns 429. No-op for organizations with a verified domain.
     pub(crate) async fn spend(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
         if caller.org_type != OrgType::ContentOwner || !state.callers.owned_sites(caller.org_id).await?.is_empty() {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Changes a session in PostgreSQL and on the log together.
 //!
-//! The transaction is committed once the log has the record, so a rejected or aborted request changes nothing. Nothing is cached
+//! The transaction is committed once the log has the record, so a rejected or aborted request has no effect. Nothing is cached
 //! before that.
 
 use super::Levels;

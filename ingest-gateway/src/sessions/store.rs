@@ -106,7 +106,7 @@ pub(super) async fn keep_members(
     Ok(())
 }
 
-/// Ends a session. Ending it again with the same outcome or none changes nothing.
+/// Ends a session. Ending it again with the same outcome or none has no effect.
 pub(super) async fn end(
     connection: &mut PgConnection,
     org: OrgId,

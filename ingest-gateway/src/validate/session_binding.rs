@@ -23,7 +23,7 @@ pub(crate) enum Binding {
         token: SecretHash,
         named: Option<SessionId>,
     },
-    /// The session that the reporter names, if any, with a click token that binds nothing.
+    /// The session that the reporter names, if any, with a click token that doesn't bind the event.
     WithUnusedToken {
         token: SecretHash,
         named: Option<SessionId>,

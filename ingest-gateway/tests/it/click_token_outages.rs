@@ -76,7 +76,7 @@ async fn accepts_tokens_by_hash_without_the_database() {
         (*hashed, *resolved)
     };
     let bound = Some(agent.id);
-    // With a session, a foreign token binds nothing, whether it could be looked up or not.
+    // With a session, a foreign token doesn't bind the event, whether it could be looked up or not.
     let expected =
         [(1, &token, None, bound), (3, &token, None, bound), (4, &other, None, bound), (5, &token, Some(SESSION), None)];
     for (minute, token, named, bound) in expected {

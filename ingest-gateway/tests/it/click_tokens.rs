@@ -1,4 +1,4 @@
-//! Click tokens: which events they bind, and that they reveal nothing about their issuer.
+//! Click tokens: which events they bind, and that they reveal no details of their issuer.
 
 use crate::harness::{Gateway, SESSION, event, with};
 use schemas::click_tokens::LinkRelation;

@@ -111,7 +111,7 @@ const REFUSED: [(&str, &str, Outcome, &[&str]); 17] = [
     ("session-retrieval-by-nobody", "retrieved-missing-source-role", Created(1), &["0.source_role:required"]),
     // The token is stored as its hash.
     ("session-token-on-a-grounding", "ctx-token-on-grounded", Created(1), &["0.ctx_token:not_allowed"]),
-    // A repeated event is accepted and changes nothing.
+    // A repeated event is accepted and has no effect.
     ("session-two-events-of-one-id", "duplicate-event-id", Created(3), &["1.id:duplicate"]),
 ];
 
@@ -201,7 +201,7 @@ async fn own_documents_have_the_expected_outcome() {
     check_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents"), ["accepted", "refused"], 0).await;
 }
 
-/// Does nothing unless `FIXTURES_DIR` is set.
+/// No-op unless `FIXTURES_DIR` is set.
 #[tokio::test]
 async fn public_documents_have_the_expected_outcome() {
     if let Some(folder) = std::env::var_os(PUBLIC_SUITE).map(PathBuf::from) {

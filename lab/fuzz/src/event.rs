@@ -4,7 +4,7 @@
 //! - Strict mode accepts only bodies that loose mode accepts, and stores the same number of events.
 //! - A retry has the same keys.
 //! - The worker decodes every event that the gateway accepts.
-//! - Normalizing a stored event again changes nothing, if the reporter still has the tokens that are stored as hashes.
+//! - Normalizing a stored event again has no effect, if the reporter still has the tokens that are stored as hashes.
 //! - No data that must not be stored reaches the log.
 
 use chrono::{DateTime, SecondsFormat, Utc};

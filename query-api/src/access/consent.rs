@@ -1,6 +1,6 @@
 //! Reads click tokens and the owners' consent from PostgreSQL.
 //!
-//! Caches nothing: a withdrawn consent applies from the next lookup on.
+//! Not cached: a withdrawn consent applies from the next lookup on.
 
 use super::session_scope::SessionScope;
 use chrono::{DateTime, Utc};

@@ -127,7 +127,7 @@ fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     own.into_iter().map(|(site, visible_from_ms)| OwnHost { site: site.clone(), visible_from_ms }).collect()
 }
 
-/// An organization's own reports. Queries for them accept nothing else.
+/// An organization's own reports. Only these can be queried for them.
 #[derive(Debug)]
 pub(crate) struct OwnReports {
     organization_id: OrgId,

@@ -66,7 +66,7 @@ struct Sources {
     drains: Vec<Uuid>,
     /// Whether one of the drains still exists.
     has_drain: bool,
-    /// Organizations whose servers' reports count: the owner and its partners.
+    /// The owner and its partners: only reports of their servers count.
     observers: Vec<Uuid>,
 }
 

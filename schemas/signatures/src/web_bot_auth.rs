@@ -18,7 +18,7 @@ pub struct SignedAgent {
 }
 
 impl SignedAgent {
-    /// Reads the signature with the tag `web-bot-auth`. Returns `None` if the request has none.
+    /// Reads the signature with the tag `web-bot-auth`. Returns `None` if it is missing.
     pub fn read(request: &Request<'_>) -> Result<Option<Self>, Reason> {
         let Some((claim, input)) = RequestSignature::read(request, TAG)? else { return Ok(None) };
         let covers = |name: &str| input.items.iter().any(|item| name_of(item) == name && item.params.is_empty());

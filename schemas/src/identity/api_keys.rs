@@ -28,7 +28,7 @@ impl Scope {
 }
 
 named_enum! {
-    /// Who created a key, as the audit trail names it.
+    /// Creator of a key, as in the audit trail.
     pub enum MakerKind {
         Key = "key",
         /// An owner of the organization.

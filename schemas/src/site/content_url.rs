@@ -1,6 +1,6 @@
 //! Content URLs as reported, stored and used in keys.
 //!
-//! Owners look up pages by the URL they reported, so nothing else is changed.
+//! Owners look up pages by the URL they reported, so the rest stays unchanged.
 
 use super::{Site, page};
 use url::Url;

@@ -65,7 +65,7 @@ pub struct LoggedDelivery {
     /// RFC 3339: when the event happened.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; absent if there is none.
+    /// RFC 3339; absent if unknown.
     #[serde(default, with = "crate::instant::optional")]
     pub next_attempt_at: Option<DateTime<Utc>>,
     /// Absent before the first attempt is complete.

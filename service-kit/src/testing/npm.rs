@@ -12,7 +12,7 @@ pub fn npm_package(package: &str, version: &str, tmp: &Path) -> PathBuf {
     if module(&folder).is_file() {
         return folder;
     }
-    // Install elsewhere and move the result, so a killed or concurrent run leaves nothing half done.
+    // Install elsewhere and move the result, so a killed or concurrent run leaves no partial result.
     let aside = tmp.join(format!("npm-{}", uuid::Uuid::new_v4()));
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(&aside);

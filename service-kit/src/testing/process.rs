@@ -104,7 +104,7 @@ impl TestProcess {
         self.child.kill().await.expect("a child can be killed");
     }
 
-    /// Suspends it: connections stay open and nothing responds.
+    /// Suspends it: connections stay open without responses.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -161,7 +161,7 @@ fn with_words<N: AsRef<str>, V: AsRef<str>>(arguments: &[&str], settings: &[(N, 
     own.chain([(WORDS.to_owned(), words)]).collect()
 }
 
-/// Returns an address on which nothing listens.
+/// Returns an unused address.
 pub fn free_address() -> SocketAddr {
     // A port chosen by the system could soon be reused for another process's outgoing connection.
     let port = local::ports::Ports::default().choose(&[]).expect("there is a free port");

@@ -97,7 +97,7 @@ impl TestReceiver {
         Self::listen(|_stream| async {}).await
     }
 
-    /// Accepts connections, keeps them open and sends nothing.
+    /// Accepts connections, keeps them open without sending data.
     pub async fn silent() -> Self {
         Self::listen(|stream| async move {
             let _held = stream;

@@ -1,4 +1,4 @@
-//! S6, V3 to V7: whatever a receiver does, an attempt ends in time, reads little and connects to nothing else.
+//! S6, V3 to V7: whatever a receiver does, an attempt ends in time, reads little and connects only to its own address.
 
 use service_kit::egress::{Egress, EgressError, EgressResponse, TlsError};
 use service_kit::settings::WebhookSettings;

@@ -61,7 +61,7 @@ pub(super) struct Writer {
     pub(super) interrupted: Vec<StoredReport>,
     pub(super) cover: Offsets,
     pub(super) needs: RequiredOffsets,
-    /// The writer stores nothing in earlier months.
+    /// The writer doesn't store rows in earlier months.
     pub(super) first_month: Home,
 }
 

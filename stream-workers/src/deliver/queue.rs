@@ -92,7 +92,7 @@ impl Queue {
     }
 
     /// Stores how an attempt ended. Returns false, and stores nothing, if the lease was lost. If the outcome of a call is
-    /// unknown, it can be repeated: it changes nothing more, and returns true.
+    /// unknown, it can be repeated: it has no further effect, and returns true.
     pub(super) async fn finish(&self, claimed: &ClaimedDelivery, ended: &AttemptResult) -> Result<bool, sqlx::Error> {
         let status = ended.status();
         let next = ended.next_after.filter(|_| status == DeliveryStatus::Pending).map(micros);

@@ -1,6 +1,6 @@
 //! Writes the sessions that events name, from their records, before the events can be read.
 //!
-//! Waits while PostgreSQL is unavailable, because no other process writes these sessions. Writing them again changes nothing
+//! Waits while PostgreSQL is unavailable, because no other process writes these sessions. Writing them again has no effect
 //! (`a_session_does_not_depend_on_record_order`). A session that PostgreSQL rejects as invalid is skipped.
 
 use super::retry_until_ok;

@@ -127,7 +127,7 @@ impl InterruptedRows {
         self.begins.insert(partition, i64::MAX);
     }
 
-    /// Returns the rows whose records are before these offsets.
+    /// Returns the rows of records before these offsets.
     pub(super) fn read_again(&self, next: &NextOffsets) -> impl Iterator<Item = &Interrupted> {
         self.rows.values().filter(move |row| row.origin.1 < self.passed(row.origin.0, next))
     }

@@ -1,6 +1,6 @@
 //! Processes replays between blocks of the log: stores parts of the log again, through the same merge and statements.
 //!
-//! A stored report changes nothing, so a replay can be repeated, and interrupted anywhere. Its position is a row of `replays`,
+//! A stored report has no effect, so a replay can be repeated, and interrupted anywhere. Its position is a row of `replays`,
 //! which is inserted after each of its blocks and fenced like them. After a takeover, the interrupted block is read again. A
 //! replay reads only records before the offsets in `progress`, so they are never mistaken for those of an interrupted block of
 //! the log.

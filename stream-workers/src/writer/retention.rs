@@ -6,7 +6,7 @@
 //!
 //! A writer deletes expired months when it takes over, before it reads the index, and takes over from itself when a month
 //! expires. So earlier inserts can't arrive later, no block runs between the statements, and an interrupted deletion is
-//! repeated before any block. Afterwards the writer stores nothing in expired months: a drop can't be fenced, so one that was
+//! repeated before any block. Afterwards the writer doesn't store rows in expired months: a drop can't be fenced, so one that was
 //! sent before a takeover may arrive long after it. An interrupted block may have left a report in two events; the report's row
 //! stays if one of the events stays. The simulator in `store/src/simulation.rs` breaks each of these rules.
 

@@ -225,7 +225,7 @@ async fn w8_disabled_endpoints_get_no_new_attempts() {
             fast.wait_for(before + round % 3).await;
         }
         let disabled_at = office.disable(&endpoint).await;
-        // Running attempts end; afterwards nothing of this endpoint is leased.
+        // Running attempts end; afterwards no delivery of this endpoint is leased.
         for id in &ids {
             let standing = office.wait_for_state("no attempt is in progress", *id, |standing| standing.lease.is_none()).await;
             assert!(

@@ -1,4 +1,4 @@
-//! C4, invariants 3 and 10: order, repeats and a replay from the beginning change nothing.
+//! C4, invariants 3 and 10: order, repeats and a replay from the beginning have no effect.
 
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, record};
 use rand::rngs::StdRng;

@@ -38,7 +38,7 @@ pub(crate) struct Finding {
     check: &'static str,
     verdict: Verdict,
     found: String,
-    /// Suggested fix; empty if there is none.
+    /// Suggested fix; empty if unknown.
     advice: String,
 }
 

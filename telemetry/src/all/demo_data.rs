@@ -1,5 +1,5 @@
 //! `--demo-data`: sends 60 days of sample activity on example.com, and the days before it for comparison. `day` generates the
-//! events of a day from its date, so sending them again changes nothing: the event ids are the same. Only click tokens differ, and
+//! events of a day from its date, so sending them again has no effect: the event ids are the same. Only click tokens differ, and
 //! a visit repeated with another token is ignored.
 
 mod day;

@@ -31,7 +31,7 @@ impl DemoEnv {
     }
 }
 
-/// Returns the assignments of an earlier run, or an empty map if there are none.
+/// Returns the assignments of an earlier run, or an empty map without an earlier run.
 pub(crate) fn read(folder: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(folder.join(FILE)).unwrap_or_default();
     let assignment = |line: &str| {

@@ -249,7 +249,7 @@ fn sent_domain(item: &RawValue) -> Value {
     item.get("domain").cloned().unwrap_or_default()
 }
 
-/// Creates requests in one transaction, with a savepoint per item: a lost connection leaves nothing behind.
+/// Creates requests in one transaction, with a savepoint per item: a lost connection leaves no rows behind.
 async fn file_all(
     state: &State,
     actor: &Actor,

@@ -10,7 +10,7 @@ pub(crate) async fn find_or_create(
     email: &EmailAddress,
     now: DateTime<Utc>,
 ) -> Result<UserId, sqlx::Error> {
-    // The update changes nothing but makes the statement return the row that a concurrent sign-in inserted. Only an inserted row
+    // The update only makes the statement return the row that a concurrent sign-in inserted. Only an inserted row
     // has no `xmax`.
     let (id, is_new): (Uuid, bool) = sqlx::query_as(
         "INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = excluded.email RETURNING id, xmax = 0",

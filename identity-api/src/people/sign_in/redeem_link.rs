@@ -1,6 +1,6 @@
 //! Opens and redeems sign-in links.
 //!
-//! Opening a link redeems nothing, because programs that read email open links too. Outside the browser that requested the link,
+//! Opening a link doesn't redeem it, because programs that read email open links too. Outside the browser that requested the link,
 //! people confirm its address, so that they don't sign in to an account they didn't mean. The first link redeemed voids the
 //! others of its address.
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Text from visitors must not move a field: before the time, they choose the user (HTTP Basic), in which most servers
-//! escape only quotes. Traefik and Express escape nothing, so a line with two requests is bad.
+//! escape only quotes. Traefik and Express don't escape text, so a line with two requests is bad.
 
 use super::super::line_fields::{Field, Fields, Reason, address_in};
 use super::{FormatId, put_request_line};

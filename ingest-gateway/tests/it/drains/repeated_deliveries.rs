@@ -67,7 +67,7 @@ async fn d3_however_a_log_is_delivered_its_events_are_the_same() {
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let mut lines = lines(&mut random);
     let whole = lines.join("\n");
-    // Interrupt deliveries first, while nothing is stored.
+    // Interrupt deliveries first, before any line is stored.
     for _ in 0..10 {
         cut_off(&gateway, &key, whole.as_bytes(), random.random_range(0..whole.len()));
     }

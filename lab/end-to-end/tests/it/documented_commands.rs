@@ -52,7 +52,7 @@ fn refusal(program: &Command, words: &[String], is_whole: bool) -> Option<String
     (is_whole || !is_only_incomplete).then(|| error.to_string())
 }
 
-/// Returns cargo's error if the package or a feature does not exist. Only resolves, builds nothing.
+/// Returns cargo's error if the package or a feature does not exist. Only resolves; doesn't build.
 fn unresolved(manifest: Option<&str>, package: &str, features: Option<&str>) -> Option<String> {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo.args(["tree", "--offline", "--quiet", "--depth", "0", "--package", package]).current_dir(root());

@@ -91,7 +91,7 @@ impl Pipeline {
         send_request(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
     }
 
-    /// Returns the body, or nothing if the response isn't 200.
+    /// Returns the body, or `None` if the response isn't 200.
     pub(crate) async fn try_read(&self, key: &str, path: &str) -> Option<String> {
         let request = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key);
         request.send().await.ok().filter(|response| response.status() == 200)?.text().await.ok()

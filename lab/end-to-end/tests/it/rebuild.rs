@@ -77,7 +77,7 @@ async fn reads_are_identical_after_a_rebuild() {
     for ((key, path), before) in reads.iter().zip(&before) {
         assert!(rebuilt.read(key, path).await == *before, "seed {seed}: {path} differs");
     }
-    // A worker continues where the rebuild ended, and a replay changes nothing.
+    // A worker continues where the rebuild ended, and a replay has no effect.
     let stop = CancellationToken::new();
     let worker = rebuilt.spawn_worker(&stop);
     let (code, _, stderr) = rebuilt.command(&["replay", "--expect-unchanged"]).await;

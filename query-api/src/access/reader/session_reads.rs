@@ -10,7 +10,7 @@ use sqlx::PgPool;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Pairs of session and organization that are cached. Storing an evicted pair again changes nothing.
+/// Pairs of session and organization that are cached. Storing an evicted pair again has no effect.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(50_000).expect("the capacity is not zero");
 
 const NOTE: &str = "INSERT INTO session_reads (token_hash, organization_id, user_id, first_read_at) VALUES ($1, $2, $3, $4) \

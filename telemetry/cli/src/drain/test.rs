@@ -1,4 +1,4 @@
-//! `telemetry drain test`: shows how the service would count each line of a log; nothing is sent.
+//! `telemetry drain test`: shows how the service would count each line of a log; the log stays on this machine.
 
 use crate::bots::Table;
 use crate::context::Context;

@@ -1,6 +1,6 @@
 //! `telemetry events import`: sends a file of events, one JSON object per line, in batches.
 //!
-//! The same lines have the same `Idempotency-Key` and the same ids, so importing a file again changes nothing, even after it has
+//! The same lines have the same `Idempotency-Key` and the same ids, so importing a file again has no effect, even after it has
 //! grown.
 
 use super::MAX_BODY_BYTES;

@@ -8,7 +8,7 @@ use crate::webhook_proxy::WebhookProxy;
 use service_kit::testing::{DnsRecord, TestDns, eventually};
 use std::sync::{Arc, Mutex};
 
-/// Starts a DNS server whose records can be set later.
+/// Starts a DNS server with records that can be set later.
 async fn dns() -> (TestDns, Arc<Mutex<Vec<String>>>) {
     let texts = Arc::new(Mutex::new(Vec::new()));
     let said = Arc::clone(&texts);

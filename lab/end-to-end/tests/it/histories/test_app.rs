@@ -1,7 +1,7 @@
 //! Serves identity and reads from fresh stores with a clock that only tests advance, and creates the organizations of many
 //! histories.
 //!
-//! Reports go directly to the writer, without a log, and many histories share each block. This module asserts nothing about
+//! Reports go directly to the writer, without a log, and many histories share each block. This module doesn't check
 //! reads.
 
 use chrono::{DateTime, TimeDelta};

@@ -1,4 +1,4 @@
-//! Click tokens: an agent creates them, and a network reports events with nothing but the token. The network learns nothing about
+//! Click tokens: an agent creates them, and a network reports events with nothing but the token. The network learns no details of
 //! the agent; agent and publisher see the events.
 
 use super::{DOMAIN, Person, Program, TestApp};
