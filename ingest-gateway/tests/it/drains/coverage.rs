@@ -59,7 +59,7 @@ async fn body_resent_with_its_host_counts_as_another() {
 
 /// The digest of a body contains no user agent.
 #[tokio::test]
-async fn a_body_of_others_takes_no_place_of_a_body_that_looks_like_it() {
+async fn equal_bodies_of_others_are_kept_apart() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().owner_of("a.test").await.key;
     for user_agent in ["GPTBot/1.2", "Firefox/99", "GPTBot/1.2"] {
@@ -91,7 +91,7 @@ async fn hours_sum_bodies_and_keep_ten_bad_lines() {
 }
 
 #[tokio::test]
-async fn coverage_waits_for_the_database_and_events_do_not() {
+async fn coverage_waits_for_postgresql_but_events_do_not() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().owner_of("www.example.com").await;
     let pool = &gateway.stores.pool;

@@ -8,7 +8,7 @@ use schemas::report_keys::ReportKeys;
 use serde_json::json;
 
 #[tokio::test]
-async fn the_key_of_a_drain_feeds_its_provider_only_until_the_drain_is_deleted() {
+async fn drain_keys_work_for_one_provider_until_deletion() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().owner_of("a.test").await.id;
     let (drain, key) = gateway.seed().drain(org, OrgType::ContentOwner, DrainProvider::Cloudflare).await;
@@ -45,7 +45,7 @@ async fn records_name_the_drain_of_their_key() {
 }
 
 #[tokio::test]
-async fn a_drain_keeps_the_lines_of_its_hosts_and_observes_as_its_owner_said() {
+async fn drains_count_lines_of_their_hosts_in_their_role() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("network", OrgType::Platform).await.id;
     let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Cloudflare).await;
@@ -65,7 +65,7 @@ async fn a_drain_keeps_the_lines_of_its_hosts_and_observes_as_its_owner_said() {
 }
 
 #[tokio::test]
-async fn lines_that_name_no_host_are_of_the_one_that_their_drain_names() {
+async fn lines_without_a_host_use_the_drains_host() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("network", OrgType::Platform).await.id;
     let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Combined).await;

@@ -51,7 +51,7 @@ fn nasty() -> Vec<(&'static str, Option<&'static str>, Vec<u8>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a1_nothing_that_is_sent_to_a_drain_is_a_fault_of_ours() {
+async fn a1_drain_bodies_never_cause_server_errors() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     for provider in DrainProvider::NAMES {
@@ -131,7 +131,7 @@ async fn send_hostile_lines(provider: &'static str) {
 }
 
 #[tokio::test]
-async fn a1_no_record_of_firehose_spoils_those_beside_it() {
+async fn a1_invalid_firehose_records_do_not_affect_others() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let good = json!({"data": BASE64_STANDARD.encode(good_line("firehose"))}).to_string();
@@ -165,7 +165,7 @@ async fn a1_no_record_of_firehose_spoils_those_beside_it() {
 
 /// Visitors choose the requested host, and some logs begin with it.
 #[tokio::test]
-async fn a1_a_combined_log_whose_first_host_is_an_address_in_brackets_is_taken_in() {
+async fn a1_accepts_logs_that_start_with_an_address_in_brackets() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let good = good_line("combined");
@@ -181,12 +181,12 @@ async fn a1_a_combined_log_whose_first_host_is_an_address_in_brackets_is_taken_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a1_no_hostile_line_spoils_those_beside_it() {
+async fn a1_hostile_lines_do_not_affect_others() {
     DrainProvider::NAMES.into_iter().map(send_hostile_lines).collect::<tokio::task::JoinSet<_>>().join_all().await;
 }
 
 #[tokio::test]
-async fn the_limits_of_a_body_are_exact() {
+async fn drain_body_limits_are_exact() {
     let limits = DrainSettings {
         drain_wire_bytes: 1_000,
         drain_body_bytes: 5_000,

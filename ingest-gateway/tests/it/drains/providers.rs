@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 #[tokio::test]
-async fn d1_each_provider_says_the_same_in_its_own_words() {
+async fn d1_every_provider_format_gives_the_same_events() {
     for (provider, variant, lines) in FIXTURES {
         let gateway = Gateway::start().await;
         let org = gateway.seed().org("network", OrgType::Platform).await;
@@ -173,7 +173,7 @@ async fn line_without_host_gets_the_given_one() {
 }
 
 #[tokio::test]
-async fn what_the_cdn_asks_itself_is_no_retrieval_and_its_verdict_names_other_bots() {
+async fn cdn_requests_are_not_fetches_and_its_verdicts_name_bots() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let with = |ray: &str, user_agent: &str, member: &str, value: &str| {

@@ -60,7 +60,7 @@ fn cut_off(gateway: &Gateway, key: &str, body: &[u8], end: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d3_however_a_log_is_delivered_its_events_are_the_same() {
+async fn d3_events_do_not_depend_on_delivery() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let gateway = Gateway::start().await;

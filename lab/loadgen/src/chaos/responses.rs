@@ -55,6 +55,9 @@ pub(super) fn as_url(item: &FunnelItem) -> Option<UrlMetric> {
     let of_type = |(event_type, count): (&&str, u64)| TypeCount { event_type: (*event_type).to_owned(), count, other: false };
     Some(UrlMetric {
         content_url: item.content_url.clone()?,
+        platform_id: None,
+        agent_id: None,
+        bot: None,
         total_events: steps_of(item).into_iter().sum(),
         unique_sessions: 0,
         event_types: TYPES.iter().zip(steps_of(item)).map(of_type).collect(),
