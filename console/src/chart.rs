@@ -99,6 +99,8 @@ pub(crate) struct Chart {
     pub(crate) is_open: bool,
     /// For each bucket, whether no hour of it has server data. A zero of such a bucket is unknown.
     pub(crate) gaps: Vec<bool>,
+    /// Addresses of lines whose value can be added to the filters, by the lines' names.
+    addresses: BTreeMap<String, String>,
 }
 
 /// One line, with a figure per bucket.
@@ -146,7 +148,19 @@ impl Chart {
             lines: at_most(all, MAX_LINES),
             bucket,
             is_open: false,
+            addresses: BTreeMap::new(),
         }
+    }
+
+    /// Adds the addresses that `address_of` returns for the lines' names.
+    pub(crate) fn linked(mut self, address_of: impl Fn(&str) -> Option<String>) -> Self {
+        let links = self.lines.iter().filter_map(|line| Some((line.name.clone(), address_of(&line.name)?)));
+        self.addresses = links.collect();
+        self
+    }
+
+    pub(crate) fn address(&self, line: &Line) -> Option<&str> {
+        self.addresses.get(&line.name).map(String::as_str)
     }
 
     /// Reorders and renames the lines. Missing ones are zero.

@@ -67,7 +67,7 @@ pub(crate) async fn serve(
     }
     let (_, path, narrowed) = LISTS.into_iter().find(|(name, ..)| *name == list).ok_or(Failure::NotFound)?;
     let window = window()?;
-    let split = [("by", asked.by.as_str()), ("split", &asked.split), ("sort", &asked.sort), ("path", &asked.path)];
+    let split = [("by", asked.by.as_str()), ("split", &asked.split), ("sort", &asked.sort)];
     let parameters = window.parameters_and(&[&split[..], &asked.narrowing(), narrowed].concat());
     let mut progress = Progress { api: member.api(), path, parameters, next: Some(Next::First) };
     // An error of the first page is shown as a page. An error of a later page aborts the download.

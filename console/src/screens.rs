@@ -11,6 +11,7 @@ pub(crate) mod drain;
 pub(crate) mod drains;
 pub(crate) mod event;
 pub(crate) mod events;
+mod filters;
 pub(crate) mod funnel;
 pub(crate) mod home;
 pub(crate) mod invite;
@@ -33,58 +34,12 @@ pub(crate) mod webhooks;
 use crate::State;
 use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
-use crate::labels::{self, UNKNOWN};
-use crate::responses::{Delegation, Domain};
+use crate::labels::UNKNOWN;
+use crate::responses::Domain;
 use crate::session::Member;
-use crate::sort::Headings;
-use crate::window::{DateProblem, OUTCOMES, PeriodParameters, Window};
 use askama::Template;
+pub(crate) use filters::{Filters, PartnerView};
 use schemas::problem::Problem;
-
-/// Filters above a screen with a period.
-pub(crate) struct Filters {
-    pub(crate) window: Window,
-    /// Why the dates in the address were not used.
-    pub(crate) date_problem: Option<DateProblem>,
-    pub(crate) domains: Vec<String>,
-    /// Path of the screen.
-    pub(crate) here: String,
-    /// Other parameters of the address, which links keep.
-    pub(crate) kept: Vec<(&'static str, String)>,
-    /// The partner whose view an owner sees.
-    pub(crate) seen_as: Option<PartnerView>,
-    /// Filters of a list of events.
-    pub(crate) narrowed: Option<EventFilters>,
-    /// Filter of a list of pages: a path or a path prefix; empty for all pages.
-    pub(crate) path: Option<String>,
-}
-
-/// The partner whose view is shown, and the address of the owner's own view.
-pub(crate) struct PartnerView {
-    name: String,
-    back: String,
-}
-
-impl PartnerView {
-    /// Returns the partner with this id. If the id is not a partner's, the following read returns the error.
-    pub(crate) async fn find(api: &SessionClient, seen_by: &str, back: String) -> Result<Option<Self>, Failure> {
-        if seen_by.is_empty() {
-            return Ok(None);
-        }
-        let partners: Vec<Delegation> = api.get(partners::DELEGATIONS, &vec![("role", "grantor".to_owned())]).await?;
-        let partner = partners.into_iter().find(|partner| Ok(partner.grantee_org_id) == seen_by.parse());
-        Ok(partner.map(|partner| Self { name: partner.grantee_name, back }))
-    }
-}
-
-/// Filters of a list of events. Empty values mean all.
-pub(crate) struct EventFilters {
-    pub(crate) event_type: String,
-    pub(crate) agent_id: String,
-}
-
-/// Event types to choose from, after the outcomes of requests.
-const TYPES: [&str; 5] = ["content_grounded", "content_cited", "content_presented", "content_engaged", "checkout_completed"];
 
 /// Roles that can report a fetch, in order of precedence.
 pub(crate) const ROLES: [&str; 4] = ["agent", "edge", "origin", "index"];
@@ -123,97 +78,6 @@ pub(crate) fn agent_name(agent_id: &str) -> String {
     if agent_id.is_empty() { UNKNOWN.to_owned() } else { agent_id.to_owned() }
 }
 
-impl EventFilters {
-    pub(crate) fn is_of_type(&self, name: &str) -> bool {
-        self.event_type == name
-    }
-
-    /// Returns the types to choose from, including the current one.
-    pub(crate) fn types(&self) -> Vec<(&str, &str)> {
-        let known = OUTCOMES.into_iter().chain(TYPES.into_iter().map(|name| (name, labels::event(name))));
-        let is_other = !self.event_type.is_empty() && known.clone().all(|(name, _)| name != self.event_type);
-        let other = is_other.then(|| (self.event_type.as_str(), labels::event(&self.event_type)));
-        known.chain(other).collect()
-    }
-}
-
-impl Filters {
-    /// Reads the filters of an organization's screen.
-    pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
-        let filters = Self::without_domains(state, member, screen, asked)?;
-        let (api, back) = (member.api(), format!("{}?{}", filters.here, filters.window.own().query()));
-        let (domains, seen_as) = tokio::try_join!(proved_domains(&api), PartnerView::find(&api, &filters.window.seen_by, back))?;
-        Ok(Self { domains, seen_as, ..filters })
-    }
-
-    /// Reads the filters of an organization without domains.
-    pub(crate) fn without_domains(
-        state: &State,
-        member: &Member,
-        screen: &str,
-        asked: &PeriodParameters,
-    ) -> Result<Self, Failure> {
-        let (window, date_problem) = Window::read(asked, state.clock.now())?;
-        let kept = [("by", &asked.by), ("split", &asked.split), ("sort", &asked.sort)];
-        let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
-        let here = format!("{}/{screen}", member.organization.home());
-        Ok(Self { window, date_problem, domains: Vec::new(), here, kept, seen_as: None, narrowed: None, path: None })
-    }
-
-    /// Adds the filters of a list of events.
-    pub(crate) fn narrowing(self, asked: &PeriodParameters) -> Self {
-        let mut kept = self.kept;
-        kept.extend((!asked.platform_id.is_empty()).then(|| ("platform_id", asked.platform_id.clone())));
-        let narrowed = EventFilters { event_type: asked.kind().to_owned(), agent_id: asked.agent_id.clone() };
-        Self { kept, narrowed: Some(narrowed), ..self }
-    }
-
-    /// Adds the path filter of a list of pages.
-    pub(crate) fn on_path(self, asked: &PeriodParameters) -> Self {
-        Self { path: Some(asked.path.clone()), ..self }
-    }
-
-    /// Returns whether the start date or the end date is invalid.
-    fn is_invalid(&self, is_since: bool) -> bool {
-        let of = |problem: &DateProblem| if is_since { problem.is_of_since } else { problem.is_of_until };
-        self.date_problem.as_ref().is_some_and(of)
-    }
-
-    /// Returns the domain of the address if it is not in the list, such as a subdomain.
-    pub(crate) fn other_domain(&self) -> Option<&str> {
-        let domain = self.window.domain.as_str();
-        let is_other = !domain.is_empty() && self.domains.iter().all(|choice| choice != domain);
-        is_other.then_some(domain)
-    }
-
-    /// Returns the path filter of a list of pages; empty without one.
-    pub(crate) fn path_told(&self) -> &str {
-        self.path.as_deref().unwrap_or_default()
-    }
-
-    pub(crate) fn has_path(&self) -> bool {
-        !self.path_told().is_empty()
-    }
-
-    /// Returns the headings of the screen's tables; `more` contains other parameters of the address.
-    pub(crate) fn headings(&self, asked: &PeriodParameters, more: &[(&str, &str)], usual: &'static str) -> Headings {
-        Headings::of(format!("{}?{}", self.here, self.window.query_and(more)), &asked.sort, usual)
-    }
-
-    /// Returns the kept parameters, to append to others.
-    pub(crate) fn kept_query(&self) -> String {
-        let narrowed = self.narrowed.iter().flat_map(|narrowed| {
-            let chosen = [("event_type", narrowed.event_type.as_str()), ("agent_id", &narrowed.agent_id)];
-            chosen.into_iter().filter(|(_, value)| !value.is_empty())
-        });
-        let kept = self.kept.iter().map(|(name, value)| (*name, value.as_str()));
-        let path = self.has_path().then(|| ("path", self.path_told()));
-        let pairs = kept.chain(narrowed).chain(path);
-        let pairs = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-        if pairs.is_empty() { pairs } else { format!("&{pairs}") }
-    }
-}
-
 /// Returns the organization's verified domains.
 pub(crate) async fn proved_domains(api: &SessionClient) -> Result<Vec<String>, Failure> {
     let all: Vec<Domain> = api.get("/api/v1/identity/domains", &Vec::new()).await?;
@@ -222,7 +86,7 @@ pub(crate) async fn proved_domains(api: &SessionClient) -> Result<Vec<String>, F
 
 /// Returns a curl command. It reads the header from standard input, because every account on a machine can list process arguments.
 fn pasted_call(base: &str, address: &str, header: &str) -> String {
-    format!("curl -sS '{base}{address}' -H @- <<< \"{header}\"")
+    format!("curl -sS '{base}{address}' -H @- <<<\"{header}\"")
 }
 
 /// Footer of a table: downloads, and the API request behind it.

@@ -1,13 +1,24 @@
-//! The period and the domain of a screen, parsed from its address and added to its links.
+//! The period, the domain and the filters of a screen, parsed from its address and added to its links.
 
 use crate::api::Parameters;
 use crate::failure::Failure;
-use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
+use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, TimeDelta, Utc};
 use serde::Deserialize;
 
-/// Periods to choose from, with their number of days.
-pub(crate) const CHOICES: [(&str, &str, i64); 4] =
-    [("today", "Today", 1), ("7d", "7 days", 7), ("30d", "30 days", 30), ("90d", "90 days", 90)];
+/// Periods to choose from.
+pub(crate) const CHOICES: [(&str, &str); 9] = [
+    ("today", "Today"),
+    ("yesterday", "Yesterday"),
+    ("7d", "7 days"),
+    ("30d", "30 days"),
+    ("90d", "90 days"),
+    ("month", "This month"),
+    ("last-month", "Last month"),
+    ("quarter", "This quarter"),
+    ("year", "This year"),
+];
+/// Comparisons to choose from.
+pub(crate) const COMPARISONS: [(&str, &str); 3] = [("", "Previous period"), ("year", "Previous year"), ("off", "Off")];
 /// Default period.
 const USUAL: &str = "30d";
 /// Charts are hourly up to this number of days, and daily above.
@@ -27,10 +38,18 @@ pub(crate) struct PeriodParameters {
     pub(crate) split: String,
     pub(crate) sort: String,
     pub(crate) event_type: String,
-    pub(crate) agent_id: String,
-    pub(crate) platform_id: String,
-    pub(crate) path: String,
     pub(crate) outcome: String,
+    operator: String,
+    bot: String,
+    agent_id: String,
+    platform_id: String,
+    purpose: String,
+    verified: String,
+    evidence: String,
+    status: String,
+    source_role: String,
+    path: String,
+    compare: String,
     seen_by: String,
 }
 
@@ -38,17 +57,29 @@ pub(crate) struct PeriodParameters {
 pub(crate) const OUTCOMES: [(&str, &str); 3] = [("fetch", "Fetch"), ("failed", "Failed fetch"), ("revalidation", "Revalidation")];
 
 impl PeriodParameters {
-    /// Returns the API filters of a list of pages; empty values mean all pages, by URL.
-    pub(crate) fn of_pages(&self) -> [(&'static str, &str); 2] {
-        [("by", &self.by), ("path", &self.path)]
-    }
-
     /// Returns the API filters of a list of events; empty values mean all.
-    pub(crate) fn narrowing(&self) -> [(&'static str, &str); 4] {
+    pub(crate) fn narrowing(&self) -> [(&'static str, &str); 2] {
         let kind = self.kind();
         let is_outcome = OUTCOMES.iter().any(|(outcome, _)| *outcome == kind);
         let (event_type, outcome) = if is_outcome { ("", kind) } else { (kind, "") };
-        [("event_type", event_type), ("outcome", outcome), ("agent_id", &self.agent_id), ("platform_id", &self.platform_id)]
+        [("event_type", event_type), ("outcome", outcome)]
+    }
+
+    /// Returns the filters that have a value, by their names in the API.
+    fn filters(&self) -> Vec<(&'static str, String)> {
+        let all = [
+            ("operator", &self.operator),
+            ("bot", &self.bot),
+            ("agent_id", &self.agent_id),
+            ("platform_id", &self.platform_id),
+            ("purpose", &self.purpose),
+            ("verified", &self.verified),
+            ("evidence", &self.evidence),
+            ("status", &self.status),
+            ("source_role", &self.source_role),
+            ("path", &self.path),
+        ];
+        all.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
     }
 
     /// Returns the chosen type of events, which may be an outcome.
@@ -64,8 +95,8 @@ pub(crate) struct DateProblem {
     pub(crate) is_of_until: bool,
 }
 
-/// Whole UTC days, both inclusive, and optionally a domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Whole UTC days, both inclusive, and optionally a domain and filters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) since: NaiveDate,
     pub(crate) until: NaiveDate,
@@ -74,25 +105,33 @@ pub(crate) struct Window {
     pub(crate) domain: String,
     /// Partner whose view is shown; empty for the owner's own.
     pub(crate) seen_by: String,
+    /// Filters by their names in the API.
+    pub(crate) filters: Vec<(&'static str, String)>,
+    /// One of [`COMPARISONS`].
+    pub(crate) compare: &'static str,
 }
 
 impl Window {
     /// Parses the parameters.
     pub(crate) fn of(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<Self, Failure> {
-        let (domain, seen_by) = (asked.domain.clone(), asked.seen_by.clone());
+        let compare = COMPARISONS.iter().map(|(name, _)| *name).find(|name| *name == asked.compare).unwrap_or_default();
+        let whole = Self {
+            domain: asked.domain.clone(),
+            seen_by: asked.seen_by.clone(),
+            filters: asked.filters(),
+            compare,
+            ..Self::default()
+        };
         if asked.period.is_empty() && !(asked.since.is_empty() && asked.until.is_empty()) {
             let (since, until) = (day(&asked.since, "from")?, day(&asked.until, "to")?);
-            let is_ordered = since <= until;
-            let window = Self { since, until, period: None, domain, seen_by };
-            return is_ordered
-                .then_some(window)
+            return (since <= until)
+                .then_some(Self { since, until, ..whole })
                 .ok_or_else(|| Failure::Unreadable("The start date is after the end date.".to_owned()));
         }
         let wanted = if asked.period.is_empty() { USUAL } else { &asked.period };
-        let unknown = || Failure::Unreadable("period must be one of: today, 7d, 30d, 90d.".to_owned());
-        let (period, _, days) = CHOICES.into_iter().find(|(name, ..)| *name == wanted).ok_or_else(unknown)?;
-        let until = now.date_naive();
-        Ok(Self { since: until - TimeDelta::days(days - 1), until, period: Some(period), domain, seen_by })
+        let unknown = || Failure::Unreadable(format!("period must be one of: {}.", CHOICES.map(|(name, _)| name).join(", ")));
+        let (period, since, until) = days_of(wanted, now.date_naive()).ok_or_else(unknown)?;
+        Ok(Self { since, until, period: Some(period), ..whole })
     }
 
     /// Parses the parameters of a page. If a date is invalid, returns the default period and the problem, so that the page keeps its
@@ -124,18 +163,33 @@ impl Window {
         Self { since: day, until: day, period: None, ..self.clone() }
     }
 
-    /// Returns the period that this window is compared with at a time.
-    pub(crate) fn comparison(&self, now: DateTime<Utc>) -> Comparison {
+    /// Returns the period that this window is compared with at a time; `None` without comparison.
+    pub(crate) fn comparison(&self, now: DateTime<Utc>) -> Option<Comparison> {
+        let before = |months: u32| {
+            let since = self.since.checked_sub_months(Months::new(months))?;
+            let next = self.until.succ_opt()?.checked_sub_months(Months::new(months))?;
+            Some((since, next.pred_opt()?))
+        };
         let until = self.since.pred_opt().unwrap_or(self.since);
-        let whole = Self { since: until - TimeDelta::days(self.days() - 1), until, period: None, ..self.clone() };
+        let previous = || Some((until - TimeDelta::days(self.days() - 1), until));
+        let (days, named) = match (self.compare, self.period) {
+            ("off", _) => return None,
+            ("year", _) => (before(12), Some("same period last year")),
+            (_, Some("month" | "last-month")) => (before(1), Some("previous month")),
+            (_, Some("quarter")) => (before(3), Some("previous quarter")),
+            (_, Some("year")) => (before(12), Some("previous year")),
+            _ => (previous(), None),
+        };
+        let (since, until) = days.or_else(previous)?;
+        let whole = Self { since, until, period: None, ..self.clone() };
         let elapsed = now - midnight(self.since);
         let part = match now.date_naive() {
             today if today < self.since || today > self.until => Part::Whole,
-            today if today == self.until => Part::ToSameHour,
+            today if today == self.until && named.is_none() => Part::ToSameHour,
             _ => Part::Elapsed,
         };
-        let end = (part != Part::Whole).then(|| midnight(whole.since) + elapsed);
-        Comparison { whole, end, part }
+        let end = (part != Part::Whole).then(|| (midnight(whole.since) + elapsed).min(midnight(self.since)));
+        Some(Comparison { whole, end, part, named })
     }
 
     /// Returns the period for the name of a file.
@@ -155,7 +209,9 @@ impl Window {
     /// Returns the period as part of a sentence.
     pub(crate) fn told(&self) -> String {
         match self.period {
-            Some("today") => "today".to_owned(),
+            Some(day @ ("today" | "yesterday")) => day.to_owned(),
+            Some("last-month") => "last month".to_owned(),
+            Some(unit @ ("month" | "quarter" | "year")) => format!("this {unit}"),
             Some(_) => format!("in the last {} days", self.days()),
             None if self.since == self.until => format!("on {}", self.since),
             None => format!("from {} to {}", self.since, self.until),
@@ -169,9 +225,29 @@ impl Window {
         all
     }
 
-    /// Returns the API parameters of domain and partner.
+    /// Returns the API parameters of domain, partner and filters.
     fn view(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        [("domain", self.domain.as_str()), ("seen_by", &self.seen_by)].into_iter().filter(|(_, value)| !value.is_empty())
+        let own = [("domain", self.domain.as_str()), ("seen_by", &self.seen_by)];
+        let filters = self.filters.iter().map(|(name, value)| (*name, value.as_str()));
+        own.into_iter().filter(|(_, value)| !value.is_empty()).chain(filters)
+    }
+
+    /// Returns the value of a filter; empty without one.
+    pub(crate) fn filter(&self, name: &str) -> &str {
+        self.filters.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    /// Returns the window with this filter instead of others of the same name. An empty value removes the filter.
+    pub(crate) fn with(&self, name: &'static str, value: &str) -> Self {
+        let mut window = self.clone();
+        window.filters.retain(|(known, _)| *known != name);
+        window.filters.extend((!value.is_empty()).then(|| (name, value.to_owned())));
+        window
+    }
+
+    /// Returns the window without filters.
+    pub(crate) fn unfiltered(&self) -> Self {
+        Self { filters: Vec::new(), ..self.clone() }
     }
 
     /// Returns the window with another domain.
@@ -202,7 +278,7 @@ impl Window {
             Some(period) => drop(query.append_pair("period", period)),
             None => drop(query.append_pair("since", &self.since.to_string()).append_pair("until", &self.until.to_string())),
         }
-        query.extend_pairs(self.view());
+        query.extend_pairs(self.view()).extend_pairs(self.compared());
         query.extend_pairs(more.iter().filter(|(_, value)| !value.is_empty()));
         query.finish()
     }
@@ -210,7 +286,11 @@ impl Window {
     /// Returns the query string with another of [`CHOICES`].
     pub(crate) fn query_of(&self, period: &str) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query.append_pair("period", period).extend_pairs(self.view()).finish()
+        query.append_pair("period", period).extend_pairs(self.view()).extend_pairs(self.compared()).finish()
+    }
+
+    fn compared(&self) -> Option<(&'static str, &'static str)> {
+        (!self.compare.is_empty()).then_some(("compare", self.compare))
     }
 
     /// Returns whether this choice is selected.
@@ -219,14 +299,35 @@ impl Window {
     }
 }
 
-/// The period that a window is compared with: the same number of days right before it. If the window is not over, only the same
-/// elapsed part, so that equal durations are compared.
+/// Returns the name and the days of one of [`CHOICES`].
+fn days_of(period: &str, today: NaiveDate) -> Option<(&'static str, NaiveDate, NaiveDate)> {
+    let (name, _) = CHOICES.into_iter().find(|(name, _)| *name == period)?;
+    let ago = |days| today - TimeDelta::days(days);
+    let month = today.with_day(1)?;
+    let (since, until) = match name {
+        "yesterday" => (ago(1), ago(1)),
+        "month" => (month, today),
+        "last-month" => (month - Months::new(1), month - TimeDelta::days(1)),
+        "quarter" => (month - Months::new(month.month0() % 3), today),
+        "year" => (today.with_ordinal(1)?, today),
+        "7d" => (ago(6), today),
+        "30d" => (ago(29), today),
+        "90d" => (ago(89), today),
+        _ => (today, today),
+    };
+    Some((name, since, until))
+}
+
+/// The period that a window is compared with: the same number of days right before it, the previous month, quarter or year, or the same
+/// days of the year before. If the window is not over, only the same elapsed part, so that equal durations are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Comparison {
     whole: Window,
     /// End within the last day; `None` if the day is complete.
     end: Option<DateTime<Utc>>,
     part: Part,
+    /// Name of the compared period; `None` for a number of days.
+    named: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,9 +372,10 @@ impl Comparison {
 
     /// Returns the compared period, for example `previous 30 days`.
     pub(crate) fn days(&self) -> String {
-        match self.whole.days() {
-            1 => "previous day".to_owned(),
-            days => format!("previous {days} days"),
+        match (self.named, self.whole.days()) {
+            (Some(named), _) => named.to_owned(),
+            (None, 1) => "previous day".to_owned(),
+            (None, days) => format!("previous {days} days"),
         }
     }
 }
@@ -316,6 +418,63 @@ mod tests {
     }
 
     #[test]
+    fn presets_cover_whole_calendar_units() {
+        for (period, today, since, until, told) in [
+            ("yesterday", "2026-03-01", "2026-02-28", "2026-02-28", "yesterday"),
+            ("month", "2026-03-31", "2026-03-01", "2026-03-31", "this month"),
+            ("last-month", "2026-03-31", "2026-02-01", "2026-02-28", "last month"),
+            ("last-month", "2026-01-01", "2025-12-01", "2025-12-31", "last month"),
+            ("quarter", "2026-03-01", "2026-01-01", "2026-03-01", "this quarter"),
+            ("quarter", "2026-12-31", "2026-10-01", "2026-12-31", "this quarter"),
+            ("year", "2026-01-01", "2026-01-01", "2026-01-01", "this year"),
+        ] {
+            let asked = PeriodParameters { period: period.into(), ..PeriodParameters::default() };
+            let window = Window::of(&asked, at(&format!("{today}T12:00:00Z"))).unwrap_or_else(|_| panic!("{period}"));
+            let days = (window.since.to_string(), window.until.to_string(), window.told());
+            assert_eq!(days, (since.to_owned(), until.to_owned(), told.to_owned()), "{period} on {today}");
+        }
+    }
+
+    #[test]
+    fn calendar_periods_and_years_are_compared_with_their_own_kind() {
+        let now = "2026-03-31T12:00:00Z";
+        let part = |of: &str| format!("This period isn\u{2019}t over yet, so only the same part of the {of} is counted.");
+        for (period, compare, since, until, label, note) in [
+            ("month", "", "2026-02-01", "2026-03-01T00:00:00.000Z", "vs previous month", part("previous month")),
+            ("last-month", "", "2026-01-01", "2026-01-31", "vs previous month", String::new()),
+            ("quarter", "", "2025-10-01", "2025-12-29T12:00:00.000Z", "vs previous quarter", part("previous quarter")),
+            ("year", "", "2025-01-01", "2025-03-31T12:00:00.000Z", "vs previous year", part("previous year")),
+            ("yesterday", "", "2026-03-29", "2026-03-29", "vs previous day", String::new()),
+            ("last-month", "year", "2025-02-01", "2025-02-28", "vs same period last year", String::new()),
+            ("7d", "year", "2025-03-25", "2025-03-31T12:00:00.000Z", "vs same period last year", part("same period last year")),
+        ] {
+            let asked = PeriodParameters { period: period.into(), compare: compare.into(), ..PeriodParameters::default() };
+            let window = Window::of(&asked, at(now)).unwrap_or_else(|_| panic!("{period}"));
+            assert_eq!(told(&window, now), [since, until, label, &note], "{period} {compare}");
+        }
+        let off = Window { compare: "off", ..window("7d", "", "").unwrap() };
+        assert_eq!((off.comparison(at(now)), off.query()), (None, "period=7d&compare=off".to_owned()));
+    }
+
+    #[test]
+    fn filters_are_part_of_links_and_reads() {
+        let asked = PeriodParameters {
+            period: "7d".into(),
+            operator: "A & B".into(),
+            path: "/a/*".into(),
+            ..PeriodParameters::default()
+        };
+        let window = Window::of(&asked, at("2026-03-01T12:00:00Z")).unwrap_or_else(|_| panic!());
+        assert_eq!(window.query(), "period=7d&operator=A+%26+B&path=%2Fa%2F*");
+        assert_eq!(window.parameters()[2..], [("operator", "A & B".to_owned()), ("path", "/a/*".to_owned())]);
+        assert_eq!(window.with("operator", "C").with("path", "").query_of("30d"), "period=30d&operator=C");
+        assert_eq!(
+            (window.filter("operator"), window.filter("bot"), window.unfiltered().query()),
+            ("A & B", "", "period=7d".to_owned())
+        );
+    }
+
+    #[test]
     fn rejects_invalid_and_reversed_dates() {
         assert_eq!(window("", "2026-01-31", "2026-01-31").unwrap().days(), 1);
         for (since, until) in [
@@ -333,12 +492,19 @@ mod tests {
     #[test]
     fn longest_window_can_be_compared() {
         let all = window("", "0000-01-01", "9999-12-31").unwrap();
-        assert_eq!(all.comparison(at("2026-03-01T00:00:00Z")).whole.days(), all.days());
+        assert_eq!(all.comparison(at("2026-03-01T00:00:00Z")).unwrap().whole.days(), all.days());
+        for (_, window) in COMPARISONS.map(|(compare, _)| (compare, Window { compare, ..all.clone() })) {
+            let _ = window.comparison(at("2026-03-01T00:00:00Z"));
+        }
     }
 
     /// Returns since, until, label and note.
     fn compared(since: &str, until: &str, now: &str) -> [String; 4] {
-        let comparison = window("", since, until).unwrap().comparison(at(now));
+        told(&window("", since, until).unwrap(), now)
+    }
+
+    fn told(window: &Window, now: &str) -> [String; 4] {
+        let comparison = window.comparison(at(now)).unwrap();
         let parameters = comparison.parameters();
         [parameters[0].1.clone(), parameters[1].1.clone(), comparison.label(), comparison.note().unwrap_or_default()]
     }
@@ -377,7 +543,7 @@ mod tests {
     #[test]
     fn comparison_keeps_domain_and_partner() {
         let window = Window { domain: "a.example".into(), seen_by: "x".into(), ..window("today", "", "").unwrap() };
-        let parameters = window.comparison(at("2026-03-01T12:00:00Z")).parameters();
+        let parameters = window.comparison(at("2026-03-01T12:00:00Z")).unwrap().parameters();
         assert_eq!(parameters[2..], [("domain", "a.example".to_owned()), ("seen_by", "x".to_owned())]);
     }
 

@@ -107,7 +107,8 @@ pub(crate) async fn show(
         split,
         chart: Chart::of(title, &series.items, window.bucket() == "hour", |item| named(split, item))
             .with_gaps(series.coverage.as_ref())
-            .until(state.clock.now()),
+            .until(state.clock.now())
+            .linked(|line| filters.with_line(split, line)),
         agents: summary.agents,
         bots,
         unknown: Count(summary.total_events.saturating_sub(listed)),

@@ -84,7 +84,7 @@ pub(crate) async fn show(
     member: Member,
     Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<ClicksPage>, Failure> {
-    let filters = Filters::without_domains(&state, &member, "clicks", &asked)?;
+    let filters = Filters::period_only(&state, &member, "clicks", &asked)?;
     let (api, limit) = (member.api(), LIMIT.to_string());
     let whole = filters.window.parameters();
     let parameters = filters.window.parameters_and(&[BY_OTHERS, ("limit", &limit), ("after", &asked.after)]);

@@ -44,8 +44,8 @@ impl CorroborationPage {
 
     /// Returns the address of the row's fetches. Fetches that no agent claims are listed for the whole day.
     fn events_of(&self, row: &Corroborated) -> String {
-        let narrowed = [FETCHES, ("agent_id", &row.agent_id), ("platform_id", &row.platform_id)];
-        format!("{}/events?{}", self.home, self.filters.window.on(row.day).query_and(&narrowed))
+        let window = self.filters.window.on(row.day).with("agent_id", &row.agent_id).with("platform_id", &row.platform_id);
+        format!("{}/events?{}", self.home, window.query_and(&[FETCHES]))
     }
 }
 

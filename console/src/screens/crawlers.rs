@@ -305,7 +305,9 @@ pub(crate) async fn show(
         home: member.organization.home(),
         splits: SPLITS,
         split,
-        chart: over_time(split, &series, filters.window.bucket() == "hour").until(state.clock.now()),
+        chart: over_time(split, &series, filters.window.bucket() == "hour")
+            .until(state.clock.now())
+            .linked(|line| filters.with_line(split, line)),
         behind_chart: TableFooter::of(&state, &member, "series", "/content-owners/series", &over),
         most: TopBot::of(&answer.items),
         operators,
@@ -317,7 +319,13 @@ pub(crate) async fn show(
         coverage: answer.coverage.until(state.clock.now()),
         behind_operators: TableFooter::of(&state, &member, "operators", CRAWLERS, &filters.window.parameters()),
         behind_refused: TableFooter::of(&state, &member, "refused-bots", CRAWLERS, &filters.window.parameters()),
-        behind_coverage: TableFooter::of(&state, &member, "coverage", "/content-owners/coverage", &filters.window.parameters()),
+        behind_coverage: TableFooter::of(
+            &state,
+            &member,
+            "coverage",
+            super::overview::COVERAGE,
+            &filters.window.unfiltered().parameters(),
+        ),
         behind: TableFooter::of(&state, &member, "crawlers", CRAWLERS, &page_at(&filters.window, 0)),
         filters,
     }))

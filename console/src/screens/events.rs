@@ -30,9 +30,8 @@ pub(crate) struct Events {
     filters: Filters,
     home: String,
     is_live: bool,
-    is_narrowed: bool,
-    /// Whether the list is filtered by the name of a bot, which the API can't do.
-    is_of_bot: bool,
+    /// The bot whose name the list is filtered by as an agent.
+    bot: Option<String>,
     /// Query with the period and the filters.
     query: String,
     tail: Tail,
@@ -49,8 +48,7 @@ pub(crate) struct Tail {
     /// Address of the page.
     here: String,
     home: String,
-    /// Partner whose view is shown, for links to events.
-    seen_by: String,
+    window: Window,
     events: Vec<Event>,
 }
 
@@ -61,7 +59,7 @@ impl askama::filters::HtmlSafe for Tail {}
 #[template(path = "parts/new_events.html")]
 pub(crate) struct NewEvents {
     home: String,
-    seen_by: String,
+    window: Window,
     events: Vec<Event>,
 }
 
@@ -78,6 +76,13 @@ pub(crate) struct Known {
 pub(crate) struct LiveParameters {
     #[serde(default)]
     live: String,
+}
+
+impl Events {
+    /// Returns the address of a bot's events.
+    fn of_bot(&self, bot: &str) -> String {
+        format!("{}?{}", self.filters.here, self.filters.window.with("agent_id", "").with("bot", bot).query())
+    }
 }
 
 impl Event {
@@ -118,6 +123,12 @@ impl Event {
         crate::labels::event_of(&self.event_type, &self.event_data)
     }
 
+    /// Returns the query of the events of the same agent or bot.
+    pub(crate) fn of_same_agent(&self, window: &Window) -> String {
+        let name = if self.agent_id.is_empty() { "bot" } else { "agent_id" };
+        window.with("agent_id", "").with("platform_id", "").with("bot", "").with(name, &self.agent()).query()
+    }
+
     /// Returns the name of the agent, or of the bot that the event's user agent names; empty if unknown.
     pub(crate) fn agent(&self) -> String {
         let text = |name: &str| self.event_data.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -148,10 +159,9 @@ pub(crate) async fn show(
     Query(LiveParameters { live }): Query<LiveParameters>,
 ) -> Result<Page<Events>, Failure> {
     let is_live = !live.is_empty() && asked.after.is_empty();
-    let mut filters = Filters::read(&state, &member, "events", &asked).await?.narrowing(&asked);
+    let mut filters = Filters::read(&state, &member, "events", &asked).await?.of_events(&asked);
     let narrowing = asked.narrowing();
     let query = filters.window.query_and(&narrowing);
-    let is_narrowed = narrowing.iter().any(|(_, value)| !value.is_empty());
     filters.kept.extend(is_live.then(|| ("live", "1".to_owned())));
     let limit = LIMIT.to_string();
     let page_of = [("limit", limit.as_str()), ("after", &asked.after)];
@@ -165,10 +175,9 @@ pub(crate) async fn show(
     Ok(Page(Events {
         frame: if is_live { frame.following() } else { frame },
         is_live,
-        is_narrowed,
-        is_of_bot: BotTable::bundled().classify_text(&asked.agent_id).is_some(),
+        bot: BotTable::bundled().classify_text(filters.window.filter("agent_id")).map(|bot| bot.bot.to_string()),
         query,
-        tail: Tail { again, here, home: home.clone(), seen_by: filters.window.seen_by.clone(), events: page.items },
+        tail: Tail { again, here, home: home.clone(), window: filters.window.clone(), events: page.items },
         home,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
         behind: TableFooter::of(&state, &member, "events", EVENTS, &parameters),
@@ -193,5 +202,5 @@ pub(crate) async fn tail(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let home = member.organization.home();
-    Ok(Page(NewEvents { home, seen_by: window.seen_by, events: page.items }).into_response())
+    Ok(Page(NewEvents { home, window, events: page.items }).into_response())
 }

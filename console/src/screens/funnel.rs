@@ -36,6 +36,17 @@ pub(crate) struct Funnel {
     behind: TableFooter,
 }
 
+impl Funnel {
+    /// Returns the address of the funnel of a row alone.
+    fn filtered(&self, row: &FunnelItem) -> Option<String> {
+        match self.by {
+            "day" => self.filters.on_day(&row.day),
+            "url" => self.filters.within(&row.content_url),
+            _ => (!row.agent_id.is_empty()).then(|| self.filters.with_agent(&row.agent_id, &row.platform_id)),
+        }
+    }
+}
+
 impl FunnelItem {
     fn key(&self) -> [String; 4] {
         [&self.day, &self.content_url, &self.platform_id, &self.agent_id].map(String::clone)

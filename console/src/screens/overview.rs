@@ -34,6 +34,7 @@ const SPLITS: [(&str, &str); 3] = [("type", "By type"), ("agent", "By agent"), (
 const AGENTS: &str = "10";
 const SUMMARY: &str = "/content-owners/summary";
 const SERIES: &str = "/content-owners/series";
+pub(super) const COVERAGE: &str = "/content-owners/coverage";
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -63,12 +64,13 @@ pub(crate) struct Overview {
     behind_coverage: TableFooter,
 }
 
-/// One of the figures; `None` if it couldn't be loaded. `figure` and `change` are safe HTML.
+/// One of the figures; `None` if it couldn't be loaded.
 struct Tile {
     name: &'static str,
     label: &'static str,
-    figure: Option<(Figure, Difference)>,
-    compared: String,
+    figure: Option<Figure>,
+    /// The change, and the period that the figure is compared with; `None` without comparison.
+    change: Option<(Difference, String)>,
     sparkline: Option<Sparkline>,
 }
 
@@ -178,16 +180,22 @@ pub(crate) async fn show(
     let split = SPLITS.iter().map(|(name, _)| *name).find(|name| *name == asked.split).unwrap_or("type");
     let series = |split| window.parameters_and(&[("by", window.bucket()), ("split", split)]);
     let (whole, comparison) = (window.parameters(), window.comparison(at));
-    let (before, shown, by_type) = (comparison.parameters(), series(split), series("type"));
+    let (shown, by_type) = (series(split), series("type"));
+    let hours_of = window.unfiltered().parameters();
     let by_agent = window.parameters_and(&[("by", "agent"), ("sort", asked.sort.as_str()), ("limit", AGENTS)]);
     let (now, earlier, types, drawn, funnel, hours) = tokio::join!(
         Period::read(&api, &whole, window.bucket()),
-        Period::read(&api, &before, window.bucket()),
+        async {
+            match &comparison {
+                Some(comparison) => Period::read(&api, &comparison.parameters(), window.bucket()).await.map(Some),
+                None => Ok(None),
+            }
+        },
         api.get::<Series>(SERIES, &by_type),
         // The series by type is requested anyway.
         async { if split == "type" { Ok(None) } else { api.get::<Series>(SERIES, &shown).await.map(Some) } },
         agents(&api, window, &by_agent),
-        api.get::<CoverageResponse>("/content-owners/coverage", &whole),
+        api.get::<CoverageResponse>(COVERAGE, &hours_of),
     );
     let (now, earlier, types, drawn) = (now?, earlier?, card(types)?, card(drawn)?);
     let is_hourly = window.bucket() == "hour";
@@ -198,20 +206,21 @@ pub(crate) async fn show(
             let title = if split == "bot" { "Events by bot" } else { "Events by agent" };
             let drawn = drawn.completed_to(&types.items);
             let chart = Chart::of(title, &drawn.items, is_hourly, |item| named(split, item));
-            Ok(chart.with_gaps(drawn.coverage.as_ref()).until(at))
+            Ok(chart.with_gaps(drawn.coverage.as_ref()).until(at).linked(|line| filters.with_line(split, line)))
         }
         (Err(failed), _) => Err(failed),
         (_, Err(failed)) => Err(failed.clone()),
     };
     let summary = now.summary.as_ref();
+    let before = comparison.as_ref().zip(earlier.as_ref());
     Ok(Page(Overview {
         frame: member.frame("Overview", &window.query()),
         home: member.organization.home(),
         again: format!("{}?{}", filters.here, window.query_and(&[("split", split), ("sort", &asked.sort)])),
         is_empty: summary.is_ok_and(|summary| summary.total_events == 0) && not_fetched(&now).is_none(),
-        sentence: sentence(window, &comparison, &now, &earlier),
-        tiles: tiles(&comparison.label(), (&now, &earlier), by_type.as_ref().ok()),
-        note: comparison.note(),
+        sentence: sentence(window, before, &now),
+        tiles: tiles(before, &now, by_type.as_ref().ok()),
+        note: comparison.as_ref().and_then(Comparison::note),
         not_fetched: not_fetched(&now),
         splits: SPLITS,
         split,
@@ -223,7 +232,7 @@ pub(crate) async fn show(
         sources: now.summary.map(|summary| summary.events_by_source),
         behind_sources: TableFooter::of(&state, &member, "observers", SUMMARY, &whole),
         coverage: card(hours)?.map(|hours| hours.coverage.until(at)),
-        behind_coverage: TableFooter::of(&state, &member, "coverage", "/content-owners/coverage", &whole),
+        behind_coverage: TableFooter::of(&state, &member, "coverage", COVERAGE, &hours_of),
         filters,
     }))
 }
@@ -285,25 +294,33 @@ pub(super) fn claims(rows: &[CorroboratedDay]) -> Share {
     Share { part: both, whole: both + rows.iter().map(|row| row.claimed_by_agent_only.0).sum::<u64>() }
 }
 
-fn sentence(window: &Window, comparison: &Comparison, now: &Period, earlier: &Period) -> Option<String> {
+/// A period of comparison and its figures.
+type Before<'a> = Option<(&'a Comparison, &'a Period)>;
+
+fn sentence(window: &Window, before: Before<'_>, now: &Period) -> Option<String> {
     let times = |number: u64| if number == 1 { "once".to_owned() } else { format!("{} times", grouped(number)) };
     let counted = |number: u64, one: &str| match number {
         1 => format!("one {one}"),
         more => format!("{} {one}s", grouped(more)),
     };
-    let (fetched, before) = (now.of_outcome("fetch")?, earlier.of_outcome("fetch")?);
+    let before = match before {
+        Some((comparison, earlier)) => match earlier.of_outcome("fetch")? {
+            0 => format!(" ({}: none)", comparison.days()),
+            fetched => format!(" ({}: {})", comparison.days(), grouped(fetched)),
+        },
+        None => String::new(),
+    };
     let summary = now.summary.as_ref().ok()?;
     let agents = match summary.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
         0 => String::new(),
         1 => " One agent reported its activity.".to_owned(),
         more => format!(" Activity was reported by {} agents.", grouped(more as u64)),
     };
-    let before = if before == 0 { "none".to_owned() } else { grouped(before) };
-    let (told, earlier, fetched) = (window.told(), comparison.days(), times(fetched));
+    let (told, fetched) = (window.told(), times(now.of_outcome("fetch")?));
     let cited = times(summary.of_type("content_cited"));
     let (engagements, visits) = (counted(now.engagements()?, "engagement"), counted(now.visits()?, "visit"));
     Some(format!(
-        "Your content was fetched {fetched} {told} ({earlier}: {before}). \
+        "Your content was fetched {fetched} {told}{before}. \
          It was cited {cited} and led to {engagements} and {visits}.{agents}"
     ))
 }
@@ -323,17 +340,27 @@ fn not_fetched(now: &Period) -> Option<String> {
 /// A figure of one period.
 type Measure<'a> = &'a dyn Fn(&Period) -> Option<u64>;
 
-fn tiles(compared: &str, (now, earlier): (&Period, &Period), types: Option<&Chart>) -> Vec<Tile> {
-    let count = |name: &'static str, label: &'static str, of: Measure<'_>, line: Option<usize>| Tile {
-        name,
-        label,
-        figure: of(now)
-            .zip(of(earlier))
-            .map(|(now, before)| (Figure::Count(Count(now)), Difference::Count(Change { now, before }))),
-        compared: compared.to_owned(),
-        sparkline: types.zip(line).map(|(types, line)| Sparkline::of(types, line)),
+fn tiles(before: Before<'_>, now: &Period, types: Option<&Chart>) -> Vec<Tile> {
+    // Without the earlier figure, the tile couldn't be loaded.
+    let count = |name: &'static str, label: &'static str, of: Measure<'_>, line: Option<usize>| {
+        let change = before.map(|(comparison, earlier)| {
+            let change = of(now).zip(of(earlier)).map(|(now, before)| Difference::Count(Change { now, before }));
+            change.map(|change| (change, comparison.label()))
+        });
+        let figure = of(now).filter(|_| change.as_ref().is_none_or(Option::is_some)).map(|now| Figure::Count(Count(now)));
+        Tile {
+            name,
+            label,
+            figure,
+            change: change.flatten(),
+            sparkline: types.zip(line).map(|(types, line)| Sparkline::of(types, line)),
+        }
     };
-    let shares = now.claims().zip(earlier.claims());
+    let share = now.claims();
+    let change = before.map(|(comparison, earlier)| {
+        let shares = share.zip(earlier.claims());
+        shares.map(|(now, before)| (Difference::Share(ShareChange { now, before }), comparison.label()))
+    });
     vec![
         count("retrieved", "Fetches", &|period| period.of_outcome("fetch"), Some(0)),
         count("cited", "Citations", &|period| period.of_type("content_cited"), Some(2)),
@@ -343,8 +370,8 @@ fn tiles(compared: &str, (now, earlier): (&Period, &Period), types: Option<&Char
         Tile {
             name: "corroborated",
             label: "Claims confirmed",
-            figure: shares.map(|(now, before)| (Figure::Share(now), Difference::Share(ShareChange { now, before }))),
-            compared: compared.to_owned(),
+            figure: share.filter(|_| change.as_ref().is_none_or(Option::is_some)).map(Figure::Share),
+            change: change.flatten(),
             sparkline: types.zip(now.seen.as_ref().ok()).map(|(types, seen)| confirmed(types, seen)),
         },
     ]

@@ -44,11 +44,12 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Returns the address of a section's pages, or `None` if the section is not a folder.
-    fn within(&self, page: &UrlMetric) -> Option<String> {
-        let (host, path) = page.folder().filter(|_| self.is_of_sections)?;
-        let there = self.filters.window.on_domain(host);
-        Some(format!("{}?{}", self.filters.here, there.query_and(&[("path", path)])))
+    fn path(&self) -> &str {
+        self.filters.window.filter("path")
+    }
+
+    fn all_pages(&self) -> String {
+        self.filters.with("path", "")
     }
 }
 
@@ -56,14 +57,6 @@ impl UrlMetric {
     /// Returns the number of events of a type.
     pub(crate) fn of_type(&self, event_type: &str) -> Count {
         self.event_types.iter().find(|counted| counted.event_type == event_type).map_or(Count(0), |counted| counted.count)
-    }
-
-    /// Returns a section's host and path prefix for the API. Returns `None` for paths with an asterisk, which the API can't filter by.
-    fn folder(&self) -> Option<(&str, &str)> {
-        let (_, beyond) = self.content_url.split_once("://")?;
-        let (host, path) = beyond.split_at(beyond.find('/')?);
-        let is_asked_for = path.strip_suffix("/*").is_some_and(|folder| !folder.contains('*'));
-        is_asked_for.then_some((host, path))
     }
 }
 
@@ -73,22 +66,22 @@ pub(crate) async fn show(
     member: Member,
     Query(asked): Query<PeriodParameters>,
 ) -> Result<(StatusCode, Page<Pages>), Failure> {
-    let filters = Filters::read(&state, &member, "pages", &asked).await?.on_path(&asked);
+    let filters = Filters::read(&state, &member, "pages", &asked).await?;
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
-    let part = [("sort", asked.sort.as_str()), ("limit", &limit), ("offset", &offset)];
-    let parameters = filters.window.parameters_and(&[&asked.of_pages()[..], &part].concat());
-    let fetches = filters.window.parameters_and(&[&asked.of_pages()[..], &[FETCHES, LARGEST]].concat());
+    let part = [("by", asked.by.as_str()), ("sort", &asked.sort), ("limit", &limit), ("offset", &offset)];
+    let parameters = filters.window.parameters_and(&part);
+    let fetches = filters.window.parameters_and(&[("by", &asked.by), FETCHES, LARGEST]);
     let (page, problem) = match read(&member, &parameters, &fetches).await {
         Ok(page) => (page, None),
         Err(failure) => (List { items: Vec::new(), total: 0 }, Some(failure.of_parameter("path")?)),
     };
     let status = if problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    let query = |by: &str, sort: &str| filters.window.query_and(&[("by", by), ("path", &asked.path), ("sort", sort)]);
+    let query = |by: &str, sort: &str| filters.window.query_and(&[("by", by), ("sort", sort)]);
     let address = |by: &str, sort: &str| format!("{}?{}", filters.here, query(by, sort));
     Ok((
         status,
         Page(Pages {
-            headings: filters.headings(&asked, &asked.of_pages(), "-total_events"),
+            headings: filters.headings(&asked, &[("by", &asked.by)], "-total_events"),
             frame: member.frame("Pages", &filters.window.query()),
             home: member.organization.home(),
             by_page: address("", ""),
@@ -114,25 +107,4 @@ async fn read(member: &Member, parameters: &Parameters, fetches: &Parameters) ->
         url.fetches = of.get(&url.content_url).copied().or(is_whole.then_some(Count(0)));
     }
     Ok(page)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn folder_is_its_host_and_path_prefix() {
-        let folder = |url: &str| {
-            let page = json!({"content_url": url, "total_events": 1, "unique_sessions": 0, "event_types": [], "last_seen": "2026-01-01T00:00:00Z"});
-            serde_json::from_value::<UrlMetric>(page).unwrap().folder().map(|(host, path)| format!("{host} {path}"))
-        };
-        assert_eq!(folder("https://example.com/blog/*"), Some("example.com /blog/*".to_owned()));
-        assert_eq!(folder("https://example.com/b%2Fc/*"), Some("example.com /b%2Fc/*".to_owned()));
-        assert_eq!((folder("https://example.com/a*b/*"), folder("https://example.com/*/*")), (None, None));
-        assert_eq!(
-            (folder("https://example.com/"), folder("https://example.com/blog/a"), folder("nothing/*")),
-            (None, None, None)
-        );
-    }
 }

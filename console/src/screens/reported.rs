@@ -124,7 +124,7 @@ pub(crate) async fn show(
     member: Member,
     Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Reported>, Failure> {
-    let filters = Filters::without_domains(&state, &member, "reported", &asked)?;
+    let filters = Filters::period_only(&state, &member, "reported", &asked)?;
     let (api, window) = (member.api(), &filters.window);
     let split = window.parameters_and(&[("by", window.bucket()), ("split", "type")]);
     let whole = window.parameters();

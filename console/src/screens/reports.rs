@@ -58,7 +58,7 @@ pub(crate) async fn show(
     member: Member,
     Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Reports>, Failure> {
-    let filters = Filters::without_domains(&state, &member, "reports", &asked)?;
+    let filters = Filters::period_only(&state, &member, "reports", &asked)?;
     let limit = LIMIT.to_string();
     let parameters = filters.window.parameters_and(&[("limit", &limit), ("after", &asked.after)]);
     let (page, next) = member.api().get_with_next::<OwnEvent>(OWN_EVENTS, &parameters).await?;

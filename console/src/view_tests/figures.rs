@@ -216,7 +216,7 @@ async fn visits_are_not_engagements_and_failures_not_fetches() {
     assert_eq!(shown, [("Failed fetch", "GPTBot"), ("Revalidation", "MyBot"), ("Fetch", "")]);
     stub.says("GET /content-owners/events", 200, json!({"items": [], "total": 0, "limit": 50, "offset": 0}));
     let page = reader.open(&format!("{OWNER}/events?{DAYS}&agent_id=GPTBot")).await;
-    assert!(page.html.contains("See the bot’s fetches</a>"), "{}", page.html);
+    assert!(page.html.contains("bot=GPTBot\">Show events of this bot</a>"), "{}", page.html);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use super::reader::{Page, Reader};
 use super::stub::{AGENT, OWNER, Stub};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 const WHOAMI: &str = "GET /api/v1/identity/auth/session";
 const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
@@ -256,7 +257,7 @@ async fn print_and_phones_name_the_page() {
     let paper: Vec<_> = page.all_between("<p class=\"on-paper\">", "</p>").collect();
     let expected = [
         "<strong>Example Publisher</strong> · Crawlers",
-        "2026-10-01 to 2026-10-30 (UTC) · example.com",
+        "2026-10-01 to 2026-10-30 (UTC) · Domain: example.com",
         "Content Telemetry · Example Publisher · owner@example.com",
     ];
     assert_eq!(paper, expected);
@@ -280,4 +281,86 @@ async fn print_and_phones_name_the_page() {
         assert!(css.contains(rule), "{rule}");
     }
     assert!(page.html.contains("<p class=\"value muted small\" role=\"status\"></p>"), "{}", page.html);
+}
+
+/// Every read except coverage gets the filters, every link and form keeps them, and each chip removes one.
+#[tokio::test]
+async fn filters_reach_every_read_and_can_be_removed() {
+    let (stub, mut reader) = Stub::start().await;
+    let all = [
+        ("operator", "OpenAI", "Operator: <strong>OpenAI"),
+        ("bot", "GPTBot", "Bot: <strong>GPTBot"),
+        ("agent_id", "answer-engine", "Agent: <strong>answer-engine"),
+        ("purpose", "training", "Purpose: <strong>Training"),
+        ("verified", "false", "IP check: <strong>Mismatch"),
+        ("evidence", "observed", "Evidence: <strong>Server only"),
+        ("status", "404", "Status code: <strong>404"),
+        ("source_role", "edge", "Reported by: <strong>CDN"),
+        ("path", "/blog/*", "Path: <strong>/blog/*"),
+    ];
+    let query: String = all.iter().map(|(name, value, _)| format!("&{name}={value}")).collect();
+    for screen in ["overview", "events", "pages", "corroboration", "funnel", "agents", "crawlers"] {
+        let page = reader.open(&format!("{OWNER}/{screen}?period=last-month{query}")).await;
+        let calls = stub.calls();
+        let reads = calls.iter().filter(|call| call.operation.contains("/content-owners/") && !call.path.ends_with("/coverage"));
+        let removals: BTreeSet<_> = page.led_to().into_iter().filter(|to| page.html.contains(&removal(to))).collect();
+        for (name, value, chip) in all {
+            assert!(
+                reads.clone().count() > 0 && reads.clone().all(|call| call.asks(name) == Some(value)),
+                "{screen} {name}: {calls:?}"
+            );
+            assert!(page.html.contains(chip), "{screen}: {chip}: {}", page.html);
+            assert!(page.html.contains(&format!("name=\"{name}\"")), "{screen}: no field {name}");
+            let without = removals.iter().filter(|to| !to.contains(&format!("{name}=")));
+            assert_eq!(without.count(), 1, "{screen} {name}: {removals:?}");
+        }
+        let events = page.led_to().into_iter().find(|to| to.starts_with(&format!("{OWNER}/events?"))).unwrap();
+        assert!(events.contains("period=last-month") && events.contains("status=404"), "{screen}: {events}");
+    }
+    for (screen, links) in [
+        ("overview?split=agent", &["agent_id=answer-engine", "source_role=edge"][..]),
+        ("agents?split=bot", &["bot=GPTBot"]),
+        ("crawlers", &["operator=OpenAI", "bot=GPTBot", "purpose=training", "verified=true", "status=200"]),
+        ("crawlers?split=status", &["status=200"]),
+        ("funnel", &["agent_id=answer-engine"]),
+        ("corroboration", &["evidence=corroborated", "evidence=claimed", "evidence=observed", "evidence=unknown", "agent_id="]),
+        ("pages", &["path=%2F"]),
+        ("events", &["agent_id="]),
+    ] {
+        let page = reader.open(&format!("{OWNER}/{screen}")).await;
+        for link in links {
+            assert!(page.led_to().iter().any(|to| to.contains(link)), "{screen}: {link}: {:?}", page.led_to());
+        }
+    }
+    stub.says("GET /content-owners/funnel", 200, json!({"items": [], "total": 0, "limit": 50, "offset": 0}));
+    let page = reader.open(&format!("{OWNER}/funnel?bot=Nobody")).await;
+    assert!(page.html.contains("/funnel?period=30d\">Remove all filters</a>"), "{}", page.html);
+    assert_eq!(stub.faults(), [].into());
+}
+
+fn removal(to: &str) -> String {
+    format!("<a href=\"{}\"><span aria-hidden=\"true\">×</span>", to.replace('&', "&#38;"))
+}
+
+#[tokio::test]
+async fn comparison_can_be_changed_and_turned_off() {
+    let (stub, mut reader) = Stub::start().await;
+    for (compare, since, said) in
+        [("", "2026-09-01", "vs previous month"), ("year", "2025-10-01", "vs same period last year"), ("off", "", "")]
+    {
+        let page = reader.open(&format!("{OWNER}/overview?period=last-month&compare={compare}")).await;
+        let mut since_of: Vec<_> = stub.calls().iter().filter_map(|call| call.asks("since").map(str::to_owned)).collect();
+        since_of.retain(|since| since != "2026-10-01");
+        assert!(since_of.iter().all(|of| of == since), "{compare}: {since_of:?}");
+        assert_eq!(
+            (since_of.is_empty(), page.html.contains("class=\"change")),
+            (compare == "off", compare != "off"),
+            "{compare}"
+        );
+        assert!(
+            page.html.contains(said) && page.html.contains(&format!("<option value=\"{compare}\" selected>")),
+            "{compare}: {}",
+            page.html
+        );
+    }
 }
