@@ -8,7 +8,6 @@
 -- Columns without a prefix describe the report that represents the event (agent, edge, origin, index, no role; within a role the
 -- first accepted), unless their comment differs. `other_agents` contains the other reports of agents and is nearly always empty, so
 -- figures of sessions and agents needn't read arrays. `reports` contains all reports in order of acceptance, one per observer.
--- that figures of sessions and agents needn't read arrays. `reports` has all reports in order of acceptance, one per observer.
 CREATE TABLE IF NOT EXISTS events
 (
     site           String COMMENT 'reversed canonical host, com.example.blog; empty if it is not a host that can be owned',
