@@ -4,8 +4,8 @@ pub(crate) mod period;
 pub(crate) mod paging;
 pub(crate) mod cursor;
 pub(crate) mod event_filter;
-pub(crate) mod page_filter;
 
+use event_filter::FILTERS;
 use period::Period;
 use schemas::problem::Code;
 use serde::Deserialize;
@@ -49,7 +49,7 @@ impl ReadParameters {
         }
     }
 
-    /// Like [`Self::refuse_others`], and accepts the parameters that all reads of organizations support.
+    /// Like [`Self::reject_unsupported`], and accepts the parameters that all reads of organizations support.
     pub(crate) fn reject_unsupported_of_organization(&self, supported: &[&str]) -> Result<(), ApiError> {
         self.reject_unsupported(&[&PERIOD[..], supported].concat())
     }
@@ -59,15 +59,20 @@ impl ReadParameters {
         self.reject_unsupported_of_organization(&[&VIEW[..], supported].concat())
     }
 
+    /// Like [`Self::reject_unsupported_by_owners`], and accepts all filters.
+    pub(crate) fn reject_unsupported_by_filtered(&self, supported: &[&str]) -> Result<(), ApiError> {
+        self.reject_unsupported_by_owners(&[&FILTERS[..], supported].concat())
+    }
+
     pub(crate) fn period(&self) -> Result<Period, ApiError> {
         Period::parse(self.get("since"), self.get("until"))
     }
 }
 
 #[cfg(test)]
-impl<const COUNT: usize> From<[(&str, &str); COUNT]> for ReadParameters {
-    fn from(given: [(&str, &str); COUNT]) -> Self {
-        Self(given.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+impl ReadParameters {
+    pub(crate) fn of<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        Self(given.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) use series_cells::{Cell, Cells, Extent, Value};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use sort_order::SortOrder;
 pub(crate) use summary::SummaryFigures;
-pub(crate) use urls::{URLS_SORTABLE, UrlRow};
+pub(crate) use urls::{PagesBy, UrlRow};
 
 /// Interval of the checks whether ClickHouse responds while a statement runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);

@@ -34,6 +34,7 @@ pub fn document(surfaces: &[Surface]) -> Value {
     finish(members(&mut document, "/paths"), None);
     for surface in surfaces {
         let mut part = parse(surface.text());
+        expand_parameters(&mut part);
         finish(members(&mut part, "/paths"), Some(*surface));
         for place in ["/paths", "/components/schemas"] {
             let added = std::mem::take(members(&mut part, place));
@@ -41,6 +42,17 @@ pub fn document(surfaces: &[Surface]) -> Value {
         }
     }
     document
+}
+
+/// Replaces references to all shared parameters of a document, `#/components/parameters`, by these parameters.
+fn expand_parameters(part: &mut Value) {
+    let Some(Value::Object(shared)) = part.pointer("/components/parameters").cloned() else { return };
+    let operations = members(part, "/paths").values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut);
+    for parameters in operations.filter_map(|operation| operation.get_mut("parameters")?.as_array_mut()) {
+        if let Some(at) = parameters.iter().position(|parameter| parameter["$ref"] == "#/components/parameters") {
+            parameters.splice(at..=at, shared.values().cloned());
+        }
+    }
 }
 
 fn finish(paths: &mut Map<String, Value>, surface: Option<Surface>) {
@@ -100,6 +112,18 @@ mod tests {
             }
         }
         assert!(described > 50);
+    }
+
+    #[test]
+    fn filtered_reads_have_all_shared_parameters() {
+        let shared = parse(Surface::Query.text())["components"]["parameters"].as_object().unwrap().clone();
+        let document = document(&[Surface::Query]);
+        let reads = document["paths"].as_object().unwrap().values().filter_map(|path| path["get"]["parameters"].as_array());
+        let counts: Vec<usize> = reads
+            .map(|read| read.iter().filter(|parameter| shared.values().any(|shared| shared == *parameter)).count())
+            .collect();
+        assert_eq!(counts.iter().filter(|count| **count == shared.len()).count(), 7, "{counts:?}");
+        assert!(!document.to_string().contains("#/components/parameters"));
     }
 
     #[test]

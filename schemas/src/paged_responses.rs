@@ -92,9 +92,16 @@ pub struct AgentEventItem {
     pub reported_by: String,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UrlMetric {
     pub content_url: String,
+    /// By page and agent: the agent's organization; empty without a claim.
+    pub platform_id: Option<String>,
+    /// By page and agent: the platform's name for the agent.
+    pub agent_id: Option<String>,
+    /// By page and agent: the bot that servers saw; empty with a claim.
+    pub bot: Option<String>,
     pub total_events: u64,
     /// Distinct pairs of platform and session.
     pub unique_sessions: u64,

@@ -55,6 +55,8 @@ pub struct SeriesItem {
     pub status: Option<u16>,
     /// Split by outcome: `fetch`, `revalidation` or `failed`; empty for events other than fetches.
     pub outcome: Option<String>,
+    /// Split by evidence: `claimed`, `observed` or `corroborated`; empty if neither agents nor servers report it.
+    pub evidence: Option<String>,
     /// Whether this is the sum of unlisted values. Then it has no name.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub other: bool,

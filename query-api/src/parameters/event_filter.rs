@@ -1,19 +1,117 @@
-//! Filters of event lists: by type, agent, platform or outcome, and in an organization's own list by reporter.
+//! Filters of owners' reads, and of an organization's own list by reporter.
 //!
-//! Filters compare only what the items show, so they reveal nothing more than the list.
+//! Filters compare only what the items show, so they reveal no more than the reads.
 
 use super::{ReadParameters, invalid};
+use schemas::event::SourceRole;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-/// Values that all items of a list have. `None` doesn't filter.
+/// Suffix of a path that matches all paths with this prefix.
+const WILDCARD: char = '*';
+
+/// Returns a value as the statements compare it, or an error that continues the name of the parameter.
+type Parse = fn(&str) -> Result<String, &'static str>;
+
+/// The dimensions of events that reads can be filtered by. `sql/filters.sql` and `sql/filters_lines.sql` contain the conditions.
+const DIMENSIONS: [(&str, Parse); 12] = [
+    ("agent_id", text),
+    ("bot", text),
+    ("event_type", |name| if name.is_empty() { Err("must not be empty.") } else { text(name) }),
+    ("evidence", |name| match name {
+        "claimed" | "observed" | "corroborated" => Ok(name.to_owned()),
+        "unknown" => Ok(String::new()),
+        _ => Err("must be one of: claimed, observed, corroborated, unknown."),
+    }),
+    ("operator", text),
+    ("outcome", |name| {
+        let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == name);
+        outcome.map(|outcome| outcome.as_str().to_owned()).ok_or("must be one of: fetch, revalidation, failed.")
+    }),
+    ("path", path),
+    ("platform_id", |id| Uuid::try_parse(id).map(|id| id.to_string()).map_err(|_| "must be a UUID.")),
+    ("purpose", |name| match name {
+        "training" | "search" | "user" => Ok(name.to_owned()),
+        "unknown" => Ok(String::new()),
+        _ => Err("must be one of: training, search, user, unknown."),
+    }),
+    ("source_role", |name| {
+        let role = SourceRole::parse(name).ok_or("must be one of: agent, edge, origin, index.")?;
+        Ok(SourceRole::code(Some(role)).to_string())
+    }),
+    ("status", status),
+    ("verified", |name| match name {
+        "true" => Ok("yes".to_owned()),
+        "false" => Ok("no".to_owned()),
+        "unknown" => Ok(name.to_owned()),
+        _ => Err("must be one of: true, false, unknown."),
+    }),
+];
+
+/// Names of all filters of owners' reads.
+pub(crate) const FILTERS: [&str; DIMENSIONS.len()] = {
+    let (mut names, mut at) = ([""; DIMENSIONS.len()], 0);
+    while at < names.len() {
+        names[at] = DIMENSIONS[at].0;
+        at += 1;
+    }
+    names
+};
+
+/// Dimensions with the value that all counted events have, as the statements compare it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EventFilter {
-    pub(crate) event_type: Option<String>,
-    /// An empty text matches events without an agent.
-    pub(crate) agent_id: Option<String>,
-    pub(crate) platform_id: Option<Uuid>,
-    pub(crate) outcome: Option<Outcome>,
+pub(crate) struct EventFilter(Vec<(&'static str, String)>);
+
+impl EventFilter {
+    pub(crate) fn parse(asked: &ReadParameters) -> Result<Self, ApiError> {
+        let mut values = Vec::new();
+        for (name, parse) in DIMENSIONS {
+            if let Some(value) = asked.get(name) {
+                values.push((name, parse(value).map_err(|error| invalid(format!("{name} {error}")))?));
+            }
+        }
+        Ok(Self(values))
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        let (_, asked) = self.values().find(|(name, _)| *name == "outcome")?;
+        Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == asked)
+    }
+}
+
+/// An empty text matches events without a value.
+fn text(text: &str) -> Result<String, &'static str> {
+    // ClickHouse rejects NUL in parameters, and no stored value contains it.
+    if text.contains('\0') { Err("must not contain NUL characters.") } else { Ok(text.to_owned()) }
+}
+
+/// One path, or all paths with a prefix. Comparison is exact and case-sensitive.
+fn path(path: &str) -> Result<String, &'static str> {
+    let start = path.strip_suffix(WILDCARD).unwrap_or(path);
+    if !path.starts_with('/') {
+        return Err("must start with a slash, for example /blog/a or /blog/*.");
+    }
+    if start.contains(WILDCARD) {
+        return Err("can contain * only at its end, for example /blog/*.");
+    }
+    if start.contains(['?', '#']) {
+        return Err("must not contain ? or #. Leave out the query and the fragment.");
+    }
+    text(path)
+}
+
+/// Returns a status or a class of statuses, such as `2xx`, as a pattern.
+fn status(status: &str) -> Result<String, &'static str> {
+    if let [class @ b'1'..=b'5', b'x', b'x'] = status.as_bytes() {
+        return Ok(format!("{}__", char::from(*class)));
+    }
+    let is_number = status.bytes().all(|byte| byte.is_ascii_digit());
+    let status = status.parse::<u16>().ok().filter(|_| is_number);
+    status.map(|status| status.to_string()).ok_or("must be a status, such as 404, or one of: 1xx, 2xx, 3xx, 4xx, 5xx.")
 }
 
 /// Result of a fetch (docs/api/counting.md).
@@ -28,12 +126,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn parse(asked: Option<&str>) -> Result<Option<Self>, ApiError> {
-        let known = [Self::Fetch, Self::Revalidation, Self::Failed];
-        let named = |name: &str| known.into_iter().find(|outcome| outcome.as_str() == name);
-        let unknown = || invalid("outcome must be one of: fetch, revalidation, failed.");
-        asked.map(|name| named(name).ok_or_else(unknown)).transpose()
-    }
+    pub(crate) const ALL: [Self; 3] = [Self::Fetch, Self::Revalidation, Self::Failed];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -70,44 +163,76 @@ impl ReportedBy {
     }
 }
 
-impl EventFilter {
-    pub(crate) fn parse(asked: &ReadParameters) -> Result<Self, ApiError> {
-        let outcome = Outcome::parse(asked.get("outcome"))?;
-        let platform_id = asked.get("platform_id").map(Uuid::try_parse).transpose();
-        let platform_id = platform_id.map_err(|_| invalid("platform_id must be a UUID."))?;
-        let (event_type, agent_id) = (asked.get("event_type").map(str::to_owned), asked.get("agent_id").map(str::to_owned));
-        if event_type.as_ref().is_some_and(String::is_empty) {
-            return Err(invalid("event_type must not be empty."));
-        }
-        // ClickHouse rejects NUL in parameters, and no stored value contains it.
-        if [&event_type, &agent_id].into_iter().flatten().any(|value| value.contains('\0')) {
-            return Err(invalid("Filters must not contain NUL characters."));
-        }
-        Ok(Self { event_type, agent_id, platform_id, outcome })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(name: &str, value: &str) -> Option<EventFilter> {
-        EventFilter::parse(&ReadParameters::from([(name, value)])).ok()
+    fn parsed(name: &str, value: &str) -> Result<String, String> {
+        let filter = EventFilter::parse(&ReadParameters::of([(name, value)])).map_err(|error| error.detail().to_owned())?;
+        assert_eq!(filter.0.len(), 1, "{name}");
+        Ok(filter.0[0].1.clone())
+    }
+
+    #[test]
+    fn parses_the_values_of_all_filters() {
+        for (name, value, stored) in [
+            ("agent_id", "", ""),
+            ("bot", "GPTBot", "GPTBot"),
+            ("event_type", "content_cited", "content_cited"),
+            ("evidence", "corroborated", "corroborated"),
+            ("evidence", "unknown", ""),
+            ("operator", "OpenAI", "OpenAI"),
+            ("outcome", "failed", "failed"),
+            ("platform_id", "00000000-0000-0000-0000-00000000000A", "00000000-0000-0000-0000-00000000000a"),
+            ("purpose", "search", "search"),
+            ("purpose", "unknown", ""),
+            ("source_role", "index", "4"),
+            ("status", "2xx", "2__"),
+            ("status", "007", "7"),
+            ("status", "0", "0"),
+            ("verified", "true", "yes"),
+            ("verified", "false", "no"),
+            ("verified", "unknown", "unknown"),
+        ] {
+            assert_eq!(parsed(name, value).as_deref(), Ok(stored), "{name} {value}");
+        }
+        for whole in ["/", "/a", "/a/", "//", "/%2A", "/100%_\\", "/\u{e4} b", "/a&b=c;d"] {
+            for path in [whole.to_owned(), format!("{whole}*")] {
+                assert_eq!(parsed("path", &path), Ok(path.clone()));
+            }
+        }
+        assert_eq!(EventFilter::parse(&ReadParameters::default()).unwrap(), EventFilter::default());
     }
 
     #[test]
     fn rejects_invalid_filters() {
-        let unnamed = EventFilter { agent_id: Some(String::new()), ..EventFilter::default() };
-        assert_eq!(parsed("agent_id", ""), Some(unnamed));
-        for (name, value) in
-            [("event_type", ""), ("event_type", "a\0"), ("agent_id", "\0"), ("platform_id", ""), ("platform_id", "x")]
-        {
-            assert_eq!(parsed(name, value), None, "{name} {value:?}");
+        for (name, value, said) in [
+            ("agent_id", "\0", "must not contain NUL characters."),
+            ("bot", "a\0", "must not contain NUL characters."),
+            ("event_type", "", "must not be empty."),
+            ("evidence", "", "must be one of: claimed, observed, corroborated, unknown."),
+            ("outcome", "fetch,failed", "must be one of: fetch, revalidation, failed."),
+            ("path", " /a", "must start with a slash, for example /blog/a or /blog/*."),
+            ("path", "", "must start with a slash, for example /blog/a or /blog/*."),
+            ("path", "/*a", "can contain * only at its end, for example /blog/*."),
+            ("path", "/**", "can contain * only at its end, for example /blog/*."),
+            ("path", "/a?b", "must not contain ? or #. Leave out the query and the fragment."),
+            ("path", "/\0*", "must not contain NUL characters."),
+            ("platform_id", "x", "must be a UUID."),
+            ("purpose", "User", "must be one of: training, search, user, unknown."),
+            ("source_role", "cdn", "must be one of: agent, edge, origin, index."),
+            ("status", "+404", "must be a status, such as 404, or one of: 1xx, 2xx, 3xx, 4xx, 5xx."),
+            ("status", "", "must be a status, such as 404, or one of: 1xx, 2xx, 3xx, 4xx, 5xx."),
+            ("status", "6xx", "must be a status, such as 404, or one of: 1xx, 2xx, 3xx, 4xx, 5xx."),
+            ("status", "65536", "must be a status, such as 404, or one of: 1xx, 2xx, 3xx, 4xx, 5xx."),
+            ("verified", "yes", "must be one of: true, false, unknown."),
+        ] {
+            assert_eq!(parsed(name, value), Err(format!("{name} {said}")), "{value:?}");
         }
     }
 
     #[test]
-    fn parses_reported_by_and_outcome() {
+    fn parses_reported_by() {
         let reported_by = |asked| ReportedBy::parse(asked).ok();
         assert_eq!(reported_by(None), Some(None));
         for known in [ReportedBy::Own, ReportedBy::Other] {
@@ -115,14 +240,6 @@ mod tests {
         }
         for unknown in ["", "Self", "others", "self,other", "other "] {
             assert_eq!(reported_by(Some(unknown)), None, "{unknown}");
-        }
-        let outcome = |asked| Outcome::parse(asked).ok();
-        assert_eq!(outcome(None), Some(None));
-        for known in [Outcome::Fetch, Outcome::Revalidation, Outcome::Failed] {
-            assert_eq!(outcome(Some(known.as_str())), Some(Some(known)));
-        }
-        for unknown in ["", "Fetch", "fetch,failed", "fetch "] {
-            assert_eq!(outcome(Some(unknown)), None, "{unknown}");
         }
     }
 }

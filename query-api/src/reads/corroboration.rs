@@ -6,7 +6,7 @@ use super::scope::Scope;
 use super::sort_order::SortOrder;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::sort::Sortable;
@@ -66,10 +66,10 @@ impl Reads {
         &self,
         seen: &Visibility,
         period: &Period,
-        (by, order, outcome): (CorroborationBy, Option<SortOrder>, Option<Outcome>),
+        (by, order, filter): (CorroborationBy, Option<SortOrder>, &EventFilter),
         at: Paging,
     ) -> Result<FoundPage<CorroborationRow>, ApiError> {
-        let scope = Scope::new(seen, period).with_outcome(outcome);
+        let scope = Scope::new(seen, period).filtered(filter);
         let statement = scope.bind(Statement::new(CORROBORATION)).with("by_agent", by == CorroborationBy::Agent);
         self.page(order.unwrap_or(SortOrder::descending("day")).bind(statement), at).await
     }

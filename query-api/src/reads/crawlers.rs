@@ -5,7 +5,7 @@ use super::rows::following;
 use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::period::Period;
 use schemas::crawler_responses::ClaimCounts;
 use serde::Deserialize;
@@ -85,10 +85,10 @@ impl Reads {
         &self,
         seen: &Visibility,
         period: &Period,
-        outcome: Option<Outcome>,
+        filter: &EventFilter,
         mut agent: impl FnMut(&str, ClaimCounts) + Send,
     ) -> Result<Requests, ApiError> {
-        let scope = Scope::new(seen, period).with_outcome(outcome);
+        let scope = Scope::new(seen, period).filtered(filter);
         let (mut row, mut rest) = self.first_row::<BotRow>(scope.bind(Statement::new(CRAWLERS))).await?;
         let mut requests = Requests::default();
         while let Some(stored) = row {

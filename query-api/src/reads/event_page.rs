@@ -163,9 +163,9 @@ impl Reads {
         filter: &EventFilter,
         (at, walk): (Paging, &Cursor),
     ) -> Result<EventPage, ApiError> {
-        let scope = Scope::new(seen, period).with_outcome(filter.outcome);
+        let scope = Scope::new(seen, period).filtered(filter);
         let statement = scope.bind(Statement::new(include_str!("../../sql/events_page.sql")));
-        let found: Vec<ListedEvents> = self.all(on_page(narrowed(statement, filter), at, walk)).await?;
+        let found: Vec<ListedEvents> = self.all(on_page(statement, at, walk)).await?;
         let total = found.first().map_or(0, |found| found.total);
         let item = |(key, at_ms, roles, shows_agent, organization, reported_ms, identity): ListedEvent| {
             let place = Place { organization, at_ms: reported_ms, identity };
@@ -188,18 +188,6 @@ impl Reads {
         let reports = if places.is_empty() { None } else { Some(self.reports_at(&places).await?) };
         Ok(EventPage { total, next, items: items.into_iter(), reports })
     }
-}
-
-fn narrowed(statement: Statement, filter: &EventFilter) -> Statement {
-    let is_filtered =
-        filter.event_type.is_some() || filter.outcome.is_some() || filter.agent_id.is_some() || filter.platform_id.is_some();
-    statement
-        .with("is_filtered", is_filtered)
-        .with("event_type", filter.event_type.clone().unwrap_or_default())
-        .with("has_agent", filter.agent_id.is_some())
-        .with("agent", filter.agent_id.clone().unwrap_or_default())
-        .with("has_platform", filter.platform_id.is_some())
-        .with("platform", filter.platform_id.unwrap_or_default().to_string())
 }
 
 /// Binds the limits of a page. On the first page, the cursor is later than all events.

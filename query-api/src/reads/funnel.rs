@@ -6,7 +6,7 @@ use super::scope::Scope;
 use super::sort_order::SortOrder;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::sort::Sortable;
@@ -65,10 +65,10 @@ impl Reads {
         &self,
         seen: &Visibility,
         period: &Period,
-        (by, order, outcome): (FunnelBy, Option<SortOrder>, Option<Outcome>),
+        (by, order, filter): (FunnelBy, Option<SortOrder>, &EventFilter),
         at: Paging,
     ) -> Result<FoundPage<FunnelRow>, ApiError> {
-        let scope = Scope::new(seen, period).with_outcome(outcome);
+        let scope = Scope::new(seen, period).filtered(filter);
         let (owner, name, usual) = match by {
             FunnelBy::Agent => ("agent_platform", "agent_name", "whole"),
             FunnelBy::Url => ("nobody", "url", "whole"),

@@ -1,8 +1,8 @@
-//! Parameters and tables of an owner's statements: hosts with their start times, period and outcome.
+//! Parameters and tables of an owner's statements: hosts with their start times, period and filter.
 
 use super::statement::{Statement, Value};
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::period::Period;
 use schemas::site::Site;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) struct Scope {
     /// The deciders within the requested host, and the host itself.
     requested_hosts: BTreeMap<Site, i64>,
     window: (i64, i64),
-    outcome: Option<Outcome>,
+    filter: EventFilter,
 }
 
 impl Scope {
@@ -35,13 +35,13 @@ impl Scope {
             requested_hosts: seen.requested().map_or_else(|| deciders.clone(), |site| beneath(site, &deciders)),
             start_times: deciders,
             window: (end(period.from_ms, FIRST_MS), end(period.before_ms, LAST_MS)),
-            outcome: None,
+            filter: EventFilter::default(),
         }
     }
 
-    /// Limits the statements to fetches with this outcome.
-    pub(super) fn with_outcome(self, outcome: Option<Outcome>) -> Self {
-        Self { outcome, ..self }
+    /// Limits the statements to events that match a filter.
+    pub(super) fn filtered(self, filter: &EventFilter) -> Self {
+        Self { filter: filter.clone(), ..self }
     }
 
     /// Binds the parameters and tables. `is_dated` is set if a host has a start time; `dated_ms` is the latest one.
@@ -61,7 +61,7 @@ impl Scope {
             .with("undecided", UNDECIDED_MS)
             .with("since_ms", self.window.0)
             .with("until_ms", self.window.1)
-            .with("outcome", self.outcome.map_or("", Outcome::as_str))
+            .filtered(&self.filter)
     }
 }
 

@@ -6,7 +6,7 @@ use super::scope::Scope;
 use super::series_cells::Cells;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::{EventFilter, Outcome};
 use crate::parameters::period::Period;
 use service_kit::http::ApiError;
 
@@ -52,21 +52,23 @@ pub(crate) enum Split {
     Status,
     /// [`Outcome`] of a fetch; empty for other events.
     Outcome,
+    /// `claimed`, `observed` or `corroborated`; empty if neither an agent nor a server of another organization reports it.
+    Evidence,
 }
 
 impl Reads {
     /// Returns a series. Its buckets add up to the events of the summary. Reads about outcomes also count log lines whose request
     /// returned no content: with the split by outcome, or with the outcome revalidation or failed if there is no split or one
-    /// by operator, bot, purpose, verification or status.
+    /// by operator, bot, purpose, verification, status or evidence.
     pub(crate) async fn series(
         &self,
         seen: &Visibility,
         period: &Period,
         (by, split): (BucketLength, Split),
-        outcome: Option<Outcome>,
+        filter: &EventFilter,
     ) -> Result<Cells, ApiError> {
-        let scope = Scope::new(seen, period).with_outcome(outcome);
-        self.cells(scope.bind(statement(split, outcome, self.list_limits)).with("bucket_ms", by.ms())).await
+        let scope = Scope::new(seen, period).filtered(filter);
+        self.cells(scope.bind(statement(split, filter.outcome(), self.list_limits)).with("bucket_ms", by.ms())).await
     }
 }
 
@@ -86,6 +88,7 @@ fn statement(split: Split, outcome: Option<Outcome>, most: ListLimits) -> Statem
         Split::Verified => by_value("verified_name"),
         Split::Status => by_value("status_name"),
         Split::Outcome => by_value("outcome"),
+        Split::Evidence => by_value("evidence"),
         Split::Role => Statement::new(SERIES_ROLE),
         Split::Agent => Statement::new(SERIES_AGENT).with("names", "agent_names"),
         Split::Platform => Statement::new(SERIES_AGENT).with("names", "no_names"),

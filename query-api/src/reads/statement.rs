@@ -1,14 +1,22 @@
 //! A statement of a `.sql` file with its parameters and tables.
 
+use crate::parameters::event_filter::EventFilter;
 use clickhouse::Client;
 use clickhouse::query::Query;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use uuid::Uuid;
 
-/// The text of a file, values by name, and tables. The text is never changed; tests/it/statement_files.rs compares what
-/// ClickHouse receives with the files.
+/// Comments that the conditions of a filter replace, and the files with the conditions.
+const FILTERS: [(&str, &str); 2] = [
+    ("-- filters.sql", include_str!("../../sql/filters.sql")),
+    ("-- filters_lines.sql", include_str!("../../sql/filters_lines.sql")),
+];
+
+/// The text of a file, values by name, and tables. Only conditions of filters are added to the text; tests/it/statement_files.rs
+/// compares what ClickHouse receives with the files.
 pub(super) struct Statement {
-    text: &'static str,
+    text: Cow<'static, str>,
     parameters: Vec<(&'static str, Value)>,
     tables: Vec<Table>,
 }
@@ -85,12 +93,27 @@ fn escape(text: &str, to: &mut String) {
 
 impl Statement {
     pub(super) fn new(text: &'static str) -> Self {
-        Self { text, parameters: Vec::new(), tables: Vec::new() }
+        Self { text: text.into(), parameters: Vec::new(), tables: Vec::new() }
     }
 
     /// Sets the parameter `name`. ClickHouse ignores parameters that the statement doesn't use.
     pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.parameters.push((name, value.into()));
+        self
+    }
+
+    /// Adds the conditions of a filter.
+    pub(super) fn filtered(mut self, filter: &EventFilter) -> Self {
+        for (name, value) in filter.values() {
+            self = self.with(name, value);
+        }
+        let names: Vec<&str> = filter.values().map(|(name, _)| name).collect();
+        for (comment, file) in FILTERS {
+            if !names.is_empty() && self.text.contains(comment) {
+                let conditions: Vec<&str> = names.iter().filter_map(|name| condition(file, name)).collect();
+                self.text = self.text.replace(comment, &format!("AND {}", conditions.join("\nAND "))).into();
+            }
+        }
         self
     }
 
@@ -127,7 +150,7 @@ impl Statement {
         let mut field = |disposition: &str, content: &str| {
             _ = write!(form, "--{boundary}\r\nContent-Disposition: form-data; {disposition}\r\n\r\n{content}\r\n");
         };
-        field("name=\"query\"", self.text);
+        field("name=\"query\"", &self.text);
         for (name, Value(value)) in &self.parameters {
             field(&format!("name=\"param_{name}\""), value);
         }
@@ -139,9 +162,15 @@ impl Statement {
     }
 }
 
+/// Returns the condition with this parameter, without AND.
+fn condition<'a>(file: &'a str, name: &str) -> Option<&'a str> {
+    file.trim_end().split("\nAND ").skip(1).find(|condition| condition.contains(&format!("{{{name}:")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::event_filter;
     use service_kit::databases;
     use service_kit::testing::TestStores;
 
@@ -157,6 +186,16 @@ mod tests {
         given: Vec<(String, i64)>,
         names: Vec<String>,
         listed: Vec<i64>,
+    }
+
+    #[test]
+    fn each_filter_has_one_condition_per_file() {
+        for (_, file) in FILTERS {
+            for name in event_filter::FILTERS {
+                assert!(condition(file, name).is_some(), "{name}");
+            }
+            assert_eq!(file.matches("\nAND ").count(), event_filter::FILTERS.len(), "{file}");
+        }
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use super::Reads;
 use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::period::Period;
 use schemas::event::SourceRole;
 use serde::Deserialize;
@@ -49,9 +49,9 @@ impl Reads {
         &self,
         seen: &Visibility,
         period: &Period,
-        outcome: Option<Outcome>,
+        filter: &EventFilter,
     ) -> Result<SummaryFigures, ApiError> {
-        let scope = Scope::new(seen, period).with_outcome(outcome);
+        let scope = Scope::new(seen, period).filtered(filter);
         let mut rows = self.figures(SUMMARY, &scope).await?;
         // All figures come from one of the two statements, so they describe the same moment.
         if rows.iter().any(|figure| figure.with_others > 0) {

@@ -6,6 +6,7 @@
 mod crawlers;
 mod hosts;
 mod failed_fetches;
+mod filters;
 mod lists;
 mod model;
 mod reports;
@@ -14,14 +15,13 @@ mod stored_reports;
 mod summary;
 mod fixture;
 
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::EventFilter;
+use filters::Filters;
 use fixture::{OwnerRead, ReadFixture};
 use model::Event;
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use schemas::log::FailedFetch;
-use schemas::site::Site;
 use service_kit::testing::{random_seed, size};
 
 /// Minimum average number of compared events per round.
@@ -33,7 +33,8 @@ const MAX_ROUNDS: usize = 200;
 struct Round<'a> {
     world: &'a ReadFixture,
     read: &'a OwnerRead,
-    outcome: Option<Outcome>,
+    filters: Filters,
+    filter: EventFilter,
     events: Vec<Event<'a>>,
     lines: Vec<&'a FailedFetch>,
     trace: String,
@@ -54,21 +55,17 @@ async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdR
         let copies = failed_fetches::random(&mut random);
         world.store.fill(&reports, &copies, &mut random).await;
         let (events, lines) = (model::events(&reports), failed_fetches::counted(&copies));
-        for _ in 0..3 {
+        for nth in 0..3 {
             let read = world.random_read(&mut random).await;
-            let outcome = *[None, None, Some(Outcome::Fetch), Some(Outcome::Revalidation), Some(Outcome::Failed)]
-                .choose(&mut random)
-                .unwrap();
+            let filters = Filters::random(3 * round + nth, &mut random);
             let seen: Vec<Event<'_>> =
-                events.iter().filter(|event| read.shows(event) && event.has_outcome(outcome)).cloned().collect();
-            let is_line_seen = |line: &&&FailedFetch| {
-                let host = Site::from_stored(&line.site).domain();
-                read.covers(&host, line.at_ms) && outcome.is_none_or(|outcome| outcome == failed_fetches::outcome(line))
-            };
-            let lines = lines.iter().filter(is_line_seen).copied().collect();
+                events.iter().filter(|event| read.shows(event) && filters.matches(event, &read)).cloned().collect();
+            let is_seen = |line: &&&FailedFetch| filters::is_covered(line, &read) && filters.matches_line(line);
+            let lines = lines.iter().filter(is_seen).copied().collect();
             compared += seen.len();
-            let trace = format!("seed {seed} round {round} {outcome:?} {read:?}");
-            check(&Round { world: &world, read: &read, outcome, events: seen, lines, trace }, &mut random).await;
+            let trace = format!("seed {seed} round {round} {filters:?} {read:?}");
+            let filter = filters.parsed();
+            check(&Round { world: &world, read: &read, filters, filter, events: seen, lines, trace }, &mut random).await;
         }
     }
 }

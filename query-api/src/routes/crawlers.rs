@@ -42,11 +42,11 @@ pub(crate) async fn read_crawlers(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.reject_unsupported_by_owners(&["limit", "offset", "outcome"])?;
+    asked.reject_unsupported_by_filtered(&["limit", "offset"])?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let mut claims = Claims { bots: &state.bots, by_operator: BTreeMap::new(), unassigned: ClaimCounts::default() };
-    let requests = state.telemetry.crawlers(seen, period, asked.outcome, |agent, counts| claims.add(agent, counts));
+    let requests = state.telemetry.crawlers(seen, period, &asked.filter, |agent, counts| claims.add(agent, counts));
     let (coverage, Requests { bots, refused }) = tokio::try_join!(coverage(&state, asked.tenant(), seen, period), requests)?;
     let refused = sort_by_count(refused);
     let Claims { by_operator: claims, unassigned: unattributed, .. } = claims;

@@ -4,15 +4,12 @@ use crate::State;
 use crate::access::visibility::{OwnReports, Visibility};
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::cursor::Cursor;
-use crate::parameters::event_filter::{EventFilter, Outcome, ReportedBy};
-use crate::parameters::page_filter::PageFilter;
+use crate::parameters::event_filter::{EventFilter, ReportedBy};
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::{AdmittedReader, ReadPermit};
-use crate::reads::{
-    CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, ListPage as _, SortOrder, URLS_SORTABLE, UrlRow,
-};
+use crate::reads::{CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, ListPage as _, PagesBy, SortOrder, UrlRow};
 use crate::respond::accept_header::Format;
 use crate::respond::page::{self, ResponseOptions};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -35,7 +32,7 @@ pub(crate) struct ListRequest {
     pub(crate) visibility: Visibility,
     pub(crate) period: Period,
     pub(crate) paging: Paging,
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) filter: EventFilter,
     permit: ReadPermit,
 }
 
@@ -51,11 +48,11 @@ impl ListRequest {
         asked: &ReadParameters,
         page: u64,
     ) -> Result<Self, ApiError> {
-        let outcome = Outcome::parse(asked.get("outcome"))?;
+        let filter = EventFilter::parse(asked)?;
         let paging = Paging::parse(asked.get("limit"), asked.get("offset"), page)?;
         let period = asked.period()?;
         let visibility = Visibility::for_read(&state.directory, &reading.reader, asked).await?;
-        Ok(Self { visibility, period, paging, outcome, permit: reading.permit })
+        Ok(Self { visibility, period, paging, filter, permit: reading.permit })
     }
 
     pub(crate) fn response_options(self, headers: &HeaderMap, columns: &'static [&'static str]) -> ResponseOptions {
@@ -87,6 +84,8 @@ const AGENT_EVENT_COLUMNS: &[&str] = &[
     "reported_by",
 ];
 const URL_COLUMNS: &[&str] = &["content_url", "total_events", "unique_sessions", "event_types", "last_seen"];
+const URL_AND_AGENT_COLUMNS: &[&str] =
+    &["content_url", "platform_id", "agent_id", "bot", "total_events", "unique_sessions", "event_types", "last_seen"];
 const BY_DAY_COLUMNS: &[&str] =
     &["day", "retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
 const BY_AGENT_COLUMNS: &[&str] = &[
@@ -107,10 +106,10 @@ pub(crate) async fn read_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.reject_unsupported_by_owners(&["limit", "offset", "after", "event_type", "agent_id", "platform_id", "outcome"])?;
-    let (walk, filter) = (parse_cursor(&asked)?, EventFilter::parse(&asked)?);
+    asked.reject_unsupported_by_filtered(&["limit", "offset", "after"])?;
+    let walk = parse_cursor(&asked)?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, &filter, (asked.paging, &walk)).await?;
+    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, &asked.filter, (asked.paging, &walk)).await?;
     let at = asked.paging;
     page::respond(asked.response_options(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
 }
@@ -122,13 +121,18 @@ pub(crate) async fn read_urls(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.reject_unsupported_by_owners(&["limit", "offset", "by", "sort", "path", "outcome"])?;
-    let order = SortOrder::parse(asked.get("sort"), URLS_SORTABLE)?;
-    let pages = PageFilter::parse(asked.get("by"), asked.get("path"))?;
+    asked.reject_unsupported_by_filtered(&["limit", "offset", "by", "sort"])?;
+    let (by, columns) = match asked.get("by") {
+        None | Some("url") => (PagesBy::Url, URL_COLUMNS),
+        Some("section") => (PagesBy::Section, URL_COLUMNS),
+        Some("page,agent") => (PagesBy::UrlAndAgent, URL_AND_AGENT_COLUMNS),
+        Some(_) => return Err(invalid("by must be one of: url, section, or page,agent.")),
+    };
+    let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::parse(&state, reading, &asked, URLS_PAGE).await?;
-    let found = state.telemetry.urls(&asked.visibility, &asked.period, (&pages, order, asked.outcome), asked.paging).await?;
+    let found = state.telemetry.urls(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
     let at = asked.paging;
-    page::respond(asked.response_options(&headers, URL_COLUMNS), at, found, url_metric).await
+    page::respond(asked.response_options(&headers, columns), at, found, move |row| url_metric(row, by)).await
 }
 
 /// `GET /agent/events`: an organization's own reports, and what others reported with its click tokens.
@@ -165,7 +169,7 @@ pub(crate) async fn read_corroboration(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.reject_unsupported_by_owners(&["limit", "offset", "by", "sort", "outcome"])?;
+    asked.reject_unsupported_by_filtered(&["limit", "offset", "by", "sort"])?;
     let (by, columns) = match asked.get("by") {
         None | Some("agent") => (CorroborationBy::Agent, BY_AGENT_COLUMNS),
         Some("day") => (CorroborationBy::Day, BY_DAY_COLUMNS),
@@ -173,7 +177,7 @@ pub(crate) async fn read_corroboration(
     };
     let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
+    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
     let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
         domains: asked.visibility.domains().to_vec(),
@@ -197,7 +201,7 @@ pub(crate) async fn read_funnel(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.reject_unsupported_by_owners(&["limit", "offset", "by", "sort", "outcome"])?;
+    asked.reject_unsupported_by_filtered(&["limit", "offset", "by", "sort"])?;
     let (by, columns): (_, &[&str]) = match asked.get("by") {
         None | Some("agent") => {
             (FunnelBy::Agent, &["platform_id", "agent_id", "retrieved", "grounded", "cited", "presented", "engaged"])
@@ -208,7 +212,7 @@ pub(crate) async fn read_funnel(
     };
     let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
+    let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
     let at = asked.paging;
     page::respond(asked.response_options(&headers, columns), at, found, move |row| funnel(row, by)).await
 }
@@ -247,13 +251,17 @@ fn agent_event(mut row: EventRow) -> AgentEventItem {
     AgentEventItem { source_role, content_telemetry_id, reported_by: reported_by.as_str().to_owned(), event }
 }
 
-fn url_metric(row: UrlRow) -> UrlMetric {
+fn url_metric(row: UrlRow, by: PagesBy) -> UrlMetric {
+    let is_by_agent = by == PagesBy::UrlAndAgent;
     let counts = row.types.into_iter().zip(row.per_type);
     let mut event_types: Vec<_> = counts.map(|(event_type, count)| TypeCount { event_type, count, other: false }).collect();
     event_types.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
     event_types.extend(TypeCount::sum_of_others(row.other_types));
     UrlMetric {
         content_url: row.url,
+        platform_id: is_by_agent.then(|| id(row.platform)),
+        agent_id: Some(row.agent).filter(|_| is_by_agent),
+        bot: Some(row.bot).filter(|_| is_by_agent),
         total_events: row.events,
         unique_sessions: row.unique_sessions,
         event_types,

@@ -7,7 +7,7 @@ pub(crate) mod filled_series;
 use super::coverage;
 use crate::State;
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{BucketLength, Cell, Split};
@@ -53,7 +53,7 @@ pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) 
     })
 }
 
-const SPLITS: [KnownSplit<Split>; 11] = [
+const SPLITS: [KnownSplit<Split>; 12] = [
     ("none", Split::Nothing, &["start", "total_events", "total_sessions"]),
     ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions", "other"]),
     ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions"]),
@@ -65,6 +65,7 @@ const SPLITS: [KnownSplit<Split>; 11] = [
     ("verified", Split::Verified, &["start", "verified", "total_events", "total_sessions"]),
     ("status", Split::Status, &["start", "status", "total_events", "total_sessions", "other"]),
     ("outcome", Split::Outcome, &["start", "outcome", "total_events", "total_sessions"]),
+    ("evidence", Split::Evidence, &["start", "evidence", "total_events", "total_sessions"]),
 ];
 
 /// `GET /content-owners/series`, by default by day and not split.
@@ -74,8 +75,8 @@ pub(crate) async fn read_series(
     headers: HeaderMap,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.reject_unsupported_by_owners(&["by", "split", "outcome"])?;
-    let outcome = Outcome::parse(asked.get("outcome"))?;
+    asked.reject_unsupported_by_filtered(&["by", "split"])?;
+    let filter = EventFilter::parse(&asked)?;
     let (by, (name, split, columns)) = (length_of(asked.get("by"))?, find_split(&SPLITS, asked.get("split"))?);
     let period = asked.period()?;
     // Reject a series that is too long before anything is counted.
@@ -88,7 +89,7 @@ pub(crate) async fn read_series(
         Format::Json => coverage::coverage_for_figures(&state, reading.reader.tenant, &visibility, &period).await?,
         Format::Lines | Format::Csv => None,
     };
-    let cells = state.telemetry.series(&visibility, &period, (by, split), outcome).await?;
+    let cells = state.telemetry.series(&visibility, &period, (by, split), &filter).await?;
     let extent = cells.extent;
     let buckets = buckets::for_period(&period, by, extent.buckets)?;
     let filled = FilledSeries::begin(buckets, split == Split::Nothing, extent, Source::Stored(Box::new(cells))).await?;
@@ -159,6 +160,7 @@ fn item(cell: Cell, by: BucketLength, split: Split) -> SeriesItem {
         Split::Verified => item.verified = Some(verified_named(&name)),
         Split::Status => item.status = Some(name.parse().unwrap_or_default()),
         Split::Outcome => item.outcome = Some(name),
+        Split::Evidence => item.evidence = Some(name),
     }
     item
 }
@@ -176,7 +178,7 @@ mod tests {
             (said.code(), said.detail()),
             (
                 Code::InvalidParameter,
-                "split must be one of: none, type, role, agent, platform, operator, bot, purpose, verified, status, outcome."
+                "split must be one of: none, type, role, agent, platform, operator, bot, purpose, verified, status, outcome, evidence."
             )
         );
         for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {
@@ -210,6 +212,7 @@ mod tests {
             ("status", "", "404", vec![json!(404)]),
             ("status", "", "", vec![json!(0)]),
             ("outcome", "", "failed", vec![json!("failed")]),
+            ("evidence", "", "claimed", vec![json!("claimed")]),
         ] {
             let expected = [vec![json!("1970-01-02T00:00:00.000Z")], values, vec![json!(3), json!(2)]].concat();
             assert_eq!(told(split, false, whose, name), expected, "{split} {name}");

@@ -1,12 +1,12 @@
 //! The summary and coverage reads of content owners.
 //!
-//! Every figure comes from the store: handlers compute none, so all of them describe the same moment.
+//! Every figure comes from the store: handlers don't compute any, so all of them describe the same moment.
 
 use super::coverage;
 use crate::State;
 use crate::access::visibility::Visibility;
 use crate::parameters::ReadParameters;
-use crate::parameters::event_filter::Outcome;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{DrainLinesRow, SummaryFigures};
@@ -26,11 +26,11 @@ pub(crate) async fn read_summary(
     reading: AdmittedReader,
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.reject_unsupported_by_owners(&["outcome"])?;
-    let (outcome, period) = (Outcome::parse(asked.get("outcome"))?, asked.period()?);
+    asked.reject_unsupported_by_filtered(&[])?;
+    let (filter, period) = (EventFilter::parse(&asked)?, asked.period()?);
     let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
     let coverage = coverage::coverage_for_figures(&state, reading.permit.tenant(), &visibility, &period).await?;
-    let figures = state.telemetry.summary(&visibility, &period, outcome).await?;
+    let figures = state.telemetry.summary(&visibility, &period, &filter).await?;
     let summary = assemble(&visibility, period, figures, coverage);
     let summary = serde_json::to_vec(&summary).map_err(ApiError::internal)?;
     streamed_response::whole(summary, reading.permit)

@@ -25,21 +25,22 @@ fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
             }
         }
     }
-    if list == "events" {
-        for (name, values) in [("event_type", ["content_retrieved", "content_cited", ""]), ("agent_id", ["alpha", "beta", ""])] {
-            if random.random_bool(0.3) {
+    if list != "coverage" {
+        for (name, values) in [
+            ("event_type", ["content_retrieved", "content_cited", ""]),
+            ("agent_id", ["alpha", "beta", ""]),
+            ("path", ["/blog/*", "/b", "blog"]),
+            ("evidence", ["claimed", "observed", "x"]),
+            ("bot", ["GPTBot", "", "x"]),
+            ("status", ["2xx", "404", "x"]),
+        ] {
+            if random.random_bool(0.1) {
                 query.append_pair(name, values.choose(random).unwrap());
             }
         }
     }
-    if list == "urls" {
-        let values =
-            [("path", ["/", "/*", "/blog/*", "/b", "blog", "/b*/"]), ("by", ["section", "url", "day", "", "section", "url"])];
-        for (name, values) in values {
-            if random.random_bool(0.4) {
-                query.append_pair(name, values.choose(random).unwrap());
-            }
-        }
+    if list == "urls" && random.random_bool(0.4) {
+        query.append_pair("by", ["section", "url", "page,agent", "day", ""].choose(random).unwrap());
     }
     if list == "funnel" && random.random_bool(0.7) {
         query.append_pair("by", ["agent", "url", "day", "week"].choose(random).unwrap());

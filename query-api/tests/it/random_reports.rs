@@ -20,7 +20,7 @@ use uuid::Uuid;
 const HOUR_MS: i64 = 3_600_000;
 
 /// Every read of an owner, whole and in part.
-pub(crate) const OWNERS: [&str; 23] = [
+pub(crate) const OWNERS: [&str; 26] = [
     "/content-owners/summary",
     "/content-owners/summary?domain=example.com",
     "/content-owners/summary?outcome=fetch",
@@ -44,6 +44,9 @@ pub(crate) const OWNERS: [&str; 23] = [
     "/content-owners/series?split=status",
     "/content-owners/crawlers?limit=1000",
     "/content-owners/coverage",
+    "/content-owners/urls?limit=1000&by=page,agent",
+    "/content-owners/series?split=evidence&operator=OpenAI",
+    "/content-owners/summary?evidence=observed&status=2xx",
 ];
 
 /// Verified hosts: owner, host, first visible millisecond.

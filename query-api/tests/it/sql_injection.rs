@@ -186,7 +186,7 @@ async fn ids_and_filters_are_not_part_of_statements() {
     for (number, text) in corpus().iter().step_by(7).enumerate() {
         let may_be_asked = !text.contains('\0');
         let expected = if may_be_asked { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-        for name in ["agent_id", "event_type"] {
+        for name in ["agent_id", "event_type", "bot", "operator"] {
             let answer = app.get(&owner.key, "/content-owners/events", &[(name, text)]).await;
             assert_eq!(answer.status, expected, "{name} {text:?}: {}", answer.text);
         }

@@ -16,13 +16,25 @@ pub(crate) fn statement_of(body: &str) -> &str {
     statement.trim()
 }
 
+/// Returns a statement without the conditions of filters, and without the comments that they replace.
+fn unfiltered(statement: &str) -> String {
+    let mut statement = statement.to_owned();
+    for file in [include_str!("../../sql/filters.sql"), include_str!("../../sql/filters_lines.sql")] {
+        for condition in file.trim_end().split("\nAND ").skip(1) {
+            statement = statement.replace(&format!("AND {condition}"), "");
+        }
+    }
+    let lines = statement.lines().filter(|line| !line.trim().is_empty() && !line.trim().starts_with("-- filters"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Returns the names of the files by their texts.
 pub(crate) fn files() -> BTreeMap<String, String> {
     let folders = ["/sql", "/../store/clickhouse"].map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
     let file = |path: std::path::PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        (fs::read_to_string(&path).unwrap().trim().to_owned(), name)
+        (unfiltered(fs::read_to_string(&path).unwrap().trim()), name)
     };
     files.map(|entry| file(entry.unwrap().path())).collect()
 }
@@ -31,7 +43,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
 pub(crate) fn received<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> BTreeSet<String> {
     let files = files();
     let named = |(trace, text): (String, &str)| {
-        files.get(text).unwrap_or_else(|| panic!("{trace}: no file has this text:\n{text}")).clone()
+        files.get(&unfiltered(text)).unwrap_or_else(|| panic!("{trace}: no file has this text:\n{text}")).clone()
     };
     texts.into_iter().map(named).collect()
 }
@@ -45,7 +57,8 @@ async fn reads_send_exactly_the_statement_files() {
     let received = received(read.map(|(path, request)| (path, statement_of(&request.statement))));
     let folder = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let unused: Vec<String> = names.filter(|name| !name.starts_with("analysts_") && !received.contains(name)).collect();
+    let unused: Vec<String> =
+        names.filter(|name| !name.starts_with("analysts_") && !name.starts_with("filters") && !received.contains(name)).collect();
     assert!(unused.is_empty(), "no read sends {unused:?}");
     let long: BTreeSet<&str> = requests()
         .filter(|(_, request)| request.statement.len() > LONGEST_PARAMETER)

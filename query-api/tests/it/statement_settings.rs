@@ -51,11 +51,13 @@ const BOUNDED: [(&str, &str); 5] = [
 ];
 
 /// Reads that send other statements than the paths without parameters.
-const VARIANTS: [&str; 4] = [
+const VARIANTS: [&str; 6] = [
     "/content-owners/urls?by=section",
     "/content-owners/series?split=role",
     "/content-owners/series?split=agent",
     "/content-owners/series?split=outcome",
+    "/content-owners/crawlers?bot=GPTBot&path=/blog/*&status=4xx&evidence=observed",
+    "/content-owners/series?outcome=failed&operator=OpenAI&verified=true&purpose=user&agent_id=&event_type=a&source_role=edge",
 ];
 
 /// Gives an owner thousands of domains with one host each, so that their list exceeds a parameter.

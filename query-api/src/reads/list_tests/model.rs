@@ -171,9 +171,11 @@ pub(super) fn owners_list<'a>(owner: usize, copies: &'a [Copy], period: &Period)
 
 pub(super) fn owners_events(owner: usize, copies: &[Copy], period: &Period, filter: &EventFilter) -> Vec<EventRow> {
     let is_wanted = |row: &EventRow| {
-        filter.event_type.as_ref().is_none_or(|wanted| row.r#type == *wanted)
-            && filter.agent_id.as_ref().is_none_or(|wanted| row.agent == *wanted)
-            && filter.platform_id.is_none_or(|wanted| row.platform == wanted)
+        filter.values().all(|(name, value)| match name {
+            "event_type" => row.r#type == value,
+            "agent_id" => row.agent == value,
+            _ => row.platform.to_string() == value,
+        })
     };
     owners_list(owner, copies, period).iter().map(|event| event.row(owner)).filter(is_wanted).collect()
 }

@@ -46,7 +46,7 @@ fn fetch(random: &mut StdRng, host: &str, at_ms: i64) -> FailedFetch {
         own_key: EventKey(0),
         at_ms,
         site: Site::from_domain(host).map(|site| site.as_str().to_owned()).unwrap_or_default(),
-        path: "/".to_owned(),
+        path: (*["/", "/blog/a", "/blog/", "/b%C3%A4/a", "/bl_g/a"].choose(random).unwrap()).to_owned(),
         bot: bot.to_owned(),
         operator: operator.to_owned(),
         purpose: if purpose == "user" { Purpose::User } else { Purpose::Training },

@@ -3,6 +3,7 @@
 use super::NEW_YEAR_MS;
 use super::fixture::ReadFixture;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::period::Period;
 use chrono::DateTime;
 use schemas::ids::OrgId;
@@ -15,7 +16,7 @@ async fn total_of(world: &ReadFixture, owned: &[OwnedSite], domain: Option<&str>
     let owner = OrgId(Uuid::nil());
     let all = || Visibility::for_all_domains(owner, owned);
     let seen = domain.map_or_else(all, |domain| Visibility::for_domain(owner, owned, domain).unwrap());
-    world.reads.summary(&seen, &Period::default(), None).await.unwrap().events
+    world.reads.summary(&seen, &Period::default(), &EventFilter::default()).await.unwrap().events
 }
 
 fn owned(domain: &str, except: &[&str], from_ms: Option<i64>) -> OwnedSite {

@@ -4,15 +4,13 @@ use super::fixture::{MOST, OwnerRead};
 use super::model::{Event, ShownReport, day, sessions};
 use super::{Round, compare};
 use crate::parameters::cursor::Cursor;
-use crate::parameters::event_filter::{EventFilter, Outcome};
-use crate::parameters::page_filter::{PageFilter, PagePath, PagesBy};
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::paging::Paging;
 use crate::parameters::sort::Sortable;
 use crate::reads::list_limits::model::{is_standard, listed};
 use crate::reads::rows::FoundPage;
 use crate::reads::sort_order::SortOrder;
-use crate::reads::urls::URLS_SORTABLE;
-use crate::reads::{CorroborationBy, FunnelBy, ListPage as _, PageRow, Rows};
+use crate::reads::{CorroborationBy, FunnelBy, ListPage as _, PageRow, PagesBy, Rows};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use service_kit::http::ApiError;
@@ -75,7 +73,7 @@ async fn compare_list<R: PageRow>(
 }
 
 /// Returns the part between the host and the question mark.
-fn path_of(url: &str) -> String {
+pub(super) fn path_of(url: &str) -> String {
     let after_host = url.splitn(4, '/').nth(3).map_or_else(String::new, |rest| format!("/{rest}"));
     after_host.split('?').next().unwrap_or_default().to_owned()
 }
@@ -89,56 +87,48 @@ fn section_of(event: &Event<'_>) -> String {
     }
 }
 
-fn urls(events: &[&Event<'_>], read: &OwnerRead, name: impl Fn(&Event<'_>) -> String) -> Vec<Item> {
-    let mut by_name: BTreeMap<String, Vec<&Event<'_>>> = BTreeMap::new();
+fn page_names(url: String, [platform, agent, bot]: [String; 3]) -> Vec<(&'static str, String)> {
+    vec![("content_url", url), ("platform_id", platform), ("agent_id", agent), ("bot", bot)]
+}
+
+fn urls(events: &[Event<'_>], read: &OwnerRead, name: impl Fn(&Event<'_>) -> (String, [String; 3])) -> Vec<Item> {
+    let mut by_name: BTreeMap<(String, [String; 3]), Vec<&Event<'_>>> = BTreeMap::new();
     events.iter().for_each(|event| by_name.entry(name(event)).or_default().push(event));
-    let item = |(name, events): (String, Vec<&Event<'_>>)| {
+    let item = |((url, agent), events): ((String, [String; 3]), Vec<&Event<'_>>)| {
         let shown: Vec<ShownReport<'_>> = events.iter().flat_map(|event| event.all_shown(read)).collect();
         let mut types = BTreeMap::new();
         events.iter().for_each(|event| *types.entry(event.event_type().to_owned()).or_default() += 1);
         let last = events.iter().map(|event| event.at_ms()).max().unwrap();
         let numbers = [("total_events", events.len() as u64), ("unique_sessions", sessions(&shown)), ("last_seen", last as u64)];
-        Item { texts: vec![("content_url", name)], numbers: numbers.to_vec(), types }
+        Item { texts: page_names(url, agent), numbers: numbers.to_vec(), types }
     };
     let mut items: Vec<Item> = by_name.into_iter().map(item).collect();
     items.sort_by_key(|item| Reverse(item.key("total_events")));
     items
 }
 
-fn on_path(event: &Event<'_>, path: Option<&PagePath>) -> bool {
-    let of_event = path_of(&event.representing().facts.url);
-    // The gateway stores `/` for a URL without a path.
-    match path {
-        None => true,
-        Some(PagePath::Exact(path)) => of_event == *path,
-        Some(PagePath::Prefix(path)) => of_event.starts_with(path),
+/// Returns the agent of an event, or without one, its bot.
+fn agent_of(event: &Event<'_>, read: &OwnerRead) -> [String; 3] {
+    match event.claimant(read) {
+        Some((platform, agent)) => [platform, agent, String::new()],
+        None => [String::new(), String::new(), event.fetch().bot],
     }
-}
-
-fn random_path(events: &[Event<'_>], random: &mut StdRng) -> Option<PagePath> {
-    let mut path = ["/%", "/_", "/bl_g/", "/BLOG/", "/.", "/b\u{e4}"][random.random_range(0..6)].to_owned();
-    if random.random() && !events.is_empty() {
-        path = path_of(&events[random.random_range(0..events.len())].representing().facts.url);
-        path.truncate(random.random_range(0..=path.len()));
-    }
-    let is_asked = !path.is_empty() && random.random::<bool>();
-    is_asked.then(|| if random.random() { PagePath::Prefix(path) } else { PagePath::Exact(path) })
 }
 
 #[tokio::test]
-async fn urls_and_sections_equal_the_model() {
+async fn urls_sections_and_agents_equal_the_model() {
     compare(8, async |round: &Round<'_>, random| {
-        let Round { world, read, outcome, events, .. } = round;
-        for by in [PagesBy::Url, PagesBy::Section] {
-            let pages = PageFilter { by, path: random_path(events, random) };
-            let on_path: Vec<&Event<'_>> = events.iter().filter(|event| on_path(event, pages.path.as_ref())).collect();
+        let Round { world, read, filter, events, .. } = round;
+        for by in [PagesBy::Url, PagesBy::Section, PagesBy::UrlAndAgent] {
+            let url = |event: &Event<'_>| event.representing().facts.url.clone();
             let items = match by {
-                PagesBy::Url => urls(&on_path, read, |event| event.representing().facts.url.clone()),
-                PagesBy::Section => urls(&on_path, read, section_of),
+                PagesBy::Url => urls(events, read, |event| (url(event), <_>::default())),
+                PagesBy::Section => urls(events, read, |event| (section_of(event), <_>::default())),
+                PagesBy::UrlAndAgent => urls(events, read, |event| (url(event), agent_of(event, read))),
             };
-            let ask = async |order, at| world.reads.urls(&read.seen, &read.period, (&pages, order, *outcome), at).await;
-            compare_list(round, (items, URLS_SORTABLE), random, ask, |row| Item {
-                texts: vec![("content_url", row.url)],
+            let ask = async |order, at| world.reads.urls(&read.seen, &read.period, (by, order, filter), at).await;
+            compare_list(round, (items, by.sortable()), random, ask, |row| Item {
+                texts: page_names(row.url, [platform(row.platform), row.agent, row.bot]),
                 numbers: vec![
                     ("total_events", row.events),
                     ("unique_sessions", row.unique_sessions),
@@ -190,10 +180,10 @@ fn corroboration(events: &[Event<'_>], by: CorroborationBy, read: &OwnerRead) ->
 #[tokio::test]
 async fn corroboration_equals_the_model() {
     compare(8, async |round: &Round<'_>, random| {
-        let Round { world, read, outcome, events, .. } = round;
+        let Round { world, read, filter, events, .. } = round;
         for by in [CorroborationBy::Agent, CorroborationBy::Day] {
             let items = corroboration(events, by, read);
-            let ask = async |order, at| world.reads.corroboration(&read.seen, &read.period, (by, order, *outcome), at).await;
+            let ask = async |order, at| world.reads.corroboration(&read.seen, &read.period, (by, order, filter), at).await;
             compare_list(round, (items, by.sortable()), random, ask, |row| Item {
                 texts: vec![("day", row.day), ("platform_id", platform(row.platform)), ("agent_id", row.agent)],
                 numbers: PARTS
@@ -245,9 +235,9 @@ fn funnel(events: &[Event<'_>], by: FunnelBy, read: &OwnerRead) -> Vec<Item> {
 #[tokio::test]
 async fn funnels_equal_the_model() {
     compare(8, async |round: &Round<'_>, random| {
-        let Round { world, read, outcome, events, .. } = round;
+        let Round { world, read, filter, events, .. } = round;
         for by in [FunnelBy::Agent, FunnelBy::Url, FunnelBy::Day] {
-            let ask = async |order, at| world.reads.funnel(&read.seen, &read.period, (by, order, *outcome), at).await;
+            let ask = async |order, at| world.reads.funnel(&read.seen, &read.period, (by, order, filter), at).await;
             compare_list(round, (funnel(events, by, read), by.sortable()), random, ask, |row| Item {
                 texts: vec![("platform_id", platform(row.platform)), (member(by), row.name)],
                 numbers: STEPS.into_iter().zip([row.retrieved, row.grounded, row.cited, row.presented, row.engaged]).collect(),
@@ -260,17 +250,16 @@ async fn funnels_equal_the_model() {
 }
 
 #[tokio::test]
-async fn outcome_totals_equal_the_model() {
+async fn totals_of_event_lists_equal_the_model() {
     let mut narrowed = 0;
     compare(20, async |round, _| {
-        let filter = EventFilter { outcome: round.outcome, ..EventFilter::default() };
         let first = Cursor::default();
         // An offset after the last item, so that no report is read: these reports have no content.
         let at = Paging { limit: 1, offset: 1 << 40 };
-        let page = round.world.reads.owners_events(&round.read.seen, &round.read.period, &filter, (at, &first)).await;
+        let page = round.world.reads.owners_events(&round.read.seen, &round.read.period, &round.filter, (at, &first)).await;
         assert_eq!(page.ok().map(|page| page.total()), Some(round.events.len() as u64), "{}", round.trace);
-        narrowed += usize::from(round.outcome.is_some() && !round.events.is_empty());
+        narrowed += usize::from(!round.filters.is_empty() && !round.events.is_empty());
     })
     .await;
-    assert!(narrowed > 0, "no round had an outcome with events");
+    assert!(narrowed > 0, "no round had a filter with events");
 }

@@ -146,8 +146,14 @@ impl<'a> Event<'a> {
         self.is_retrieval().then_some(outcome)
     }
 
-    pub(in crate::reads) fn has_outcome(&self, asked: Option<Outcome>) -> bool {
-        asked.is_none() || self.outcome() == asked
+    /// Returns the evidence for the event, or an empty text.
+    pub(super) fn evidence(&self, read: &OwnerRead) -> &'static str {
+        match self.corroboration(read) {
+            (true, true) => "corroborated",
+            (true, false) => "claimed",
+            (false, true) => "observed",
+            (false, false) => "",
+        }
     }
 }
 

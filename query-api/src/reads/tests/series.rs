@@ -3,7 +3,6 @@
 use super::fixture::{MOST, OwnerRead};
 use super::model::{Event, ShownReport, sessions};
 use super::{Round, compare, failed_fetches};
-use crate::parameters::event_filter::Outcome;
 use crate::reads::list_limits::model::{is_standard, listed};
 use crate::reads::series::Split;
 use crate::reads::series_cells;
@@ -12,7 +11,7 @@ use rand::RngExt;
 use schemas::log::FailedFetch;
 use std::collections::{BTreeMap, BTreeSet};
 
-const SPLITS: [Split; 11] = [
+const SPLITS: [Split; 12] = [
     Split::Nothing,
     Split::Type,
     Split::Role,
@@ -24,6 +23,7 @@ const SPLITS: [Split; 11] = [
     Split::Verified,
     Split::Status,
     Split::Outcome,
+    Split::Evidence,
 ];
 
 /// Returns the values of an event, each with its reports.
@@ -41,6 +41,7 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &OwnerRead) -> BTreeMap<Val
             one(&Some(fetch.status).filter(|status| *status != 0).map_or_else(String::new, |status| status.to_string()))
         }
         Split::Outcome => one(event.outcome().map_or("", |outcome| outcome.as_str())),
+        Split::Evidence => one(event.evidence(read)),
         Split::Role | Split::Agent | Split::Platform => None,
     };
     let mut values: BTreeMap<Value, Vec<ShownReport<'a>>> = BTreeMap::new();
@@ -59,17 +60,18 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &OwnerRead) -> BTreeMap<Val
 }
 
 /// Returns the value of a log line, if the series contains it.
-fn line_name(line: &FailedFetch, split: Split, asked: Option<Outcome>) -> Option<String> {
+fn line_name(line: &FailedFetch, split: Split, asked: Option<&str>) -> Option<String> {
     let of_line = failed_fetches::outcome(line);
     match split {
         Split::Outcome => Some(of_line.as_str().to_owned()),
-        _ if asked != Some(of_line) => None,
+        _ if asked != Some(of_line.as_str()) => None,
         Split::Nothing => Some(String::new()),
         Split::Operator => Some(line.operator.clone()),
         Split::Bot => Some(line.bot.clone()),
         Split::Purpose => Some(line.purpose.as_str().to_owned()),
         Split::Verified => Some(line.verified.map_or("", |verified| if verified { "yes" } else { "no" }).to_owned()),
         Split::Status => Some(line.status.to_string()),
+        Split::Evidence => Some("observed".to_owned()),
         Split::Type | Split::Role | Split::Agent | Split::Platform => None,
     }
 }
@@ -97,7 +99,7 @@ fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
 
 /// Returns the cells of a series, and its extent.
 fn expected(round: &Round<'_>, (by, split): (BucketLength, Split)) -> (Extent, Vec<Cell>) {
-    let Round { events, lines, outcome, read, .. } = round;
+    let Round { events, lines, filters, read, .. } = round;
     let mut reports: Cells<'_> = BTreeMap::new();
     let mut buckets = BTreeSet::new();
     for event in events {
@@ -108,7 +110,7 @@ fn expected(round: &Round<'_>, (by, split): (BucketLength, Split)) -> (Extent, V
         }
     }
     for line in lines {
-        if let Some(name) = line_name(line, split, *outcome) {
+        if let Some(name) = line_name(line, split, filters.get("outcome")) {
             let bucket = line.at_ms.div_euclid(by.ms());
             buckets.insert(bucket);
             // Log lines have no session.
@@ -158,10 +160,10 @@ async fn series_equal_the_model() {
 /// Compares series of random histories with the model, and adds the splits that had more values than are listed.
 async fn compare_series(bounded: &mut BTreeSet<String>) {
     compare(8, async |round: &Round<'_>, random| {
-        let Round { world, read, outcome, trace, .. } = round;
+        let Round { world, read, filter, trace, .. } = round;
         let by = if random.random() { BucketLength::Hour } else { BucketLength::Day };
         for split in SPLITS {
-            let series = world.reads.series(&read.seen, &read.period, (by, split), *outcome).await;
+            let series = world.reads.series(&read.seen, &read.period, (by, split), filter).await;
             let mut series = series.unwrap_or_else(|error| panic!("{split:?} {error:?} {trace}"));
             let (extent, cells) = expected(round, (by, split));
             bounded.extend(cells.iter().filter(|cell| cell.value.0).map(|_| format!("{split:?}")));

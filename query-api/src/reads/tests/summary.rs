@@ -48,8 +48,8 @@ async fn summaries_equal_the_model() {
     let mut bounded = (0, 0);
     for _ in 0..5 {
         compare(12, async |round: &Round<'_>, _| {
-            let Round { world, read, outcome, events, trace, .. } = round;
-            let found = world.reads.summary(&read.seen, &read.period, *outcome).await;
+            let Round { world, read, filter, events, trace, .. } = round;
+            let found = world.reads.summary(&read.seen, &read.period, filter).await;
             let found = found.unwrap_or_else(|error| panic!("{error:?} {trace}"));
             assert_eq!(found, expected(events, read), "{trace}");
             bounded = (bounded.0 + u64::from(found.other_types > 0), bounded.1 + u64::from(found.other_agents.is_some()));
