@@ -109,7 +109,7 @@ fn media_type(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Validates a body; for NDJSON, the schema applies to each line.
+/// Validates a body; NDJSON is validated line by line.
 fn accept_as(media: &str, validator: &Validator, body: &[u8]) -> Result<(), String> {
     match media {
         media if media.ends_with("ndjson") => {
@@ -174,7 +174,8 @@ impl Validators<'_> {
         };
         let mut bodies = BTreeMap::new();
         for (media, content) in answer["content"].as_object().into_iter().flatten() {
-            let (validator, example) = (self.make(&content["schema"])?, content.get("example").cloned());
+            let schema = if media.ends_with("ndjson") { item_schema(self.components, answer)? } else { &content["schema"] };
+            let (validator, example) = (self.make(schema)?, content.get("example").cloned());
             if let Some(example) = &example {
                 // Examples that aren't JSON are strings.
                 let body =
@@ -187,6 +188,13 @@ impl Validators<'_> {
         let headers = answer["headers"].as_object().into_iter().flatten().map(|(name, _)| name.to_ascii_lowercase());
         Ok(DocumentedResponse { bodies, headers: headers.collect() })
     }
+}
+
+/// Returns the schema of a page's items, which also applies to the lines of NDJSON.
+fn item_schema<'a>(components: &'a Value, answer: &Value) -> anyhow::Result<&'a Value> {
+    let page = answer["content"]["application/json"]["schema"]["$ref"].as_str();
+    let target = page.and_then(|target| target.strip_prefix("#/components")).context("the page is not a component")?;
+    components.pointer(&format!("{target}/properties/items/items")).context("the page has no items")
 }
 
 fn parameter(documented: &Value) -> Option<Parameter> {

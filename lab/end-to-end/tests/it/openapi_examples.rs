@@ -24,37 +24,37 @@ use std::time::Duration;
 #[rustfmt::skip]
 const EXAMPLES: &[(&str, &str)] = &[
     ("get_health", ""), ("get_ready", ""), ("get_openapi", ""), ("resolve_domain", ""),
-    ("start_session", "AGENT_KEY"), ("post_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
-    ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("read_summary", "OWNER_KEY"),
-    ("read_events", "OWNER_KEY"), ("read_event", "OWNER_KEY"), ("read_urls", "OWNER_KEY"), ("read_corroboration", "OWNER_KEY"), ("read_funnel", "OWNER_KEY"),
-    ("read_series", "OWNER_KEY"), ("read_crawlers", "OWNER_KEY"), ("read_coverage", "OWNER_KEY"),
-    ("read_own_summary", "AGENT_KEY"), ("read_own_series", "AGENT_KEY"),
-    ("post_drain", "NETWORK_KEY"), ("answer_fastly_challenge", ""),
-    ("read_own_events", "AGENT_KEY"), ("read_manifest", "NETWORK_KEY"), ("read_document", "AGENT_KEY"),
+    ("start_session", "AGENT_KEY"), ("report_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
+    ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("get_summary", "OWNER_KEY"),
+    ("list_events", "OWNER_KEY"), ("get_event", "OWNER_KEY"), ("list_urls", "OWNER_KEY"), ("list_corroboration", "OWNER_KEY"), ("list_funnels", "OWNER_KEY"),
+    ("get_series", "OWNER_KEY"), ("list_crawlers", "OWNER_KEY"), ("get_coverage", "OWNER_KEY"),
+    ("get_agent_summary", "AGENT_KEY"), ("get_agent_series", "AGENT_KEY"),
+    ("send_log_lines", "NETWORK_KEY"), ("get_fastly_challenge", ""),
+    ("list_agent_events", "AGENT_KEY"), ("get_click_manifest", "NETWORK_KEY"), ("get_session_document", "AGENT_KEY"),
     ("create_api_key", "OWNER_KEY"), ("list_api_keys", "OWNER_SESSION"), ("revoke_api_key", "OWNER_KEY"),
     ("list_analysts", "OWNER_SESSION"), ("revoke_analyst", "OWNER_KEY"),
-    ("create_webhook", "OWNER_KEY"), ("list_webhooks", "OWNER_KEY"), ("show_webhook", "OWNER_KEY"),
+    ("create_webhook", "OWNER_KEY"), ("list_webhooks", "OWNER_KEY"), ("get_webhook", "OWNER_KEY"),
     ("create_delegation_request", "NETWORK_KEY"), ("list_delegation_requests", "OWNER_KEY"),
     ("approve_delegation_request", "OWNER_SESSION"), ("list_delegations", "OWNER_KEY"), ("revoke_delegation", "OWNER_KEY"),
     ("create_delegation", "OWNER_KEY"), ("create_delegation_requests", "NETWORK_KEY"),
     ("deny_delegation_request", "OTHER_OWNER_KEY"),
-    ("register_domain", "OWNER_KEY"), ("list_domains", "OWNER_KEY"), ("verify_domain", "OWNER_KEY"), ("release_domain", "OWNER_KEY"),
-    ("create_drain", "OWNER_KEY"), ("list_drains", "OWNER_SESSION"), ("show_drain", "OWNER_KEY"), ("show_drain_health", "OWNER_KEY"),
+    ("create_domain", "OWNER_KEY"), ("list_domains", "OWNER_KEY"), ("verify_domain", "OWNER_KEY"), ("delete_domain", "OWNER_KEY"),
+    ("create_drain", "OWNER_KEY"), ("list_drains", "OWNER_SESSION"), ("get_drain", "OWNER_KEY"), ("get_drain_health", "OWNER_KEY"),
     ("rotate_drain_key", "OWNER_KEY"),
     ("delete_drain", "OWNER_KEY"),
-    ("change_settings", "OWNER_KEY"), ("show_settings", "OWNER_KEY"),
-    ("list_all_webhooks", "OPERATOR_SESSION"), ("show_any_webhook", "OPERATOR_SESSION"), ("list_any_deliveries", "OPERATOR_SESSION"),
-    ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook", "OWNER_KEY"), ("test_webhook", "OWNER_SESSION"),
-    ("rotate_webhook_secret", "OWNER_KEY"), ("change_webhook", "OWNER_KEY"), ("delete_webhook", "OWNER_KEY"),
-    ("list_audit_entries", "OWNER_SESSION"), ("list_refused_reports", "AGENT_SESSION"),
-    ("create_organization", "USER_SESSION"), ("list_organizations", "USER_SESSION"), ("show_organization", "USER_SESSION"),
-    ("invite_member", "USER_SESSION"), ("list_invites", "USER_SESSION"), ("withdraw_invite", "USER_SESSION"),
-    ("invite_member", "USER_SESSION"), ("send_magic_link", ""), ("show_sign_in_page", ""), ("redeem_magic_link", ""), ("claim_invite", "COLLEAGUE_SESSION"),
-    ("show_session", "COLLEAGUE_SESSION"), ("end_user_session", "COLLEAGUE_SESSION"),
-    ("list_members", "USER_SESSION"), ("change_member", "USER_SESSION"), ("remove_member", "USER_SESSION"),
-    ("ask_for_platform", "USER_SESSION"), ("list_platform_requests", "USER_SESSION"),
-    ("list_access_requests_to_review", "OPERATOR_SESSION"), ("approve_access_request", "OPERATOR_SESSION"),
-    ("ask_for_agent", "USER_SESSION"), ("list_agent_requests", "USER_SESSION"), ("reject_access_request", "OPERATOR_SESSION"),
+    ("update_settings", "OWNER_KEY"), ("get_settings", "OWNER_KEY"),
+    ("list_all_webhooks", "OPERATOR_SESSION"), ("get_any_webhook", "OPERATOR_SESSION"), ("list_any_webhook_deliveries", "OPERATOR_SESSION"),
+    ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook_delivery", "OWNER_KEY"), ("test_webhook", "OWNER_SESSION"),
+    ("rotate_webhook_secret", "OWNER_KEY"), ("update_webhook", "OWNER_KEY"), ("delete_webhook", "OWNER_KEY"),
+    ("list_audit_entries", "OWNER_SESSION"), ("list_rejected_reports", "AGENT_SESSION"),
+    ("create_organization", "USER_SESSION"), ("list_organizations", "USER_SESSION"), ("get_organization", "USER_SESSION"),
+    ("invite_member", "USER_SESSION"), ("list_invites", "USER_SESSION"), ("delete_invite", "USER_SESSION"),
+    ("invite_member", "USER_SESSION"), ("send_magic_link", ""), ("get_sign_in_page", ""), ("verify_magic_link", ""), ("claim_invite", "COLLEAGUE_SESSION"),
+    ("get_user_session", "COLLEAGUE_SESSION"), ("delete_user_session", "COLLEAGUE_SESSION"),
+    ("list_members", "USER_SESSION"), ("update_member", "USER_SESSION"), ("delete_member", "USER_SESSION"),
+    ("create_platform_access_request", "USER_SESSION"), ("list_platform_access_requests", "USER_SESSION"),
+    ("list_access_requests", "OPERATOR_SESSION"), ("approve_access_request", "OPERATOR_SESSION"),
+    ("create_agent_access_request", "USER_SESSION"), ("list_agent_access_requests", "USER_SESSION"), ("reject_access_request", "OPERATOR_SESSION"),
     ("list_all_organizations", "OPERATOR_SESSION"),
     ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"), ("invite_first_owner", "PARTNER_KEY"),
     // The invited person signs in through a provider; `follow` plays the provider's part.
@@ -214,14 +214,14 @@ impl ExampleRun {
     async fn prepare(&mut self, id: &str) {
         match id {
             // Two events, plus one in the uploaded session, so that reads return data.
-            "read_summary" => self.demo.wait_for_events(3).await,
+            "get_summary" => self.demo.wait_for_events(3).await,
             // A bot's fetch, reported by the owner's edge.
-            "read_crawlers" => self.report_a_crawler().await,
+            "list_crawlers" => self.report_a_crawler().await,
             // An event that a network reports with the click token.
-            "read_own_events" => self.report_a_click().await,
-            "show_sign_in_page" => self.open_mail("redeem_magic_link", "/auth/magic-link/verify").await,
+            "list_agent_events" => self.report_a_click().await,
+            "get_sign_in_page" => self.open_mail("verify_magic_link", "/auth/magic-link/verify").await,
             "claim_invite" => self.open_mail("claim_invite", "/invites/claim").await,
-            "read_manifest" => {
+            "get_click_manifest" => {
                 let settings = self.demo.url("/api/v1/identity/settings");
                 let change = self.demo.client.patch(settings).bearer_auth(self.demo.env("AGENT_SESSION"));
                 let body = r#"{"share_sessions_via_click_tokens":true}"#;
@@ -290,7 +290,7 @@ impl ExampleRun {
     }
 
     fn note(&mut self, id: &str, answer: &Value) {
-        if id == "redeem_magic_link" {
+        if id == "verify_magic_link" {
             self.credentials.insert("COLLEAGUE_SESSION".to_owned(), answer["session_id"].as_str().unwrap().to_owned());
         }
         if id == "create_click_token" {
@@ -301,7 +301,7 @@ impl ExampleRun {
             let delivery = answer.as_array().unwrap().last().unwrap()["id"].as_str().unwrap();
             self.real.insert("0195f3a0-0000-7000-8000-000000000051".to_owned(), delivery.to_owned());
         }
-        if id == "register_domain" {
+        if id == "create_domain" {
             *self.published.lock().unwrap() = Some(format!("svc-verify={}", answer["verification_token"].as_str().unwrap()));
         }
     }
