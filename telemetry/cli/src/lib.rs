@@ -41,6 +41,7 @@ mod session;
 mod settings;
 mod sign;
 mod sign_in;
+mod statement;
 mod terminal;
 mod wait;
 mod webhook;
@@ -71,6 +72,7 @@ use session::SessionNoun;
 use settings::SettingsNoun;
 use sign::SignNoun;
 use sign_in::{Login, NoArgs};
+use statement::StatementNoun;
 use std::process::ExitCode;
 use wait::Wait;
 use webhook::WebhookNoun;
@@ -142,6 +144,8 @@ pub enum Command {
     Session(WithOptions<SessionNoun>),
     /// Create signing keys and sign requests
     Sign(SignNoun),
+    /// Verify statements
+    Statement(StatementNoun),
     /// Check the connection, the credential, drains and a domain; suggest fixes
     #[command(after_help = example!("doctor --domain newspaper.example"))]
     Doctor(WithOptions<Doctor>),
@@ -205,6 +209,7 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Wait(WithOptions { what, options }) => wait::run(&on(options), &what).await,
         Command::Session(WithOptions { what, options }) => session::run(&on(options), &what).await,
         Command::Sign(what) => sign::run(&clock, &what),
+        Command::Statement(what) => statement::run(&what),
         Command::Doctor(WithOptions { what, options }) => doctor::run(&on(options), &what).await,
         Command::Completion(what) => completion::run(program, &what),
     }

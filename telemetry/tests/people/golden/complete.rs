@@ -17,7 +17,7 @@ const PROCESSES: [&str; 9] = [
     "stream-workers run",
 ];
 /// Commands with only one output format.
-const OF_ONE_FORM: [&str; 5] = ["completion", "secrets", "session document", "sign keygen", "sign request"];
+const OF_ONE_FORM: [&str; 6] = ["completion", "secrets", "session document", "sign keygen", "sign request", "statement verify"];
 
 fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
     let mut actions = command.get_subcommands().filter(|action| action.get_name() != "help").peekable();

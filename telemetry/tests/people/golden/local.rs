@@ -82,3 +82,22 @@ fn golden_signing() {
     kept.run(&terminal, &[&of[..], &["--key", "agent.jwk", "--key-id", "schlüssel", "body.json"]].concat());
     kept.check();
 }
+
+#[test]
+fn golden_statements() {
+    let terminal = Terminal::new();
+    macro_rules! example {
+        ($($name:literal),*) => { $(terminal.file($name, include_str!(concat!("../../../statements/example/", $name)));)* };
+    }
+    example!("statement.json", "evidence.ndjson", "previous.json", "manifest.json");
+    let mut kept = Transcript::new("statement");
+    let of = ["statement", "verify", "statement.json", "evidence.ndjson"];
+    kept.run(&terminal, &of);
+    kept.run(&terminal, &[&of[..], &["--manifest", "manifest.json", "--previous", "previous.json"]].concat());
+    let statement = include_str!("../../../statements/example/statement.json");
+    terminal.file("statement.json", &statement.replacen(r#""claimed":1"#, r#""claimed":7"#, 1));
+    kept.run(&terminal, &[&of[..], &["--manifest", "manifest.json"]].concat());
+    kept.run(&terminal, &["statement", "verify", "manifest.json", "evidence.ndjson"]);
+    kept.run(&terminal, &["statement", "verify", "statement.json", "gone.ndjson"]);
+    kept.check();
+}

@@ -61,6 +61,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry bots check", "identifies_bots_by_name_and_address"),
     ("telemetry bots diff", "compares_a_list_with_the_bot_table"),
     ("telemetry sign", "golden_signing"),
+    ("telemetry statement", "golden_statements"),
     ("telemetry drain", "golden_organization_commands"),
     ("telemetry drain create", "creates_lists_shows_and_deletes_objects"),
     ("telemetry drain test", "drain_test_shows_each_line_without_a_service"),
