@@ -110,15 +110,17 @@ def is_signed(key, message, signature):
 
 def manifest_keys(text):
     """Returns public keys by ID and by RFC 7638 thumbprint, with the time in milliseconds from which they are invalid."""
-    keys = {}
-    for entry in json.loads(text).get("keys", []):
-        number = 0
+    keys, entries = {}, json.loads(text).get("keys", [])
+    require(len(entries) <= 100)
+    for entry in entries:
+        number, expires = 0, entry.get("expires")
         for character in entry["publicKey"][1:]:
             number = number * 58 + "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz".index(character)
-        public, expires = number.to_bytes(34, "big"), entry.get("expires")
+        public = number.to_bytes(34, "big")
         jwk = f'{{"crv":"Ed25519","kty":"OKP","x":"{urlsafe_b64encode(public[2:]).decode().rstrip("=")}"}}'
         names = {entry["id"], urlsafe_b64encode(sha256(jwk.encode()).digest()).decode().rstrip("=")}
-        if entry["type"] != "Ed25519" or entry["publicKey"][0] != "z" or public[:2] != b"\xed\x01" or names & keys.keys() or not decode(public[2:]):
-            raise ValueError
+        require(entry["type"] == "Ed25519" and re.fullmatch("[ -~]{1,256}", entry["id"]) and not names & keys.keys())
+        require(entry["publicKey"][0] == "z" and public[:2] == b"\xed\x01" and decode(public[2:]))
+        require(expires is None or re.fullmatch("[-0-9]{10}T[0-9:]{8}([.][0-9]+)?(Z|[-+][0-9:]{5})", expires))
         keys |= dict.fromkeys(names, (public[2:], expires and int(datetime.fromisoformat(expires).timestamp()) * 1000))
     return keys

@@ -187,7 +187,7 @@ def signature(statement, manifest):
     key_id, value = statement.json["signature"]["keyid"], statement.json["signature"]["value"]
     try:
         keys = manifest_keys(manifest)
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, Wrong):
         keys = {}
     public, expires = keys.get(key_id, (None, None))
     signed = canonical({name: member for name, member in statement.json.items() if name != "signature"}).encode()

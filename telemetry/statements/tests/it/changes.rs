@@ -235,6 +235,26 @@ fn finds_other_keys() {
     let expires = |time: &'static str| move |files: &mut Files| files.manifest["keys"][1]["expires"] = json!(time);
     check("expired", expires("2026-11-05T00:00:00Z"), &[&wrong("key key-2026 expired before the statement was closed")]);
     check("expires", expires("2026-11-05T01:00:01+01:00"), &[]);
+    let weak = json!({"id": "weak", "type": "Ed25519", "publicKey": "z6MkeXATEjyXENzBXBxgC5EHk2JE5aqd7qMGGtDpLUH1e2Sj"});
+    check("weak", |files| files.manifest["keys"][0] = weak, &[&missing]);
+    for (n, (member, value)) in
+        [("id", "ü"), ("id", ""), ("type", "RSA"), ("expires", ""), ("expires", "2027-01-01"), ("publicKey", "z")]
+            .iter()
+            .enumerate()
+    {
+        check(&format!("manifest-{n}"), |files| files.manifest["keys"][0][*member] = json!(value), &[&missing]);
+    }
+    // The same signature with the order of the group added, which a lax verifier accepts.
+    let mut malleable = data_encoding::BASE64.decode(files.statement["signature"]["value"].as_str().unwrap().as_bytes()).unwrap();
+    let order = data_encoding::HEXLOWER.decode(b"edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010").unwrap();
+    let mut carry = 0;
+    for (byte, more) in malleable[32..].iter_mut().zip(order) {
+        let sum = u16::from(*byte) + u16::from(more) + carry;
+        (*byte, carry) = (sum.to_le_bytes()[0], sum >> 8);
+    }
+    let malleable = data_encoding::BASE64.encode(&malleable);
+    let change = |files: &mut Files| files.statement["signature"]["value"] = json!(malleable);
+    check("malleable", change, &[&wrong("key key-2026 did not sign this statement")]);
     let earlier: Value = serde_json::from_str(&files.earlier[0]).unwrap();
     let swap = |files: &mut Files| files.statement["signature"] = earlier["signature"].clone();
     check("swapped", swap, &[&wrong("key key-2026 did not sign this statement")]);

@@ -53,8 +53,8 @@ pub(crate) struct Month {
 impl Month {
     pub(crate) fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed);
-        let observers = if random.is_one_in(8) { 40 } else { 3 };
-        let count = random.below(if observers == 40 { 90 } else { 50 });
+        let observers = if seed.is_multiple_of(8) { 40 } else { 3 };
+        let count = if observers == 40 { 90 } else { random.below(50) };
         let mut accepted: Vec<Value> = (0..count).map(|n| report(random, n, observers)).collect();
         accepted.extend((0..random.below(5)).map(|n| log_line(random, count + n)));
         for _ in 0..count / 8 {
@@ -84,7 +84,7 @@ fn times(random: &mut Random) -> (i64, i64) {
     let late = random.of(&[-3 * day, -4 * day, -70 * hour]);
     let at_ms = accepted_ms
         + if near == CLOSED_MS[0] { late } else { random.of(&[0, 0, -1, -hour, hour, hour + 1, -day, -day - 1, -3 * day]) };
-    (accepted_ms * 1_000, at_ms)
+    (accepted_ms * 1_000 + random.of(&[0, 0, 1]), at_ms)
 }
 
 fn identity(n: u64) -> String {
