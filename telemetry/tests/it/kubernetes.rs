@@ -2,6 +2,7 @@
 
 use crate::subcommands::run_to_exit;
 use serde_json::Value;
+use service_kit::testing::pip_package;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,24 +31,9 @@ fn documents(file: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Installs the validator once; returns the folder for `PYTHONPATH`.
-fn validator() -> PathBuf {
-    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let place = tmp.join(VALIDATOR);
-    if !place.is_dir() {
-        let aside = tmp.join(uuid::Uuid::new_v4().to_string());
-        let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "install", "--quiet", "--no-warn-script-location", "--root-user-action=ignore", "--target"]);
-        let output = pip.arg(&aside).arg(VALIDATOR).output().expect("this test needs python3 with pip");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let _ = std::fs::rename(aside, &place);
-    }
-    place
-}
-
 #[test]
 fn manifests_match_the_schemas_of_kubernetes() {
-    let (validator, files) = (validator(), manifests());
+    let (validator, files) = (pip_package(VALIDATOR, env!("CARGO_TARGET_TMPDIR").as_ref()), manifests());
     assert!(files.len() >= 10, "{files:?}");
     for release in RELEASES {
         let mut python = Command::new("python3");

@@ -18,6 +18,7 @@ mod drains;
 mod customer_files;
 mod text_excerpt;
 mod first_screen;
+mod generated_clients;
 #[expect(dead_code, reason = "only identity-api's tests use the rest")]
 #[path = "../../../../identity-api/tests/it/forged_provider.rs"]
 mod forged_provider;

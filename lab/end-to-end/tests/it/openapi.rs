@@ -4,13 +4,14 @@ use crate::contract::Contract;
 use crate::demo::Demo;
 use schemas::openapi::{self, Surface};
 use serde_json::Value;
-use service_kit::testing::npm_package;
+use service_kit::testing::{npm_package, npm_packages};
 use std::collections::BTreeSet;
 use std::process::Command;
 
 /// Validates OpenAPI documents with the meta-schema of their version.
 const VALIDATOR: &str = "@seriousme/openapi-schema-validator";
 const VALIDATOR_VERSION: &str = "2.11.0";
+const LINTERS: [(&str, &str); 2] = [("@redocly/cli", "2.77.0"), ("@stoplight/spectral-cli", "6.16.3")];
 const HEALTH: &str = include_str!("../../../../service-kit/src/health.rs");
 
 /// Returns the paths that a source file registers.
@@ -156,4 +157,26 @@ fn documents_comply_with_openapi_3_1() {
     let mut broken = openapi::document(&Surface::ALL[1..2]);
     broken["paths"]["/resolve"]["get"]["responses"] = Value::from("none");
     assert!(!check(&broken).status.success(), "the validator accepted a broken document");
+}
+
+#[test]
+fn linters_accept_the_whole_document() {
+    let programs = npm_packages(&LINTERS, env!("CARGO_TARGET_TMPDIR").as_ref()).join("node_modules/.bin");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rules.json"), r#"{"extends": ["spectral:oas"]}"#).unwrap();
+    let lint = |program: &str, arguments: &[&str], document: &Value| {
+        std::fs::write(folder.path().join("openapi.json"), document.to_string()).unwrap();
+        let mut linter = Command::new(programs.join(program));
+        linter.args(["lint", "openapi.json"]).args(arguments).current_dir(folder.path()).env("REDOCLY_TELEMETRY", "off");
+        linter.output().expect("this test needs Node.js 20 or later")
+    };
+    let document = openapi::document(&Surface::ALL);
+    let mut broken = document.clone();
+    broken["servers"] = serde_json::json!([]);
+    let linters = [("redocly", &[][..]), ("spectral", &["--ruleset", "rules.json", "--fail-severity", "warn"][..])];
+    for (program, arguments) in linters {
+        let output = lint(program, arguments, &document);
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+        assert!(!lint(program, arguments, &broken).status.success(), "{program} accepted a broken document");
+    }
 }
