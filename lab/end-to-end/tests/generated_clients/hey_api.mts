@@ -1,14 +1,19 @@
 // Uses the client that @hey-api/openapi-ts generates.
 
 import { createClient } from "./sdk/client/index.js";
-import { listEvents, reportEvents } from "./sdk/index.js";
+import { listEvents, reportEvents, startSession } from "./sdk/index.js";
 import type { Event, EventPage } from "./sdk/index.js";
 
 declare const process: { env: Record<string, string> };
 const { BASE_URL: baseUrl = "", AGENT_KEY: agent = "", OWNER_KEY: owner = "" } = process.env;
 const as = (key: string) => createClient({ baseUrl, headers: { "X-API-Key": key } });
 const url = "https://www.example.com/hey-api";
-const event: Event = { type: "content_cited", timestamp: new Date().toISOString(), content_url: url, data: { position: "primary" } };
+const started = await startSession({ client: as(agent), body: { privacy_level: "full" } });
+if (!started.data) throw new Error(JSON.stringify(started.error));
+const event: Event = {
+    type: "content_cited", timestamp: new Date().toISOString(), content_url: url, session_id: started.data.session_id,
+    data: { position: "primary" },
+};
 const reported = await reportEvents({ client: as(agent), body: { events: [event] } });
 if (reported.data?.events_created !== 1) throw new Error(JSON.stringify(reported.error));
 

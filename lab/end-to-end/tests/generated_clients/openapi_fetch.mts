@@ -7,8 +7,11 @@ declare const process: { env: Record<string, string> };
 const { BASE_URL: baseUrl = "", AGENT_KEY: agent = "", OWNER_KEY: owner = "" } = process.env;
 const client = createClient<paths, "application/json">({ baseUrl });
 const url = "https://www.example.com/openapi-typescript";
+const started = await client.POST("/sessions/start", { body: { privacy_level: "full" }, headers: { "X-API-Key": agent } });
+if (!started.data) throw new Error(JSON.stringify(started.error));
 const event: components["schemas"]["Event"] = {
-    type: "content_cited", timestamp: new Date().toISOString(), content_url: url, data: { position: "primary" },
+    type: "content_cited", timestamp: new Date().toISOString(), content_url: url, session_id: started.data.session_id,
+    data: { position: "primary" },
 };
 const reported = await client.POST("/events", { body: { events: [event] }, headers: { "X-API-Key": agent } });
 if (reported.data?.events_created !== 1) throw new Error(JSON.stringify(reported.error));

@@ -5,9 +5,11 @@ import time
 from datetime import datetime, timezone
 
 from generated.api.reads import list_events
-from generated.api.telemetry import report_events
+from generated.api.telemetry import report_events, start_session
 from generated.client import AuthenticatedClient
-from generated.models import Event, EventBatch, EventData, EventPage, EventsCreated, SourceRole
+from generated.models import (
+    Event, EventBatch, EventData, EventPage, EventsCreated, NewSession, PrivacyLevel, SessionStarted, SourceRole,
+)
 
 URL = "https://www.example.com/openapi-python-client"
 
@@ -16,8 +18,16 @@ def connect(key: str) -> AuthenticatedClient:
     return AuthenticatedClient(os.environ["BASE_URL"], os.environ[key], prefix="", auth_header_name="X-API-Key")
 
 
-data = EventData.from_dict({"position": "primary"})
-event = Event("content_cited", datetime.now(timezone.utc), content_url=URL, source_role=SourceRole.AGENT, data=data)
+started = start_session.sync(client=connect("AGENT_KEY"), body=NewSession(privacy_level=PrivacyLevel.FULL))
+assert isinstance(started, SessionStarted), started
+event = Event(
+    type_="content_cited",
+    timestamp=datetime.now(timezone.utc),
+    content_url=URL,
+    session_id=started.session_id,
+    source_role=SourceRole.AGENT,
+    data=EventData.from_dict({"position": "primary"}),
+)
 reported = report_events.sync(client=connect("AGENT_KEY"), body=EventBatch(events=[event]))
 assert isinstance(reported, EventsCreated) and reported.events_created == 1, reported
 
