@@ -22,7 +22,7 @@ use crate::domains::recheck::DomainRecheck;
 use crate::domains::{DomainSettings, RecheckCounts, Verification};
 use crate::organizations::emails::opening;
 use crate::request::bodies::Bodies;
-use crate::request::request_slot::{self, RequestSlots};
+use crate::request::request_slot::RequestSlots;
 use crate::webhooks::manual_send_limits::ManualSendLimits;
 use crate::webhooks::{DeliveryLogSettings, delivery_retention};
 use chrono::{DateTime, SubsecRound, Utc};
@@ -180,8 +180,8 @@ impl State {
         let receivers = settings.webhooks.webhook_allow.clone();
         let uses = KeyUses::start(pool.clone(), api_keys::RECORD_USES);
         let directory = IdentityTables::with_limits(&settings.sign_in.clients, pool.clone());
-        let request_slots = request_slot::slots();
-        let bodies = Bodies::new(LIMITS, Arc::clone(&request_slots));
+        let request_slots = RequestSlots::new(directory.clone(), clock.clone());
+        let bodies = Bodies::new(LIMITS, request_slots.clone());
         let upkeep = verification.recheck(pool.clone(), mailer.clone());
         let _housekeeping = [
             domains::recheck::start(upkeep.clone(), clock.clone()),

@@ -100,7 +100,7 @@ async fn with_scope<S: HasIdentityTables>(parts: &mut Parts, state: &S, scope: S
 }
 
 /// Returns the key if there is exactly one key header with a well-formed key. Rejects two headers.
-fn presented_key(headers: &HeaderMap) -> Option<PlainApiKey> {
+pub fn presented_key(headers: &HeaderMap) -> Option<PlainApiKey> {
     PlainApiKey::parse(single_header(headers, API_KEY_HEADER)?)
 }
 

@@ -17,12 +17,12 @@ pub struct Caller {
     pub strict: bool,
     /// The drain that the key belongs to; such a key has no scopes.
     pub drain: Option<DrainId>,
-    /// The person who created the organization without an operator's approval, while they are one of its owners.
-    pub founder: Option<UserId>,
+    /// The organization's earliest owner; the organization may have none.
+    pub owner: Option<UserId>,
 }
 
-/// Unit of fair sharing: an organization, or a person with their sessions and the keys of all organizations that they created
-/// and own.
+/// Unit of fair sharing: a person with their sessions and the keys of all organizations whose earliest owner they are, or an
+/// organization without an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tenant {
     Organization(OrgId),
@@ -68,7 +68,7 @@ impl SessionUser {
     /// that doesn't exist and one that the person doesn't belong to.
     pub fn acting_for(&self, uri: &Uri) -> Result<Membership, ApiError> {
         match (named_organization(uri)?, self.organizations.as_slice()) {
-            (Some(named), own) => own.iter().find(|own| own.org_id == named).copied().ok_or_else(no_member),
+            (Some(named), _) => self.member_of(named),
             (None, [only]) => Ok(*only),
             (None, []) => Err(no_member()),
             (None, _) => Err(ApiError::new(
@@ -76,6 +76,11 @@ impl SessionUser {
                 "You belong to several organizations. Choose one with ?organization_id=.",
             )),
         }
+    }
+
+    /// Returns 403 if the person isn't a member of the organization, even if it doesn't exist.
+    pub fn member_of(&self, organization: OrgId) -> Result<Membership, ApiError> {
+        self.organizations.iter().find(|own| own.org_id == organization).copied().ok_or_else(no_member)
     }
 }
 
@@ -85,7 +90,7 @@ fn no_member() -> ApiError {
 
 impl Caller {
     pub fn tenant(&self) -> Tenant {
-        self.founder.map_or(Tenant::Organization(self.org_id), Tenant::Person)
+        self.owner.map_or(Tenant::Organization(self.org_id), Tenant::Person)
     }
 
     /// Returns 403 for a key without `scope`.

@@ -64,7 +64,7 @@ pub struct OwnedSite {
     pub formerly_owned: Vec<(Site, DateTime<Utc>)>,
 }
 
-/// Key, organization, its type, its founder while they own it, scopes, whether it is strict, its drain.
+/// Key, organization, its type, its earliest owner, scopes, whether it is strict, its drain.
 type KeyRow = (Uuid, Uuid, String, Option<Uuid>, Vec<String>, bool, Option<Uuid>);
 
 type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);
@@ -124,13 +124,14 @@ impl IdentityTables {
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
         let row: Option<KeyRow> = bounded(sqlx::query_as(
             "SELECT k.id, o.id, o.org_type, m.user_id, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
-             LEFT JOIN memberships m ON m.organization_id = o.id AND m.user_id = o.founded_by AND m.role = 'owner' \
+             LEFT JOIN LATERAL (SELECT user_id FROM memberships WHERE organization_id = o.id AND role = 'owner' \
+                 ORDER BY created_at, user_id LIMIT 1) AS m ON true \
              WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())",
         )
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(&self.pool))
         .await?;
-        row.map(|(key, org, org_type, founder, scopes, strict, drain)| {
+        row.map(|(key, org, org_type, owner, scopes, strict, drain)| {
             Ok(Caller {
                 key_id: ApiKeyId(key),
                 org_id: OrgId(org),
@@ -139,7 +140,7 @@ impl IdentityTables {
                 scopes: scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok()).collect(),
                 strict,
                 drain: drain.map(DrainId),
-                founder: founder.map(UserId),
+                owner: owner.map(UserId),
             })
         })
         .transpose()

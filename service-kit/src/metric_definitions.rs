@@ -137,7 +137,7 @@ pub mod common {
     };
 
     /// Pools of slots (`slots::Pool`).
-    pub(crate) const POOLS: [&str; 12] = [
+    pub(crate) const POOLS: [&str; 13] = [
         "reads",
         "read_questions",
         "drains",
@@ -148,12 +148,13 @@ pub mod common {
         "writes",
         "session_changes",
         "identity_requests",
+        "identity_sessions",
         "bodies",
         "responses",
     ];
     const POOL: MetricLabel = MetricLabel {
         label: "pool",
-        description: "`reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests`, `bodies` (KiB of request bodies in memory) or `responses` (KiB of responses of reads in memory)",
+        description: "`reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests` (by key), `identity_sessions` (identity requests by session), `bodies` (KiB of request bodies in memory) or `responses` (KiB of responses of reads in memory)",
         values: &POOLS,
     };
     pub(crate) const SHARE: &str = "share";

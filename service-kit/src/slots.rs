@@ -25,7 +25,9 @@ pub enum Pool {
     LargeBodies,
     Writes,
     SessionChanges,
+    /// Identity requests by key.
     IdentityRequests,
+    IdentitySessions,
     /// Request bodies, in KiB.
     Bodies,
     /// Responses of reads without a slot, in KiB.

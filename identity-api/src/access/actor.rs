@@ -2,14 +2,15 @@
 //! (docs/api/identity.md#which-credential).
 
 use crate::State;
-use crate::request::request_slot;
+use crate::request::request_slot::{self, Presented};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{Method, header};
 use schemas::identity::Scope;
 use schemas::ids::{OrgId, UserId};
+use schemas::secrets::SecretHash;
 pub(crate) use service_kit::auth::Credential;
-use service_kit::auth::{API_KEY_HEADER, Caller, SessionUser, Tenant, presented_session};
+use service_kit::auth::{API_KEY_HEADER, Caller, SessionUser, Tenant, presented_key, presented_session};
 use service_kit::byte_budgets::{Budgets, cost};
 use service_kit::http::ApiError;
 use service_kit::identity_tables::HasIdentityTables;
@@ -79,14 +80,21 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
     if !parts.headers.contains_key(API_KEY_HEADER) {
         return member(parts, state).await;
     }
+    let caller = key_caller(parts, state, any_of).await?;
+    Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
+}
+
+/// Returns the caller of a key with one of the scopes.
+pub(crate) async fn key_caller(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Result<Caller, ApiError> {
     let caller = Caller::from_request_parts(parts, state).await?;
+    let key = presented_key(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
     state.rates.admit_credential(Credential::Key(caller.key_id))?;
     let lacking = any_of.last().filter(|_| !any_of.iter().any(|scope| caller.scopes.contains(scope)));
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
     // Check the scope first, so that a key without it doesn't use up the organization's rate.
     state.rates.admit_organization(caller.org_id, NonZeroU32::MIN)?;
-    request_slot::acquire(&state.request_slots, caller.tenant()).await?;
-    Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
+    request_slot::acquire(&state.request_slots, caller.tenant(), Presented::Key(key.hash())).await?;
+    Ok(caller)
 }
 
 impl FromRequestParts<Arc<State>> for SignedIn {
@@ -97,16 +105,17 @@ impl FromRequestParts<Arc<State>> for SignedIn {
         if parts.headers.contains_key(API_KEY_HEADER) {
             return Err(ApiError::unauthenticated());
         }
-        let member = signed_in(parts, state).await?;
+        let (member, session) = signed_in(parts, state).await?;
         if !parts.method.is_safe() && parts.method != Method::DELETE {
             state.budgets.people.spend(member.user_id, price(parts), state.now())?;
         }
-        request_slot::acquire(&state.request_slots, Tenant::Person(member.user_id)).await?;
+        let presented = Presented::Session(session, None);
+        request_slot::acquire(&state.request_slots, Tenant::Person(member.user_id), presented).await?;
         Ok(Self(member))
     }
 }
 
-pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<SessionUser, ApiError> {
+async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<(SessionUser, SecretHash), ApiError> {
     if !parts.headers.contains_key(header::AUTHORIZATION) {
         return Err(ApiError::unauthenticated());
     }
@@ -114,13 +123,14 @@ pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Sessi
     let session = presented_session(&parts.headers).ok_or_else(|| directory.unknown_credentials().reject(parts))?;
     let member = SessionUser::find(parts, &session, directory, now).await?;
     state.rates.admit_credential(Credential::User(member.user_id))?;
-    Ok(member)
+    Ok((member, session.hash()))
 }
 
 async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
-    let member = signed_in(parts, state).await?;
-    let membership = member.acting_for(&parts.uri)?;
-    state.rates.admit_organization(membership.org_id, NonZeroU32::MIN)?;
-    request_slot::acquire(&state.request_slots, Tenant::Person(member.user_id)).await?;
-    Ok(Actor { org_id: membership.org_id, credential: Credential::User(member.user_id) })
+    let (member, session) = signed_in(parts, state).await?;
+    let org_id = member.acting_for(&parts.uri)?.org_id;
+    state.rates.admit_organization(org_id, NonZeroU32::MIN)?;
+    let presented = Presented::Session(session, Some(org_id));
+    request_slot::acquire(&state.request_slots, Tenant::Person(member.user_id), presented).await?;
+    Ok(Actor { org_id, credential: Credential::User(member.user_id) })
 }

@@ -6,7 +6,7 @@
 use super::creation::{self, OrganizationDetails, OrganizationToCreate};
 use super::emails;
 use super::invites::{self, Invitation};
-use crate::access::actor::Credential;
+use crate::access::actor::key_caller;
 use crate::access::prelude::*;
 use crate::domains::registrations::{self, Attester};
 use crate::request::email_address::EmailAddress;
@@ -16,8 +16,6 @@ use axum::http::request::Parts;
 use schemas::identity::{Domain, Invite, OrgType, Role, Scope};
 use schemas::ids::DomainId;
 use schemas::site::Site;
-use service_kit::auth::Caller;
-use std::num::NonZeroU32;
 
 pub(crate) struct Partner {
     org: OrgId,
@@ -28,15 +26,23 @@ impl FromRequestParts<Arc<State>> for Partner {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        let caller = Caller::from_request_parts(parts, state).await?;
-        state.rates.admit_credential(Credential::Key(caller.key_id))?;
-        caller.require(Scope::PartnerProvision)?;
-        state.rates.admit_organization(caller.org_id, NonZeroU32::MIN)?;
-        if !organization_rows::is_trusted(&state.pool, caller.org_id).await? {
-            return Err(ApiError::new(Code::Forbidden, "The organization is not a trusted partner."));
-        }
+        let caller = key_caller(parts, state, &[Scope::PartnerProvision]).await?;
+        require_trust(state, caller.org_id).await?;
         Ok(Self { org: caller.org_id, author: Author::Key(caller.key_id) })
     }
+}
+
+async fn require_trust(state: &State, org: OrgId) -> Result<(), ApiError> {
+    if organization_rows::is_trusted(&state.pool, org).await? {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, "The organization is not a trusted partner."))
+}
+
+/// Reads the body. Returns 403 if the partner lost its trust meanwhile.
+async fn read_body(state: &State, partner: &Partner, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
+    let body = state.bodies.read(request).await?;
+    require_trust(state, partner.org).await.map(|()| body)
 }
 
 pub(crate) async fn set_trust(
@@ -89,7 +95,7 @@ pub(crate) async fn provision_organization(
     partner: Partner,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Provisioned>), ApiError> {
-    let body = state.bodies.read(request).await?;
+    let body = read_body(&state, &partner, request).await?;
     let new = parse_new_owner(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
@@ -184,7 +190,7 @@ pub(crate) async fn invite_first_owner(
     Path(org): Path<String>,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Invite>), ApiError> {
-    let body = state.bodies.read(request).await?;
+    let body = read_body(&state, &partner, request).await?;
     let email = parse_first_owner(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;

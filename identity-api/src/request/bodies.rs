@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use service_kit::http::{ApiError, BodyLimits, BodyReader};
 
-/// Reads bodies. A request gets a slot only after its body has arrived.
+/// Reads bodies. A request gets a slot only after its body has arrived, and its credential is then looked up again.
 pub(crate) struct Bodies {
     reader: BodyReader,
     slots: RequestSlots,

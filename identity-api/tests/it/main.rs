@@ -30,6 +30,7 @@ mod fake_internet;
 mod invites;
 mod key_creators;
 mod key_uses;
+mod late_revocations;
 mod list_totals;
 mod logs;
 mod magic_links;

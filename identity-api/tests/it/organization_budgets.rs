@@ -2,6 +2,7 @@
 
 use crate::domains::{register, verify};
 use crate::fake_internet::FakeInternet;
+use crate::late_revocations::begin;
 use crate::test_app::{
     Credentials, DELEGATIONS, DRAINS, KEYS, SESSION, SETTINGS, TestApp, TestResponse, WEBHOOKS, answer, manual_clock, sign_in,
 };
@@ -11,16 +12,17 @@ use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::identity::{MAX_KEYS, OrgType, Scope};
 use schemas::ids::OrgId;
+use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
-use service_kit::auth::API_KEY_HEADER;
+use service_kit::auth::{API_KEY_HEADER, Tenant};
 use service_kit::clock::Clock;
+use service_kit::identity_tables::IdentityTables;
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{TestStores, eventually};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -219,25 +221,32 @@ async fn waiting_connections(app: &TestApp) -> i64 {
     sqlx::query_scalar(counted).fetch_one(&app.stores.pool).await.unwrap()
 }
 
+const HALF_OF_KEYS: i64 = 5;
+const HALF_OF_SESSIONS: i64 = 2;
+
 /// Makes forty changes that wait for rows locked by this statement. Checks that half of the slots stay free.
 async fn assert_half_of_the_slots_stay_free<F>(
     app: &Arc<TestApp>,
+    half: i64,
     lock: sqlx::query::Query<'_, Postgres, PgArguments>,
     change: impl Fn(usize) -> F,
 ) where
     F: Future<Output = u16> + Send + 'static,
 {
-    let (_, other) = app.org("other").await;
+    let (org, other) = app.org("other").await;
+    let session = app.session("other@example.com", &[org]).await;
     let mut locking = app.stores.pool.begin().await.unwrap();
     lock.execute(&mut *locking).await.unwrap();
     let changes: JoinSet<u16> = (0..40).map(change).collect();
-    eventually("half of the slots are taken", || async { (waiting_connections(app).await >= 7).then_some(()) }).await;
+    eventually("half of the slots are taken", || async { (waiting_connections(app).await >= half).then_some(()) }).await;
     for number in 0..20 {
         let asked = Instant::now();
-        assert_eq!(app.get(Credentials::Key(&other), SETTINGS).await.status, 200);
+        for credentials in [Credentials::Key(&other), Credentials::Session(&session)] {
+            assert_eq!(app.get(credentials, SETTINGS).await.status, 200);
+        }
         assert!(asked.elapsed() < Duration::from_secs(2), "it waited for the statement timeout");
         assert_eq!(change_setting(app, &other, number % 2 == 0).await.status, 200);
-        assert!(waiting_connections(app).await <= 7, "half of the slots at most");
+        assert!(waiting_connections(app).await <= half, "half of the slots at most");
     }
     locking.rollback().await.unwrap();
     for status in changes.join_all().await {
@@ -251,7 +260,7 @@ async fn one_organization_cannot_take_all_connections() {
     let app = Arc::new(TestApp::open().await);
     let (org, key) = app.org("waiting").await;
     let lock = sqlx::query("SELECT 1 FROM organizations WHERE id = $1 FOR UPDATE").bind(org.0);
-    assert_half_of_the_slots_stay_free(&app, lock, |_| {
+    assert_half_of_the_slots_stay_free(&app, HALF_OF_KEYS, lock, |_| {
         let (app, key) = (Arc::clone(&app), key.clone());
         async move { change_setting(&app, &key, true).await.status }
     })
@@ -263,7 +272,7 @@ async fn f72_one_person_cannot_take_all_connections() {
     let app = Arc::new(TestApp::open().await);
     let session = app.session("ann@example.com", &[]).await;
     let lock = sqlx::query("SELECT 1 FROM users WHERE email = 'ann@example.com' FOR UPDATE");
-    assert_half_of_the_slots_stay_free(&app, lock, |number| {
+    assert_half_of_the_slots_stay_free(&app, HALF_OF_SESSIONS, lock, |number| {
         let (app, session) = (Arc::clone(&app), session.clone());
         let body = json!({"name": "Many", "org_type": "content_owner", "domain": format!("a{number}.example.com")});
         async move { app.post(Credentials::Session(&session), "/api/v1/identity/organizations", &body).await.status }
@@ -281,7 +290,7 @@ async fn people_have_one_share_across_organizations() {
     let session = app.session("ann@example.com", &own).await;
     let ids: Vec<_> = own.iter().map(|org| org.0).collect();
     let lock = sqlx::query("SELECT 1 FROM organizations WHERE id = ANY($1) FOR UPDATE").bind(ids);
-    assert_half_of_the_slots_stay_free(&app, lock, |number| {
+    assert_half_of_the_slots_stay_free(&app, HALF_OF_SESSIONS, lock, |number| {
         let (app, session) = (Arc::clone(&app), session.clone());
         let path = format!("{SETTINGS}?organization_id={}", own[number % own.len()]);
         let body = r#"{"visible_in_click_token_lookups": true}"#;
@@ -290,8 +299,9 @@ async fn people_have_one_share_across_organizations() {
     .await;
 }
 
+/// Otherwise a leaked key could delay its own revocation.
 #[tokio::test]
-async fn keys_and_sessions_of_a_founder_have_one_share() {
+async fn f72_keys_never_delay_sessions_of_their_owner() {
     let app = Arc::new(TestApp::open().await);
     let mut own = Vec::new();
     for number in 0..8 {
@@ -299,40 +309,62 @@ async fn keys_and_sessions_of_a_founder_have_one_share() {
     }
     let ids: Vec<_> = own.iter().map(|(org, _)| *org).collect();
     let session = app.session("ann@example.com", &ids).await;
-    let founded = "UPDATE organizations SET founded_by = (SELECT id FROM users) WHERE name LIKE 'own %'";
-    sqlx::query(founded).execute(&app.stores.pool).await.unwrap();
-    let lock = sqlx::query("SELECT 1 FROM organizations WHERE name LIKE 'own %' FOR UPDATE");
-    assert_half_of_the_slots_stay_free(&app, lock, |number| {
-        let (app, session) = (Arc::clone(&app), session.clone());
-        let (org, key) = own[number % own.len()].clone();
-        async move {
-            if number % 2 == 0 {
-                return change_setting(&app, &key, true).await.status;
-            }
-            let path = format!("{SETTINGS}?organization_id={org}");
-            let body = r#"{"visible_in_click_token_lookups": true}"#;
-            app.send(Method::PATCH, Credentials::Session(&session), &path, body).await.status
+    let (last, leaked) = own.pop().unwrap();
+    let lock = sqlx::query("SELECT 1 FROM organizations WHERE name LIKE 'own %' AND id <> $1 FOR UPDATE").bind(last.0);
+    let busy = assert_half_of_the_slots_stay_free(&app, HALF_OF_KEYS, lock, |number| {
+        let (app, (_, key)) = (Arc::clone(&app), own[number % own.len()].clone());
+        async move { change_setting(&app, &key, true).await.status }
+    });
+    let revoke = async {
+        eventually("the keys' share is used up", || async { (waiting_connections(&app).await >= HALF_OF_KEYS).then_some(()) })
+            .await;
+        let asked = Instant::now();
+        let (shows, query) = (Credentials::Session(&session), format!("organization_id={last}"));
+        for key in app.get(shows, &format!("{KEYS}?{query}")).await.body.as_array().unwrap() {
+            let revoked = app.delete(shows, &format!("{KEYS}/{}?{query}", key["id"].as_str().unwrap())).await;
+            assert_eq!(revoked.status, 200, "{}", revoked.body);
         }
-    })
-    .await;
+        assert!(asked.elapsed() < Duration::from_secs(2), "it waited for a slot");
+        assert_eq!(app.get(Credentials::Key(&leaked), SETTINGS).await.status, 401);
+    };
+    tokio::join!(busy, revoke);
 }
 
-/// Slots of four organizations that take all they can, 14 in total.
-const SHARES: [usize; 4] = [7, 4, 2, 1];
+#[tokio::test]
+async fn f75_keys_count_for_the_earliest_owner() {
+    let app = TestApp::open().await;
+    let (org, key) = app.org("many hands").await;
+    let hash = PlainApiKey::parse(&key).unwrap().hash();
+    let tables = IdentityTables::new(app.stores.pool.clone());
+    let tenant = async || tables.find_key(&hash).await.unwrap().unwrap().tenant();
+    assert_eq!(tenant().await, Tenant::Organization(org), "without an owner");
+    let mut people = Vec::new();
+    for name in ["late", "founder", "early", "twin"] {
+        let email = format!("{name}@example.com");
+        app.seed().own(&email, &[org]).await;
+        people.push(app.seed().join(&email, org).await);
+    }
+    let [late, founder, early, twin] = people[..] else { unreachable!() };
+    sqlx::query("UPDATE organizations SET founded_by = $1").bind(founder.0).execute(&app.stores.pool).await.unwrap();
+    let joined = "UPDATE memberships SET created_at = timestamptz '2026-01-01' + $2 * interval '1 day' WHERE user_id = $1";
+    for (person, day) in [(late, 3), (founder, 2), (early, 1), (twin, 1)] {
+        sqlx::query(joined).bind(person.0).bind(day).execute(&app.stores.pool).await.unwrap();
+    }
+    // The same day: the lower id counts.
+    for expected in [early.min(twin), early.max(twin), founder, late] {
+        assert_eq!(tenant().await, Tenant::Person(expected));
+        let handed_over = sqlx::query("UPDATE memberships SET role = 'member' WHERE user_id = $1").bind(expected.0);
+        handed_over.execute(&app.stores.pool).await.unwrap();
+    }
+    assert_eq!(tenant().await, Tenant::Organization(org), "members don't count");
+}
+
+/// Slots of four organizations whose keys take all they can, 10 in total.
+const SHARES: [usize; 4] = [5, 3, 1, 1];
 
 /// Sends the head of a change and returns once the server asks for its body.
 async fn change_without_body(app: &TestApp, key: &str) -> TcpStream {
-    let address = app.url().strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let head = format!(
-        "PATCH {SETTINGS} HTTP/1.1\r\nhost: {address}\r\n{API_KEY_HEADER}: {key}\r\ncontent-type: application/json\r\n\
-         content-length: 40\r\nexpect: 100-continue\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 100");
-    stream
+    begin(app, ("PATCH", SETTINGS), &format!("{API_KEY_HEADER}: {key}"), 40).await.expect("the server asks for the body")
 }
 
 #[tokio::test]

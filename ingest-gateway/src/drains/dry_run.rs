@@ -97,7 +97,7 @@ fn anonymous_caller() -> Caller {
         scopes: Vec::new(),
         drain: None,
         strict: false,
-        founder: None,
+        owner: None,
     }
 }
 

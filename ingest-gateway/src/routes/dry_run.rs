@@ -53,7 +53,7 @@ pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<U
         scopes: Vec::new(),
         drain: None,
         strict: false,
-        founder: None,
+        owner: None,
     };
     let org = caller.org_id;
     let normalised = |batch: EventBatch<'_>| {

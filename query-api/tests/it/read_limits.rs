@@ -147,7 +147,7 @@ async fn f78_keys_and_sessions_of_a_person_have_one_share() {
     let (one, two) = (seed.owner_of("example.com").await, seed.owner_of("other.test").await);
     let third = seed.owner_of("third.test").await;
     let session = seed.session("ann@a.test", TimeDelta::days(1)).await;
-    seed.create_by("ann@a.test", &[one.id, two.id]).await;
+    seed.own("ann@a.test", &[one.id, two.id]).await;
     let by_session = |org| (format!("authorization: Bearer {session}"), format!("&organization_id={org}"));
     let by_key = |key| (format!("x-api-key: {key}"), String::new());
     let (mut stalled, mut begun) = (Vec::new(), 0);

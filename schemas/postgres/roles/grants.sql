@@ -30,8 +30,8 @@ GRANT SELECT ON _sqlx_migrations
 -- ── ingest-gateway: looks up callers, the hosts that owners can report for, and drains; writes click tokens, and sessions for
 -- calls of /sessions/* and /click-tokens ──────────────────────────────────────────────────────────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, drains TO telemetry_gateway;
--- Whether the person who created an organization still owns it.
-GRANT SELECT (organization_id, user_id, role) ON memberships TO telemetry_gateway;
+-- Who shares an organization's slots: its earliest owner.
+GRANT SELECT (organization_id, user_id, role, created_at) ON memberships TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON click_tokens TO telemetry_gateway;
 -- Only stream-workers writes what events contain about their session: its parent.
 GRANT SELECT, DELETE,
@@ -66,7 +66,7 @@ GRANT SELECT (id, organization_id, hosts, deleted_at) ON drains TO telemetry_que
 GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
 -- A person reads by session, for one of their organizations; the first read is recorded.
 GRANT SELECT (token_hash, user_id, expires_at, idle_until, ended_at) ON user_sessions TO telemetry_query;
-GRANT SELECT (organization_id, user_id, role) ON memberships TO telemetry_query;
+GRANT SELECT (organization_id, user_id, role, created_at) ON memberships TO telemetry_query;
 GRANT SELECT, INSERT ON session_reads TO telemetry_query;
 -- Accounts to create in ClickHouse, with their password hashes.
 GRANT SELECT ON analyst_accounts TO telemetry_query;

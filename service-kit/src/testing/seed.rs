@@ -86,12 +86,12 @@ impl Seed<'_> {
         session.reveal().to_owned()
     }
 
-    /// Makes a person the creator and an owner of organizations.
-    pub async fn create_by(&self, email: &str, organizations: &[OrgId]) {
+    /// Makes a person an owner of organizations.
+    pub async fn own(&self, email: &str, organizations: &[OrgId]) {
         sqlx::query(
-            "WITH person AS (INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = $1 RETURNING id), \
-             created AS (UPDATE organizations SET founded_by = person.id FROM person WHERE organizations.id = ANY($2)) \
-             INSERT INTO memberships (organization_id, user_id, role) SELECT org, id, 'owner' FROM person, unnest($2) AS org",
+            "WITH person AS (INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = $1 RETURNING id) \
+             INSERT INTO memberships (organization_id, user_id, role) SELECT org, id, 'owner' FROM person, unnest($2) AS org \
+             ON CONFLICT (organization_id, user_id) DO UPDATE SET role = 'owner'",
         )
         .bind(email)
         .bind(organizations.iter().map(|org| org.0).collect::<Vec<_>>())

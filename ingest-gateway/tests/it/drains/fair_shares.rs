@@ -46,6 +46,18 @@ async fn f70_drain_bodies_that_never_come_hold_no_slot() {
     }
 }
 
+#[tokio::test]
+async fn f79_logs_above_the_budget_are_rejected_before_they_arrive() {
+    // The body of `begun` is 1,000,000 bytes.
+    let gateway = Gateway::start_with(Limits { unverified_bytes: 1_100_000, ..Limits::default() }).await;
+    let (anyone, verified) = (gateway.key("anyone", OrgType::ContentOwner).await, gateway.seed().owner_of("a.test").await.key);
+    let first = async |key| begun(&gateway, key).await.1;
+    assert_eq!(first(&anyone).await, "100", "the budget suffices");
+    assert_eq!(gateway.drain("cloudflare", &anyone, "x\n".repeat(100_000)).await.status, 422);
+    assert_eq!(first(&anyone).await, "429", "less is left");
+    assert_eq!(first(&verified).await, "100", "no such budget");
+}
+
 /// Sends this many bytes of a longer body.
 async fn half_sent(gateway: &Gateway, key: &str, bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(gateway.server.url.strip_prefix("http://").unwrap()).await.unwrap();
@@ -60,7 +72,7 @@ async fn f75_bodies_that_never_end_leave_memory_for_others() {
     let seed = gateway.seed();
     let (slow, twin) = (seed.org("slow", OrgType::Agent).await, seed.org("twin", OrgType::Agent).await);
     let other = seed.org("other", OrgType::Agent).await.key;
-    seed.create_by("ann@example.com", &[slow.id, twin.id]).await;
+    seed.own("ann@example.com", &[slow.id, twin.id]).await;
     let body = |bytes| json!({"events": [with(retrieval("https://a.test/"), json!({"data": {"own": "x".repeat(bytes)}}))]});
     let mut open = Vec::new();
     for _ in 0..6 {
@@ -75,7 +87,8 @@ async fn f75_bodies_that_never_end_leave_memory_for_others() {
     assert_eq!(gateway.post(&twin.key, &body(20 * KIB)).await.status, 429, "organizations of one person have one share");
     let handed_over = sqlx::query("UPDATE memberships SET role = 'member' WHERE organization_id = $1").bind(twin.id.0);
     handed_over.execute(&gateway.stores.pool).await.unwrap();
-    eventually("an organization has its own share when its creator no longer owns it", || async {
+    seed.own("bob@example.com", &[twin.id]).await;
+    eventually("an organization has the share of its new owner", || async {
         (gateway.post(&twin.key, &body(20 * KIB)).await.status == 201).then_some(())
     })
     .await;
