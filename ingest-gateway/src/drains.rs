@@ -38,7 +38,7 @@ pub use line_processor::LineOutcome;
 
 use crate::State;
 use crate::request::overloaded;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::Request;
 use axum::response::{IntoResponse, Response};
@@ -133,6 +133,8 @@ async fn process_request(
     let caller = authentication::authenticate(&parts, state).await?;
     let key_drain = key_drain::for_caller(state, &caller, provider).await?;
     state.rates.admit(caller.key_id, caller.org_id)?;
+    // Before the body, so that rejecting it costs nothing.
+    state.write_budgets.check_log(state, &caller, body.size_hint().lower()).await?;
     let encoding = Encoding::from_headers(&parts.headers)?;
     let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let drain = key_drain.as_ref().map(|fed| fed.id);
@@ -195,7 +197,8 @@ async fn line_processor(
 fn no_slot(why: NoSlot) -> ApiError {
     let refused = overloaded();
     match why {
-        NoSlot::OwnShare => refused.with_detail("The organization has too many log uploads in progress. Try again shortly."),
+        NoSlot::OwnShare => refused
+            .with_detail("The organization, with others of its owner, has too many log uploads in progress. Try again shortly."),
         NoSlot::AllTaken => refused,
     }
 }

@@ -32,7 +32,7 @@ pub struct ReadSettings {
     /// Maximum concurrent reads per key or person; 0: unlimited
     #[arg(long, env = "TELEMETRY_READS_PER_KEY", default_value_t = Self::default().reads_per_key)]
     pub reads_per_key: usize,
-    /// Maximum concurrent reads per organization; 0: unlimited
+    /// Maximum concurrent reads per owner of organizations; 0: unlimited
     #[arg(long, env = "TELEMETRY_READS_PER_ORGANIZATION", default_value_t = Self::default().reads_per_organization)]
     pub reads_per_organization: usize,
     /// Maximum concurrent reads in this process; 0: unlimited
@@ -127,8 +127,8 @@ impl ReadLimiter {
 fn refusal(why: NoSlot, limit: usize) -> ApiError {
     match why {
         NoSlot::OwnShare => {
-            let detail =
-                "The organization has too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
+            let detail = "The organization, with others of its owner, has too many reads in progress. Try again when one finishes, \
+                          or after the time in Retry-After.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
         NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{limit} reads are in progress")),

@@ -64,6 +64,14 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         })
     }
 
+    /// Returns 429 if less than `bytes` is left, without spending anything: for a write in parts that can't be larger than the budget.
+    pub fn check(&self, key: K, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
+        self.change(key, now, |spent, size| {
+            let lacking = spent.saturating_add(bytes).saturating_sub(size);
+            if lacking > 0 { Err(if bytes > size { size } else { lacking }) } else { Ok(spent) }
+        })
+    }
+
     /// Spends `bytes` for a write whose size was unknown in advance. Returns whether the budget sufficed; if not, the budget is
     /// empty now and the caller must skip the write.
     pub fn spend_late(&self, key: K, bytes: u64, now: DateTime<Utc>) -> bool {
@@ -167,6 +175,18 @@ mod tests {
         assert!(budgets.spend(1, 700, at(499)).is_err() && budgets.spend(1, 700, at(500)).is_ok());
         small.spend_more(1, 0, 100, at(0)).unwrap();
         assert_eq!(wait(small.spend_more(1, 100, 100, at(0))), "3600", "no longer than until it is full");
+    }
+
+    #[test]
+    fn checks_spend_nothing() {
+        let budgets = Budgets::new(3_600);
+        let wait = |bytes, seconds| {
+            let refused = budgets.check(1, bytes, at(seconds)).err()?;
+            Some(refused.into_response().headers()["retry-after"].to_str().unwrap().to_owned())
+        };
+        assert_eq!((wait(3_600, 0), wait(3_600, 0), wait(3_601, 0)), (None, None, Some("3600".to_owned())));
+        budgets.spend(1, 3_600, at(0)).unwrap();
+        assert_eq!((wait(1, 0), wait(100, 0), wait(100, 100)), (Some("1".to_owned()), Some("100".to_owned()), None));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct DrainSettings {
     /// Longest line of a drain, in bytes. Texts over 16 KiB in a longer one are cut; if it is still longer, it is a bad line
     #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = MAX_LINE_BYTES, value_parser = at_least::<usize>(1))]
     pub drain_line_bytes: usize,
-    /// Maximum drain bodies processed at a time; no organization or founder has more than are left for others
+    /// Maximum drain bodies processed at a time; no owner has more than are left for others
     #[arg(long, env = "TELEMETRY_DRAINS_AT_ONCE", default_value_t = 32, value_parser = at_least::<usize>(1))]
     pub drains_at_once: usize,
 }

@@ -40,7 +40,7 @@ impl BodyReservation {
 pub(crate) fn out_of_memory_error(why: NoSlot) -> ApiError {
     match why {
         NoSlot::OwnShare => {
-            let detail = "The organization sends too much data at the same time. Try again when a request finishes.";
+            let detail = "The organization, with others of its owner, sends too much data at the same time. Try again when a request finishes.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_secs(1))
         }
         NoSlot::AllTaken => overloaded(),

@@ -28,7 +28,7 @@ pub struct Limits {
     /// Maximum decompressed body size, in bytes
     #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024, value_parser = at_least::<usize>(1))]
     pub max_body_bytes: usize,
-    /// Bytes of request bodies at a time, at least 2 MiB; no organization or founder has more than are left for others
+    /// Bytes of request bodies at a time, at least 2 MiB; no owner has more than are left for others
     #[arg(long, env = "TELEMETRY_BODY_MEMORY_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES", value_parser = at_least::<usize>(MIN_BODY_MEMORY))]
     pub body_memory_bytes: usize,
     /// Requests per second for each key, twice as many for each organization; 0: unlimited

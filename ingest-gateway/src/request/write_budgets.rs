@@ -28,10 +28,18 @@ impl WriteBudgets {
 
     /// Spends a write, or returns 429. No-op for organizations with a verified domain.
     pub(crate) async fn spend(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
-        if caller.org_type != OrgType::ContentOwner || !state.callers.owned_sites(caller.org_id).await?.is_empty() {
+        if !is_unverified(state, caller).await? {
             return Ok(());
         }
         self.unverified.spend(caller.org_id, cost(rows, bytes), state.clock.now())
+    }
+
+    /// Returns 429 if the budget can't pay for a log body of `bytes` or more. Spends nothing.
+    pub(crate) async fn check_log(&self, state: &State, caller: &Caller, bytes: u64) -> Result<(), ApiError> {
+        if !is_unverified(state, caller).await? {
+            return Ok(());
+        }
+        self.unverified.check(caller.org_id, bytes.max(1), state.clock.now())
     }
 
     /// Spends `bytes` more of a log body that has spent `before`, or returns 429. Only for organizations without a verified domain.
@@ -65,4 +73,8 @@ impl WriteBudgets {
         let budgets = if is_of_owner { &self.rows } else { &self.coverage };
         budgets.spend_late(org, bytes, now)
     }
+}
+
+async fn is_unverified(state: &State, caller: &Caller) -> Result<bool, ApiError> {
+    Ok(caller.org_type == OrgType::ContentOwner && state.callers.owned_sites(caller.org_id).await?.is_empty())
 }

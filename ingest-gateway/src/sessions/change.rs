@@ -39,7 +39,7 @@ pub(crate) fn slots() -> Arc<Slots<Tenant>> {
 fn no_slot(why: NoSlot) -> ApiError {
     match why {
         NoSlot::OwnShare => {
-            let detail = "The organization has too many session changes in progress. Try again when one finishes.";
+            let detail = "The organization, with others of its owner, has too many session changes in progress. Try again when one finishes.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_secs(1))
         }
         NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{CHANGES_AT_ONCE} session changes are in progress")),

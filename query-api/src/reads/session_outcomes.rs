@@ -117,7 +117,7 @@ impl OutcomeReader {
 fn slot_refused(why: NoSlot) -> ApiError {
     match why {
         NoSlot::OwnShare => {
-            let detail = "The organization has too many reads in progress. Try again after the time in Retry-After.";
+            let detail = "The organization, with others of its owner, has too many reads in progress. Try again after the time in Retry-After.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
         NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no slot for PostgreSQL became free within {SLOT_TIMEOUT:?}")),

@@ -1,7 +1,7 @@
 //! Finds the account of a person whom a provider identified.
 //!
-//! A known subject decides; otherwise the address, if the provider has verified it. An address can be reassigned to another
-//! person, a subject can't.
+//! The provider must have verified an address. Then a known subject decides, otherwise the address: it can be reassigned to
+//! another person, a subject can't.
 
 use crate::access::prelude::*;
 use crate::people::sign_in::account;
