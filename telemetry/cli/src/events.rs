@@ -9,7 +9,7 @@ use crate::failure::{Failure, file_error};
 use crate::labels;
 use crate::log_file::open;
 use crate::output::{Column, column, computed_column, text};
-use crate::reads::{PageArgs, Window, list};
+use crate::reads::{Filters, PageArgs, Window, list};
 use axum::body::Bytes;
 use axum::http::Method;
 use clap::{Args, Subcommand};
@@ -31,7 +31,7 @@ pub struct EventsNoun {
 pub(crate) enum Action {
     /// List events, newest first
     #[command(after_help = example!("events list --since 1h"))]
-    List(ListArgs),
+    List(Box<ListArgs>),
     /// Watch new events until interrupted; events that arrive late may be missed
     #[command(after_help = example!("events tail --lines 20"))]
     Tail(tail::Tail),
@@ -50,8 +50,10 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     part: PageArgs,
     /// List your own reports and those that used your click tokens
-    #[arg(long, conflicts_with_all = ["domain", "delegated_from"])]
+    #[arg(long, conflicts_with_all = ["domain", "delegated_from", "Filters"])]
     agent: bool,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -99,7 +101,7 @@ fn path(is_agent: bool) -> &'static str {
 pub(crate) async fn run(context: &Context, noun: &EventsNoun) -> Result<(), Failure> {
     match &noun.action {
         Action::List(what) => {
-            let parameters = [what.window.parameters(context), what.part.parameters()].concat();
+            let parameters = [what.window.parameters(context), what.part.parameters(), what.filters.parameters()].concat();
             list(context, path(what.agent), &parameters, &COLUMNS).await.map(drop)
         }
         Action::Tail(what) => tail::run(context, what).await,

@@ -15,7 +15,7 @@ mod arguments;
 mod series;
 mod summary;
 
-pub(crate) use arguments::{PageArgs, PagedRead, SortedRead, UnpagedRead, Window};
+pub(crate) use arguments::{Filters, PageArgs, PagedRead, SortedRead, UnpagedRead, Window};
 pub(crate) use series::{Series, series};
 pub(crate) use summary::{Summary, summary};
 
@@ -34,10 +34,7 @@ pub struct Funnel {
 pub struct Urls {
     #[command(flatten)]
     list: SortedRead,
-    /// Only this path (/blog/a), or paths with this prefix ('/blog/*')
-    #[arg(long, value_name = "PATH")]
-    path: Option<String>,
-    /// Group by page or section
+    /// Group by page, section, or page and agent
     #[arg(long, value_enum, default_value_t = PageRow::Url)]
     by: PageRow,
 }
@@ -48,6 +45,9 @@ pub(crate) enum PageRow {
     Url,
     /// One row per section, such as https://example.com/blog/*
     Section,
+    /// One row per page and agent or bot
+    #[value(name = "page,agent")]
+    PageAndAgent,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -116,6 +116,14 @@ fn by_type(item: &Value) -> String {
     counts.into_iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns the bot of an item without an agent.
+fn agent_or_bot(item: &Value) -> String {
+    match text(&item["bot"]) {
+        bot if bot.is_empty() => agent(item),
+        bot => bot,
+    }
+}
+
 fn agent(item: &Value) -> String {
     match (item["agent_id"].as_str().unwrap_or_default(), item["platform_id"].as_str()) {
         ("", Some("")) => "Crawlers (undeclared)".to_owned(),
@@ -126,9 +134,9 @@ fn agent(item: &Value) -> String {
 
 pub(crate) async fn urls(context: &Context, what: &Urls) -> Result<(), Failure> {
     let mut parameters = what.list.parameters(context);
-    parameters.extend(what.path.clone().map(|path| ("path", path)));
     parameters.push(("by", name(&what.by)));
-    list(context, "/content-owners/urls", &parameters, &URLS).await.map(drop)
+    let agent: &[Column] = if matches!(what.by, PageRow::PageAndAgent) { &[computed_column("agent", agent_or_bot)] } else { &[] };
+    list(context, "/content-owners/urls", &parameters, &[&URLS[..1], agent, &URLS[1..]].concat()).await.map(drop)
 }
 
 pub(crate) async fn corroboration(context: &Context, what: &SortedRead) -> Result<(), Failure> {
@@ -152,7 +160,7 @@ pub(crate) async fn funnel(context: &Context, what: &Funnel) -> Result<(), Failu
 }
 
 pub(crate) async fn crawlers(context: &Context, what: &PagedRead) -> Result<(), Failure> {
-    let parameters = [what.window.parameters(context), what.part.parameters()].concat();
+    let parameters = [what.window.parameters(context), what.part.parameters(), what.filters.parameters()].concat();
     if let Some(answer) = list(context, "/content-owners/crawlers", &parameters, &CRAWLERS).await? {
         print_message(&labels::coverage(&answer["coverage"]));
     }

@@ -36,6 +36,69 @@ impl Window {
     }
 }
 
+/// Filters of a content owner's figures.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct Filters {
+    /// Only this agent; '' for events without an agent
+    #[arg(long, value_name = "NAME")]
+    agent_id: Option<String>,
+    /// Only this bot; '' for events without a bot
+    #[arg(long, value_name = "NAME")]
+    bot: Option<String>,
+    /// Only events of this type
+    #[arg(long, value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Only events reported by an agent, by a server, by both or by neither
+    #[arg(long, value_parser = ["claimed", "observed", "corroborated", "unknown"])]
+    evidence: Option<String>,
+    /// Only bots of this company; '' for events without a bot
+    #[arg(long, value_name = "COMPANY")]
+    operator: Option<String>,
+    /// Only fetches with this outcome
+    #[arg(long, value_parser = ["fetch", "revalidation", "failed"])]
+    outcome: Option<String>,
+    /// Only this path (/blog/a), or paths with this prefix ('/blog/*')
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// Only events of this organization's agents
+    #[arg(long, value_name = "ORGANIZATION")]
+    platform_id: Option<Uuid>,
+    /// Only bots with this purpose
+    #[arg(long, value_parser = ["training", "search", "user", "unknown"])]
+    purpose: Option<String>,
+    /// Only events that this reporter reports
+    #[arg(long, value_parser = ["agent", "edge", "origin", "index"])]
+    source_role: Option<String>,
+    /// Only this HTTP status code or class, such as 404 or 4xx
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Only events with this result of the IP check
+    #[arg(long, value_parser = ["true", "false", "unknown"])]
+    verified: Option<String>,
+}
+
+impl Filters {
+    pub(crate) fn parameters(&self) -> Parameters {
+        let platform_id = self.platform_id.map(|id| id.to_string());
+        let all = [
+            ("agent_id", &self.agent_id),
+            ("bot", &self.bot),
+            ("event_type", &self.event_type),
+            ("evidence", &self.evidence),
+            ("operator", &self.operator),
+            ("outcome", &self.outcome),
+            ("path", &self.path),
+            ("platform_id", &platform_id),
+            ("purpose", &self.purpose),
+            ("source_role", &self.source_role),
+            ("status", &self.status),
+            ("verified", &self.verified),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    }
+}
+
 /// A page of a list.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PageArgs {
@@ -69,6 +132,8 @@ pub struct PagedRead {
     pub(super) window: Window,
     #[command(flatten)]
     pub(super) part: PageArgs,
+    #[command(flatten)]
+    pub(super) filters: Filters,
 }
 
 /// A read of a list that can be sorted.
@@ -81,11 +146,13 @@ pub struct SortedRead {
     /// Response field to sort by; a leading - sorts in descending order
     #[arg(long, value_name = "MEMBER", allow_hyphen_values = true)]
     sort: Option<String>,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 impl SortedRead {
     pub(super) fn parameters(&self, context: &Context) -> Parameters {
         let sort = self.sort.iter().map(|member| ("sort", member.clone()));
-        [self.window.parameters(context), self.part.parameters(), sort.collect()].concat()
+        [self.window.parameters(context), self.part.parameters(), sort.collect(), self.filters.parameters()].concat()
     }
 }

@@ -1,6 +1,6 @@
 //! `series`: events by hour or day.
 
-use super::{PLATFORM, Window, agent, list, name};
+use super::{Filters, PLATFORM, Window, agent, list, name};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::labels;
@@ -20,8 +20,10 @@ pub struct Series {
     #[arg(long, value_enum, default_value_t = Split::None)]
     split: Split,
     /// Read your own reports, as an agent or platform
-    #[arg(long, conflicts_with_all = ["domain", "delegated_from"])]
+    #[arg(long, conflicts_with_all = ["domain", "delegated_from", "Filters"])]
     agent: bool,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -44,7 +46,7 @@ pub(crate) enum Split {
     Agent,
     /// Platform
     Platform,
-    /// Outcome of the session
+    /// Outcome of the fetch; with --agent, of the session
     Outcome,
     /// Operator of the bot
     Operator,
@@ -56,11 +58,13 @@ pub(crate) enum Split {
     Verified,
     /// HTTP status code
     Status,
+    /// Evidence: claimed by an agent, observed by a server, or corroborated
+    Evidence,
 }
 
 pub(crate) async fn series(context: &Context, what: &Series) -> Result<(), Failure> {
     let path = if what.agent { "/agent/series" } else { "/content-owners/series" };
-    let mut parameters = what.window.parameters(context);
+    let mut parameters = [what.window.parameters(context), what.filters.parameters()].concat();
     parameters.extend([("by", name(&what.by)), ("split", name(&what.split))]);
     list(context, path, &parameters, &what.columns()).await.map(drop)
 }
@@ -81,7 +85,9 @@ impl Series {
             Split::Role => &[computed_column("reported by", |item| labels::reporter(&text(&item["source_role"])).to_owned())],
             Split::Agent => &[computed_column("agent", agent)],
             Split::Platform => &[PLATFORM],
-            Split::Outcome => &[column("outcome", "/outcome_type"), column("currency", "/currency")],
+            Split::Outcome if self.agent => &[column("outcome", "/outcome_type"), column("currency", "/currency")],
+            Split::Outcome => &[computed_column("outcome", |item| value_or_unknown(&item["outcome"]))],
+            Split::Evidence => &[computed_column("evidence", |item| value_or_unknown(&item["evidence"]))],
             Split::Operator => &[computed_column("operator", |item| value_or_unknown(&item["operator"]))],
             Split::Bot => &[computed_column("bot", |item| value_or_unknown(&item["bot"]))],
             Split::Purpose => &[computed_column("purpose", |item| labels::purpose(&text(&item["purpose"])).to_owned())],
@@ -92,7 +98,7 @@ impl Series {
         let clicks = column("via click tokens", "/clicks");
         let last: &[Column] = if matches!(self.split, Split::Agent) && !self.agent { &[PLATFORM] } else { &[] };
         let figures = match (self.agent, self.split) {
-            (_, Split::Outcome) => vec![column("outcomes", "/outcomes"), column("value", "/value_amount")],
+            (true, Split::Outcome) => vec![column("outcomes", "/outcomes"), column("value", "/value_amount")],
             (true, Split::None) => [events, &[clicks, column("outcomes", "/outcomes")]].concat(),
             (true, Split::Type) => [events, &[clicks]].concat(),
             _ => events.to_vec(),

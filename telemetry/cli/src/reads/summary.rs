@@ -1,6 +1,6 @@
 //! `summary`: totals in tables, all figures in JSON and CSV.
 
-use super::{Window, print_document};
+use super::{Filters, Window, print_document};
 use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
 use crate::labels::{capitalized, coverage, event_type, position, reporter};
@@ -19,13 +19,16 @@ pub struct Summary {
     #[command(flatten)]
     window: Window,
     /// Read your own reports, as an agent or platform
-    #[arg(long, conflicts_with_all = ["domain", "delegated_from"])]
+    #[arg(long, conflicts_with_all = ["domain", "delegated_from", "Filters"])]
     agent: bool,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 pub(crate) async fn summary(context: &Context, what: &Summary) -> Result<(), Failure> {
     let path = if what.agent { "/agent/summary" } else { "/content-owners/summary" };
-    let (client, parameters) = (context.client(CredentialKind::KeyOrPerson)?, what.window.parameters(context));
+    let (client, parameters) =
+        (context.client(CredentialKind::KeyOrPerson)?, [what.window.parameters(context), what.filters.parameters()].concat());
     match context.options.output {
         Format::Json | Format::Ndjson => print_document(&client, path, &parameters).await,
         Format::Csv => {

@@ -60,6 +60,8 @@ fn read(kept: &mut Transcript, owner: &Terminal, agent: &Terminal) {
         &["urls"],
         &["urls", "--path", "/log/*"],
         &["urls", "--by", "section"],
+        &["urls", "--by", "page,agent", "--evidence", "claimed"],
+        &["series", "--split", "evidence"],
         &["crawlers"],
         &["coverage"],
         &["funnel"],
