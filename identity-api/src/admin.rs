@@ -4,6 +4,7 @@ mod access_requests;
 mod analysts;
 mod domains;
 mod keys;
+mod manifest_hosts;
 mod operators;
 mod organizations;
 mod partners;
@@ -56,6 +57,9 @@ enum AdminCommand {
     /// Manage trusted partners, which can create organizations
     #[command(subcommand)]
     Partner(partners::AdminCommand),
+    /// Attest hosts on which platforms and agents publish manifests
+    #[command(subcommand)]
+    ManifestHost(manifest_hosts::AdminCommand),
     /// Manage analyst accounts in ClickHouse
     #[command(subcommand)]
     Analyst(analysts::AdminCommand),
@@ -112,6 +116,7 @@ impl Admin {
             AdminCommand::Domain(command) => command.run(&office).await,
             AdminCommand::AccessRequest(command) => command.run(&office).await,
             AdminCommand::Partner(command) => command.run(&office).await,
+            AdminCommand::ManifestHost(command) => command.run(&office).await,
             AdminCommand::Analyst(command) => command.run(&office).await,
         };
         done.map_err(CommandError::from)?.print(self.output.format())

@@ -14,6 +14,7 @@ pub(crate) mod recheck;
 mod verify;
 
 pub use recheck::RecheckCounts;
+pub(crate) use token_lookup::TokenFinder;
 pub use registrations::ensure_verified;
 pub(crate) use verify::{Verification, parse_methods, verify_domain};
 

@@ -11,7 +11,7 @@ use crate::organizations::{access_requests, creation, invites, members, partners
 use crate::people::sign_in::{cookie_guard, magic_links, oidc, redeem_link, session};
 use crate::request::request_slot;
 use crate::webhooks::{deliveries, endpoint_state};
-use crate::{delegations, domains, people, webhooks};
+use crate::{delegations, domains, manifests, people, webhooks};
 use axum::Router;
 use axum::middleware;
 use axum::routing::{delete, get, patch, post};
@@ -49,6 +49,9 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/drains/{id}", get(drains::show_drain).delete(drains::delete_drain))
         .route("/api/v1/identity/drains/{id}/rotate", post(drains::rotate_key))
         .route("/api/v1/identity/drains/{id}/health", get(health::show_health))
+        .route("/api/v1/identity/manifests", get(manifests::list_manifests).post(manifests::create_manifest))
+        .route("/api/v1/identity/manifests/{id}", get(manifests::show_manifest).delete(manifests::delete_manifest))
+        .route("/api/v1/identity/manifests/{id}/refresh", post(manifests::refresh_manifest))
         .route("/api/v1/identity/refused-reports", get(audit::refused_reports::list_refused_reports))
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))

@@ -8,6 +8,7 @@ pub mod domain;
 mod drain;
 mod drain_health;
 mod api_keys;
+mod manifest;
 mod membership;
 mod org_type;
 mod organization;
@@ -23,6 +24,7 @@ pub use drain::{
     CreatedDrain, Drain, DrainBody, DrainProvider, DrainProviderFacts, DrainResponse, DrainRole, MAX_DRAIN_HOSTS, MAX_DRAINS,
 };
 pub use drain_health::{BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS};
+pub use manifest::{MAX_MANIFESTS, Manifest, ManifestKey, ManifestState};
 pub use membership::{INVITE_LIFETIME, Invite, MAX_MEMBERS, Membership, Role};
 pub use org_type::OrgType;
 pub use organization::Organization;

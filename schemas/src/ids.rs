@@ -45,6 +45,8 @@ uuid_ids! {
     DrainId;
     /// An invitation to join an organization.
     InviteId;
+    /// A registered manifest.
+    ManifestId;
     /// An organization: content owner, platform or agent.
     OrgId;
     /// A session that an agent reported. Unique only together with its organization.

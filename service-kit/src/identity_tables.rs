@@ -64,7 +64,7 @@ pub struct OwnedSite {
     pub formerly_owned: Vec<(Site, DateTime<Utc>)>,
 }
 
-/// Key, organization, its type, its earliest owner, scopes, whether it is strict, its drain.
+/// Key, organization, its type, its founder while they own it, scopes, whether it is strict, its drain.
 type KeyRow = (Uuid, Uuid, String, Option<Uuid>, Vec<String>, bool, Option<Uuid>);
 
 type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);

@@ -22,6 +22,7 @@ pub(crate) enum OwnerAction {
     Webhooks,
     Domains,
     Analysts,
+    Manifests,
 }
 
 impl OwnerAction {
@@ -32,6 +33,7 @@ impl OwnerAction {
             Self::Delegations => "Only owners can share the organization's data and stop sharing it.",
             Self::Analysts => "Only owners can revoke analyst accounts.",
             Self::Webhooks => "Only owners can create, enable and test webhook endpoints and replace their secrets.",
+            Self::Manifests => "Only owners can register, refresh and delete manifests.",
             Self::Domains => "Only owners can release domains.",
         }
     }

@@ -45,7 +45,7 @@ struct OtherTexts {
 
 /// Searches for published tokens; cheap to clone.
 #[derive(Clone)]
-pub(super) struct TokenFinder {
+pub(crate) struct TokenFinder {
     egress: Egress,
     /// Port of the domains' HTTPS servers.
     port: u16,
@@ -135,19 +135,38 @@ impl TokenFinder {
         self.read(organization, until, move || html_head::scan(&page, &token, until).has_token).await
     }
 
+    /// Fetches a document of at most 64 KiB by the same rules, and parses it. Returns the reason if there is none.
+    pub(crate) async fn document<T: Send + 'static>(
+        &self,
+        organization: OrgId,
+        url: &Url,
+        parse: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Result<T, &'static str> {
+        const NO_RESPONSE: &str = "no response with status 200 within ten seconds";
+        let until = Instant::now() + DEADLINE;
+        let response = self.egress.get(url, DEADLINE, MAX_DOCUMENT_BYTES).await.map_err(|_| NO_RESPONSE)?;
+        if response.status != 200 {
+            return Err(NO_RESPONSE);
+        }
+        if response.is_truncated {
+            return Err("the document is larger than 64 KiB");
+        }
+        self.read(organization, until, move || parse(&response.body)).await.map_err(|_| NO_RESPONSE)
+    }
+
     /// Reads an untrusted document on a blocking thread, so that only its own request waits.
-    async fn read(
+    async fn read<T: Send + 'static>(
         &self,
         organization: OrgId,
         until: Instant,
-        reading: impl FnOnce() -> bool + Send + 'static,
-    ) -> Result<bool, LookupFault> {
+        reading: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, LookupFault> {
         let patience = until.saturating_duration_since(Instant::now());
         let slot = self.readers.wait(organization, patience).await.map_err(|_| LookupFault::NoResponse)?;
         let read = spawn_blocking(move || {
-            let has_token = reading();
+            let read = reading();
             drop(slot);
-            has_token
+            read
         });
         timeout_at(until, read).await.ok().and_then(Result::ok).ok_or(LookupFault::NoResponse)
     }

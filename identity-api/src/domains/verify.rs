@@ -42,11 +42,15 @@ impl Verification {
         DomainRecheck { pool, mailer, finder: self.finder.clone(), terms: self.terms }
     }
 
+    pub(crate) fn finder(&self) -> TokenFinder {
+        self.finder.clone()
+    }
+
     pub(super) fn most_domains(&self) -> i64 {
         self.most_domains
     }
 
-    pub(super) fn admit(&self, org: OrgId) -> Result<(), ApiError> {
+    pub(crate) fn admit(&self, org: OrgId) -> Result<(), ApiError> {
         let slower = "Too many verification attempts. Try again in a minute.";
         self.attempts.admit(org).map_err(|refusal| refusal.with_detail(slower))
     }

@@ -5,6 +5,7 @@
 use crate::delegations::{self, requests};
 use crate::domains;
 use crate::keys::{api_keys, drains};
+use crate::manifests;
 use crate::organizations::{access_requests, creation, invites, members, partners, settings};
 use crate::people::sign_in::{magic_links, redeem_link};
 use crate::webhooks::{self, endpoint_state};
@@ -22,6 +23,7 @@ pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
     ("POST", "/api/v1/identity/domains", |body| domains::parse_new_domain(body).map(drop)),
     ("POST", "/api/v1/identity/domains/{id}/verify", |body| domains::parse_methods(body).map(drop)),
     ("POST", "/api/v1/identity/drains", drains::dry_run),
+    ("POST", "/api/v1/identity/manifests", |body| manifests::parse_new_manifest(body, &AllowedReceivers::default()).map(drop)),
     ("PATCH", "/api/v1/identity/settings", |body| settings::parse_changes(body).map(drop)),
     ("POST", "/api/v1/identity/webhooks", |body| webhooks::parse_new_webhook(body, &AllowedReceivers::default()).map(drop)),
     ("PATCH", "/api/v1/identity/webhooks/{id}", |body| endpoint_state::parse_change(body).map(drop)),
@@ -56,6 +58,7 @@ mod tests {
         ("domains", r#"{"domain":"a.test"}"#),
         ("domains/{id}/verify", r#"{"methods":["dns_txt"]}"#),
         ("drains", r#"{"name":"n","provider":"ndjson"}"#),
+        ("manifests", r#"{"url":"https://a.test/.well-known/content-telemetry.json"}"#),
         ("settings", r#"{"visible_in_click_token_lookups":true}"#),
         ("webhooks", r#"{"url":"https://hooks.a.test/","event_types":["invite.claimed"]}"#),
         ("webhooks/{id}", r#"{"disabled":true}"#),
@@ -92,6 +95,11 @@ mod tests {
         ("domains", r#"{"domain":"co.uk"}"#, &["domain"]),
         ("domains/{id}/verify", r#"{"methods":[]}"#, &["methods"]),
         ("domains/{id}/verify", r#"{"methods":["http"]}"#, &["methods"]),
+        ("manifests", "{}", &["url"]),
+        ("manifests", r#"{"url":"http://a.test/m.json"}"#, &["url"]),
+        ("manifests", r#"{"url":"https://127.0.0.1/m.json"}"#, &["url"]),
+        ("manifests", r#"{"url":"https://a.test/m.json?x"}"#, &["url"]),
+        ("manifests", r#"{"url":"https://co.uk/m.json"}"#, &["url"]),
         ("settings", r#"{"visible_in_click_token_lookups":null}"#, &["body"]),
         ("settings", r#"{"visible_in_click_token_lookups":"true"}"#, &["body"]),
         ("webhooks", "{}", &["url", "event_types"]),

@@ -62,13 +62,14 @@ fn system() -> (String, Option<String>) {
     ("system".to_owned(), None)
 }
 
-const ERRANDS: [(&str, &[&str]); 7] = [
+const ERRANDS: [(&str, &[&str]); 8] = [
     ("operator", &["add", "remove", "list"]),
     ("organization", &["create", "list", "show"]),
     ("key", &["create", "list", "revoke"]),
     ("domain", &["add", "verify", "release", "list"]),
     ("access-request", &["list", "approve", "reject"]),
     ("partner", &["trust", "untrust"]),
+    ("manifest-host", &["attest", "withdraw"]),
     ("analyst", &["create", "list", "revoke"]),
 ];
 

@@ -6,7 +6,7 @@ use schemas::identity::{DrainProvider, OrgType, Scope};
 
 /// Every route, with an empty object as the body and an unknown id where it takes one. `onboarding_routes` covers operators and
 /// partners.
-pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 69] = [
+pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 74] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent
     ("GET", "/api/v1/identity/analysts", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
@@ -33,6 +33,11 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 69] = [
     ("DELETE", "/api/v1/identity/drains/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("POST", "/api/v1/identity/drains/{id}/rotate", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("GET", "/api/v1/identity/drains/{id}/health", [401, 403, 404, 404, 401, 404, 401, 403, 404, 404]),
+    ("GET", "/api/v1/identity/manifests", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
+    ("POST", "/api/v1/identity/manifests", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),
+    ("GET", "/api/v1/identity/manifests/{id}", [401, 403, 404, 404, 401, 404, 401, 403, 404, 404]),
+    ("DELETE", "/api/v1/identity/manifests/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
+    ("POST", "/api/v1/identity/manifests/{id}/refresh", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("GET", "/api/v1/identity/refused-reports", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("GET", "/api/v1/identity/settings", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("PATCH", "/api/v1/identity/settings", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),

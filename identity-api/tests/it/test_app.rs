@@ -30,6 +30,7 @@ pub(crate) const DELEGATIONS: &str = "/api/v1/identity/delegations";
 pub(crate) const REQUESTS: &str = "/api/v1/identity/delegation-requests";
 pub(crate) const DOMAINS: &str = "/api/v1/identity/domains";
 pub(crate) const DRAINS: &str = "/api/v1/identity/drains";
+pub(crate) const MANIFESTS: &str = "/api/v1/identity/manifests";
 pub(crate) const SETTINGS: &str = "/api/v1/identity/settings";
 pub(crate) const WEBHOOKS: &str = "/api/v1/identity/webhooks";
 pub(crate) const MAGIC_LINK: &str = "/api/v1/identity/auth/magic-link";
