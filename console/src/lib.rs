@@ -12,6 +12,7 @@ mod export;
 mod failure;
 mod forms;
 mod layout;
+mod measures;
 mod invite_cookie;
 mod return_cookie;
 mod labels;

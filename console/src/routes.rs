@@ -2,8 +2,8 @@
 
 use crate::screens::{
     agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,
-    keys, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings, sign_in,
-    start, webhooks,
+    keys, measures, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings,
+    sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;
@@ -33,6 +33,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console", get(home::console))
         .route("/console/", get(home::console))
         .route("/console/organizations", get(organizations::show).post(organizations::found))
+        .route("/console/measures", get(measures::show))
         .route("/console/requests", get(requests::show).post(requests::ask))
         .route("/console/export/{file}", get(export::serve_person))
         .merge(of_operators())

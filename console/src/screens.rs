@@ -16,6 +16,7 @@ pub(crate) mod funnel;
 pub(crate) mod home;
 pub(crate) mod invite;
 pub(crate) mod keys;
+pub(crate) mod measures;
 pub(crate) mod members;
 pub(crate) mod operator;
 pub(crate) mod organizations;
@@ -274,6 +275,13 @@ mod tests {
         let next = |total, offset| Pager::numbered("/list".to_owned(), total, offset, 50).older();
         assert_eq!((next(50, 0), next(100, 50)), (None, None));
         assert_eq!((next(51, 0), next(101, 50)), (Some("/list?offset=50".to_owned()), Some("/list?offset=100".to_owned())));
+    }
+
+    /// Every account on a machine can list process arguments.
+    #[test]
+    fn pasted_calls_read_the_key_from_standard_input() {
+        let call = pasted_call("https://a.example", "/list?a=b", "X-API-Key: $KEY");
+        assert_eq!(call, "curl -sS 'https://a.example/list?a=b' -H @- <<<\"X-API-Key: $KEY\"");
     }
 
     #[test]

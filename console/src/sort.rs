@@ -1,5 +1,6 @@
 //! Sorts tables by the column in the address: `sort=column`, or `sort=-column` for descending order.
 
+use crate::measures::help;
 use crate::numbers::{Digits, Share, Time};
 use askama::filters::HtmlSafe;
 use serde::Deserialize;
@@ -129,7 +130,7 @@ impl Display for Heading {
         if let Some(order) = self.order {
             write!(f, " aria-sort=\"{order}\"")?;
         }
-        write!(f, "><a href=\"{}\">{}</a></th>", self.href, self.label)
+        write!(f, "><a href=\"{}\">{}</a>{}</th>", self.href, self.label, help(self.label))
     }
 }
 
@@ -168,8 +169,11 @@ mod tests {
         };
         let [name, events] = heading("", "-events");
         assert_eq!(name, "<th scope=\"col\"><a href=\"/pages?a=1&amp;b=2&amp;sort=name\">Name</a></th>");
-        let linked = "<a href=\"/pages?a=1&amp;b=2&amp;sort=events\">Events</a></th>";
-        assert_eq!(events, format!("<th scope=\"col\" class=\"number\" aria-sort=\"descending\">{linked}"));
+        let linked = "<a href=\"/pages?a=1&amp;b=2&amp;sort=events\">Events</a>";
+        assert_eq!(
+            events,
+            format!("<th scope=\"col\" class=\"number\" aria-sort=\"descending\">{linked}{}</th>", help("Events"))
+        );
         let [name, events] = heading("name", "-events");
         assert!(name.contains("aria-sort=\"ascending\"") && name.contains("sort=-name\""), "{name}");
         assert!(!events.contains("aria-sort") && events.contains("sort=-events\""), "{events}");

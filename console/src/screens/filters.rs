@@ -38,7 +38,7 @@ pub(crate) const DIMENSIONS: [Dimension; 10] = [
     dimension(
         "evidence",
         "Evidence",
-        &[("corroborated", "Confirmed"), ("claimed", "Claimed only"), ("observed", "Server only"), ("unknown", "Neither")],
+        &[("corroborated", "Confirmed claims"), ("claimed", "Claimed only"), ("observed", "Server only"), ("unknown", "Neither")],
     ),
     dimension("status", "Status code", &[("2xx", "2xx"), ("3xx", "3xx"), ("4xx", "4xx"), ("5xx", "5xx"), ("0", UNKNOWN)]),
     dimension("source_role", "Reported by", &[("agent", ""), ("edge", ""), ("origin", ""), ("index", "")]),

@@ -53,6 +53,7 @@ fn text(page: &Page) -> String {
     let mut main = main.split_once('>').unwrap().1.to_owned();
     for (begin, end) in [
         ("<svg", "</svg>"),
+        ("<span class=\"help\"", "</span>"),
         ("<p class=\"on-paper\"", "</p>"),
         ("<form method=\"get\"", "</form>"),
         ("<footer", "</footer>"),
@@ -240,7 +241,7 @@ async fn u1_hours_without_data_are_no_zeros() {
 #[tokio::test]
 async fn each_card_of_the_overview_fails_alone() {
     let all = [
-        ("GET /content-owners/summary", "Fetches</h2><p class=\"figure\" data-figure=\"retrieved\">"),
+        ("GET /content-owners/summary", "data-figure=\"retrieved\""),
         ("GET /content-owners/series", "data-figure=\"cited\""),
         ("GET /content-owners/funnel", "data-figure=\"retrieved\""),
         ("GET /content-owners/corroboration", "data-figure=\"retrieved\""),
@@ -259,4 +260,44 @@ async fn each_card_of_the_overview_fails_alone() {
     let (stub, mut reader) = Stub::start().await;
     stub.refuses("GET /content-owners/summary", 403, "This domain is not yours.");
     assert_eq!(reader.open(&format!("{OWNER}/overview?{DAYS}")).await.status, 403);
+}
+
+/// Every figure of the pages with a period is a measure, or a sum, share or ratio of measures.
+#[tokio::test]
+async fn u6_figures_have_a_definition() {
+    const OTHERS: [&str; 3] = ["Status code", "Hours", "Value"];
+    let (_, mut reader) = Stub::start().await;
+    let own =
+        ["overview", "events", "pages", "corroboration", "funnel", "funnel?by=url", "agents", "agents?split=bot", "crawlers"];
+    let agent = ["reported", "reports", "clicks"];
+    let all = own.map(|screen| format!("{OWNER}/{screen}")).into_iter().chain(agent.map(|screen| format!("{AGENT}/{screen}")));
+    let mut labels = std::collections::BTreeSet::new();
+    for address in all {
+        let page = reader.open(&address).await;
+        // Charts as tables have a column for each line.
+        let html: String = page
+            .html
+            .split("<details class=\"as-table\">")
+            .map(|part| part.split_once("</details>").map_or(part, |(_, rest)| rest))
+            .collect();
+        let headings = html.split("<th scope=\"col\" class=\"number\"").skip(1).map(|rest| rest.split_once('>').unwrap().1);
+        let tiles = html.split("<div class=\"card tile\"><h2>").skip(1);
+        for shown in headings.chain(tiles) {
+            let shown = shown.split("</th>").next().unwrap().split("</h2>").next().unwrap();
+            let label = super::reader::read(shown);
+            let is_defined = shown.contains("<span class=\"help\"><a href=\"/console/measures#");
+            assert!(is_defined || OTHERS.contains(&label.as_str()), "{address}: {label}");
+            labels.insert(label);
+        }
+    }
+    let unknown: Vec<_> = labels
+        .iter()
+        .filter(|label| crate::measures::help(label).to_string().is_empty() && !OTHERS.contains(&label.as_str()))
+        .collect();
+    assert!(labels.len() > 20 && unknown.is_empty(), "{unknown:?}");
+    let page = reader.open("/console/measures").await;
+    for crate::measures::Measure { name, label, .. } in &crate::measures::MEASURES {
+        let definition = format!("<dt id=\"{}\">{label}</dt>", crate::measures::anchor(name));
+        assert!(page.html.contains(&definition), "{label}: {}", page.html);
+    }
 }

@@ -198,6 +198,7 @@ impl Page {
 
 /// Returns the text of a cell or a heading.
 pub(super) fn read(html: &str) -> String {
+    let html = html.split("<span class=\"help\">").next().unwrap_or_default();
     let html = html.split("</td>").next().unwrap_or_default().split("</th>").next().unwrap_or_default();
     let parts = html.split('<').enumerate().map(|(at, part)| match part.split_once('>') {
         Some((_, text)) if at > 0 => text,
