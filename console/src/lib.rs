@@ -8,6 +8,7 @@ mod assets;
 mod chart;
 mod coverage;
 mod success_message;
+mod theme;
 mod export;
 mod failure;
 mod forms;

@@ -19,6 +19,12 @@ pub(crate) struct SessionInfo {
     /// Message about the form that led to the page.
     #[serde(skip)]
     pub(crate) done: Option<&'static str>,
+    /// Chosen color theme; empty for the browser's.
+    #[serde(skip)]
+    pub(crate) theme: &'static str,
+    /// Address of the page.
+    #[serde(skip)]
+    pub(crate) here: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -38,7 +38,8 @@ pub(crate) fn forget(transport: Transport) -> HeaderMap {
     set(transport, "", 0)
 }
 
-fn is_page(address: &str) -> bool {
+/// Returns whether this is the address of a page of the console.
+pub(crate) fn is_page(address: &str) -> bool {
     let is_plain = address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     is_plain && address.len() <= MAX_BYTES && address.starts_with("/console/") && !address.contains("/export/")
 }

@@ -5,7 +5,7 @@ use crate::screens::{
     keys, measures, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings,
     sign_in, start, webhooks,
 };
-use crate::{State, assets, export, failure, forms};
+use crate::{State, assets, export, failure, forms, theme};
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::middleware;
@@ -34,6 +34,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/", get(home::console))
         .route("/console/organizations", get(organizations::show).post(organizations::found))
         .route("/console/measures", get(measures::show))
+        .route("/console/theme", post(theme::choose))
         .route("/console/requests", get(requests::show).post(requests::ask))
         .route("/console/export/{file}", get(export::serve_person))
         .merge(of_operators())

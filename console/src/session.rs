@@ -5,8 +5,9 @@ use crate::api::SessionClient;
 use crate::failure::Failure;
 use crate::layout::{Layout, Reader};
 use crate::responses::{Membership, OrgType, SessionInfo};
-use crate::success_message;
+use crate::{success_message, theme};
 use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::Method;
 use axum::http::request::Parts;
 use service_kit::http::RequestId;
 use service_kit::session_cookie_auth;
@@ -85,6 +86,10 @@ impl FromRequestParts<Arc<State>> for SignedIn {
         }
         let mut who: SessionInfo = api.get("/api/v1/identity/auth/session", &Vec::new()).await?;
         who.done = success_message::message(parts.uri.query().unwrap_or_default());
+        who.theme = theme::chosen(state.transport(), &parts.headers);
+        if parts.method == Method::GET {
+            who.here = parts.uri.to_string();
+        }
         if let Some(reader) = parts.extensions.get::<Reader>() {
             reader.is(&who);
         }

@@ -364,3 +364,26 @@ async fn comparison_can_be_changed_and_turned_off() {
         );
     }
 }
+
+#[tokio::test]
+async fn readers_choose_a_theme() {
+    let (_, mut reader) = Stub::start().await;
+    let base = reader.base().to_owned();
+    let mut page = reader.open(&format!("{OWNER}/funnel?by=url")).await;
+    assert!(!page.html.contains("data-theme"), "{}", page.html);
+    let choice = |theme: &str, to: &str| [("theme", theme), ("to", to)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    for (theme, shown) in [("dark", " data-theme=\"dark\""), ("light", " data-theme=\"light\""), ("", ">"), ("neon", ">")] {
+        let to = page.between("name=\"to\" value=\"", "\"").unwrap().to_owned();
+        assert_eq!(to, format!("{OWNER}/funnel?by=url"));
+        let sent = reader.post("/console/theme", &choice(theme, &to), Some(&base)).await;
+        assert_eq!((sent.status, sent.headers["location"].to_str().unwrap()), (303, to.as_str()));
+        page = reader.open(&to).await;
+        assert!(page.html.contains(&format!("<html lang=\"en\"{shown}")), "{theme}: {}", page.html);
+    }
+    for to in ["https://attacker.example/", "//attacker.example/console/", "/sign-in", "/console/\\"] {
+        let sent = reader.post("/console/theme", &choice("dark", to), Some(&base)).await;
+        assert_eq!(sent.headers["location"].to_str().unwrap(), "/console", "{to}");
+    }
+    let css = include_str!("../../assets/console.css");
+    assert!(css.contains(":root[data-theme=dark] { color-scheme: dark; }") && css.contains("--ink: light-dark("));
+}
