@@ -2,6 +2,9 @@
 
 mod files;
 
+use std::io::{Cursor, Write};
+use zip::write::SimpleFileOptions;
+
 /// Placeholder of the address in the files.
 const ADDRESS: &str = "https://telemetry.example.com";
 /// Its host, for files that need the host only.
@@ -100,6 +103,34 @@ impl Platform {
     }
 }
 
+impl Platform {
+    /// Returns the files as a ZIP archive, with the address filled in and without a key. `README.txt` lists what to do.
+    pub(crate) fn archive(&self, url: &str) -> zip::result::ZipResult<Vec<u8>> {
+        let blocks = self.blocks(url, None);
+        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for file in blocks.iter().take(self.files.len()) {
+            archive.start_file(file.title.as_str(), SimpleFileOptions::default())?;
+            archive.write_all(file.text.as_bytes())?;
+        }
+        archive.start_file("README.txt", SimpleFileOptions::default())?;
+        archive.write_all(self.steps(url).as_bytes())?;
+        Ok(archive.finish()?.into_inner())
+    }
+
+    /// Returns what to do with the files, as text without a key.
+    pub(crate) fn steps(&self, url: &str) -> String {
+        let blocks = self.blocks(url, None);
+        let step = |block: &Block| match block.place {
+            "" => format!("{}:\n{}\n", block.title, block.text),
+            place => format!("{} ({}):\n{}\n", block.title, place.trim_end_matches('.'), block.text),
+        };
+        let (files, commands) = blocks.split_at(self.files.len());
+        let files: String = files.iter().map(|file| format!("- {}: {}\n", file.title, file.place)).collect();
+        let commands: Vec<_> = commands.iter().map(step).collect();
+        format!("Send the access log of {} to Content Telemetry\n\nFiles:\n{files}\n{}", self.label, commands.join("\n"))
+    }
+}
+
 /// Returns the host of a URL, without scheme, port and path.
 fn host(url: &str) -> &str {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -176,6 +207,29 @@ mod tests {
                     assert!(is_apart.iter().any(|apart| before.ends_with(apart)), "{}: {}", platform.name, command.text);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn archives_contain_every_file_with_the_address_and_no_key() {
+        for platform in all() {
+            let mut archive = zip::ZipArchive::new(Cursor::new(platform.archive(URL).unwrap())).unwrap();
+            let mut texts = std::collections::BTreeMap::new();
+            for at in 0..archive.len() {
+                let mut file = archive.by_index(at).unwrap();
+                let mut text = String::new();
+                std::io::Read::read_to_string(&mut file, &mut text).unwrap();
+                texts.insert(file.name().unwrap().into_owned(), text);
+            }
+            let steps = texts.remove("README.txt").unwrap();
+            assert!(steps.contains(HIDDEN) && steps.contains("own.example.net") || platform.name == "worker", "{steps}");
+            assert_eq!(texts.len(), platform.files.len(), "{}", platform.name);
+            for file in platform.files {
+                let own = file.text.replace(ADDRESS, URL).replace(HOST, "own.example.net");
+                let own = if file.holds_key { own.replace(KEY, HIDDEN) } else { own };
+                assert_eq!(texts[file.name], own, "{}", file.name);
+            }
+            assert!(texts.values().chain([&steps]).any(|text| text.contains("own.example.net")), "{}", platform.name);
         }
     }
 

@@ -11,6 +11,11 @@ pub(crate) fn path_segment(text: &str) -> String {
     text.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
+/// Returns a link that opens a new email.
+pub(crate) fn mail(subject: &str, body: &str) -> String {
+    format!("mailto:?subject={}&body={}", path_segment(subject), path_segment(body))
+}
+
 /// Query parameters of a request.
 pub(crate) struct Query<T>(pub(crate) T);
 

@@ -55,6 +55,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/domains/{id}/verify", post(domains::verify))
         .route("/console/o/{organization}/domains/{id}/release", post(domains::release))
         .route("/console/o/{organization}/drains", get(drains::list).post(drains::create))
+        .route("/console/o/{organization}/drain-files/{name}", get(drains::files))
         .route("/console/o/{organization}/drains/{id}", get(drain::show))
         .route("/console/o/{organization}/drains/{id}/lines", get(drain::lines))
         .route("/console/o/{organization}/drains/{id}/rotate", post(drain::rotate))

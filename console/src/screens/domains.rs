@@ -6,7 +6,7 @@ use crate::api::DOMAINS;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::layout::{Layout, Page};
-use crate::query::{Query, path_segment};
+use crate::query::{Query, mail, path_segment};
 use crate::responses::Domain;
 use crate::session::Member;
 use crate::sort::{Headings, Key};
@@ -54,6 +54,17 @@ impl Domain {
     /// Value of the TXT record.
     pub(crate) fn line(&self) -> String {
         format!("svc-verify={}", self.verification_token)
+    }
+
+    /// Returns a link that emails the record to somebody who can add it.
+    pub(crate) fn mail(&self) -> String {
+        let body = format!(
+            "Please add this TXT record to the DNS of {}, and keep it in place:\n\nName: {}\nValue: {}\n\nIt shows Content Telemetry that the domain is ours.",
+            self.domain,
+            self.record(),
+            self.line()
+        );
+        mail(&format!("Add a DNS record for {}", self.domain), &body)
     }
 
     /// Whether and how the domain is verified.

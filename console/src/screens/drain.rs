@@ -9,7 +9,7 @@ use crate::labels;
 use crate::layout::{Layout, Page};
 use crate::numbers::{Bytes, Count, Millis, Time, grouped};
 use crate::platforms::{self, Block, Platform};
-use crate::query::Query;
+use crate::query::{Query, mail};
 use crate::session::Member;
 use askama::Template;
 use axum::extract::{Path, State as Shared};
@@ -181,10 +181,19 @@ pub(crate) struct DrainPage {
     /// Platforms that use this provider.
     platforms: Vec<&'static Platform>,
     platform: &'static Platform,
+    /// Steps for an engineer, without a key.
+    steps: String,
     blocks: Vec<Block>,
     made: Option<NewDrainKey>,
     arrival: DrainActivity,
     problem: FormError,
+}
+
+impl DrainPage {
+    /// Returns a link that emails the steps to an engineer.
+    fn mail(&self) -> String {
+        mail(&format!("Send the access log of {} to Content Telemetry", self.platform.label), &self.steps)
+    }
 }
 
 /// Received lines; a part of the page that refreshes.
@@ -308,6 +317,7 @@ pub(super) async fn view(
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
         is_owner_of_content: member.is_owner_of_content(),
+        steps: platform.steps(state.public_base()),
         blocks: platform.blocks(state.public_base(), made.as_ref().map(|made| made.drain.key.as_str())),
         drain,
         platforms,

@@ -12,11 +12,13 @@ use crate::query::Query;
 use crate::session::Member;
 use crate::sort::{Headings, Key};
 use askama::Template;
-use axum::extract::State as Shared;
+use axum::extract::{Path, State as Shared};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::future::try_join_all;
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 #[derive(Template)]
@@ -91,6 +93,19 @@ pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, fo
         Ok((made, sent)) => Ok((sent, made_page(&state, &member, made, platform).await?).into_response()),
         Err(failure) => Ok(view(&member, "", Some(platform), (typed, Some(failure.refusal()?))).await?.into_response()),
     }
+}
+
+/// `GET /console/o/{organization}/drain-files/{name}`: the files of a platform, such as `nginx.zip`.
+pub(crate) async fn files(
+    Shared(state): Shared<Arc<State>>,
+    _member: Member,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Response, Failure> {
+    let name = named.get("name").and_then(|name| name.strip_suffix(".zip")).unwrap_or_default();
+    let platform = platforms::named(name).ok_or(Failure::NotFound)?;
+    let archive = platform.archive(state.public_base()).map_err(Failure::away)?;
+    let file = format!("attachment; filename=\"content-telemetry-{name}.zip\"");
+    Ok(([(header::CONTENT_TYPE, "application/zip".to_owned()), (header::CONTENT_DISPOSITION, file)], archive).into_response())
 }
 
 async fn made_page(

@@ -35,7 +35,7 @@ pub(super) async fn walk(stub: &Stub, reader: &mut super::reader::Reader) -> Vec
         stub.calls();
         let page = reader.open(&address).await;
         assert!(page.status == 200 || page.status == 204, "{address}: {}: {}", page.status, page.html);
-        for to in page.led_to().into_iter().filter(|to| !to.starts_with("/api/")) {
+        for to in page.led_to().into_iter().filter(|to| !to.starts_with("/api/") && !to.starts_with("mailto:")) {
             let before = known.len();
             known.extend(views(&to));
             if known.len() > before {

@@ -387,3 +387,25 @@ async fn readers_choose_a_theme() {
     let css = include_str!("../../assets/console.css");
     assert!(css.contains(":root[data-theme=dark] { color-scheme: dark; }") && css.contains("--ink: light-dark("));
 }
+
+/// Neither an email nor an archive contains a key.
+#[tokio::test]
+async fn engineers_get_the_files_and_steps() {
+    let (_, mut reader) = Stub::start().await;
+    let page = reader.open(&format!("{OWNER}/drains/0195f3a0-0000-7000-8000-000000000060")).await;
+    let file = page.led_to().into_iter().find(|to| to.ends_with(".zip")).unwrap_or_else(|| panic!("{}", page.html));
+    let archive = reader.open(&file).await;
+    assert_eq!((archive.status, archive.headers["content-type"].to_str().unwrap()), (200, "application/zip"));
+    assert!(archive.html.starts_with("PK") && archive.html.contains("README.txt"));
+    assert_eq!(reader.open(&format!("{OWNER}/drain-files/nothing.zip")).await.status, 404);
+    let mail = page.between("href=\"mailto:", "\"").unwrap_or_else(|| panic!("{}", page.html));
+    assert!(mail.starts_with("?subject=Send%20the%20access%20log") && mail.contains("YOUR-DRAIN-KEY"), "{mail}");
+    let form = reader.open(&format!("{OWNER}/drains?with=nginx")).await;
+    let made = reader.press(&form, "/drains", &[("name", "typed"), ("hosts", "")]).await;
+    assert!(made.html.contains("contains the new key"), "{}", made.html);
+    let mail = made.between("href=\"mailto:", "\"").unwrap();
+    assert!(mail.contains("YOUR-DRAIN-KEY") && !mail.contains("svc_"), "{mail}");
+    let domains = reader.open(&format!("{OWNER}/domains")).await;
+    let mail = domains.between("href=\"mailto:", "\"").unwrap_or_else(|| panic!("{}", domains.html));
+    assert!(mail.contains("_content-telemetry.") && mail.contains("svc-verify%3D"), "{mail}");
+}
