@@ -42,6 +42,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("create_drain", "OWNER_KEY"), ("list_drains", "OWNER_SESSION"), ("get_drain", "OWNER_KEY"), ("get_drain_health", "OWNER_KEY"),
     ("rotate_drain_key", "OWNER_KEY"),
     ("delete_drain", "OWNER_KEY"),
+    ("create_manifest", "OWNER_KEY"), ("list_manifests", "OWNER_SESSION"), ("get_manifest", "OWNER_KEY"), ("refresh_manifest", "OWNER_KEY"),
+    ("delete_manifest", "OWNER_KEY"),
     ("update_settings", "OWNER_KEY"), ("get_settings", "OWNER_KEY"),
     ("list_all_webhooks", "OPERATOR_SESSION"), ("get_any_webhook", "OPERATOR_SESSION"), ("list_any_webhook_deliveries", "OPERATOR_SESSION"),
     ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook_delivery", "OWNER_KEY"), ("test_webhook", "OWNER_SESSION"),
