@@ -3,9 +3,11 @@
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
-use openidconnect::core::{CoreHmacKey, CoreIdToken, CoreIdTokenClaims, CoreJwsSigningAlgorithm};
-use openidconnect::{Audience, EmptyAdditionalClaims, EndUserEmail, IssuerUrl, Nonce, StandardClaims, SubjectIdentifier};
+use openidconnect::PrivateSigningKey;
+use openidconnect::core::{CoreHmacKey, CoreJwsSigningAlgorithm};
 use serde_json::{Value, json};
 use service_kit::testing::TestServer;
 use std::sync::{Arc, Mutex};
@@ -22,12 +24,16 @@ pub(crate) struct Claims {
     pub(crate) email: Option<String>,
     pub(crate) email_verified: Option<bool>,
     pub(crate) expires_at: DateTime<Utc>,
+    /// Additional claims, which replace the others; null removes one.
+    pub(crate) others: Value,
     pub(crate) key: String,
 }
 
 #[derive(Clone, Default)]
 struct Script {
     token: Arc<Mutex<Value>>,
+    /// Null: no userinfo endpoint.
+    user_info: Arc<Mutex<Value>>,
     algorithms: Arc<Mutex<Vec<&'static str>>>,
     issuer: Arc<Mutex<String>>,
 }
@@ -44,6 +50,7 @@ impl ForgedProvider {
             .route("/.well-known/openid-configuration", get(describe))
             .route("/jwks", get(|| async { Json(json!({"keys": []})) }))
             .route("/token", post(async |State(script): State<Script>| Json(script.token.lock().unwrap().clone())))
+            .route("/userinfo", get(async |State(script): State<Script>| Json(script.user_info.lock().unwrap().clone())))
             .with_state(script.clone());
         let server = TestServer::start(router).await;
         script.issuer.lock().unwrap().clone_from(&server.url);
@@ -75,21 +82,31 @@ impl ForgedProvider {
             email: Some(email.to_owned()),
             email_verified: Some(true),
             expires_at: now + TimeDelta::minutes(5),
+            others: json!({}),
             key: SECRET.to_owned(),
         }
     }
 
     /// Returns these claims for the next code.
     pub(crate) fn will_say(&self, claims: &Claims, now: DateTime<Utc>) {
-        let standard = StandardClaims::new(SubjectIdentifier::new(claims.subject.clone()))
-            .set_email(claims.email.clone().map(EndUserEmail::new))
-            .set_email_verified(claims.email_verified);
-        let (issuer, audience) = (IssuerUrl::new(claims.issuer.clone()).unwrap(), Audience::new(claims.audience.clone()));
-        let said = CoreIdTokenClaims::new(issuer, vec![audience], claims.expires_at, now, standard, EmptyAdditionalClaims {})
-            .set_nonce(claims.nonce.clone().map(Nonce::new));
+        let mut said = json!({
+            "iss": claims.issuer, "aud": claims.audience, "sub": claims.subject, "nonce": claims.nonce, "email": claims.email,
+            "email_verified": claims.email_verified, "exp": claims.expires_at.timestamp(), "iat": now.timestamp(),
+        });
+        let members = said.as_object_mut().unwrap();
+        members.extend(claims.others.as_object().unwrap().clone());
+        members.retain(|_, value| !value.is_null());
+        let encode = |part: &[u8]| URL_SAFE_NO_PAD.encode(part);
+        let message = format!("{}.{}", encode(br#"{"alg":"HS256"}"#), encode(said.to_string().as_bytes()));
         let key = CoreHmacKey::new(claims.key.as_bytes());
-        let token = CoreIdToken::new(said, &key, CoreJwsSigningAlgorithm::HmacSha256, None, None).unwrap();
-        self.will_hand_out(json!({"access_token": "x", "token_type": "Bearer", "id_token": token.to_string()}));
+        let signature = key.sign(&CoreJwsSigningAlgorithm::HmacSha256, message.as_bytes()).unwrap();
+        let token = format!("{message}.{}", encode(&signature));
+        self.will_hand_out(json!({"access_token": "x", "token_type": "Bearer", "id_token": token}));
+    }
+
+    /// Adds a userinfo endpoint that returns this.
+    pub(crate) fn will_describe(&self, person: Value) {
+        *self.script.user_info.lock().unwrap() = person;
     }
 
     /// Returns this response for the next code.
@@ -100,8 +117,10 @@ impl ForgedProvider {
 
 async fn describe(State(script): State<Script>) -> Json<Value> {
     let issuer = script.issuer.lock().unwrap().clone();
+    let user_info = Some(format!("{issuer}/userinfo")).filter(|_| !script.user_info.lock().unwrap().is_null());
     Json(json!({
         "issuer": issuer,
+        "userinfo_endpoint": user_info,
         "authorization_endpoint": format!("{issuer}/authorize"),
         "token_endpoint": format!("{issuer}/token"),
         "jwks_uri": format!("{issuer}/jwks"),

@@ -89,13 +89,80 @@ async fn rejects_tokens_for_other_clients_or_sign_ins() {
     for token in [Some(unsigned), Some("x"), Some(""), None] {
         let left = leave(&app, "forged").await;
         forged.will_hand_out(json!({"access_token": "x", "token_type": "Bearer", "id_token": token}));
-        assert!(matches!(arrive(&app, &left).await.status, 401 | 503), "{token:?}");
+        assert_eq!(arrive(&app, &left).await.refusal(), (401, "unauthenticated"), "{token:?}");
     }
     assert_eq!(app.count("SELECT count(*) FROM users").await, 0);
     let left = leave(&app, "forged").await;
     forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
     let opened = arrive(&app, &left).await;
     assert_eq!((opened.status, &opened.body["user"]["email"]), (200, &json!("jane@example.com")), "the unmodified token works");
+}
+
+/// Returns the status of a sign-in with these additional claims in the ID token.
+async fn status_with(app: &TestApp, forged: &ForgedProvider, others: &Value) -> u16 {
+    let left = leave(app, "forged").await;
+    let good = forged.good("jane", "jane@example.com", &left.nonce, app.clock.now());
+    forged.will_say(&Claims { others: others.clone(), ..good }, app.clock.now());
+    arrive(app, &left).await.status
+}
+
+#[tokio::test]
+async fn rejects_unreadable_claims_as_invalid_tokens() {
+    let forged = ForgedProvider::start().await;
+    let app = app(&[("forged", &forged)]).await;
+    let late = |seconds: i64| json!(app.clock.now().timestamp() + seconds);
+    let mut wrong = Vec::new();
+    for (others, expected) in [
+        (json!({"email_verified": "1"}), 403),
+        (json!({"email_verified": 1}), 403),
+        (json!({"email_verified": [true]}), 403),
+        (json!({"email_verified": "yes"}), 403),
+        (json!({"email": 7}), 403),
+        (json!({"exp": null}), 401),
+        (json!({"exp": "soon"}), 401),
+        (json!({"iat": null}), 401),
+        (json!({"aud": 7}), 401),
+        (json!({"sub": null}), 401),
+        (json!({"sub": ""}), 401),
+        (json!({"sub": "jane\0"}), 401),
+        (json!({"sub": "x".repeat(256)}), 401),
+        (json!({"iat": late(62)}), 401),
+        (json!({"nbf": late(62)}), 401),
+    ] {
+        let status = status_with(&app, &forged, &others).await;
+        if status != expected {
+            wrong.push(format!("{status}: {others}"));
+        }
+    }
+    assert_eq!((wrong, app.count("SELECT count(*) FROM users").await), (Vec::new(), 0));
+    for others in [
+        json!({"email_verified": "true"}),
+        json!({"email_verified": "True"}),
+        json!({"email_verified": "TRUE"}),
+        json!({"phone_number_verified": 1, "updated_at": "yesterday", "address": 7}),
+        json!({"iat": late(58), "nbf": late(58)}),
+    ] {
+        assert_eq!(status_with(&app, &forged, &others).await, 200, "{others}");
+    }
+}
+
+#[tokio::test]
+async fn userinfo_can_verify_the_address_of_the_id_token() {
+    let forged = ForgedProvider::start().await;
+    for (person, expected) in [
+        (json!({"sub": "jane", "email": "jane@example.com"}), 403),
+        (json!({"sub": "jane", "email": "jane@example.com", "email_verified": false}), 403),
+        (json!({"sub": "jane", "email": "joe@example.com", "email_verified": true}), 403),
+        (json!({"sub": "joe", "email": "jane@example.com", "email_verified": true}), 401),
+        (json!({"email_verified": true}), 401),
+        (json!({"sub": "jane", "email": "Jane@Example.com", "email_verified": true}), 200),
+        (json!({"sub": "jane", "email_verified": "True"}), 200),
+    ] {
+        forged.will_describe(person.clone());
+        let app = app(&[("forged", &forged)]).await;
+        assert_eq!(status_with(&app, &forged, &json!({"email_verified": null})).await, expected, "{person}");
+        assert_eq!(status_with(&app, &forged, &json!({"email_verified": false})).await, 403, "{person}");
+    }
 }
 
 /// The client secret is also an HMAC key, so a provider that advertises RSA must not be able to use it.

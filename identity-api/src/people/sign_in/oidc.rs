@@ -6,6 +6,7 @@
 mod fetch;
 mod provider_account;
 mod provider;
+mod tokens;
 
 pub(crate) use provider::{Providers, PublicProvider};
 

@@ -5,17 +5,20 @@
 use super::fetch::{FetchError, Fetcher};
 use super::provider_account::ProviderIdentity;
 use super::refuse;
+use super::tokens::{InvalidToken, Tokens, UserClaims, Verifier};
 use crate::access::prelude::*;
 use anyhow::{Context, anyhow, ensure};
+use axum::http::header;
 use chrono::TimeDelta;
 use openidconnect::core::{
-    CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreIdTokenClaims, CoreIdTokenVerifier, CoreProviderMetadata,
-    CoreTokenResponse, CoreUserInfoClaims,
+    CoreAuthDisplay, CoreAuthPrompt, CoreClientAuthMethod, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
+    CoreJweContentEncryptionAlgorithm, CoreProviderMetadata, CoreRevocableToken, CoreRevocationErrorResponse,
+    CoreTokenIntrospectionResponse,
 };
 use openidconnect::{
-    AccessTokenHash, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, EndpointMaybeSet,
-    EndpointNotSet, EndpointSet, HttpRequest, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeVerifier, RedirectUrl,
-    RequestTokenError, Scope, SignatureVerificationError, TokenResponse,
+    AccessToken, AuthType, AuthorizationCode, ClientId, ClientSecret, EmptyAdditionalClaims, EndpointMaybeSet, EndpointNotSet,
+    EndpointSet, HttpRequest, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
+    StandardErrorResponse, UserInfoUrl,
 };
 use service_kit::clock::Clock;
 use service_kit::egress::Egress;
@@ -61,7 +64,25 @@ pub(super) struct Provider {
 }
 
 /// A client that knows the authorization endpoint, and maybe the token endpoint.
-type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
+type Client = openidconnect::Client<
+    EmptyAdditionalClaims,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    Tokens,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
 
 impl Providers {
     /// Parses the setting, or returns an error that names the fix.
@@ -129,20 +150,24 @@ impl Provider {
     }
 
     pub(super) async fn client(&self, now: DateTime<Utc>) -> Result<Client, ApiError> {
-        // The lock is held during the request, so concurrent sign-ins cause only one.
-        let mut known = self.known.lock().await;
-        if known.as_ref().is_none_or(|(at, _)| now - *at >= METADATA_LIFETIME) {
-            let http = self.http();
-            let metadata = CoreProviderMetadata::discover_async(self.issuer.clone(), &http).await;
-            let metadata = metadata.map_err(|error| self.is_away(anyhow!("{error:?}")))?;
-            *known = Some((now, metadata));
-        }
-        let metadata = known.as_ref().map(|(_, metadata)| metadata.clone()).ok_or_else(refuse)?;
-        let client = CoreClient::from_provider_metadata(metadata, self.client_id.clone(), self.client_secret.clone());
+        let metadata = self.metadata(now).await?;
+        let client = Client::from_provider_metadata(metadata, self.client_id.clone(), self.client_secret.clone());
         Ok(client.set_redirect_uri(self.redirect.clone()))
     }
 
-    /// Redeems a code and verifies the claims in the ID token.
+    async fn metadata(&self, now: DateTime<Utc>) -> Result<CoreProviderMetadata, ApiError> {
+        // The lock is held during the request, so concurrent sign-ins cause only one.
+        let mut known = self.known.lock().await;
+        if let Some((_, metadata)) = known.as_ref().filter(|(at, _)| now - *at < METADATA_LIFETIME) {
+            return Ok(metadata.clone());
+        }
+        let metadata = CoreProviderMetadata::discover_async(self.issuer.clone(), &self.http()).await;
+        let metadata = metadata.map_err(|error| self.is_away(anyhow!("{error:?}")))?;
+        *known = Some((now, metadata.clone()));
+        Ok(metadata)
+    }
+
+    /// Redeems a code and verifies the claims about the person.
     pub(super) async fn verify_code(
         &self,
         code: AuthorizationCode,
@@ -150,54 +175,56 @@ impl Provider {
         nonce: &Nonce,
         clock: &Clock,
     ) -> Result<ProviderIdentity, ApiError> {
-        let client = self.client(clock.now()).await?;
-        let tokens = self.redeem(&client, code, verifier).await?;
-        let id_token = tokens.id_token().ok_or_else(|| self.refuse(&"the token response contains no id_token"))?;
-        let mut client = client;
-        let verified = id_token.claims(&self.verifier(&client, clock), nonce);
-        if let Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) = verified {
+        let tokens = self.redeem(&self.client(clock.now()).await?, code, verifier).await?;
+        let id_token = tokens.unverified().ok_or_else(|| self.refuse(&"the token response contains no id_token"))?;
+        let mut metadata = self.metadata(clock.now()).await?;
+        let mut verified = self.verifier(&metadata, clock).id_token(id_token, tokens.access_token(), nonce);
+        if let Err(InvalidToken::UnknownKey) = verified {
             // The provider may have rotated its keys, so fetch them again.
             self.known.lock().await.take();
-            client = self.client(clock.now()).await?;
+            metadata = self.metadata(clock.now()).await?;
+            verified = self.verifier(&metadata, clock).id_token(id_token, tokens.access_token(), nonce);
         }
-        let verifier = self.verifier(&client, clock);
-        let claims = id_token.claims(&verifier, nonce).map_err(|error| self.refuse(&error))?;
-        if !is_for(claims, &self.client_id) {
-            return Err(self.refuse(&"the id_token has several audiences, or its azp is another client"));
-        }
-        if let Some(expected) = claims.access_token_hash() {
-            let algorithm = id_token.signing_alg().map_err(|error| self.refuse(&error))?;
-            let key = id_token.signing_key(&verifier).map_err(|error| self.refuse(&error))?;
-            let actual = AccessTokenHash::from_token(tokens.access_token(), algorithm, key);
-            if !actual.is_ok_and(|actual| actual == *expected) {
-                return Err(self.refuse(&"the id_token belongs to another access token"));
+        let claims = verified.map_err(|error| self.refuse(&error))?;
+        let subject = claims.subject().map_err(|error| self.refuse(&error))?.to_owned();
+        let (mut email, mut is_verified) = (claims.email().map(str::to_owned), claims.is_verified());
+        let is_complete = email.is_some() && (is_verified.is_some() || self.trust_email);
+        if let Some(url) = metadata.userinfo_endpoint().filter(|_| !is_complete) {
+            // Many providers return the address, or whether it is verified, only here.
+            let said = self.user_info(url, tokens.access_token(), &self.verifier(&metadata, clock)).await?;
+            if said.subject().ok() != Some(&subject) {
+                return Err(self.refuse(&"the userinfo response is about another subject"));
             }
+            // An address in the ID token isn't verified by a response about another one.
+            let is_other = email.as_ref().zip(said.email()).is_some_and(|(own, other)| !own.eq_ignore_ascii_case(other));
+            is_verified = if is_other { Some(false) } else { said.is_verified() };
+            email = email.or(said.email().map(str::to_owned));
         }
-        let mut address = (claims.email().cloned(), claims.email_verified());
-        if address.0.is_none() && client.user_info_url().is_some() {
-            // Many providers return the address only here; the subject must match.
-            let asking = client.user_info(tokens.access_token().clone(), Some(claims.subject().clone()));
-            let asking = asking.map_err(|error| self.is_away(error.into()))?;
-            let said: Result<CoreUserInfoClaims, _> = asking.request_async(&self.http()).await;
-            let said = said.map_err(|error| self.refuse(&error))?;
-            address = (said.email().cloned(), said.email_verified());
+        let email = email.filter(|_| is_verified.unwrap_or(self.trust_email));
+        Ok(ProviderIdentity { issuer: self.issuer.to_string(), subject, email })
+    }
+
+    /// Returns the claims in the userinfo response, which may be signed.
+    async fn user_info(&self, url: &UserInfoUrl, access: &AccessToken, verifier: &Verifier<'_>) -> Result<UserClaims, ApiError> {
+        let request = Request::get(url.as_str()).header(header::ACCEPT, "application/json");
+        let request = request.header(header::AUTHORIZATION, format!("Bearer {}", access.secret())).body(Vec::new());
+        let request = request.map_err(|error| self.refuse(&error))?;
+        let response = self.http.clone().fetch(request).await.map_err(|error| self.is_away(error.into()))?;
+        if !response.status().is_success() {
+            return Err(self.refuse(&format_args!("the userinfo response has the status {}", response.status())));
         }
-        let is_verified = address.1.unwrap_or(self.trust_email);
-        Ok(ProviderIdentity {
-            issuer: claims.issuer().to_string(),
-            subject: claims.subject().to_string(),
-            email: address.0.filter(|_| is_verified).map(|email| email.to_string()),
-        })
+        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let said = if kind.starts_with("application/jwt") {
+            verifier.user_info(&String::from_utf8_lossy(response.body()))
+        } else {
+            serde_json::from_slice(response.body()).map_err(InvalidToken::from)
+        };
+        said.map_err(|error| self.refuse(&error))
     }
 
     /// Sends the code to the token endpoint, authenticated as the provider advertises. A client may be registered for only one of
     /// several methods, so the next one is tried if the provider doesn't recognize the client; that doesn't use up the code.
-    async fn redeem(
-        &self,
-        client: &Client,
-        code: AuthorizationCode,
-        verifier: PkceCodeVerifier,
-    ) -> Result<CoreTokenResponse, ApiError> {
+    async fn redeem(&self, client: &Client, code: AuthorizationCode, verifier: PkceCodeVerifier) -> Result<Tokens, ApiError> {
         let mut ways = self.ways_to_authenticate().await.into_iter().peekable();
         while let Some(way) = ways.next() {
             let client = client.clone().set_auth_type(way);
@@ -234,10 +261,8 @@ impl Provider {
         ways.into_iter().filter(|(method, _)| advertised.contains(method)).map(|(_, way)| way).collect()
     }
 
-    fn verifier<'a>(&self, client: &'a Client, clock: &Clock) -> CoreIdTokenVerifier<'a> {
-        let clock = clock.clone();
-        // Other audiences don't matter: `is_for` checks that the token was issued for this client.
-        client.id_token_verifier().set_time_fn(move || clock.now()).set_other_audience_verifier_fn(|_| true)
+    fn verifier<'a>(&'a self, metadata: &'a CoreProviderMetadata, clock: &Clock) -> Verifier<'a> {
+        Verifier { metadata, client_id: &self.client_id, client_secret: self.client_secret.as_ref(), now: clock.now() }
     }
 
     fn http(
@@ -255,15 +280,6 @@ impl Provider {
     fn refuse(&self, why: &dyn fmt::Display) -> ApiError {
         tracing::info!(provider = self.id, "rejected a sign-in: {why}");
         refuse()
-    }
-}
-
-/// Returns whether a token that has the client among its audiences was issued for this client (OpenID Connect Core 1.0, section
-/// 3.1.3.7, steps 4 and 5).
-fn is_for(claims: &CoreIdTokenClaims, client: &ClientId) -> bool {
-    match claims.authorized_party() {
-        Some(party) => party == client,
-        None => claims.audiences().len() == 1,
     }
 }
 
