@@ -36,7 +36,7 @@ fn combined(before: &str) -> String {
 #[test]
 fn f56_forwarded_header_before_the_time_verifies_nobody() {
     let traefik = |before: &str| format!("{} 262 \"a\" \"b\" 2ms", combined(before));
-    for sent in ["-,", "- -,", "x,", "- a b,", "\"-\",", "[x] -,"] {
+    for sent in ["-,", "- -,", "x,", "- a b,", "\"-\",", "[x],"] {
         for before in ["", "www.a.test:443 "] {
             let before = format!("{before}{OF_BOT} {sent} {OF_OTHER}");
             for line in [combined(&format!("{before} - -")), combined(&format!("{before} 10.0.0.1 - -"))] {
@@ -83,7 +83,9 @@ fn f56_forwarded_header_before_the_time_verifies_nobody() {
 fn f56_client_named_by_a_header_verifies_nobody() {
     let traefik = FormatId::TraefikJson.row().sample.replace("\"132.196.86.7:63261\"", "\"203.0.113.5:63261\"");
     let caddy = FormatId::Caddy.row().sample.replace("\"remote_ip\":\"132.196.86.7\"", "\"remote_ip\":\"203.0.113.5\"");
-    let fastly = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);
+    let of_fastly = FormatId::Fastly.row().sample;
+    let fastly = ["fastly_server", "service_id"].map(|name| of_fastly.replacen('{', &format!("{{\"{name}\":\"cache-fra1\","), 1));
+    let [fastly, older_fastly] = fastly;
     let azure = FormatId::AzureFrontDoor.row().sample;
     let proxied = azure.replace("\"socketIp\":\"132.196.86.7\"", "\"socketIp\":\"203.0.113.5\"");
     let unproven = azure.replace("\"socketIp\"", "\"x\"");
@@ -91,6 +93,8 @@ fn f56_client_named_by_a_header_verifies_nobody() {
         (FormatId::TraefikJson, traefik),
         (FormatId::Caddy, caddy),
         (FormatId::Fastly, fastly),
+        (FormatId::Fastly, older_fastly),
+        (FormatId::Fastly, of_fastly.replace("content_telemetry_id", "x")),
         (FormatId::AzureFrontDoor, proxied),
         (FormatId::AzureFrontDoor, unproven),
     ] {
@@ -297,6 +301,16 @@ fn traefik_lines_with_two_times_are_bad() {
     let log = combined(&format!("victim.test {OF_OTHER} - -")) + " 262 \"site@docker\" \"http://192.0.2.2:80\" 2ms";
     let events = kept(FormatId::TraefikClf, Some("www.a.test"), &log);
     assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"), "a forwarded header is not a host");
+    assert!(matches!(outcomes(format, None, &log).remove(0).outcome, LineOutcome::Bad("no_host")), "{log}");
+}
+
+/// Bunny replaces the end of addresses with zeros, which can be in a bot's range.
+#[test]
+fn anonymized_addresses_of_bunny_verify_nobody() {
+    let sample = FormatId::Bunny.row().sample;
+    assert_eq!(verified(FormatId::Bunny, sample), Some(true));
+    assert_eq!(verified(FormatId::Bunny, &sample.replace(OF_BOT, "132.196.86.0")), None);
+    assert_eq!(verified(FormatId::Bunny, &sample.replace(OF_BOT, "2001:db8::")), None);
 }
 
 /// A visitor chooses the path, and the server the media type of its response.

@@ -235,9 +235,22 @@ pub(super) fn truncate(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Parses an address with or without a port.
+/// Parses an address with or without a port. An IPv4 address within IPv6 becomes the IPv4 address.
 pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
-    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+    let address = text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()));
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+/// Returns whether a text is a code of two letters.
+pub(super) fn is_country(text: &str) -> bool {
+    text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Returns whether a text can be what a cache did with a request, such as `HIT`, `HIT, MISS` or `1`.
+pub(super) fn is_cache_status(text: &str) -> bool {
+    let is_of = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ' | b',' | b'/' | b';' | b'=');
+    text.bytes().all(is_of)
+        && (text.len() <= 3 || (text.len() <= 64 && text.starts_with(|first: char| first.is_ascii_alphabetic())))
 }
 
 /// Returns a public hostname, without an invalid port.
@@ -258,7 +271,16 @@ fn is_possible(field: Field, value: &str) -> bool {
 
 /// Parses a time to milliseconds since 1970. Values before 2000 are durations.
 fn time_in(text: &str) -> Option<i64> {
-    instant::parse_millis(text, TimestampFormat::Log).filter(|at_ms| *at_ms >= EARLIEST_AT_MS)
+    let parse = |text: &str| instant::parse_millis(text, TimestampFormat::Log);
+    let completed = || match text.as_bytes() {
+        // Log4j and Python write a comma before the fraction.
+        [_, _, _, _, b'-', ..] if text.as_bytes().get(19) == Some(&b',') => parse(&text.replacen(',', ".", 1)),
+        [_, _, _, _, b'-', ..] if text.len() > 16 && text.is_char_boundary(16) => {
+            parse(&format!("{}:00{}", &text[..16], &text[16..]))
+        }
+        _ => None,
+    };
+    parse(text).or_else(completed).filter(|at_ms| *at_ms >= EARLIEST_AT_MS)
 }
 
 /// Parses the site of a host with or without a port.
@@ -293,4 +315,37 @@ fn path_in(target: &str) -> &str {
 /// Returns whether a value is a placeholder for a missing one.
 pub(crate) fn is_placeholder(value: &str) -> bool {
     matches!(value, "" | "-" | "(null)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_times_without_seconds_or_with_a_comma() {
+        for text in ["2026-11-01 10:00:00,123", "2026-11-01T10:00:00,123Z", "2026-11-01T10:00Z", "2026-11-01T11:00+01:00"] {
+            assert_eq!(time_in(text).map(|at_ms| at_ms / 1_000), Some(1_793_527_200), "{text}");
+        }
+        for text in ["2026-11-01,10:00:00", "2026-11-01T10:0\u{e9}0:00", "2026-11-01T10", "2026-11-01T10:00:00,", "2026-11-01"] {
+            assert_eq!(time_in(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn countries_and_cache_statuses_are_no_addresses() {
+        for text in ["203.0.113.7", "203.0.113.7:80", "2001:db8::7", "::1", "3405803783", "192.0.2.7, 192.0.2.8"] {
+            assert!(!is_country(text) && !is_cache_status(text), "{text}");
+        }
+        for text in ["HIT", "HIT, MISS", "RefreshHit", "TCP_HIT", "HIT-CLUSTER", "1", "dynamic", "Fastly; hit; ttl=30"] {
+            assert!(is_cache_status(text), "{text}");
+        }
+        assert!(is_country("US") && is_country("us") && !is_country("USA") && !is_country("U1"));
+    }
+
+    #[test]
+    fn mapped_addresses_are_those_of_ipv4() {
+        for text in ["::ffff:192.0.2.1", "[::ffff:192.0.2.1]:80", "192.0.2.1:80"] {
+            assert_eq!(address_in(text), address_in("192.0.2.1"), "{text}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::format_table::FormatId;
 use super::formats::{DirectiveState, NoRequest, parse};
-use super::line_fields::{Field, Fields, MAX_USER_AGENT_BYTES, Reason, public_host, truncate};
+use super::line_fields::{Field, Fields, MAX_USER_AGENT_BYTES, Reason, is_cache_status, is_country, public_host, truncate};
 use super::line_id::{line_id, mark};
 use super::requested_host::HostFinder;
 use crate::record::normalize_event::{Origin, normalize_event};
@@ -284,9 +284,9 @@ impl LineProcessor {
                 "signature": fields.get(Field::SignatureAgent).map(|_| "none"),
                 "response_status": fields.number::<u16>(Field::Status),
                 "response_bytes": fields.number::<u64>(Field::Bytes),
-                "cache_status": fields.get(Field::Cache).map(Crawler::text),
+                "cache_status": fields.get(Field::Cache).filter(|text| is_cache_status(text)).map(Crawler::text),
                 "asn": Some(fields.number::<u32>(Field::Asn)).filter(|asn| *asn > 0),
-                "country": fields.get(Field::Country).map(Crawler::text),
+                "country": fields.get(Field::Country).filter(|text| is_country(text)).map(Crawler::text),
                 "media_type": fields.get(Field::MediaType).map(Crawler::media_type),
             },
         })

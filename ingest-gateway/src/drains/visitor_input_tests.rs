@@ -137,10 +137,12 @@ enum Part {
     Host,
     /// `Content-Type`, which nginx logs as `$content_type`.
     MediaType,
+    /// A cookie that HAProxy captures and doesn't escape.
+    Cookie,
 }
 
 impl Part {
-    const ALL: [Self; 6] = [Self::Agent, Self::User, Self::Forwarded, Self::Appended, Self::Host, Self::MediaType];
+    const ALL: [Self; 7] = [Self::Agent, Self::User, Self::Forwarded, Self::Appended, Self::Host, Self::MediaType, Self::Cookie];
 
     /// Replaces this part with an escaped text; returns the same line if the format doesn't log it.
     fn put(self, line: &str, format: FormatId, text: &str) -> String {
@@ -155,6 +157,7 @@ impl Part {
             (Self::User, FormatId::Logstash) => line.replace("\"auth\":\"-\"", &format!("\"auth\":\"{text}\"")),
             (Self::User, FormatId::TraefikJson) => member("ClientUsername"),
             (Self::User, FormatId::Json | FormatId::Ecs) => member("remote_user"),
+            (Self::User, FormatId::Caddy) => member("user_id"),
             (Self::User, _) => line.replace("132.196.86.7 - - [", &format!("132.196.86.7 - {text} [")),
             (Self::Forwarded, FormatId::Vector) => line.replace("\"132.196.86.7 - -", &format!("\"{text}, 132.196.86.7 - -")),
             (Self::Forwarded, FormatId::TraefikJson) => member("request_X-Forwarded-For"),
@@ -167,6 +170,7 @@ impl Part {
             (Self::Forwarded, _) if is_json => member("http_x_forwarded_for"),
             (Self::Forwarded, _) => line.replace("132.196.86.7 - -", &format!("{text}, 132.196.86.7 - -")),
             (Self::Appended, FormatId::Combined) => format!("{} \"{text}, 132.196.86.7\"", line.trim_end()),
+            (Self::Appended, FormatId::AwsAlb) => format!("{} \"{text}\"", line.trim_end()),
             (Self::Appended, FormatId::CloudFrontRealTime) => format!("{}\t{text}", line.trim_end()),
             (Self::Appended, FormatId::Haproxy | FormatId::HaproxyHttps) => line.replace(")}", &format!(")|{text}}}")),
             (Self::Appended, _) if is_json => {
@@ -181,6 +185,7 @@ impl Part {
             (Self::MediaType, FormatId::Json) => {
                 member("http_referer").replacen("http_referer", "http_referer\":\"-\",\"content_type", 1)
             }
+            (Self::Cookie, _) => line.replace(" 5120 - - ", &format!(" 5120 SID={text} - ")),
             (Self::Appended | Self::MediaType, _) => line.to_owned(),
         }
     }
@@ -190,12 +195,17 @@ impl Part {
         let is_text = matches!(format, FormatId::Combined | FormatId::Vector | FormatId::IngressNginx | FormatId::TraefikClf);
         let begins = |samples: &[FormatId]| samples.iter().any(|id| value == last_line(*id));
         match self {
-            Self::User | Self::Agent | Self::Appended | Self::MediaType => true,
-            // If a log begins with a visitor's text, lines that look like another format's are bad.
-            Self::Forwarded => !is_text || !begins(&[FormatId::AwsAlb, FormatId::Bunny]),
+            Self::User | Self::Agent | Self::Appended | Self::MediaType | Self::Cookie => true,
+            // If a log begins with a visitor's text, it must look like a list, see `texts_before_addresses_forge_nothing`.
+            Self::Forwarded => !is_text || (is_list(value) && !begins(&[FormatId::AwsAlb, FormatId::Bunny])),
             Self::Host => !value.contains(char::is_whitespace),
         }
     }
+}
+
+/// Returns whether each part of a list is one word.
+fn is_list(text: &str) -> bool {
+    text.split(", ").all(|part| !part.contains(char::is_whitespace))
 }
 
 fn last_line(format: FormatId) -> &'static str {
@@ -220,7 +230,37 @@ fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &st
             line = line.replace(&sample, &user_agent);
         }
     }
-    part.put(&line, format.id, &escape(format.id, value))
+    let value = if part == Part::Cookie { value.replace('\n', " ") } else { escape(format.id, value) };
+    part.put(&line, format.id, &value)
+}
+
+/// Each part, and the only formats that log it (`true`) or the only ones that don't (`false`), whose lines stay as they are.
+#[test]
+fn parts_of_visitors_are_put_into_their_formats() {
+    let parts = [
+        (Part::Agent, false, "common"),
+        (
+            Part::User,
+            true,
+            "traefik_json ecs caddy vector fluent_bit logstash json combined common traefik_clf ingress_nginx w3c",
+        ),
+        (Part::Forwarded, false, "cloudfront_real_time cloudfront_standard akamai_text aws_alb haproxy haproxy_https w3c bunny"),
+        (Part::Appended, false, "cloudfront_standard akamai_text common traefik_clf ingress_nginx w3c bunny"),
+        (
+            Part::Host,
+            false,
+            "cloudfront_real_time cloudfront_standard vercel azure_front_door google_load_balancer vector fluent_bit logstash common traefik_clf ingress_nginx aws_alb bunny",
+        ),
+        (Part::MediaType, true, "json"),
+        (Part::Cookie, true, "haproxy haproxy_https"),
+    ];
+    assert_eq!(parts.map(|(part, ..)| part), Part::ALL);
+    for (part, is_logged, expected) in parts {
+        let line = |format: &LogFormat, value| of_sample(format, 0, "article", part, value);
+        let logs = |format: &&LogFormat| (line(format, "x7") != line(format, "-")) == is_logged;
+        let names: Vec<&str> = FORMATS.iter().filter(logs).map(|format| format.name).collect();
+        assert_eq!(names.join(" "), expected, "{part:?}");
+    }
 }
 
 /// Header values stay in their place in every format of the table.

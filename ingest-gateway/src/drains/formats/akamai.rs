@@ -1,7 +1,7 @@
 //! Akamai `DataStream` 2: JSON lines, or the values below separated by spaces. Values are percent-encoded.
 
 use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
-use super::super::line_fields::{Field, Fields, Reason};
+use super::super::line_fields::{Field, Fields, Reason, address_in, is_country, is_placeholder};
 use super::{FormatId, NoRequest, telemetry_id_in, unescaped};
 use std::borrow::Cow;
 
@@ -55,10 +55,26 @@ fn between_spaces(line: &str) -> Result<Fields<'_>, Reason> {
     for field in ORDER {
         let value = values.next().ok_or("too_few_fields")?;
         if let Some(field) = field {
+            if !is_placeholder(value) && !is_of_column(field, value) {
+                return Err("wrong_columns");
+            }
             fields.put(field, Cow::Borrowed(value));
         }
     }
     if values.next().is_some() { Err("too_many_fields") } else { Ok(fields) }
+}
+
+/// Returns whether a column can have this value. A line without one of its columns must not move an address into another column.
+fn is_of_column(field: Field, value: &str) -> bool {
+    let consists_of = |is_of: fn(&u8) -> bool| value.as_bytes().iter().all(is_of);
+    match field {
+        Field::Time => consists_of(|byte| byte.is_ascii_digit() || *byte == b'.'),
+        Field::Status | Field::Bytes | Field::Cache | Field::Asn => consists_of(u8::is_ascii_digit),
+        Field::Method => consists_of(u8::is_ascii_uppercase),
+        Field::Country => is_country(value),
+        Field::Address => address_in(value).is_some(),
+        _ => address_in(value).is_none(),
+    }
 }
 
 pub(super) const NAMES: FieldMap = |node, name| match node {
@@ -85,4 +101,37 @@ fn root(name: &str) -> Option<Field> {
         "customField" => Field::Headers,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::line_processor::LineOutcome;
+    use super::super::outcomes;
+    use super::*;
+
+    const VISITOR: &str = "203.0.113.77";
+
+    /// A stream with other fields than documented must store no address as something else.
+    #[test]
+    fn addresses_in_other_columns_are_not_stored() {
+        let format = FormatId::AkamaiText.row();
+        let sample = format.sample.trim().replace("132.196.86.7", VISITOR);
+        let values: Vec<&str> = sample.split(' ').collect();
+        let outcome = |values: &[&str]| outcomes(format, None, &values.join(" ")).remove(0).outcome;
+        assert!(matches!(outcome(&values), LineOutcome::Kept(_)));
+        for missing in 0..values.len() {
+            for place in 0..values.len() {
+                let mut values = values.clone();
+                values.remove(missing);
+                values.insert(place, VISITOR);
+                if let LineOutcome::Kept(event) = outcome(&values) {
+                    let stored = serde_json::to_string(&event).unwrap();
+                    assert!(!stored.contains(VISITOR), "{values:?}: {stored}");
+                }
+            }
+        }
+        let shifted = "1 1239f220 1793527200 www.example.com www.example.com akx page=2 GET HTTP/2 200 5120 GPTBot/1.2 - 203.0.113.77 \
+            203.0.113.78 8075 text/html -";
+        assert!(matches!(outcomes(format, None, shifted).remove(0).outcome, LineOutcome::Bad("wrong_columns")));
+    }
 }

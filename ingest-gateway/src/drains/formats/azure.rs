@@ -7,12 +7,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 const ACCESS_LOG: &str = "FrontDoorAccessLog";
+/// The access log of Application Gateway, which is another format.
+const GATEWAY_LOG: &str = "ApplicationGatewayAccessLog";
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = fields(line, NAMES)?;
     // Health probe and firewall logs have the same form.
-    if fields.get(Field::Kind).is_some_and(|category| !category.eq_ignore_ascii_case(ACCESS_LOG)) {
-        return Err(NoRequest::Other);
+    if let Some(category) = fields.get(Field::Kind).filter(|category| !category.eq_ignore_ascii_case(ACCESS_LOG)) {
+        let is_of_gateway = category.eq_ignore_ascii_case(GATEWAY_LOG);
+        return Err(if is_of_gateway { NoRequest::Bad("bad_category") } else { NoRequest::Other });
     }
     // Front Door writes the URL itself.
     put_url_host(Field::Host, &mut fields);
@@ -126,6 +129,7 @@ mod tests {
         for (written, instead, expected) in [
             (ACCESS_LOG, "FrontdoorAccessLog", "/a"),
             (ACCESS_LOG, "FrontDoorHealthProbeLog", "no_request"),
+            (ACCESS_LOG, GATEWAY_LOG, "bad_category"),
             (ACCESS_LOG, "FrontDoorWebApplicationFirewallLog", "no_request"),
             (r#""category""#, r#""x""#, "/a"),
             (r#""isReceivedFromClient":true"#, r#""isReceivedFromClient":false"#, "subrequest"),

@@ -9,7 +9,7 @@
 //! escape only quotes. Traefik and Express don't escape text, so a line with two requests is bad.
 
 use super::super::line_fields::{Field, Fields, Reason, address_in};
-use super::{FormatId, put_request_line};
+use super::{FormatId, put_request_line, text};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use schemas::site::Site;
 use std::borrow::Cow;
@@ -31,7 +31,34 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     fields.put(Field::Status, Cow::Borrowed(status));
     fields.put(Field::Bytes, Cow::Borrowed(bytes));
     put_agent(rest, &mut fields)?;
-    Ok(fields)
+    // Traefik doesn't escape quotes.
+    if is_beginning(before, fields.format == Some(FormatId::TraefikClf)) { Ok(fields) } else { Err("not_combined") }
+}
+
+/// Returns whether a text is `[host] addresses [proxy] [identity] user`. Other logs, such as nginx's error log, contain visitors' text
+/// that looks like a request. The user may contain spaces if an identity is before it, and an unescaped quote only if the server
+/// doesn't escape any.
+fn is_beginning(text: &str, is_unescaped: bool) -> bool {
+    let is_quoted = |text: &str| text.strip_prefix('"').and_then(end_of_quoted).is_some_and(|end| end + 2 == text.len());
+    let has_no_quote = |text: &str| is_unescaped || end_of_quoted(text).is_none();
+    let is_assignment = |text: &str| {
+        text.split_once('=').is_some_and(|(name, _)| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+    };
+    let ends_with_address = |text: &str| is_address(text.rsplit(',').next().unwrap_or_default().trim()) && !is_assignment(text);
+    let is_list = |text: &str| is_quoted(text) || (has_no_quote(text) && ends_with_address(text));
+    let is_of_addresses = |text: &str| is_list(text) && is_address(text);
+    let has_identity = |rest: &str| word(rest).0 == "-" || is_host_name(word(rest).0);
+    let (first, mut rest) = addresses(text);
+    let is_host = || has_no_quote(first) && !text::begins_with_day(first) && is_of_addresses(addresses(rest).0);
+    let is_looked_up = || (first == "-" || is_host_name(first)) && has_identity(rest);
+    if !is_list(first) && !is_host() && !is_looked_up() {
+        return false;
+    }
+    for _ in 0..4 {
+        let (list, after) = addresses(rest);
+        rest = if is_list(list) { after } else { rest };
+    }
+    has_no_quote(rest) && (has_identity(rest) || (rest.split(' ').count() <= 2 && !is_assignment(rest)))
 }
 
 /// `[host] addresses identity user`.
@@ -85,7 +112,7 @@ fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
 /// Returns the address or list of addresses at the beginning, whatever its first part is, and the text after it.
 fn addresses(text: &str) -> (&str, &str) {
     let (mut last, mut after) = word(text);
-    while last.ends_with(',') && is_address(word(after).0) {
+    while last.ends_with(',') && (is_address(word(after).0) || word(after).0.ends_with(',')) {
         (last, after) = word(after);
     }
     let length = text.len() - after.len();
@@ -112,7 +139,7 @@ fn is_host_name(text: &str) -> bool {
 /// Returns whether a part is an address, a list of addresses, or a placeholder for one.
 fn is_address(part: &str) -> bool {
     let part = part.strip_suffix(',').unwrap_or(part);
-    matches!(part, "unix:" | "localhost")
+    matches!(part, "unix:" | "localhost" | "unknown")
         || part.starts_with('"')
         || part.split(',').all(|part| address_in(part.trim()).is_some())
 }
@@ -322,7 +349,7 @@ mod tests {
         let line = format!(
             r#"{host}192.0.2.1 - - {at} "{request}" 200 10 "-" "{user_agent}" "t-1" "other.test" "529a007902362a5f51385a5fa7049884""#
         );
-        super::super::text::parse(&line).unwrap().text(field).to_owned()
+        text::parse(&line).unwrap().text(field).to_owned()
     }
 
     #[test]

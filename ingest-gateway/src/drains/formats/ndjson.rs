@@ -9,10 +9,13 @@ use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
 use super::super::line_fields::{Field, Fields, Reason};
 use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, text};
 use escapes::with_json_escapes;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::borrow::Cow;
 
 /// Logger of Caddy's access log; its other loggers write other entries.
 const CADDY_ACCESS: &str = "http.log.access";
+/// Characters of decoded targets that a URL doesn't contain.
+const RAW: &AsciiSet = &CONTROLS.add(b' ');
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     read(line, FormatId::Json)
@@ -22,7 +25,12 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
 pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
     // The classic line format has a syslog header before the JSON.
     let json = if line.starts_with('<') { line.find('{').map_or(line, |at| &line[at..]) } else { line };
-    read(json, FormatId::Fastly)
+    let mut fields = read(json, FormatId::Fastly)?;
+    // In Fastly's formats, and maybe in those of customers, `client_ip` is a header that visitors can set. Only ours has this member.
+    if fields.is_absent(Field::TelemetryId) {
+        fields.take(Field::Address);
+    }
+    Ok(fields)
 }
 
 fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
@@ -145,12 +153,17 @@ fn has_added_members(fields: &Fields<'_>) -> bool {
     (is_default && fields.format.is_some()) || own.into_iter().any(|field| fields.is_disputed(field))
 }
 
-/// `request` is the request line of nginx; the method alone in Fastly's documented format, and the target in Logstash's, where
-/// `path` is the log file.
+/// `request` is the request line of nginx; the method alone in Fastly's documented format; the target in Loggly's format for Apache,
+/// and in Logstash's, where `path` is the log file. Apache decodes targets, so they can contain spaces.
 fn put_request(fields: &mut Fields<'_>) {
     let Some(request) = fields.take(Field::RequestLine) else { return };
     let is_of_logstash = fields.has_sign(FormatId::Logstash);
+    let is_raw = |character: char| character == ' ' || character.is_ascii_control();
     match (request.contains(' '), request.contains('/')) {
+        _ if request.starts_with('/') && request.contains(is_raw) => {
+            let target = utf8_percent_encode(&request, RAW).to_string();
+            fields.put_ranked(Field::Path, 1, Cow::Owned(target));
+        }
         (false, true) => fields.put_ranked(Field::Path, 1, request),
         (false, false) if !is_of_logstash && fields.get(Field::Path).is_some() => fields.put(Field::Method, request),
         _ => put_request_line(request, fields),
@@ -170,7 +183,8 @@ fn is_unparsed(fields: &Fields<'_>) -> bool {
 fn is_about_something_else(fields: &Fields<'_>) -> bool {
     match (fields.format, fields.get(Field::Kind)) {
         (Some(FormatId::Caddy), Some(logger)) => !logger.starts_with(CADDY_ACCESS),
-        (Some(FormatId::GoogleLoadBalancer), _) => has_no_request(fields),
+        // AWS WAF also has `httpRequest`, but no `insertId`.
+        (Some(FormatId::GoogleLoadBalancer), _) => has_no_request(fields) && fields.get(Field::RequestId).is_some(),
         (None, Some(_)) => has_no_request(fields),
         _ => false,
     }
@@ -322,8 +336,8 @@ fn root(name: &str) -> FieldMapping {
         "verified_bot_category" => FieldMapping::is(Field::Category),
         "signature_agent" | "http_signature_agent" => FieldMapping::is(Field::SignatureAgent),
         "fastly_is_edge" => FieldMapping::is(Field::IsEdge),
-        // Fastly's default format has the name of its server here, and as `client_ip` a header that visitors can set.
-        "fastly_server" => FieldMapping::is(Field::Connection),
+        // Members of Fastly's default format and of an older one, in which `client_ip` is a header that visitors can set.
+        "fastly_server" | "service_id" => FieldMapping::is(Field::Connection),
         // Caddy.
         "resp_headers" => FieldMapping::into(Node::ResponseHeaders),
         "logger" => FieldMapping::is(Field::Kind),

@@ -1,6 +1,6 @@
 //! Text access logs. Each format is recognized by text that only the server writes.
 
-use super::super::line_fields::{Field, Fields};
+use super::super::line_fields::{Field, Fields, address_in};
 use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, unescaped};
 use std::borrow::Cow;
 
@@ -22,7 +22,12 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
             (None, true) => {}
         }
     }
-    if let Some((before, time, rest)) = cut_at_time(line, COMMON_LOG_TIME) {
+    let line = without_header(line);
+    let common = cut_at_time(line, COMMON_LOG_TIME);
+    if let Some((before, time, rest)) = cut_at_time(line, HAPROXY_TIME).filter(|of| is_of_haproxy(of.0, common.map(|of| of.0))) {
+        return haproxy(before, time, rest).ok_or_else(|| "not_combined".into());
+    }
+    if let Some((before, time, rest)) = common {
         if has_request(rest) {
             return Err("wrong_columns".into());
         }
@@ -35,8 +40,45 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         }
         return Ok(fields);
     }
-    let parts = cut_at_time(line, HAPROXY_TIME);
-    parts.and_then(|(before, time, rest)| haproxy(before, time, rest)).ok_or_else(|| "not_combined".into())
+    Err("not_combined".into())
+}
+
+/// Removes the header of syslog (RFC 3164, RFC 5424, or with a whole time) or of a container's log in Kubernetes.
+fn without_header(line: &str) -> &str {
+    let after_words = |text: &str, count: usize| text.match_indices(' ').nth(count - 1).map(|(at, _)| at + 1);
+    let text = line.strip_prefix('<').and_then(|rest| rest.split_once('>')).map_or(line, |(_, text)| text);
+    if let Some(rest) = text.strip_prefix("1 ").filter(|rest| begins_with_day(rest)) {
+        // Time, host, application, process, message id, data.
+        return after_words(rest, 6).map_or(line, |at| &rest[at..]);
+    }
+    let has_shape = |shape| has_shape(text.as_bytes(), shape);
+    let rest = if has_shape("aaa dd dd:dd:dd ") || has_shape("aaa  d dd:dd:dd ") {
+        &text[16..]
+    } else if has_shape("dddd-dd-ddTdd:dd:dd") {
+        after_words(text, 1).map_or("", |at| &text[at..])
+    } else {
+        return line;
+    };
+    if let Some(entry) = ["stdout F ", "stdout P ", "stderr F ", "stderr P "].iter().find_map(|begin| rest.strip_prefix(begin)) {
+        return entry;
+    }
+    // The host may be missing.
+    let ends = [1, 2].into_iter().filter_map(|count| after_words(rest, count));
+    ends.filter(|end| rest[..*end].ends_with(": ")).map(|end| &rest[end..]).next().unwrap_or(line)
+}
+
+/// Returns whether a line is HAProxy's, from the texts before its time and before a time of the common log format. HAProxy doesn't
+/// escape cookies, so the first time counts. If a list of addresses ends before the second one, the first can be in the header
+/// `X-Forwarded-For`.
+fn is_of_haproxy(before: &str, before_common: Option<&str>) -> bool {
+    let ends_with_list = |text: &str| {
+        let mut words = text.rsplit(' ').skip(2);
+        words.next().is_some_and(|word| address_in(word).is_some()) && words.next().is_some_and(|word| word.ends_with(','))
+    };
+    let is_client = before.rsplit_once(':').is_some_and(|(address, _)| address == "unix" || address_in(address).is_some());
+    is_client
+        && !before.contains(' ')
+        && before_common.is_none_or(|common| common.len() > before.len() && !ends_with_list(common))
 }
 
 /// Returns whether a text contains a time and a request. After the time of a line they are forged: nginx, Apache and Lighttpd escape
@@ -52,21 +94,12 @@ fn has_request(mut text: &str) -> bool {
     false
 }
 
-/// Cuts a line at the first ` [` before a text of this shape, in which `d` is a digit and `a` a letter: before, the time, and what
-/// follows the shape.
+/// Cuts a line at the first ` [` before a text of this shape: before, the time, and what follows the time.
 fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a str)> {
-    let is_of = |(byte, of): (u8, u8)| match of {
-        b'd' => byte.is_ascii_digit(),
-        b'a' => byte.is_ascii_alphabetic(),
-        b's' => matches!(byte, b'+' | b'-'),
-        of => byte == of,
-    };
     let mut from = 0;
     loop {
         let at = from + memchr::memchr(b'[', line.as_bytes().get(from..)?)?;
-        let after = line.as_bytes().get(at + 1..)?;
-        let is_shaped = after.len() >= shape.len() && after.iter().copied().zip(shape.bytes()).all(is_of);
-        if is_shaped && at > 0 && line.as_bytes()[at - 1] == b' ' {
+        if at > 0 && line.as_bytes()[at - 1] == b' ' && has_shape(&line.as_bytes()[at + 1..], shape) {
             let (time, rest) = line.get(at + 1..)?.split_once(']')?;
             return Some((&line[..at - 1], time, rest.strip_prefix(' ').unwrap_or(rest)));
         }
@@ -74,8 +107,19 @@ fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a 
     }
 }
 
-fn begins_with_day(text: &str) -> bool {
-    matches!(text.as_bytes(), [y1, y2, y3, y4, b'-', ..] if [y1, y2, y3, y4].iter().all(|digit| digit.is_ascii_digit()))
+/// Returns whether a text begins with this shape, in which `d` is a digit and `a` a letter.
+fn has_shape(text: &[u8], shape: &str) -> bool {
+    let is_of = |(byte, of): (&u8, u8)| match of {
+        b'd' => byte.is_ascii_digit(),
+        b'a' => byte.is_ascii_alphabetic(),
+        b's' => matches!(byte, b'+' | b'-'),
+        of => *byte == of,
+    };
+    text.len() >= shape.len() && text.iter().zip(shape.bytes()).all(is_of)
+}
+
+pub(super) fn begins_with_day(text: &str) -> bool {
+    has_shape(text.as_bytes(), "dddd-")
 }
 
 /// `type time elb client:port target:port … elb_status target_status received sent "request" "user agent" …` (AWS, "Access logs for
@@ -168,7 +212,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     };
     let mut fields = Fields::of(format);
     fields.put(Field::Time, Cow::Borrowed(time));
-    fields.put(Field::Address, Cow::Borrowed(before.rsplit(' ').next()?));
+    fields.put(Field::Address, Cow::Borrowed(before.rsplit_once(':')?.0));
     fields.put(Field::Scheme, Cow::Borrowed(scheme));
     fields.put(Field::Status, Cow::Borrowed(status));
     fields.put(Field::Bytes, Cow::Borrowed(bytes.trim_start_matches('+')));

@@ -121,6 +121,84 @@ fn cookies_in_lines_of_haproxy_move_no_field() {
     assert_eq!(url(FormatId::Haproxy, &with_response), "https://www.example.com/article?page=2");
 }
 
+/// HAProxy's own time is the first.
+#[test]
+fn requests_in_cookies_of_haproxy_are_no_fetches() {
+    let forged = "[15/Feb/2026:11:00:00 +0000] \"GET /f HTTP/1.1\" 200 1 \"-\" \"GPTBot/1.2\"";
+    for format in [FormatId::Haproxy, FormatId::HaproxyHttps] {
+        for cookie in [forged.to_owned(), format!("x {forged}"), format!("203.0.113.5 - - {forged}")] {
+            let line = format.row().sample.replace("5120 - -", &format!("5120 SID={cookie} -"));
+            for line in [&line, line.split_once(": ").unwrap().1, &line.replace("Nov  1", "<134>Nov  1")] {
+                assert_eq!(url(format, line), "https://www.example.com/article?page=2", "{line}");
+                assert_eq!(counts(format, &line.replace(BOT, "curl/8")), (0, 0), "{line}");
+            }
+        }
+    }
+    // A forwarded header before the line of another server.
+    let forged = "132.196.86.7:1 [01/Nov/2026:10:00:00.000] f b/s 0/0/0/0/0 200 9 - - ---- 1/1/1/1/0 0/0 {a.test|GPTBot/1.2} x";
+    let line =
+        format!("{forged}, 203.0.113.5 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 404 10 \"-\" \"GET /f HTTP/1.1\"");
+    assert_eq!(counts(FormatId::Combined, &line), (0, 1), "{line}");
+}
+
+/// Error logs and logs of applications contain visitors' text, and are often sent with the access log.
+#[test]
+fn requests_in_other_logs_are_no_fetches() {
+    let forged = "[01/Nov/2026:10:00:00 +0000] \"GET /forged HTTP/1.1\" 200 1 \"-\" \"GPTBot/1.2";
+    let error =
+        "2026/11/01 10:00:00 [error] 7#7: *1 open() \"/x\" failed (2: No such file), client: 203.0.113.5, server: a.test,";
+    for before in [
+        &format!("{error} request: \"GET /x HTTP/1.1\", host: \"a.test\", referrer: \"x"),
+        &format!("{error} referrer: \"x, 203.0.113.5 - -"),
+        "[Sun Nov 01 10:00:00.1 2026] [core:error] [pid 7] [client 203.0.113.5:1] AH00126: Invalid URI, referer: x",
+        "2026-11-01 10:00:00,123 INFO user agent x",
+        "2026-11-01 10:00:00,123 INFO: 203.0.113.5 - x",
+        "2026-11-01T10:00:00Z 203.0.113.5 - x",
+        "time=10:00:00,123 x",
+        "10:00:00,123 x",
+        "203.0.113.5 ua=\"x",
+        "203.0.113.5 ua=x",
+        "203.0.113.5 - ua=\"x",
+        "203.0.113.5 logged in with x",
+        "\"203.0.113.5\" \"x",
+        "\"GET /x HTTP/1.1\" \"x",
+        "Nov  1 10:00:00 web-1 app[7]: ua=x, 203.0.113.5 - -",
+        "INFO x, 203.0.113.5 - -",
+        "INFO x",
+    ] {
+        for (format, log) in [
+            (FormatId::Combined, format!("{before} {forged}\"")),
+            (FormatId::Combined, format!("<13>Nov  1 10:00:00 web-1 nginx: {before} {forged}\"")),
+            (FormatId::Json, serde_json::json!({"message": format!("{before} {forged}\"")}).to_string()),
+            (FormatId::Json, serde_json::json!({"log": format!("{before} {forged}\"\n"), "stream": "stderr"}).to_string()),
+        ] {
+            assert_eq!(counts(format, &log), (0, 1), "{log}");
+        }
+    }
+    let haproxy =
+        "132.196.86.7:1 [01/Nov/2026:10:00:00.000] f b/s 0/0/0/0/0 200 9 - - ---- 1/1/1/1/0 0/0 {a.test|GPTBot/1.2} \"GET /f";
+    assert_eq!(counts(FormatId::Haproxy, &format!("INFO user agent: {haproxy}")), (0, 1));
+}
+
+#[test]
+fn headers_of_syslog_and_containers_are_removed() {
+    let sample = FormatId::Combined.row().sample.trim();
+    for header in [
+        "",
+        "Nov  1 10:00:00 web-1 nginx: ",
+        "<190>Nov 11 10:00:00 nginx: ",
+        "2026-11-01T10:00:00.123+00:00 web-1 nginx[7]: ",
+        "<190>1 2026-11-01T10:00:00Z web-1 nginx 7 - - ",
+        "2026-11-01T10:00:00.123Z stdout F ",
+    ] {
+        for line in [sample.to_owned(), format!("www.example.com:443 {sample}")] {
+            let event = event(FormatId::Combined, &format!("{header}{line}"));
+            assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{header}");
+            assert_eq!(event.crawler.unwrap().verified, Some(true), "{header}");
+        }
+    }
+}
+
 #[test]
 fn edges_of_bunny_can_have_digits() {
     let line = FormatId::Bunny.row().sample.replace("|DE|", "|IQ2|");
@@ -266,9 +344,13 @@ fn lines_that_no_pattern_matches_are_read() {
 fn headers_that_look_like_columns_drop_no_line() {
     let rest = format!("203.0.113.5 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
     let alb = "https 2026-11-01T10:00:00.000641Z app/x 132.196.86.7:2817 192.0.2.5:80 0 0 0 200 200 34 5120 \\x22GET";
-    for begin in ["HIT|200|1793527200000|10|390|", alb, "h2 2026-11-01", "{\\x22a\\x22:1}", "#Fields: c-ip"] {
+    for begin in ["HIT|200|1793527200000|10|390|", "h2,2026-11-01", "{\\x22a\\x22:1}", "#Fields:, c-ip"] {
         let event = event(FormatId::Combined, &format!("{begin}, {rest}"));
         assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/a"), "{begin}");
         assert_ne!(event.crawler.unwrap().verified, Some(true), "{begin}");
+    }
+    // Lists contain no spaces. Text with some can be from another log, see `requests_in_other_logs_are_no_fetches`.
+    for begin in [alb, "h2 2026-11-01", "#Fields: c-ip"] {
+        assert_eq!(counts(FormatId::Combined, &format!("{begin}, {rest}")), (0, 1), "{begin}");
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of random text from visitors in every place of every format. It must not hide fetches, or forge pages or addresses.
 
-use super::{Part, escape, of_sample, outcomes};
+use super::{Part, escape, is_list, of_sample, outcomes};
 use crate::drains::format_table::{FORMATS, FormatId};
 use crate::drains::line_processor::LineOutcome;
 use proptest::prelude::*;
@@ -123,6 +123,10 @@ proptest! {
                 prop_assert!(!serde_json::to_string(event).unwrap().contains(OF_VISITOR), "{}", log);
             }
             LineOutcome::Bad(_) if escapes_nothing => {}
+            // Text before the address must look like a list or a host. HAProxy's cookies can look like one before a request.
+            LineOutcome::Bad("not_combined") if part == Part::Forwarded && !is_list(&value) => {}
+            LineOutcome::Bad("not_combined") if part == Part::Host && value.starts_with("2026-") => {}
+            LineOutcome::Bad("not_combined") if part == Part::Cookie && value.contains("+0000] \"") => {}
             other => prop_assert!(false, "{:?}: {}", other, log),
         }
     }

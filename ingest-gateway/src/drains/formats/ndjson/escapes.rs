@@ -1,9 +1,10 @@
 //! Escapes of a server within JSON: nginx without `escape=json` writes `\xHH` for quotes, backslashes, and bytes that aren't ASCII.
+//! Apache also writes `\v`.
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use std::fmt::Write;
 
-/// Returns a line with its `\xHH` escapes converted to JSON, or `None` without any. A byte that isn't UTF-8 becomes its percent
+/// Returns a line with its `\xHH` and `\v` escapes converted to JSON, or `None` without any. A byte that isn't UTF-8 becomes its percent
 /// escape.
 pub(super) fn with_json_escapes(line: &str) -> Option<String> {
     let mut text = String::with_capacity(line.len());
@@ -12,9 +13,9 @@ pub(super) fn with_json_escapes(line: &str) -> Option<String> {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
         let mut bytes = Vec::new();
-        while let Some(byte) = escaped_byte(rest) {
+        while let Some((byte, length)) = escaped_byte(rest) {
             bytes.push(byte);
-            rest = &rest[4..];
+            rest = &rest[length..];
         }
         if bytes.is_empty() {
             // Another escape. Skip its second character, which may be a backslash.
@@ -30,11 +31,14 @@ pub(super) fn with_json_escapes(line: &str) -> Option<String> {
     has_escapes.then_some(text)
 }
 
-/// Returns the byte of `\xHH` at the beginning of a text.
-fn escaped_byte(text: &str) -> Option<u8> {
+/// Returns the byte of `\xHH` or `\v` at the beginning of a text, and the length of the escape.
+fn escaped_byte(text: &str) -> Option<(u8, usize)> {
+    if text.starts_with(r"\v") {
+        return Some((0x0b, 2));
+    }
     let [b'\\', b'x', high, low, ..] = text.as_bytes() else { return None };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    Some(digit(high)? << 4 | digit(low)?)
+    Some((digit(high)? << 4 | digit(low)?, 4))
 }
 
 fn push(bytes: &[u8], text: &mut String) {
@@ -61,6 +65,7 @@ mod tests {
             (r#"{"a":"\xC3\xa9"}"#, r#"{"a":"é"}"#),
             (r#"{"a":"\xE9t\xC3"}"#, r#"{"a":"%E9t%C3"}"#),
             (r#"{"a":"\x5C\x22\x00\x7F\x0A"}"#, r#"{"a":"\u005c\u0022\u0000\u007f\u000a"}"#),
+            (r#"{"a":"\v\x0B"}"#, r#"{"a":"\u000b\u000b"}"#),
             (r#"\\x22\x41"#, r#"\\x22A"#),
             (r#"\n\"\x41é"#, r#"\n\"Aé"#),
         ] {

@@ -298,6 +298,35 @@ fn reads_the_names_of_documented_formats() {
     }
 }
 
+/// Apache decodes `%U`, and writes a vertical tab as `\v`.
+#[test]
+fn decoded_targets_of_apache_are_no_request_lines() {
+    for (request, path) in [
+        ("/a b/c", "/a%20b/c"),
+        ("/my file.html", "/my%20file.html"),
+        ("/x /article", "/x%20/article"),
+        ("/a HTTP/1.1", "/a%20HTTP/1.1"),
+        (r"/a\vb", "/a%0Bb"),
+        (r"/a\tb c", "/a%09b%20c"),
+        ("/article", "/article"),
+    ] {
+        let log = json!({"time": "[01/Nov/2026:10:00:00 +0000]", "host": "www.example.com", "request": "~", "query": "?page=2",
+            "method": "GET", "status": "200", "userAgent": BOT});
+        let log = log.to_string().replace('~', request);
+        assert_eq!(url(FormatId::Json, &log), format!("https://www.example.com{path}?page=2"), "{log}");
+    }
+}
+
+/// AWS WAF logs a request in an object with the name that Google's load balancer uses.
+#[test]
+fn lines_of_aws_waf_are_bad() {
+    let log = json!({"timestamp": 1_793_527_200_000_i64, "action": "ALLOW", "httpRequest": {"clientIp": "203.0.113.5", "uri": "/a",
+        "httpMethod": "GET", "headers": [{"name": "User-Agent", "value": BOT}]}});
+    assert!(matches!(outcome(FormatId::Json, &log.to_string()), LineOutcome::Bad(_)));
+    let probe = json!({"insertId": "a", "timestamp": "2026-11-01T10:00:00Z", "httpRequest": {"latency": "0s"}});
+    assert!(matches!(outcome(FormatId::Json, &probe.to_string()), LineOutcome::Dropped("no_request")));
+}
+
 /// Versions of the Elastic Common Schema before 1.6 require lower case. Everywhere else, such a method is another one.
 #[test]
 fn lower_case_methods_of_ecs_are_read() {
