@@ -33,13 +33,13 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug)]
 pub struct DomainSettings {
     /// Maximum domains per organization
-    #[arg(long, env = "TELEMETRY_DOMAINS_PER_ORGANIZATION", default_value_t = 1_000, value_name = "NUMBER")]
+    #[arg(long, env = "TELEMETRY_DOMAINS_PER_ORGANIZATION", default_value_t = 1_000, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub domains_per_organization: u32,
     /// Domain verification attempts per minute and organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_VERIFICATIONS_PER_MINUTE", default_value_t = 10, value_name = "NUMBER")]
     pub verifications_per_minute: u32,
     /// Port of domain verification files; other ports than 443 require WEBHOOK_ALLOW (development only)
-    #[arg(long, env = "TELEMETRY_VERIFICATION_PORT", default_value_t = 443, value_name = "PORT")]
+    #[arg(long, env = "TELEMETRY_VERIFICATION_PORT", default_value_t = 443, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub verification_port: u16,
     /// Days between two checks of a domain's verification token
     #[arg(long, env = "TELEMETRY_DOMAIN_PROOF_DAYS", default_value_t = 30, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]

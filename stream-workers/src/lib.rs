@@ -150,10 +150,10 @@ pub struct Tuning {
     #[arg(long = "group", env = "TELEMETRY_GROUP", default_value = "stream-workers")]
     pub group: String,
     /// Maximum age of a block before it is inserted, in milliseconds
-    #[arg(long, env = "TELEMETRY_BLOCK_AGE_MS", default_value_t = 500)]
+    #[arg(long, env = "TELEMETRY_BLOCK_AGE_MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     pub block_age_ms: u64,
     /// Milliseconds without a heartbeat after which a standby worker takes over
-    #[arg(long, env = "TELEMETRY_TAKEOVER_AFTER_MS", default_value_t = 8_000)]
+    #[arg(long, env = "TELEMETRY_TAKEOVER_AFTER_MS", default_value_t = 8_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub takeover_after_ms: u64,
     /// Shard of this worker, such as 2/3 for the second of three; CLICKHOUSE_URL is its server
     #[arg(long, env = "TELEMETRY_SHARD", value_name = "NUMBER/COUNT", default_value_t)]

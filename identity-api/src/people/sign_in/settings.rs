@@ -53,7 +53,7 @@ pub struct SignInSettings {
     #[arg(long, env = "TELEMETRY_SIGN_IN_RATE", default_value_t = DEFAULT_SIGN_IN_RATE)]
     pub sign_in_rate: u32,
     /// Sign-in emails per account in 15 minutes; further ones are silently not sent
-    #[arg(long, env = "TELEMETRY_SIGN_IN_MAILS", default_value_t = DEFAULT_MAILS)]
+    #[arg(long, env = "TELEMETRY_SIGN_IN_MAILS", default_value_t = DEFAULT_MAILS, value_parser = clap::value_parser!(u32).range(1..))]
     pub sign_in_mails: u32,
     /// Invites per hour for each person, or for each partner key; 0: unlimited
     #[arg(long, env = "TELEMETRY_INVITES", default_value_t = DEFAULT_INVITES)]

@@ -4,6 +4,7 @@
 //! `WRITE_DOCS=1 cargo test -p end-to-end settings_table` writes both files.
 
 use clap::builder::ValueRange;
+use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory};
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -76,7 +77,15 @@ fn value(argument: &Arg) -> String {
     let is_flag = argument.get_num_args() == Some(ValueRange::EMPTY);
     let names: Vec<&str> = argument.get_value_names().unwrap_or_default().iter().map(clap::builder::Str::as_str).collect();
     let is_named = !names.is_empty() && names.concat() != argument.get_id().as_str().to_uppercase();
-    let form = argument.get_value_parser().type_id();
+    match () {
+        () if is_flag || !words.is_empty() => words.join(", "),
+        () if is_named => names.join(" "),
+        () if is_number(argument) => "number".to_owned(),
+        () => "text".to_owned(),
+    }
+}
+
+fn is_number(argument: &Arg) -> bool {
     let numbers = [
         TypeId::of::<u16>(),
         TypeId::of::<u32>(),
@@ -85,12 +94,7 @@ fn value(argument: &Arg) -> String {
         TypeId::of::<i64>(),
         TypeId::of::<i32>(),
     ];
-    match () {
-        () if is_flag || !words.is_empty() => words.join(", "),
-        () if is_named => names.join(" "),
-        () if numbers.iter().any(|number| form == *number) => "number".to_owned(),
-        () => "text".to_owned(),
-    }
+    numbers.iter().any(|number| argument.get_value_parser().type_id() == *number)
 }
 
 fn document() -> String {
@@ -194,4 +198,30 @@ fn settings_have_a_description() {
             }
         }
     }
+}
+
+/// Zero makes sense for these without a word in their help.
+const SENSIBLE: [&str; 1] = ["max-ahead-seconds"];
+
+#[test]
+fn rejects_zero_unless_help_explains_it() {
+    let mut numbers = 0;
+    for (name, mode) in binaries().iter().flat_map(modes) {
+        let is_checked = |argument: &&Arg| {
+            let is_setting = argument.get_env().is_some() && argument.get_num_args() != Some(ValueRange::EMPTY);
+            is_setting && is_number(argument) && !SENSIBLE.contains(&argument.get_long().unwrap_or_default())
+        };
+        for argument in mode.get_arguments().filter(is_checked) {
+            let option = format!("--{}", argument.get_long().unwrap());
+            let parsed = mode.clone().try_get_matches_from(["mode", &format!("{option}=0")]);
+            let is_rejected = parsed.is_err_and(|error| {
+                let text = error.to_string();
+                error.kind() == ErrorKind::ValueValidation && text.contains(&option) && text.contains("is not in")
+            });
+            let is_explained = argument.get_help().is_some_and(|help| help.to_string().contains("0: "));
+            assert_ne!(is_rejected, is_explained, "telemetry {name} {option}");
+            numbers += 1;
+        }
+    }
+    assert!(numbers > 80, "{numbers}");
 }
