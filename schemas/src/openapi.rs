@@ -170,6 +170,40 @@ mod tests {
         assert!(seen > 50, "only {seen} timestamps in examples");
     }
 
+    fn is_described(value: &Value) -> bool {
+        let is_reference = value.get("$ref").is_some() || value.get("anyOf").is_some();
+        is_reference || value["description"].as_str().is_some_and(|text| !text.is_empty())
+    }
+
+    /// Lists objects without a name, and schemas, members and parameters without a description.
+    fn undescribed(value: &Value, place: &str, is_named: bool, found: &mut Vec<String>) {
+        value.as_array().into_iter().flatten().for_each(|item| undescribed(item, place, false, found));
+        let needs_text = is_named || value.get("in").is_some();
+        if value.get("properties").is_some() && !is_named || needs_text && !is_described(value) {
+            found.push(place.to_owned());
+        }
+        for (key, value) in value.as_object().into_iter().flatten().filter(|(key, _)| !key.starts_with("example")) {
+            let children = value.as_object().filter(|_| key == "schemas" || key == "properties");
+            for (name, child) in children.into_iter().flatten() {
+                let place = format!("{place}/{name}");
+                if !is_described(child) {
+                    found.push(place.clone());
+                }
+                undescribed(child, &place, key == "schemas", found);
+            }
+            if children.is_none() {
+                undescribed(value, &format!("{place}/{key}"), false, found);
+            }
+        }
+    }
+
+    #[test]
+    fn objects_are_named_and_everything_is_described() {
+        let mut found = Vec::new();
+        undescribed(&document(&Surface::ALL), "", false, &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
     #[test]
     fn operations_include_shared_responses() {
         let document = document(&Surface::ALL);
