@@ -76,7 +76,7 @@ formats! {
         "https://developers.cloudflare.com/logs/logpush/logpush-job/datasets/zone/http_requests/" ""
     Fastly "fastly" "Fastly" Fastly
         "https://www.fastly.com/documentation/guides/integrations/logging-endpoints/log-streaming-https/"
-        "In Fastly's default format, visitors can set `client_ip`, so agents aren't verified. Use [ours](fastly.md). A line with two values for one field is bad."
+        "In Fastly's formats, visitors can set `client_ip`, so only [ours](fastly.md) verifies agents: it contains `content_telemetry_id`. A line with two values for one field is bad."
     CloudFrontJson "cloudfront_json" "CloudFront standard logs (v2), JSON" Firehose
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logging.html" ""
     CloudFrontRealTime "cloudfront_real_time" "CloudFront real-time logs" Firehose
@@ -108,7 +108,7 @@ formats! {
         "Agents aren't verified if `client_ip` differs from `remote_ip`."
     Vector "vector" "Vector, Fluent Bit and Logstash, unparsed lines" Ndjson
         "https://vector.dev/docs/reference/configuration/sources/file/"
-        "`message` or `log` contains a line in any of the text formats below."
+        "`message` or `log` contains a line in any of the text formats below. Send only access logs: a shipper's other lines are bad."
     FluentBit "fluent_bit" "Fluent Bit" Ndjson
         "https://docs.fluentbit.io/manual/pipeline/outputs/http" "`\\xHH` in paths and user agents is unescaped."
     Logstash "logstash" "Logstash, `COMBINEDAPACHELOG`" Ndjson
@@ -116,10 +116,10 @@ formats! {
         "Field names of the pattern up to Logstash 7; later versions use the Elastic Common Schema. Visitors can forge `clientip`, so agents aren't verified. Keep `httpversion`, which identifies the format, and `message`, which is used for lines that the pattern doesn't match and for targets with a space."
     Json "json" "JSON with the usual names" Ndjson
         "https://nginx.org/en/docs/http/ngx_http_log_module.html"
-        "The [names](../api/drains.md#fields) that nginx and most loggers use."
+        "The [names](../api/drains.md#fields) that nginx and most loggers use, also those of Istio, Envoy Gateway, and Loggly's format for Apache."
     Combined "combined" "Combined log format (nginx, Apache, Lighttpd)" Combined
         "https://httpd.apache.org/docs/current/logs.html#combined"
-        "The host may precede the line. Text after the user agent is ignored, unless it is in [our format](nginx.md#the-combined-format). The server must escape quotes, as these three do. Express (morgan) doesn't: a line that contains a second request is bad, but visitors can append a host to their user agent, so log JSON instead."
+        "The host may precede the line, and headers of syslog and of Kubernetes' container logs are removed. Before the time, a line must contain `[host] addresses identity user`, or it is bad. Text after the user agent is ignored, unless it is in [our format](nginx.md#the-combined-format). The server must escape quotes, as these three do. Express (morgan) doesn't: a line that contains a second request is bad, but visitors can append a host to their user agent, so log JSON instead."
     Common "common" "Common log format (Apache, nginx)" Combined
         "https://httpd.apache.org/docs/current/logs.html#common"
         "Contains no user agent, so agents can't be recognized. Use the combined format."
