@@ -109,6 +109,10 @@ type TableBot<'a> = (&'a str, &'a str, Purpose);
 const COMPANY_WORDS: &[&str] =
     &["inc", "incorporated", "llc", "ltd", "limited", "corp", "corporation", "gmbh", "pbc", "foundation", "ai"];
 
+/// Other names of companies in lists, and their usual ones, both normalized.
+const COMPANY_NAMES: &[(&str, &str)] =
+    &[("alleninstitutefor", "ai2"), ("facebook", "meta"), ("metafacebook", "meta"), ("metaplatforms", "meta")];
+
 /// Returns the differences, missing bots first, and the number of equal bots. With `is_whole`, also lists bots that only the table has.
 fn compare(table: &BotTable, list: &[ListedBot], is_whole: bool) -> (Vec<Value>, usize) {
     let (mut rows, mut same, mut found) = (Vec::new(), 0, BTreeSet::new());
@@ -169,5 +173,25 @@ fn normalize_company(name: &str) -> String {
     while words.len() > 1 && words.last().is_some_and(|word| COMPANY_WORDS.contains(&word.as_str())) {
         words.pop();
     }
-    words.concat()
+    let name = words.concat();
+    COMPANY_NAMES.iter().find(|(other, _)| *other == name).map_or(name.clone(), |(_, usual)| (*usual).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_one_company_are_equal() {
+        for (one, other) in [
+            ("Ai2", "Allen Institute for AI"),
+            ("Meta", "Meta/Facebook"),
+            ("Meta", "Facebook"),
+            ("Meta Platforms, Inc.", "meta"),
+            ("OpenAI", "OpenAI, LLC"),
+        ] {
+            assert_eq!(normalize_company(one), normalize_company(other));
+        }
+        assert_ne!(normalize_company("Meta"), normalize_company("Metaphor"));
+    }
 }
