@@ -43,6 +43,7 @@ async fn golden_identity_admin() {
 
     keys(&mut kept, &terminal, &platform);
     domains(&mut kept, &terminal, owner);
+    manifest_hosts(&mut kept, &terminal, &platform);
     partners(&mut kept, &terminal, &platform);
     analysts(&mut kept, &terminal, &service).await;
     access_requests(&mut kept, &terminal, &service).await;
@@ -70,6 +71,12 @@ fn domains(kept: &mut Transcript, terminal: &Terminal, owner: &str) {
     let other = run_and_get_member(kept, terminal, &["domain", "add", "--organization", owner, "daily.example"], "id");
     kept.run(terminal, &admin(&["domain", "release", &other, "-o", "json"]));
     kept.run(terminal, &admin(&["domain", "release", &other]));
+}
+
+fn manifest_hosts(kept: &mut Transcript, terminal: &Terminal, platform: &str) {
+    for action in ["attest", "withdraw"] {
+        kept.run_in_both_formats(terminal, &admin(&["manifest-host", action, "--organization", platform, "agents.example"]));
+    }
 }
 
 fn partners(kept: &mut Transcript, terminal: &Terminal, platform: &str) {

@@ -39,6 +39,7 @@ pub(super) enum Kind {
     /// Name of a registered domain that is not verified.
     Registered,
     Drain,
+    Manifest,
     /// Id of an analyst account.
     Analyst,
     Webhook,
@@ -146,6 +147,8 @@ impl TestApp {
         let hook = json!({"url": "https://planted.example/hook", "event_types": ["delegation.created"]});
         let hook = self.create(&key, "/webhooks", &hook).await;
         let drain = self.create(&key, "/drains", &json!({"name": "planted", "provider": "cloudflare"})).await;
+        let manifest = json!({"url": "https://planted.example/.well-known/content-telemetry.json"});
+        let manifest = self.create(&key, "/manifests", &manifest).await;
         let send = async |path: &str, body: Value| {
             let request = self.demo.client.post(self.demo.url(&format!("{IDENTITY}{path}"))).bearer_auth(&person);
             let made = send_request(request.header("content-type", "application/json").body(body.to_string())).await;
@@ -165,6 +168,7 @@ impl TestApp {
             (Kind::Domain, json!("planted.example")),
             (Kind::Registered, registered["domain"].clone()),
             (Kind::Drain, drain["id"].clone()),
+            (Kind::Manifest, manifest["id"].clone()),
             (Kind::Analyst, json!(analyst)),
             (Kind::Webhook, hook["id"].clone()),
             (Kind::Membership, json!(member)),
@@ -213,7 +217,7 @@ impl TestApp {
     pub(super) async fn holdings(&self) -> Vec<Value> {
         let mut holdings = Vec::new();
         for path in
-            ["/analysts", "/api-keys", "/delegations", "/delegation-requests", "/domains", "/drains", "/webhooks", "/settings"]
+            ["/analysts", "/api-keys", "/delegations", "/delegation-requests", "/domains", "/drains", "/manifests", "/webhooks", "/settings"]
         {
             let url = self.demo.url(&format!("{IDENTITY}{path}"));
             let mut read = send_request(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
