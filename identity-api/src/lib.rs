@@ -7,6 +7,7 @@ mod access;
 mod keys;
 pub mod domains;
 mod delegations;
+mod manifests;
 pub mod webhooks;
 mod people;
 pub mod organizations;
@@ -20,6 +21,7 @@ pub use routes::routes;
 use crate::access::actor::{ChangeBudgets, Credential};
 use crate::domains::recheck::DomainRecheck;
 use crate::domains::{DomainSettings, RecheckCounts, Verification};
+use crate::manifests::checks::{self, ManifestChecks};
 use crate::organizations::emails::opening;
 use crate::request::bodies::Bodies;
 use crate::request::request_slot::RequestSlots;
@@ -152,7 +154,8 @@ pub struct State {
     manual_send_limits: ManualSendLimits,
     verification: Verification,
     recheck: DomainRecheck,
-    _housekeeping: [AbortOnDropHandle<()>; 3],
+    manifests: ManifestChecks,
+    _housekeeping: [AbortOnDropHandle<()>; 4],
 }
 
 impl HasIdentityTables for State {
@@ -183,7 +186,9 @@ impl State {
         let request_slots = RequestSlots::new(directory.clone(), clock.clone());
         let bodies = Bodies::new(LIMITS, request_slots.clone());
         let upkeep = verification.recheck(pool.clone(), mailer.clone());
+        let manifests = ManifestChecks { pool: pool.clone(), finder: verification.finder() };
         let _housekeeping = [
+            checks::start(manifests.clone(), clock.clone(), settings.domains.proof_round),
             domains::recheck::start(upkeep.clone(), clock.clone()),
             delivery_retention::start(pool.clone(), clock.clone(), settings.delivery_log),
             sign_in::session_cleanup::start(pool.clone(), clock.clone(), settings.sign_in.sign_in_keep),
@@ -205,6 +210,7 @@ impl State {
             manual_send_limits: ManualSendLimits::default(),
             verification,
             recheck: upkeep,
+            manifests,
             _housekeeping,
         }))
     }
@@ -232,6 +238,11 @@ impl State {
     /// Checks every domain that is due, as the process does periodically.
     pub async fn recheck_domains(&self) -> Result<RecheckCounts, sqlx::Error> {
         self.recheck.round(&self.clock).await
+    }
+
+    /// Checks every manifest that is due, as the process does periodically. Returns their number.
+    pub async fn refresh_manifests(&self) -> Result<usize, sqlx::Error> {
+        self.manifests.round(&self.clock).await
     }
 
     pub fn probes(&self) -> Vec<Probe> {

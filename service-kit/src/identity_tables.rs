@@ -64,7 +64,20 @@ pub struct OwnedSite {
     pub formerly_owned: Vec<(Site, DateTime<Utc>)>,
 }
 
-/// Key, organization, its type, its founder while they own it, scopes, whether it is strict, its drain.
+/// One version of a signing key, as a manifest of the organization listed it.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct ListedKey {
+    /// Id of the version.
+    pub version: Uuid,
+    /// The key's id in the manifest.
+    pub key_id: String,
+    /// Ed25519.
+    pub public_key: [u8; 32],
+    /// The key is invalid from then on.
+    pub expires: Option<DateTime<Utc>>,
+}
+
+/// Key, organization, its type, its earliest owner, scopes, whether it is strict, its drain.
 type KeyRow = (Uuid, Uuid, String, Option<Uuid>, Vec<String>, bool, Option<Uuid>);
 
 type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);
@@ -201,6 +214,21 @@ impl IdentityTables {
         )
         .await?;
         Ok(row.map(|(id, name)| OrgName { id: OrgId(id), name }))
+    }
+
+    /// Returns the keys that the organization's manifests listed at this time, with expired ones, so that a verifier can tell
+    /// `expired_key` from `no_key`.
+    pub async fn manifest_keys(&self, org: OrgId, at: DateTime<Utc>) -> Result<Vec<ListedKey>, sqlx::Error> {
+        bounded(
+            sqlx::query_as(
+                "SELECT id AS version, key_id, public_key, expires FROM manifest_keys \
+                 WHERE organization_id = $1 AND first_seen <= $2 AND (ended_at IS NULL OR ended_at > $2) ORDER BY first_seen, id",
+            )
+            .bind(org.0)
+            .bind(at)
+            .fetch_all(&self.pool),
+        )
+        .await
     }
 
     /// Whether `grantor` currently allows `grantee` to read its telemetry.

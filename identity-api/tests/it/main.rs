@@ -34,6 +34,7 @@ mod late_revocations;
 mod list_totals;
 mod logs;
 mod magic_links;
+mod manifests;
 mod mail_names;
 mod mailbox;
 mod members;

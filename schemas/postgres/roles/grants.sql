@@ -33,6 +33,8 @@ GRANT SELECT ON organizations, api_keys, domains, drains TO telemetry_gateway;
 -- Who shares an organization's slots: its earliest owner.
 GRANT SELECT (organization_id, user_id, role, created_at) ON memberships TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON click_tokens TO telemetry_gateway;
+-- Keys of signed reports.
+GRANT SELECT ON manifest_keys TO telemetry_gateway, telemetry_worker;
 -- Only stream-workers writes what events contain about their session: its parent.
 GRANT SELECT, DELETE,
     INSERT (organization_id, session_id, initiator_type, agent_id, agent_named_at, manifest_ref, content_scope, external_session_id,
@@ -77,6 +79,8 @@ GRANT SELECT, INSERT, UPDATE ON organizations, users, api_keys, domains, delegat
     access_requests, webhook_endpoints, analyst_accounts TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memberships, user_sessions, magic_links TO telemetry_identity;
 GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
+GRANT SELECT, INSERT, UPDATE ON manifests, manifest_keys TO telemetry_identity;
+GRANT SELECT, INSERT, DELETE ON manifest_hosts TO telemetry_identity;
 GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports, analyst_upkeep TO telemetry_identity;
 -- Messages never change; old ones are deleted with their log.
 GRANT SELECT, INSERT, DELETE ON webhook_deliveries TO telemetry_identity;
