@@ -14,8 +14,8 @@ pub(crate) mod recheck;
 mod verify;
 
 pub use recheck::RecheckCounts;
-pub(crate) use token_lookup::TokenFinder;
 pub use registrations::ensure_verified;
+pub(crate) use token_lookup::TokenFinder;
 pub(crate) use verify::{Verification, parse_methods, verify_domain};
 
 use crate::access::actor::Actor;

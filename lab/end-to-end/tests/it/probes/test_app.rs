@@ -216,9 +216,17 @@ impl TestApp {
     /// Returns everything that the organization itself reads of the planted data. Probes must not change it.
     pub(super) async fn holdings(&self) -> Vec<Value> {
         let mut holdings = Vec::new();
-        for path in
-            ["/analysts", "/api-keys", "/delegations", "/delegation-requests", "/domains", "/drains", "/manifests", "/webhooks", "/settings"]
-        {
+        for path in [
+            "/analysts",
+            "/api-keys",
+            "/delegations",
+            "/delegation-requests",
+            "/domains",
+            "/drains",
+            "/manifests",
+            "/webhooks",
+            "/settings",
+        ] {
             let url = self.demo.url(&format!("{IDENTITY}{path}"));
             let mut read = send_request(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
             // The time of the last use changes with these reads.
