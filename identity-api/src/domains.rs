@@ -1,8 +1,8 @@
 //! Domains of organizations: register, list, verify, delete (docs/api/identity.md#domains).
 //!
 //! A registration shows no events and blocks no one until it is verified. `ownership` defines who owns a host and which part of
-//! its history they see, `proof` checks whether a token is published, `upkeep` checks it again, and `contest` handles a host that
-//! two organizations verify.
+//! its history they see, `token_lookup` checks whether a token is published, `recheck` checks it again, and `takeover` handles a
+//! host that two organizations verify. `manifests` are published on verified hosts.
 
 mod takeover;
 mod html_head;
@@ -12,6 +12,7 @@ mod token_lookup;
 pub(crate) mod registrations;
 pub(crate) mod recheck;
 mod verify;
+pub(crate) mod manifests;
 
 pub use recheck::RecheckCounts;
 pub use registrations::ensure_verified;

@@ -7,7 +7,6 @@ mod access;
 mod keys;
 pub mod domains;
 mod delegations;
-mod manifests;
 pub mod webhooks;
 mod people;
 pub mod organizations;
@@ -19,9 +18,9 @@ pub use routes::dry_run::{DRY_RUNS, DryRun};
 pub use routes::routes;
 
 use crate::access::actor::{ChangeBudgets, Credential};
+use crate::domains::manifests::checks::{self, ManifestChecks};
 use crate::domains::recheck::DomainRecheck;
 use crate::domains::{DomainSettings, RecheckCounts, Verification};
-use crate::manifests::checks::{self, ManifestChecks};
 use crate::organizations::emails::opening;
 use crate::request::bodies::Bodies;
 use crate::request::request_slot::RequestSlots;

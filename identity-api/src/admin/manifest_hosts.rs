@@ -2,7 +2,7 @@
 
 use super::command_output::CommandOutput;
 use super::{AdminContext, site};
-use crate::manifests::hosts;
+use crate::domains::manifests::hosts;
 use clap::{Args, Subcommand};
 use schemas::ids::OrgId;
 use schemas::site::Site;

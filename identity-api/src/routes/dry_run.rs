@@ -4,8 +4,8 @@
 
 use crate::delegations::{self, requests};
 use crate::domains;
+use crate::domains::manifests;
 use crate::keys::{api_keys, drains};
-use crate::manifests;
 use crate::organizations::{access_requests, creation, invites, members, partners, settings};
 use crate::people::sign_in::{magic_links, redeem_link};
 use crate::webhooks::{self, endpoint_state};

@@ -80,6 +80,12 @@ pub(super) fn is_read(name: &str) -> bool {
     all.iter().any(|names| Node::ALL.iter().any(|node| names(*node, name).is_read()))
 }
 
+/// Returns whether a text begins like a date: four digits and a hyphen.
+fn begins_with_day(text: &str) -> bool {
+    let text = text.as_bytes();
+    text.len() > 4 && text[..4].iter().all(u8::is_ascii_digit) && text[4] == b'-'
+}
+
 /// Sets method and path of `method target protocol`. Spaces can be part of the target; HTTP/0.9 has no protocol. What isn't HTTP has
 /// no method.
 fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {

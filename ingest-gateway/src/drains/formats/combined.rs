@@ -9,7 +9,7 @@
 //! escape only quotes. Traefik and Express don't escape text, so a line with two requests is bad.
 
 use super::super::line_fields::{Field, Fields, Reason, address_in};
-use super::{FormatId, put_request_line, text};
+use super::{FormatId, begins_with_day, put_request_line};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use schemas::site::Site;
 use std::borrow::Cow;
@@ -49,7 +49,7 @@ fn is_beginning(text: &str, is_unescaped: bool) -> bool {
     let is_of_addresses = |text: &str| is_list(text) && is_address(text);
     let has_identity = |rest: &str| word(rest).0 == "-" || is_host_name(word(rest).0);
     let (first, mut rest) = addresses(text);
-    let is_host = || has_no_quote(first) && !text::begins_with_day(first) && is_of_addresses(addresses(rest).0);
+    let is_host = || has_no_quote(first) && !begins_with_day(first) && is_of_addresses(addresses(rest).0);
     let is_looked_up = || (first == "-" || is_host_name(first)) && has_identity(rest);
     if !is_list(first) && !is_host() && !is_looked_up() {
         return false;
@@ -341,6 +341,7 @@ fn byte_of(digits: [u8; 2]) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text;
     use super::*;
 
     /// Returns a field of a line with a request and a user agent.

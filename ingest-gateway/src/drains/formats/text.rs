@@ -1,7 +1,7 @@
 //! Text access logs. Each format is recognized by text that only the server writes.
 
 use super::super::line_fields::{Field, Fields, address_in};
-use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, unescaped};
+use super::{FormatId, NoRequest, begins_with_day, combined, put_request_line, put_url_host, unescaped};
 use std::borrow::Cow;
 
 /// Types at the beginning of AWS load balancer lines.
@@ -116,10 +116,6 @@ fn has_shape(text: &[u8], shape: &str) -> bool {
         of => *byte == of,
     };
     text.len() >= shape.len() && text.iter().zip(shape.bytes()).all(is_of)
-}
-
-pub(super) fn begins_with_day(text: &str) -> bool {
-    has_shape(text.as_bytes(), "dddd-")
 }
 
 /// `type time elb client:port target:port … elb_status target_status received sent "request" "user agent" …` (AWS, "Access logs for
