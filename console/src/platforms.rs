@@ -104,7 +104,7 @@ impl Platform {
 }
 
 impl Platform {
-    /// Returns the files as a ZIP archive, with the address filled in and without a key. `README.txt` lists what to do.
+    /// Returns the files as a ZIP archive, with the address filled in and without a key. It includes instructions.
     pub(crate) fn archive(&self, url: &str) -> zip::result::ZipResult<Vec<u8>> {
         let blocks = self.blocks(url, None);
         let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
