@@ -169,8 +169,12 @@ mod tests {
         let (kafka_user, kafka_password) = user();
         let plain = KafkaSecurity { kafka_user, kafka_password, ..KafkaSecurity::default() };
         assert!(refusal(&plain).starts_with("TELEMETRY_KAFKA_USER=telemetry: TELEMETRY_KAFKA_SECURITY=plaintext"));
-        let nobody = KafkaSecurity { kafka_security: Protocol::SaslSsl, ..KafkaSecurity::default() };
-        assert!(refusal(&nobody).starts_with("TELEMETRY_KAFKA_SECURITY=sasl-ssl: nobody"), "{}", refusal(&nobody));
+        let no_user = KafkaSecurity { kafka_security: Protocol::SaslSsl, ..KafkaSecurity::default() };
+        assert!(
+            refusal(&no_user).starts_with("TELEMETRY_KAFKA_SECURITY=sasl-ssl: a user and a password are required"),
+            "{}",
+            refusal(&no_user)
+        );
         let ca = KafkaSecurity { kafka_ca: Some("/nowhere.pem".into()), ..KafkaSecurity::default() };
         assert!(refusal(&ca).contains("does not use TLS"));
         let absent = KafkaSecurity { kafka_security: Protocol::Ssl, ..ca };

@@ -57,7 +57,7 @@ fn every_target_has_a_libfuzzer_entry_point() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz_targets");
     for target in TARGETS {
         let text = std::fs::read_to_string(folder.join(format!("{}.rs", target.name))).unwrap();
-        assert!(text.contains(&format!("fuzz::{}::enter(input)", target.name)), "{}", target.name);
+        assert!(text.contains(&format!("fuzz::{}::run(input)", target.name)), "{}", target.name);
     }
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), TARGETS.len());
 }

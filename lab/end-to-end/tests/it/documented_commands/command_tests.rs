@@ -70,6 +70,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry crawlers", "sends_imports_and_reads_events_in_every_format"),
     ("telemetry urls", "sends_imports_and_reads_events_in_every_format"),
     ("telemetry summary", "sends_imports_and_reads_events_in_every_format"),
+    ("python3 verify_statement.py", "e1_both_programs_agree_on_random_months"),
     ("telemetry wait", "golden_events_and_figures"),
     ("telemetry series", "sends_imports_and_reads_events_in_every_format"),
     ("promtool test", "alerts_have_firing_and_silent_test_cases"),
