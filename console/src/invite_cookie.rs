@@ -2,37 +2,30 @@
 //!
 //! The cookie alone doesn't accept it: the person still has to press the button.
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use crate::cookie::Cookie;
+use axum::http::HeaderMap;
 use service_kit::http::Transport;
-use service_kit::session_cookie_auth::values;
 
 /// Longer than a sign-in link is valid.
 const SECONDS: u32 = 30 * 60;
 /// Longer than any token.
 const MAX_BYTES: usize = 128;
 
-fn name(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Https => "__Host-telemetry-invite",
-        Transport::Plain => "telemetry-invite",
-    }
-}
+const COOKIE: Cookie = Cookie { name: "telemetry-invite", same_site: "Lax" };
 
 /// Returns the stored token if the browser sends exactly one.
 pub(crate) fn kept(transport: Transport, headers: &HeaderMap) -> Option<String> {
-    let kept = values(headers, name(transport));
-    let [token] = kept.as_slice() else { return None };
-    is_token(token).then(|| (*token).to_owned())
+    COOKIE.value(transport, headers).filter(|token| is_token(token)).map(str::to_owned)
 }
 
 /// Returns the header that stores a token; empty if it is not a valid token.
 pub(crate) fn keep(transport: Transport, token: &str) -> HeaderMap {
-    if is_token(token) { set(transport, token, SECONDS) } else { HeaderMap::new() }
+    if is_token(token) { COOKIE.set(transport, token, SECONDS) } else { HeaderMap::new() }
 }
 
 /// Returns the header that deletes the cookie.
 pub(crate) fn forget(transport: Transport) -> HeaderMap {
-    set(transport, "", 0)
+    COOKIE.set(transport, "", 0)
 }
 
 fn is_token(text: &str) -> bool {
@@ -40,16 +33,10 @@ fn is_token(text: &str) -> bool {
     (1..=MAX_BYTES).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
-fn set(transport: Transport, value: &str, seconds: u32) -> HeaderMap {
-    let secure = if transport == Transport::Https { "; Secure" } else { "" };
-    let text = format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}", name(transport));
-    let set = HeaderValue::try_from(text).ok().map(|set| (header::SET_COOKIE, set));
-    set.into_iter().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::{HeaderValue, header};
 
     fn cookies(text: &str) -> HeaderMap {
         HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(text).unwrap())])

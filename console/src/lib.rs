@@ -8,6 +8,7 @@ mod assets;
 mod chart;
 mod coverage;
 mod success_message;
+mod cookie;
 mod theme;
 mod export;
 mod failure;

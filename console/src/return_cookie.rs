@@ -1,8 +1,8 @@
 //! Stores the address that a signed-out person opened in an HTTP-only cookie, to return there after sign-in.
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use crate::cookie::Cookie;
+use axum::http::HeaderMap;
 use service_kit::http::Transport;
-use service_kit::session_cookie_auth::values;
 use url::form_urlencoded;
 
 /// Longer than a sign-in link is valid.
@@ -10,17 +10,11 @@ const SECONDS: u32 = 30 * 60;
 /// Longer addresses are not stored.
 const MAX_BYTES: usize = 2_048;
 
-fn name(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Https => "__Host-telemetry-return",
-        Transport::Plain => "telemetry-return",
-    }
-}
+const COOKIE: Cookie = Cookie { name: "telemetry-return", same_site: "Lax" };
 
 /// Returns the stored address if the browser sends exactly one, and it is a page of the console.
 pub(crate) fn kept(transport: Transport, headers: &HeaderMap) -> Option<String> {
-    let kept = values(headers, name(transport));
-    let [text] = kept.as_slice() else { return None };
+    let text = COOKIE.value(transport, headers)?;
     let decoded = form_urlencoded::parse(format!("a={text}").as_bytes()).next()?.1.into_owned();
     is_page(&decoded).then_some(decoded)
 }
@@ -30,12 +24,12 @@ pub(crate) fn keep(transport: Transport, address: &str) -> HeaderMap {
     if !is_page(address) {
         return HeaderMap::new();
     }
-    set(transport, &form_urlencoded::byte_serialize(address.as_bytes()).collect::<String>(), SECONDS)
+    COOKIE.set(transport, &form_urlencoded::byte_serialize(address.as_bytes()).collect::<String>(), SECONDS)
 }
 
 /// Returns the header that deletes the cookie.
 pub(crate) fn forget(transport: Transport) -> HeaderMap {
-    set(transport, "", 0)
+    COOKIE.set(transport, "", 0)
 }
 
 /// Returns whether this is the address of a page of the console.
@@ -44,16 +38,10 @@ pub(crate) fn is_page(address: &str) -> bool {
     is_plain && address.len() <= MAX_BYTES && address.starts_with("/console/") && !address.contains("/export/")
 }
 
-fn set(transport: Transport, value: &str, seconds: u32) -> HeaderMap {
-    let secure = if transport == Transport::Https { "; Secure" } else { "" };
-    let text = format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}", name(transport));
-    let set = HeaderValue::try_from(text).ok().map(|set| (header::SET_COOKIE, set));
-    set.into_iter().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::header;
 
     #[test]
     fn stores_only_pages_of_the_console() {

@@ -3,13 +3,13 @@
 //! Only the numbers of forms are stored, in a cookie. Secrets are not stored.
 
 use crate::api::SessionClient;
+use crate::cookie::Cookie;
 use crate::failure::Failure;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, Method};
 use schemas::problem::{Code, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use service_kit::http::Transport;
-use service_kit::session_cookie_auth::values;
 use uuid::Uuid;
 
 /// Form field with the number (`Frame::once`).
@@ -22,12 +22,7 @@ const KEPT: usize = 16;
 /// One week: longer than a page is likely to stay open.
 const SECONDS: u32 = 7 * 24 * 60 * 60;
 
-fn name(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Https => "__Host-telemetry-sent",
-        Transport::Plain => "telemetry-sent",
-    }
-}
+const COOKIE: Cookie = Cookie { name: "telemetry-sent", same_site: "Strict" };
 
 /// The number of a form, and of the forms that the browser sent before, newest first.
 pub(crate) struct SingleUseForm {
@@ -38,7 +33,7 @@ pub(crate) struct SingleUseForm {
 
 impl SingleUseForm {
     pub(crate) fn of(transport: Transport, headers: &HeaderMap, number: &str) -> Self {
-        let kept = values(headers, name(transport)).into_iter().flat_map(|kept| kept.split('.'));
+        let kept = COOKIE.values(transport, headers).into_iter().flat_map(|kept| kept.split('.'));
         Self { transport, number: number.parse().ok(), sent: kept.filter_map(|number| number.parse().ok()).collect() }
     }
 
@@ -66,10 +61,7 @@ impl SingleUseForm {
     fn remembering(&self, number: Uuid) -> HeaderMap {
         let numbers: Vec<String> =
             [number].iter().chain(&self.sent).take(KEPT).map(|number| number.simple().to_string()).collect();
-        let secure = if self.transport == Transport::Https { "; Secure" } else { "" };
-        let (name, numbers) = (name(self.transport), numbers.join("."));
-        let text = format!("{name}={numbers}; Path=/; Max-Age={SECONDS}; HttpOnly; SameSite=Strict{secure}");
-        HeaderValue::try_from(text).ok().map(|set| (header::SET_COOKIE, set)).into_iter().collect()
+        COOKIE.set(self.transport, &numbers.join("."), SECONDS)
     }
 }
 
@@ -90,6 +82,7 @@ fn refusal(detail: &str, request_id: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::{HeaderValue, header};
 
     /// Returns the request headers of a browser that stored the cookie.
     fn sent_back(set: &HeaderMap) -> HeaderMap {
