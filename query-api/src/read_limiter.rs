@@ -44,7 +44,7 @@ pub struct ReadSettings {
     /// Seconds to wait for the first row from ClickHouse; then returns 503
     #[arg(long, env = "TELEMETRY_READ_START_SECONDS", default_value_t = Self::default().read_start_seconds, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=24))]
     pub read_start_seconds: u32,
-    /// Maximum bytes of a page in ClickHouse; a larger page returns 413
+    /// Maximum size of a page in ClickHouse, in bytes; larger pages return 413
     #[arg(long, env = "TELEMETRY_READ_BYTES", default_value_t = Self::default().read_bytes, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub read_bytes: u64,
     /// Maximum memory of a read in ClickHouse, in bytes; above a quarter, it sorts and groups on disk

@@ -29,7 +29,7 @@ pub struct OutputOptions {
 /// Output formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
-    /// Columns, for people
+    /// Aligned columns
     #[default]
     Table,
     /// One JSON document

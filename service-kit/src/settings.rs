@@ -47,10 +47,10 @@ pub struct ProcessSettings {
 /// Purpose of a deployment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Profile {
-    /// Whatever works: one broker, no TLS, mails as files.
+    /// Local development: one broker, no TLS, emails as files.
     #[default]
     Development,
-    /// Nothing that loses data with one machine or shows it on the way (`production`).
+    /// Production: rejects settings that risk losing or exposing data.
     Production,
 }
 
@@ -68,9 +68,9 @@ impl Profile {
 /// Log formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// One JSON object a line, for machines.
+    /// One JSON object per line.
     Json,
-    /// For people.
+    /// Human-readable lines.
     Text,
 }
 

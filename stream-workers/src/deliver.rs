@@ -77,7 +77,7 @@ pub struct ConcurrencySettings {
     /// Maximum concurrent attempts per endpoint; one for an endpoint that timed out
     #[arg(long, env = "TELEMETRY_DELIVERIES_PER_ENDPOINT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub deliveries_per_endpoint: u32,
-    /// Seconds after which an attempt without a result is repeated; an attempt takes up to 10
+    /// Seconds after which an attempt without a result is retried; an attempt takes up to 10
     #[arg(long, env = "TELEMETRY_DELIVERY_LEASE", default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(11..=3_600))]
     pub delivery_lease: u32,
 }

@@ -62,7 +62,7 @@ pub struct Cli {
     /// Folder for `demo.env`, emails, and `secrets.key` if no key is set
     #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
     state_dir: PathBuf,
-    /// Send 60 days of sample data for the demo tenant; days sent before don't change
+    /// Send 60 days of sample data for the demo tenant; days already sent don't change
     #[arg(long, env = "TELEMETRY_DEMO_DATA", value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
     demo_data: bool,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Args, Clone, Debug)]
 pub struct Durability {
-    /// Folder for accepted records while Kafka is unavailable; for one process, on a disk that honors fsync [default: spill]
+    /// Folder for records accepted while Kafka is unavailable; one per process, on a disk that honors fsync [default: spill]
     #[arg(long, env = "TELEMETRY_SPILL_DIR", value_name = "DIR")]
     pub spill_dir: Option<PathBuf>,
     /// Maximum size of the spill, in bytes; 0: no spill, so writes fail while Kafka is unavailable

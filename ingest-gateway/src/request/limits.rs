@@ -28,7 +28,7 @@ pub struct Limits {
     /// Maximum decompressed body size, in bytes
     #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024, value_parser = at_least::<usize>(1))]
     pub max_body_bytes: usize,
-    /// Bytes of request bodies at a time, at least 2 MiB; no owner has more than are left for others
+    /// Memory for request bodies, in bytes, at least 2 MiB; one owner can use at most as much as remains free
     #[arg(long, env = "TELEMETRY_BODY_MEMORY_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES", value_parser = at_least::<usize>(MIN_BODY_MEMORY))]
     pub body_memory_bytes: usize,
     /// Requests per second for each key, twice as many for each organization; 0: unlimited
@@ -37,16 +37,16 @@ pub struct Limits {
     /// Bytes per hour that a content owner without a verified domain can write; 0: unlimited
     #[arg(long, env = "TELEMETRY_UNVERIFIED_BYTES", default_value_t = 4 * 1024 * 1024, value_name = "BYTES")]
     pub unverified_bytes: u64,
-    /// Session and coverage data per hour that a content owner can store in PostgreSQL; 0: unlimited
+    /// Bytes of session and coverage data per hour that a content owner can store in PostgreSQL; 0: unlimited
     #[arg(long, env = "TELEMETRY_OWNER_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
     pub owner_bytes: u64,
-    /// Coverage data per hour that a platform or agent can store in PostgreSQL; 0: unlimited
+    /// Bytes of coverage data per hour that a platform or agent can store in PostgreSQL; 0: unlimited
     #[arg(long, env = "TELEMETRY_COVERAGE_BYTES", default_value_t = 8 * 1024 * 1024, value_name = "BYTES")]
     pub coverage_bytes: u64,
     /// Maximum size of an event's `data`, in bytes
     #[arg(long, env = "TELEMETRY_MAX_DATA_BYTES", default_value_t = 64 * 1024, value_parser = at_least::<usize>(1))]
     pub max_data_bytes: usize,
-    /// Maximum difference of a timestamp ahead of this machine's clock, in seconds
+    /// Maximum seconds that a timestamp can be ahead of this machine's clock
     #[arg(long, env = "TELEMETRY_MAX_AHEAD_SECONDS", default_value_t = 3_600)]
     pub max_ahead_seconds: u64,
     /// Apply the strict Content Telemetry 1.0 rules to all keys

@@ -9,26 +9,26 @@ use std::path::{Path, PathBuf};
 /// Security protocols of Kafka.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
-    /// Neither encrypted nor signed in.
+    /// No encryption, no authentication.
     #[default]
     Plaintext,
-    /// TLS, with a certificate of our own where one is set.
+    /// TLS, with a client certificate if one is set.
     Ssl,
-    /// Signed in, not encrypted.
+    /// SASL without encryption.
     SaslPlaintext,
-    /// TLS, and signed in.
+    /// SASL over TLS.
     SaslSsl,
 }
 
 /// SASL mechanisms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Mechanism {
-    /// The password as it is; only sensible with TLS.
+    /// Sends the password itself; use it only with TLS.
     Plain,
-    /// A proof of it.
+    /// SCRAM with SHA-256.
     #[value(name = "scram-sha-256")]
     ScramSha256,
-    /// A proof of it.
+    /// SCRAM with SHA-512.
     #[default]
     #[value(name = "scram-sha-512")]
     ScramSha512,

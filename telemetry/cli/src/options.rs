@@ -42,7 +42,7 @@ pub(crate) struct Options {
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Aligned columns, for people
+    /// Aligned columns
     Table,
     /// One JSON document
     Json,

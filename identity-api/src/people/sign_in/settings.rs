@@ -61,19 +61,19 @@ pub struct SignInSettings {
     /// Invites per hour from one organization or inviter to one address; 0: unlimited
     #[arg(long, env = "TELEMETRY_INVITES_TO_ADDRESS", default_value_t = DEFAULT_INVITES_TO_ADDRESS)]
     pub invites_to_address: u32,
-    /// Delegations per hour, and requests for them, between two organizations; 0: unlimited
+    /// Delegations and access requests per hour between two organizations; 0: unlimited
     #[arg(long, env = "TELEMETRY_DELEGATIONS_PER_PAIR", default_value_t = DEFAULT_DELEGATIONS_PER_PAIR)]
     pub delegations_per_pair: u32,
     /// Identity requests per second for each key or person, twice as many for each organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_IDENTITY_RATE", default_value_t = DEFAULT_IDENTITY_RATE)]
     pub identity_rate: u32,
-    /// Data per hour that one organization or person can store by changes, 2,048 bytes and the body each; 0: unlimited
+    /// Bytes per hour that an organization or person can store; a change counts 2,048 bytes plus its body; 0: unlimited
     #[arg(long, env = "TELEMETRY_IDENTITY_BYTES", default_value_t = DEFAULT_IDENTITY_BYTES, value_name = "BYTES")]
     pub identity_bytes: u64,
     /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes", "trust_email"}]; the last three are optional
     #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
     pub oidc_providers: Option<SecretSetting>,
-    /// OpenID Connect providers that may be non-public; on this machine also without TLS
+    /// OpenID Connect providers that can be non-public; on localhost also without TLS
     #[arg(
         long,
         env = "TELEMETRY_OIDC_ALLOW",
