@@ -5,7 +5,8 @@
 
 use crate::metric_definitions::common;
 use schemas::ids::OrgId;
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -71,8 +72,9 @@ pub struct Slots<K: Copy + Eq + Hash = OrgId> {
 struct State<K> {
     taken: usize,
     by_key: HashMap<K, usize>,
-    /// Number of waiters in [`Slots::wait`] by tenant.
-    waiting: HashMap<K, usize>,
+    /// Numbers of the waiters in [`Slots::wait`] by tenant, in order of arrival.
+    waiting: HashMap<K, BTreeSet<u64>>,
+    next_waiter: u64,
 }
 
 /// One or more taken slots, freed on drop.
@@ -100,7 +102,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     fn create(pool: Option<Pool>, size: usize, has_reserve: bool) -> Arc<Self> {
-        let state = Mutex::new(State { taken: 0, by_key: HashMap::new(), waiting: HashMap::new() });
+        let state = Mutex::new(State { taken: 0, by_key: HashMap::new(), waiting: HashMap::new(), next_waiter: 0 });
         let slots = Self { pool, size, has_reserve, state, changed: Notify::new() };
         slots.show(0);
         Arc::new(slots)
@@ -111,14 +113,15 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.take_from(&mut self.lock(), key, most).inspect_err(|why| self.note(why.limit()))
     }
 
-    /// Takes a slot, waiting for up to `patience`. The waiting tenant with the fewest slots is next.
+    /// Takes a slot, waiting for up to `patience`. The waiting tenant with the fewest slots is next, and of several the one that
+    /// waits longest.
     pub async fn wait(self: &Arc<Self>, key: K, patience: Duration) -> Result<Slot<K>, NoSlot> {
         let until = Instant::now() + patience;
-        let _waiter = Waiter::enter(self, key);
+        let waiter = Waiter::enter(self, key);
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            let why = match self.take_in_turn(key) {
+            let why = match self.take_in_turn(&waiter) {
                 Ok(slot) => return Ok(slot),
                 Err(why) => why,
             };
@@ -155,13 +158,19 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         }
     }
 
-    fn take_in_turn(self: &Arc<Self>, key: K) -> Result<Slot<K>, NoSlot> {
+    fn take_in_turn(self: &Arc<Self>, waiter: &Waiter<'_, K>) -> Result<Slot<K>, NoSlot> {
         let mut state = self.lock();
-        let own = state.taken_by(key);
-        if state.waiting.keys().any(|other| state.taken_by(*other) < own) {
+        let own = state.taken_by(waiter.key);
+        let first = |(key, numbers): (&K, &BTreeSet<u64>)| Some((state.taken_by(*key), *numbers.first()?));
+        let next = state.waiting.iter().filter_map(first).min();
+        if next.is_some_and(|(fewest, _)| fewest < own) {
             return Err(NoSlot::OwnShare);
         }
-        self.take_from(&mut state, key, usize::MAX)
+        self.check(&state, own, 1)?;
+        if next.is_some_and(|(_, number)| number != waiter.number) {
+            return Err(NoSlot::AllTaken);
+        }
+        self.take_from(&mut state, waiter.key, usize::MAX)
     }
 
     fn take_from(self: &Arc<Self>, state: &mut State<K>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
@@ -173,16 +182,23 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     fn add(&self, state: &mut State<K>, key: K, count: usize) -> Result<(), NoSlot> {
-        let (own, free) = (state.taken_by(key), self.size.saturating_sub(state.taken));
+        let own = state.taken_by(key);
+        self.check(state, own, count)?;
+        state.taken += count;
+        state.by_key.insert(key, own + count);
+        self.show(state.taken);
+        Ok(())
+    }
+
+    /// Checks whether a tenant with `own` slots may take `count` more.
+    fn check(&self, state: &State<K>, own: usize, count: usize) -> Result<(), NoSlot> {
+        let free = self.size.saturating_sub(state.taken);
         if count > free {
             return Err(NoSlot::AllTaken);
         }
         if self.has_reserve && own + count > free - count + 1 {
             return Err(NoSlot::OwnShare);
         }
-        state.taken += count;
-        state.by_key.insert(key, own + count);
-        self.show(state.taken);
         Ok(())
     }
 
@@ -216,7 +232,10 @@ impl<K: Copy + Eq + Hash> Drop for Slot<K> {
     fn drop(&mut self) {
         let mut state = self.slots.lock();
         state.taken -= self.count;
-        remove(&mut state.by_key, self.key, self.count);
+        match state.by_key.get_mut(&self.key) {
+            Some(taken) if *taken > self.count => *taken -= self.count,
+            _ => drop(state.by_key.remove(&self.key)),
+        }
         self.slots.show(state.taken);
         drop(state);
         self.slots.changed.notify_waiters();
@@ -226,34 +245,38 @@ impl<K: Copy + Eq + Hash> Drop for Slot<K> {
 struct Waiter<'a, K: Copy + Eq + Hash> {
     slots: &'a Slots<K>,
     key: K,
+    number: u64,
 }
 
 impl<'a, K: Copy + Eq + Hash> Waiter<'a, K> {
     fn enter(slots: &'a Slots<K>, key: K) -> Self {
-        *slots.lock().waiting.entry(key).or_default() += 1;
-        Self { slots, key }
+        let mut state = slots.lock();
+        let number = state.next_waiter;
+        state.next_waiter += 1;
+        state.waiting.entry(key).or_default().insert(number);
+        Self { slots, key, number }
     }
 }
 
 impl<K: Copy + Eq + Hash> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
-        remove(&mut self.slots.lock().waiting, self.key, 1);
+        let mut state = self.slots.lock();
+        if let Entry::Occupied(mut numbers) = state.waiting.entry(self.key) {
+            numbers.get_mut().remove(&self.number);
+            if numbers.get().is_empty() {
+                numbers.remove();
+            }
+        }
+        drop(state);
         // Other waiters may have yielded to this one.
         self.slots.changed.notify_waiters();
-    }
-}
-
-/// Subtracts `removed`, and removes a tenant whose count becomes zero.
-fn remove<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K, removed: usize) {
-    match counts.get_mut(&key) {
-        Some(count) if *count > removed => *count -= removed,
-        _ => drop(counts.remove(&key)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::FutureExt as _;
 
     /// Takes all slots that a tenant can get.
     fn take_all(slots: &Arc<Slots<u32>>, key: u32) -> Vec<Slot<u32>> {
@@ -342,6 +365,26 @@ mod tests {
         drop(busy);
         for waiter in waiting {
             assert_eq!(waiter.await.unwrap(), Ok(1));
+        }
+    }
+
+    #[tokio::test]
+    async fn tenants_with_equal_shares_are_served_in_order() {
+        let slots = Slots::for_short_work(Pool::LargeBodies, 4);
+        let mut busy = take_all(&slots, 1);
+        let mut waiting = [2, 3, 2, 4].map(|key| Box::pin(slots.wait(key, Duration::from_secs(60))));
+        assert!(waiting.iter_mut().all(|waiter| waiter.now_or_never().is_none()));
+        let mut served = Vec::new();
+        for next in [0, 1, 3, 2] {
+            busy.pop();
+            // Later waiters look first, and a newcomer with as many slots.
+            let newcomer = slots.wait(if next == 2 { 2 } else { 5 }, Duration::from_secs(60)).now_or_never();
+            assert!(newcomer.is_none(), "a newcomer is before {next}");
+            for nth in [3, 2, 1, 0] {
+                let slot = if served.iter().any(|(done, _)| *done == nth) { None } else { (&mut waiting[nth]).now_or_never() };
+                assert_eq!(slot.is_some(), nth == next, "{nth} instead of {next}");
+                served.extend(slot.map(|slot| (nth, slot)));
+            }
         }
     }
 
