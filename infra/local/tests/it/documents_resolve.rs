@@ -111,30 +111,6 @@ fn threat_ids_are_documented_and_tested() {
     assert_none(&unexplained.chain(unnamed).collect());
 }
 
-/// The index must list the page that describes each operation of the OpenAPI documents.
-#[test]
-fn api_index_lists_every_endpoint() {
-    let tree = Tree::read();
-    let index = tree.text("docs/api/README.md").expect("the index is missing");
-    let rows: Vec<Vec<&str>> = index.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
-    let mut dangling = Dangling::new();
-    for document in ["common", "ingest-gateway", "query-api", "identity-api"] {
-        let text = tree.text(&format!("schemas/openapi/{document}.json")).expect("the OpenAPI document is missing");
-        let openapi: serde_json::Value = serde_json::from_str(text).expect("the OpenAPI document is not JSON");
-        for (path, operations) in openapi["paths"].as_object().into_iter().flatten() {
-            for method in operations.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| *name != "parameters")
-            {
-                let (method, path) = (method.to_uppercase(), format!("`{path}`"));
-                let is_row = |row: &&Vec<&str>| row.get(2) == Some(&path.as_str()) && row[1].split(", ").any(|own| own == method);
-                if !rows.iter().any(|row| is_row(&row)) {
-                    dangling.push(format!("{method} {path} is in no line of docs/api/README.md"));
-                }
-            }
-        }
-    }
-    assert_none(&dangling);
-}
-
 /// New contributors read these documents first.
 #[test]
 fn n4_readme_and_architecture_stay_short() {
