@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn picture_matches_the_golden_file() {
+    fn chart_svg_matches_the_golden_file() {
         let chart = by_type(&[item(1, "a", 10), item(2, "a", 0), item(3, "a", 35), item(2, "<b>", 7)]);
         let golden = include_str!("../tests/golden/chart.svg");
         assert_eq!(
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_items_are_zero() {
+    fn fills_missing_buckets_with_zero() {
         let chart = by_type(&[item(1, "a", 3), item(2, "b", 1)]);
         let line = |name: &str, figures: Vec<u64>| Line { name: name.to_owned(), figures };
         assert_eq!(chart.lines, [line("a", vec![3, 0]), line("b", vec![0, 1])]);
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_buckets_between_others_are_kept() {
+    fn keeps_empty_buckets_between_others() {
         let chart = by_type(&[item(1, "a", 3), item(4, "a", 1)]);
         assert_eq!((chart.starts.len(), &chart.lines[0].figures), (4, &vec![3, 0, 0, 1]));
         let hourly = Chart::of("Events an hour", &[item(1, "a", 3), item(2, "a", 1)], true, |item| item.event_type.clone());
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_92_days_are_grouped_by_week() {
+    fn groups_more_than_92_days_by_week() {
         let first: DateTime<Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
         let days = |count: i64| -> Vec<SeriesItem> {
             let day = |at| SeriesItem {
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn segment_to_an_open_bucket_is_a_separate_line() {
+    fn draws_the_open_bucket_as_a_separate_line() {
         let chart = by_type(&[item(1, "a", 8), item(2, "a", 8), item(3, "a", 1)]);
         let at = |now: &str| chart.clone().until(now.parse().unwrap());
         assert!(!at("2026-03-04T00:00:00Z").is_open && !at("2026-03-04T00:00:00Z").picture().to_string().contains(" open"));
@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_buckets_are_gaps_and_not_zero() {
+    fn draws_unknown_buckets_as_gaps_not_zeros() {
         let items: Vec<_> = [3, 0, 0, 5, 0, 7].iter().zip(1..).map(|(count, day)| item(day, "a", *count)).collect();
         let span = |from: u32, to: u32, covered: bool| json!({"start": format!("2026-03-{from:02}T00:00:00Z"), "end": format!("2026-03-{to:02}T00:00:00Z"), "covered": covered});
         // Nothing is known of the days from 2 to 4; agents reported something on the fourth.
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_line_is_last_and_kept() {
+    fn keeps_the_unknown_line_last() {
         let items: Vec<_> = (0..9).map(|at| item(1, &format!("agent-{at}"), 10 - at)).chain([item(1, UNKNOWN, 1)]).collect();
         let chart = by_type(&items);
         let names: Vec<_> = chart.lines.iter().map(|line| line.name.as_str()).collect();
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_lines_are_summed() {
+    fn sums_extra_lines() {
         let items: Vec<_> = (0..9).map(|at| item(1, &format!("agent-{at}"), 10 - at)).collect();
         let chart = by_type(&items);
         assert_eq!(chart.lines.len(), MAX_LINES);
@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn hover_areas_cover_the_picture_without_overlap() {
+    fn hover_areas_cover_the_chart_without_overlap() {
         for count in 1..40 {
             let all: Vec<_> = (0..count).map(|at| bounds(at, count)).collect();
             assert_eq!((all[0].0, all[count - 1].1), (0, WIDTH));

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_hours_are_merged() {
+    fn merges_adjacent_equal_hours() {
         let coverage = hours("2026-03-01T00:00:00Z", &[true, true, false, true]);
         assert_eq!(
             coverage.spans.iter().map(|span| (span.hours(), span.covered)).collect::<Vec<_>>(),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn future_hours_are_not_counted() {
+    fn does_not_count_future_hours() {
         let day = hours("2026-03-01T00:00:00Z", &[[true].as_slice(), &[false; 23]].concat());
         for (now, uncovered) in [("2026-03-01T00:30:00Z", 0), ("2026-03-01T01:00:00Z", 1), ("2026-03-01T05:59:59Z", 5)] {
             assert_eq!(day.clone().until(at(now)).uncovered(), uncovered, "{now}");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_spans_show_only_the_latest() {
+    fn shows_only_the_latest_of_thousands_of_spans() {
         let all: Vec<bool> = (0..1_000).map(|hour| hour % 2 == 0).collect();
         let coverage = hours("2026-03-01T00:00:00Z", &all);
         assert_eq!(
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn column_height_is_the_covered_share() {
+    fn column_height_equals_the_covered_share() {
         // Columns of ten hours with 10, 0, 5, 1 and 9 covered ones.
         let column = |covered: usize| (0..10).map(|hour| hour < covered).collect::<Vec<_>>();
         let parts = [10, 0, 5, 1, 9];
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_without_data_are_hatched_and_counted() {
+    fn hatches_and_counts_hours_without_data() {
         let coverage = hours("2026-03-01T00:00:00Z", &[true, false]);
         let strip = coverage.strip().to_string();
         let parts = "<rect class=\"uncovered\" fill=\"url(#unknown)\" width=\"960\" height=\"16\"/><path class=\"covered\" d=\"M0 0h480v16h-480z\"/>";

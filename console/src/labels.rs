@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_labeled_by_their_outcome() {
+    fn labels_requests_by_outcome() {
         let label = |event_type, data: Value| event_of(event_type, data.as_object().unwrap());
         for (status, expected) in
             [(200, "Fetch"), (206, "Fetch"), (304, "Revalidation"), (404, "Failed fetch"), (301, "Failed fetch")]
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_identifiers_are_shown_as_they_are() {
+    fn shows_unknown_identifiers_unchanged() {
         let labels = [event, events, outcome, engagement, provider, permission, action, target, detail, actor, rule, problem];
         for label in labels {
             assert_eq!(label("com.example.new_thing"), "com.example.new_thing");

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_equal_the_document() {
+    fn measures_match_the_documentation() {
         let document = include_str!("../../docs/api/counting.md");
         let table = document.split("| measure | definition |\n|---|---|\n").nth(1).expect("the document should have a table");
         let rows: Vec<_> = table.lines().take_while(|line| line.starts_with('|')).collect();

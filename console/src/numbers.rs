@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn money_has_the_digits_of_its_currency() {
+    fn formats_money_with_its_currencys_digits() {
         for (minor, currency, shown) in [
             ("1234", "EUR", "12.34 EUR"),
             ("5", "USD", "0.05 USD"),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_rounded_and_a_share_of_zero_is_a_dash() {
+    fn rounds_shares_and_shows_a_dash_for_zero_of_zero() {
         let shown = |part, whole| Share { part, whole }.to_string();
         assert_eq!(shown(1, 3), "<data value=\"1/3\">33.3&thinsp;%</data>");
         assert_eq!(shown(2, 3), "<data value=\"2/3\">66.7&thinsp;%</data>");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn change_of_a_count_is_a_percentage() {
+    fn shows_count_changes_as_percentages() {
         let shown = |now, before| Change { now, before }.to_string();
         assert_eq!(shown(110, 100), "<span class=\"change up\" title=\"previously 100\">+10.0&thinsp;%</span>");
         assert_eq!(shown(1, 1_000), "<span class=\"change down\" title=\"previously 1,000\">\u{2212}99.9&thinsp;%</span>");
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn change_from_a_small_count_is_not_a_percentage() {
+    fn shows_no_percentage_for_changes_from_small_counts() {
         let shown = |now, before| Change { now, before }.to_string();
         assert_eq!(shown(18_791, 1), "<span class=\"change up\" title=\"previously 1\">+18,790</span>");
         assert_eq!(shown(16, MIN_BASE - 1), "<span class=\"change up\" title=\"previously 9\">+7</span>");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn change_above_1000_percent_is_a_number() {
+    fn shows_changes_above_1000_percent_as_numbers() {
         let shown = |now, before| Change { now, before }.to_string();
         assert_eq!(shown(110, 10), "<span class=\"change up\" title=\"previously 10\">+1,000&thinsp;%</span>");
         assert_eq!(shown(111, 10), "<span class=\"change up\" title=\"previously 10\">+101</span>");
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn change_of_a_small_share_is_a_dash() {
+    fn shows_a_dash_for_changes_of_small_shares() {
         for (now, before) in [((1, 2), (1, 1)), ((5, 9), (50, 100)), ((50, 100), (5, 9)), ((0, 1), (0, 9))] {
             assert_eq!(changed(now, before), TOO_FEW, "{now:?} {before:?}");
         }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn change_of_a_share_is_in_percentage_points() {
+    fn shows_share_changes_in_percentage_points() {
         let shown = changed;
         let before = "title=\"percentage points; previously 50.0&thinsp;%\"";
         assert_eq!(shown((20, 30), (10, 20)), format!("<span class=\"change up\" {before}>+16.7&nbsp;points</span>"));

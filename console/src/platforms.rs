@@ -145,7 +145,7 @@ mod tests {
     const URL: &str = "https://own.example.net:8443";
 
     #[test]
-    fn platforms_show_the_files_of_their_document() {
+    fn platforms_show_the_files_from_their_document() {
         for (document, names) in [
             (include_str!("../../docs/drains/cloudflare.md"), &["cloudflare"][..]),
             (include_str!("../../docs/drains/worker.md"), &["worker"]),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_offer_another_platform() {
+    fn suggests_another_platform_for_unsupported_plans() {
         let other = |name: &str| named(name).unwrap().plan.as_ref().and_then(Plan::other).map(|other| other.name);
         assert_eq!((other("cloudflare"), other("worker"), other("vercel")), (Some("worker"), Some("cloudflare"), Some("code")));
         let text = named("cloudflare").unwrap().plan.as_ref().unwrap().text;
@@ -199,7 +199,7 @@ mod tests {
 
     /// Every account on a machine can list process arguments, but not environment variables or standard input.
     #[test]
-    fn s21_no_command_to_paste_has_a_key_among_its_arguments() {
+    fn s21_pasted_commands_have_no_key_argument() {
         for platform in all() {
             for command in platform.commands {
                 for (before, _) in command.text.match_indices("{key}").map(|(at, _)| command.text.split_at(at)) {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_contain_every_file_with_the_address_and_no_key() {
+    fn archives_contain_the_address_but_no_key() {
         for platform in all() {
             let mut archive = zip::ZipArchive::new(Cursor::new(platform.archive(URL).unwrap())).unwrap();
             let mut texts = std::collections::BTreeMap::new();
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn commands_contain_no_comments() {
+    fn commands_do_not_contain_comments() {
         for platform in all() {
             assert!(!platform.commands.is_empty() && platform.commands.iter().all(|command| !command.text.contains('#')));
         }
     }
 
     #[test]
-    fn host_has_no_port() {
+    fn host_excludes_the_port() {
         let texts: Vec<String> = named("nginx").unwrap().blocks(URL, None).into_iter().map(|block| block.text).collect();
         assert!(texts.last().unwrap().contains("TELEMETRY_HOST='own.example.net'"), "{texts:?}");
     }

@@ -44,7 +44,7 @@ mod tests {
     use axum::http::header;
 
     #[test]
-    fn stores_only_pages_of_the_console() {
+    fn stores_only_console_pages() {
         for transport in [Transport::Plain, Transport::Https] {
             let address = "/console/o/1/pages?path=%2Fblog%2F*&sort=-last_seen";
             let set = keep(transport, address)[header::SET_COOKIE].to_str().unwrap().to_owned();

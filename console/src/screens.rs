@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_last_page_has_no_next_page() {
+    fn no_next_link_on_a_full_last_page() {
         let next = |total, offset| Pager::numbered("/list".to_owned(), total, offset, 50).older();
         assert_eq!((next(50, 0), next(100, 50)), (None, None));
         assert_eq!((next(51, 0), next(101, 50)), (Some("/list?offset=50".to_owned()), Some("/list?offset=100".to_owned())));
@@ -279,13 +279,13 @@ mod tests {
 
     /// Every account on a machine can list process arguments.
     #[test]
-    fn pasted_calls_read_the_key_from_standard_input() {
+    fn pasted_curl_commands_read_the_key_from_stdin() {
         let call = pasted_call("https://a.example", "/list?a=b", "X-API-Key: $KEY");
         assert_eq!(call, "curl -sS 'https://a.example/list?a=b' -H @- <<<\"X-API-Key: $KEY\"");
     }
 
     #[test]
-    fn shows_a_new_secret_without_its_list() {
+    fn shows_a_new_secret_without_the_list() {
         let away = || Err::<u8, _>(Failure::away(anyhow::anyhow!("no answer")));
         assert!(matches!(beside_secret(true, away()), Ok(None)));
         assert!(matches!(beside_secret(true, Ok(1)), Ok(Some(1))));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers_the_last_forms_and_requires_a_number() {
+    fn remembers_recent_forms_and_requires_a_number() {
         for transport in [Transport::Plain, Transport::Https] {
             let numbers: Vec<Uuid> = (0..20).map(|_| Uuid::new_v4()).collect();
             let mut cookies = HeaderMap::new();

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn calendar_periods_and_years_are_compared_with_their_own_kind() {
+    fn compares_calendar_periods_with_the_previous_ones() {
         let now = "2026-03-31T12:00:00Z";
         let part = |of: &str| format!("This period isn\u{2019}t over yet, so only the same part of the {of} is counted.");
         for (period, compare, since, until, label, note) in [
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_part_of_links_and_reads() {
+    fn links_and_reads_include_the_filters() {
         let asked = PeriodParameters {
             period: "7d".into(),
             operator: "A & B".into(),
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_window_can_be_compared() {
+    fn can_compare_the_longest_window() {
         let all = window("", "0000-01-01", "9999-12-31").unwrap();
         assert_eq!(all.comparison(at("2026-03-01T00:00:00Z")).unwrap().whole.days(), all.days());
         for (_, window) in COMPARISONS.map(|(compare, _)| (compare, Window { compare, ..all.clone() })) {
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn past_window_is_compared_with_whole_days() {
+    fn compares_past_windows_by_whole_days() {
         let after = "2026-03-02T00:00:00Z";
         let expected = ["2026-02-28", "2026-02-28", "vs previous day", ""];
         assert_eq!(compared("2026-03-01", "2026-03-01", after), expected);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn today_is_compared_up_to_the_same_hour() {
+    fn compares_today_up_to_the_same_hour() {
         let now = "2026-03-01T14:25:36.500Z";
         let note = "Today isn\u{2019}t over yet, so the previous day is counted up to the same time of day.";
         let expected = ["2026-02-28", "2026-02-28T14:25:36.500Z", "vs previous day", note];
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_window_is_compared_by_elapsed_part() {
+    fn compares_unfinished_windows_by_elapsed_time() {
         let note = "This period isn\u{2019}t over yet, so only the same part of the previous 10 days is counted.";
         let expected = ["2026-02-17", "2026-02-19T12:00:00.000Z", "vs previous 10 days", note];
         assert_eq!(compared("2026-02-27", "2026-03-08", "2026-03-01T12:00:00Z"), expected);

@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn removes_address_hashes_at_any_depth_of_a_turn() {
+    fn removes_address_hashes_at_any_depth() {
         let turn = r#"{"privacy_level":"full","response_text":{"client":{"ip_hash":"h","x":1}},"own":[{"ip\u005fhash":"h"}]}"#;
         let kept = strip_turn(&RawValue::from_string(turn.to_owned()).unwrap(), None).unwrap();
         assert_eq!(kept.get(), r#"{"privacy_level":"full","response_text":{"client":{"x":1}},"own":[]}"#);
     }
 
     #[test]
-    fn limits_conversation_members_outside_of_turn() {
+    fn removes_conversation_members_outside_of_turn() {
         let planted = r#"{"query_text":"q","license_ref":"l","own":[{"turn":{"query_intent":"i","x":1}}],"ip_hash":"h"}"#;
         let stripped =
             |level| strip_members(&RawValue::from_string(planted.to_owned()).unwrap(), level).unwrap().get().to_owned();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_only_texts_in_the_data_of_other_events() {
+    fn removes_only_texts_from_other_events_data() {
         let data = r#"{"topics": ["t"], "deep":{"response_text":"r","n":1.10}}"#;
         let kept = |level| without_texts(&RawValue::from_string(data.to_owned()).unwrap(), level).unwrap().get().to_owned();
         assert_eq!(kept(Some(PrivacyLevel::Intent)), r#"{"topics": ["t"], "deep":{"n":1.10}}"#);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stricter_level_applies_and_is_written() {
+    fn applies_and_stores_the_stricter_level() {
         assert_eq!(
             stripped(r#""privacy_level":"full","#, Some(PrivacyLevel::Minimal)),
             r#"{"privacy_level":"minimal","query_tokens":1.0}"#

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn people_have_one_limit_across_organizations() {
+    fn people_share_a_limit_across_their_organizations() {
         let read_limiter = ReadLimiter::new(&ReadSettings { reads_per_key: 2, ..ReadSettings::default() });
         let person = |number| Credential::User(UserId(Uuid::from_u128(number)));
         let _taken = [begin(&read_limiter, person(1), 1).unwrap(), begin(&read_limiter, person(1), 2).unwrap()];
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn f78_large_responses_never_have_all_slots() {
+    fn f78_large_responses_cannot_use_all_slots() {
         let read_limiter = ReadLimiter::new(&ReadSettings::default());
         let send_all = |organization| {
             let large = |_| begin(&read_limiter, key(organization), organization).and_then(ReadPermit::for_large_response).ok();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn people_have_one_share_across_organizations() {
+    fn people_share_slots_across_their_organizations() {
         let read_limiter = ReadLimiter::new(&ReadSettings::default());
         let founder = Tenant::Person(UserId(Uuid::from_u128(1)));
         let of_founder = |number| read_limiter.acquire(key(number), founder);

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compares_canonical_hosts_of_links() {
+    fn compares_links_by_canonical_host() {
         for (url, expected) in [
             ("http://www.example.com./other", LinkRelation::Same),
             ("https://shop.example.com/a", LinkRelation::Other),

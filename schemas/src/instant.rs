@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_have_three_fraction_digits() {
+    fn formats_instants_with_three_fraction_digits() {
         for (micros, expected) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (500_000, "1970-01-01T00:00:00.500Z"),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_any_rfc_3339() {
+    fn parses_any_rfc_3339_timestamp() {
         let told: Told = serde_json::from_value(json!({"at": "2026-11-22T12:00:00+02:00"})).unwrap();
         assert_eq!((text(told.at).as_str(), told.until), ("2026-11-22T10:00:00.000Z", None));
     }

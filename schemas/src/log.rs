@@ -221,7 +221,7 @@ mod tests {
         "events":[{"own_key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
 
     #[test]
-    fn absent_members_are_not_written() {
+    fn omits_absent_members() {
         let record: LogRecord = serde_json::from_str(RECORD).unwrap();
         assert!(!record.is_unresolved() && record.v == RECORD_VERSION);
         let written = serde_json::to_string(&record).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn unresolved_tokens_are_hashes() {
+    fn stores_unresolved_tokens_as_hashes() {
         let mut record: LogRecord = serde_json::from_str(RECORD).unwrap();
         record.events[0].session_id = Some(SessionId(uuid::Uuid::max()));
         assert!(record.is_unresolved(), "the session's agent is not looked up");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn binding_to_a_click_sets_session_and_url() {
+    fn click_token_sets_session_and_url() {
         let event = |members: &str| {
             let record: LogRecord = serde_json::from_str(&RECORD.replace(r#""type":"#, &format!(r#"{members}"type":"#))).unwrap();
             record.events[0].clone()

@@ -100,7 +100,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn documents_do_not_overlap() {
+    fn no_operation_is_in_two_documents() {
         let parts = [COMMON].into_iter().chain(Surface::ALL.map(Surface::text)).map(parse);
         let (mut seen, mut described) = (HashSet::new(), 0);
         for part in parts {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_the_limit_of_idempotency_keys() {
+    fn documents_the_idempotency_key_limit() {
         let document = document(&[Surface::Ingest]);
         let operations = document["paths"].as_object().unwrap().values().filter_map(|path| path.get("post"));
         let parameters = operations.filter_map(|operation| operation["parameters"].as_array()).flatten();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_named_and_everything_is_described() {
+    fn every_object_is_named_and_every_member_is_described() {
         let mut found = Vec::new();
         undescribed(&document(&Surface::ALL), "", false, &mut found);
         assert!(found.is_empty(), "{found:#?}");

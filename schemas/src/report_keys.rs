@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn observers_share_a_key_but_no_identity() {
+    fn observers_share_a_key_but_not_an_identity() {
         let seen =
             |host: &str, role: &str| event(&format!(r#","correlation_key":"{:032x}","site":"{host}","source_role":"{role}""#, 3));
         let edge = ReportKeys::new(REPORTER, drain(9), &seen("com.example", "edge"));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn line_through_two_drains_is_one_report() {
+    fn same_line_from_two_drains_is_one_report() {
         let line = event(r#","site":"com.example","source_role":"edge""#);
         let imported = ReportKeys::new(REPORTER, None, &line);
         assert_eq!(ReportKeys::new(REPORTER, drain(9), &line), imported);

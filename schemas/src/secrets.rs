@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_round_trip_with_the_prefix_of_their_type() {
+    fn keys_round_trip_with_their_types_prefix() {
         for (org_type, prefix) in
             [(OrgType::ContentOwner, "svc_pub_"), (OrgType::Platform, "svc_pk_"), (OrgType::Agent, "svc_pk_")]
         {

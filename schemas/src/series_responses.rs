@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_verified_is_null() {
+    fn serializes_unknown_verified_as_null() {
         for (verified, told) in [(None, "null"), (Some(true), "true"), (Some(false), "false")] {
             let item = SeriesItem { verified: Some(verified), ..SeriesItem::default() };
             let text = serde_json::to_string(&item).unwrap();

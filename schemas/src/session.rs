@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_have_the_order_of_levels() {
+    fn codes_are_ordered_like_levels() {
         assert_eq!(PrivacyLevel::ALL.map(PrivacyLevel::code), [0, 1, 2, 3]);
         assert_eq!(PrivacyLevel::ALL.map(|level| PrivacyLevel::from_code(level.code())), PrivacyLevel::ALL);
         for unknown in [-1, 4, i16::MAX] {

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_contain_the_buckets_of_all_reports() {
+    fn header_contains_every_reports_bucket() {
         let events =
             [event(1, r#","site":"com.example""#), event(2, r#","site":"test.shop""#), event(3, r#","site":"com.example""#)];
         let both = header(&format!(r#","events":[{}]"#, events.join(",")));
@@ -195,7 +195,7 @@ mod tests {
 
     /// Observers share a key across organizations.
     #[test]
-    fn observers_of_an_event_without_host_share_a_bucket() {
+    fn observers_of_a_hostless_event_share_a_bucket() {
         let members = format!(r#","events":[{}]"#, event(1, r#","correlation_key":"00000000000000000000000000000007""#));
         let other = LogRecord { org: crate::ids::OrgId(uuid::Uuid::from_u128(2)), ..record(&members) };
         assert_eq!(Buckets::for_record(&record(&members)), Buckets::for_record(&other));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bucket_and_each_count_has_one_shard() {
+    fn every_bucket_belongs_to_exactly_one_shard() {
         let some = |buckets: &[u8]| Buckets::Some(buckets.iter().copied().map(Bucket).collect());
         for count in [1, 2, 3, 7, 255, 256] {
             for bucket in 0..=255 {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_written_as_number_and_count() {
+    fn formats_shards_as_number_and_count() {
         for text in ["1/1", "2/3", "256/256"] {
             assert_eq!(text.parse::<Shard>().map(|shard| shard.to_string()).as_deref(), Ok(text));
         }

@@ -144,7 +144,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a6_hosts_with_too_many_labels_have_no_owner() {
+    fn a6_hosts_with_too_many_labels_cannot_be_owned() {
         let host = |labels: usize| format!("{}test", "a.".repeat(labels - 1));
         assert_eq!(Site::from_domain(&host(MAX_LABELS)).unwrap().candidates().len(), MAX_LABELS - 1);
         assert_eq!(Site::from_domain(&host(MAX_LABELS + 1)).unwrap_err(), SiteError::BadLabel);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_longest_first() {
+    fn returns_candidates_longest_first() {
         let site = Site::from_domain("a.b.example.com").unwrap();
         let domains: Vec<String> = site.candidates().iter().map(Site::domain).collect();
         assert_eq!(domains, ["a.b.example.com", "b.example.com", "example.com"]);

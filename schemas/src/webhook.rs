@@ -133,7 +133,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn delegation_created_has_the_published_members() {
+    fn delegation_created_webhook_has_the_published_members() {
         let id = |n| Uuid::from_u128(n);
         let data = DelegationData {
             id: DelegationId(id(1)),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn refills_within_an_hour() {
+    fn budget_refills_within_an_hour() {
         let budgets = Budgets::new(3_600);
         let spend = |key: u32, bytes, seconds| budgets.spend(key, bytes, at(seconds)).is_ok();
         assert!(spend(1, 3_600, 0) && !spend(1, 1, 0) && spend(2, 3_600, 0), "each tenant has its own budget");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_in_parts_can_be_repeated_after_retry_after() {
+    fn write_in_parts_succeeds_after_retry_after() {
         let (budgets, small) = (Budgets::new(3_600), Budgets::new(100));
         let wait = |refused: Result<(), ApiError>| refused.unwrap_err().into_response().headers()["retry-after"].clone();
         budgets.spend(1, 3_000, at(0)).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_spend_nothing() {
+    fn checking_does_not_spend_budget() {
         let budgets = Budgets::new(3_600);
         let wait = |bytes, seconds| {
             let refused = budgets.check(1, bytes, at(seconds)).err()?;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn late_write_empties_the_budget() {
+    fn oversized_late_write_empties_the_budget() {
         let budgets = Budgets::new(3_600);
         assert!(budgets.spend_late(1, 3_000, at(0)));
         assert!(!budgets.spend_late(1, 3_000, at(0)), "only 600 bytes are left");

@@ -108,7 +108,7 @@ mod tests {
     use schemas::secrets::PlainClickToken;
 
     #[test]
-    fn cache_size_is_bounded_in_bytes() {
+    fn limits_the_cache_size_in_bytes() {
         let clicked = |length: usize| IssuedClickToken {
             org: OrgId(Uuid::nil()),
             session: SessionId(Uuid::nil()),

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn x30_uses_forwarded_for_of_trusted_proxies_only() {
+    fn x30_trusts_forwarded_for_only_from_trusted_proxies() {
         for (peer, said, trusted, expected) in [
             ("192.0.2.1", &[][..], "", "192.0.2.1"),
             ("192.0.2.1", &["198.51.100.9"], "", "192.0.2.1"),
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn a15_none_is_different_from_unset() {
+    fn a15_distinguishes_none_from_unset() {
         assert_eq!("".parse(), Ok(TrustedProxies::Unset));
         assert_eq!("none".parse(), Ok(TrustedProxies::NoProxies));
         assert!("10.0.0.0/8,proxy.test".parse::<TrustedProxies>().unwrap_err().contains("`proxy.test`"));
     }
 
     #[test]
-    fn ipv6_addresses_of_a_64_network_are_one_client() {
+    fn treats_an_ipv6_64_network_as_one_client() {
         assert_eq!(address("2001:db8:1:2::1"), address("2001:db8:1:2:ffff::9"));
         assert_ne!(address("2001:db8:1:2::1"), address("2001:db8:1:3::1"));
         assert_eq!(address("::ffff:192.0.2.1"), address("192.0.2.1"));

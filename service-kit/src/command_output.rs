@@ -167,7 +167,7 @@ mod tests {
     use anyhow::{Context, anyhow};
 
     #[test]
-    fn tables_have_titles_and_right_aligned_numbers() {
+    fn tables_have_headers_and_right_aligned_numbers() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         let rows = [row(["0", "12", "open"]), row(["all", "1234", "put back as x"])];
         let expected = "PARTITION  RECORDS  STATE\n0               12  open\nall           1234  put back as x\n";

@@ -78,7 +78,7 @@ mod armed {
         use super::Armed;
 
         #[test]
-        fn fires_only_at_the_configured_pass() {
+        fn aborts_only_at_the_configured_pass() {
             let armed = Armed::parse("here:1/3").unwrap();
             let passes = ["here", "there", "here", "here", "here"].map(|name| armed.is_last_pass(name));
             assert_eq!(passes, [false, false, false, true, false]);

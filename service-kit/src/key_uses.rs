@@ -104,7 +104,7 @@ mod tests {
     const KEY: ApiKeyId = ApiKeyId(Uuid::from_u128(1));
 
     #[test]
-    fn records_once_a_minute_and_retries_failures() {
+    fn records_uses_once_a_minute_and_retries_failures() {
         let uses = KeyUses::silent();
         let mut uses = uses.0.lock().unwrap();
         let start = Instant::now();

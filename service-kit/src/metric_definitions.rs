@@ -246,7 +246,7 @@ mod tests {
     const OPEN: MetricLabel = MetricLabel { label: "open", description: "", values: &[] };
 
     #[test]
-    fn lists_every_series_known_in_advance() {
+    fn registers_every_series_known_in_advance() {
         let counter = Metric::counter("things_total", "things", "");
         assert_eq!(counter.series(), vec![Vec::new()]);
         assert_eq!(counter.by(&[OVER, UNDER]).series().len(), 4);

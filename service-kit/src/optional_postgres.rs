@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_request_per_second_tries_an_unavailable_database() {
+    async fn tries_an_unavailable_database_once_per_second() {
         let (database, clock) = database();
         let begun = Instant::now();
         assert_eq!(database.query(pending::<Result<(), _>>()).await.unwrap(), None);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn database_errors_do_not_mean_unavailable() {
+    async fn database_errors_do_not_count_as_unavailable() {
         let (database, clock) = database();
         assert!(database.query(async { Err::<(), _>(sqlx::Error::RowNotFound) }).await.is_err());
         assert_eq!(database.query(async { Ok(1) }).await.unwrap(), Some(1));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_slow_query_does_not_mean_unavailable() {
+    async fn one_slow_query_does_not_count_as_unavailable() {
         let (database, _) = database();
         let slow = async { database.query(pending::<Result<(), _>>()).await.unwrap() };
         let quick = async { database.query(async { Ok(1) }).await.unwrap() };

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn clickhouse_requires_tls_or_this_machine() {
+    fn clickhouse_requires_tls_unless_local() {
         let harden = |url: &str| ClickHouseSettings::at(url, "telemetry").harden();
         for taken in ["https://ch.test:8443", "http://127.0.0.1:8123", "http://[::1]:8123", "http://localhost:8123"] {
             harden(taken).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn trusted_proxies_must_be_set() {
+    fn requires_trusted_proxies_to_be_set() {
         let with = |said: &str| ClientSettings { trusted_proxies: said.parse().unwrap(), ..ClientSettings::default() };
         assert!(with("").harden().unwrap_err().to_string().starts_with("TELEMETRY_TRUSTED_PROXIES is not set: "));
         with("none").harden().unwrap();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_cost_at_most_a_full_bucket() {
+    fn bulk_requests_cost_at_most_a_full_bucket() {
         let rates = RateLimits::per_minute(10);
         let many = |count| NonZeroU32::new(count).unwrap();
         assert!(rates.admit_many("a", many(9)).is_ok());
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_an_organization_share_its_rate() {
+    fn an_organizations_credentials_share_its_rate() {
         let rates = CallerRateLimits::new(5);
         let admitted = |organization: u128| {
             let organization = OrgId(Uuid::from_u128(organization));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_invalid_keys_leave_a_small_table() {
+    fn million_invalid_keys_use_little_memory() {
         // At this rate, a bucket is full again, and removed by the sweep, a microsecond after its only request.
         let rates = RateLimits::per_key(1_000_000);
         for key in 0..1_000_000_u32 {

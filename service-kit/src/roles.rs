@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replaces_the_account_in_an_address() {
+    fn replaces_the_account_in_a_url() {
         let postgres = PostgresSettings { database_url: "postgres://telemetry:p%40ss@db:5433/x?sslmode=require".into() };
         let query = postgres.signed_in_as(Role::Query).unwrap();
         assert_eq!(query.database_url, "postgres://telemetry_query:p%40ss@db:5433/x?sslmode=require");

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_only_with_the_same_key_and_place() {
+    fn decrypts_only_with_the_same_key_and_place() {
         let (ours, other) = (sealer(SecretsKey::generate().reveal()).unwrap(), sealer(SecretsKey::generate().reveal()).unwrap());
         let sealed = ours.seal("whsec_abc", b"row 1").unwrap();
         assert_eq!(ours.open(&sealed, b"row 1").unwrap(), "whsec_abc");

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a3_limits_connections_per_address_except_of_proxies() {
+    fn a3_limits_connections_per_address_except_for_proxies() {
         let trusted_proxies = "10.0.0.0/8".parse().unwrap();
         let clients = ClientSettings { connections_per_address: 2, trusted_proxies, ..ClientSettings::default() };
         let addresses = Slots::unlimited();

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_misspelled_settings() {
+    fn reports_misspelled_settings() {
         let present = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let unknown = |names| first_unknown(&arguments(&Sample::command()), present(names));
         assert_eq!(unknown(&["TELEMETRY_LISTEN", "PATH", "KAFKA_OPTS"]), None);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn database_names_are_plain_identifiers() {
+    fn rejects_database_names_that_are_not_identifiers() {
         assert!(database_name("telemetry_2").is_ok());
         for bad in ["", "a-b", "a b", "A", "a;drop"] {
             assert!(database_name(bad).is_err(), "{bad}");

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_leave_as_many_slots_as_they_take() {
+    fn tenants_leave_as_many_slots_as_they_use() {
         let slots = Slots::new(Pool::Reads, 96);
         let mut taken: Vec<_> = (1..=8).map(|key| take_all(&slots, key)).collect();
         assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [48, 24, 12, 6, 3, 2, 1, 0]);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn respects_the_limit_of_a_tenant() {
+    fn respects_the_tenants_own_limit() {
         let slots = Slots::new(Pool::Reads, 96);
         let first: Vec<_> = (0..10).filter_map(|_| slots.take(1, 3).ok()).collect();
         assert_eq!(first.len(), 3);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn growing_slots_leave_as_many_as_they_take() {
+    fn growing_leaves_as_many_slots_as_it_uses() {
         let slots = Slots::new(Pool::Bodies, 100);
         let (mut first, mut second) = (slots.take(1, usize::MAX).unwrap(), slots.take(2, usize::MAX).unwrap());
         assert_eq!((first.grow_to(49), first.grow_to(51), first.grow_to(10)), (Ok(()), Err(NoSlot::OwnShare), Ok(())));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_tenant_with_fewest_slots_is_next() {
+    async fn next_slot_goes_to_the_waiting_tenant_with_fewest() {
         let slots = Slots::new(Pool::Reads, 4);
         let (mut busy, other) = (take_all(&slots, 1), [take_all(&slots, 2), take_all(&slots, 3)]);
         assert_eq!((busy.len(), slots.free()), (2, 0));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f53_short_work_may_use_all_slots_until_another_waits() {
+    async fn f53_short_work_can_use_all_slots_until_another_waits() {
         let slots = Slots::for_short_work(Pool::LargeBodies, 4);
         let mut busy = take_all(&slots, 1);
         assert_eq!(busy.len(), 4);

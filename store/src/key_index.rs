@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn with_capacity_prevents_growth() {
+    fn capacity_prevents_reallocation() {
         let mut index = KeyIndex::with_capacity(1_000_000);
         let bytes = index.bytes();
         (0..1_000_000).for_each(|n| index.insert(EventKey(n), place(n as i64)));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_places_out_of_range() {
+    fn stores_out_of_range_places() {
         let mut index = KeyIndex::default();
         for (n, at_ms) in [i64::MIN, FIRST_MS - 1, FIRST_MS, 0, FIRST_MS + (1 << 44), i64::MAX].into_iter().enumerate() {
             let place = KeyPlace { home: Home(202_611), at_ms };
@@ -270,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_a_map_after_any_changes(changes in prop::collection::vec((0_u64..60, 0_u8..3, any::<u16>()), 0..400)) {
+        fn behaves_like_a_hash_map(changes in prop::collection::vec((0_u64..60, 0_u8..3, any::<u16>()), 0..400)) {
             // Use few fingerprints in one small shard, so that runs of entries wrap around its end.
             let (mut shard, mut map) = (Shard::default(), HashMap::new());
             for (n, change, place) in changes {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn home_is_the_month_of_acceptance_in_utc() {
+    fn home_is_the_utc_month_of_acceptance() {
         let new_year_us = 1_767_225_600_000_000;
         assert_eq!(Home::of(&accepted(new_year_us - 1)), Home(202_512));
         assert_eq!(Home::of(&accepted(new_year_us)), Home(202_601));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn timely_is_a_day_before_to_an_hour_after() {
+    fn timely_means_a_day_before_to_an_hour_after() {
         let (now_ms, hour_ms) = (1_767_225_600_000, 3_600_000);
         let is_timely = |at_ms| accepted(now_ms * 1_000).is_timely(at_ms);
         assert!(is_timely(now_ms - 24 * hour_ms) && is_timely(now_ms + hour_ms));

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_survive_a_round_trip() {
+    fn values_round_trip() {
         let uuid = Uuid::from_u128(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
         let mut body = Encoder::default();
         for length in [0, 127, 128, 16_384, usize::MAX] {

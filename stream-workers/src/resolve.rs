@@ -2,7 +2,7 @@
 //!
 //! An event gets the session that the gateway would have given it. A record that the gateway would have rejected becomes a dead
 //! letter. Tokens and agents count as of the acceptance of their event, so a replay stores the same rows
-//! (`worker_lookups_give_the_gateways_rows`).
+//! (`worker_and_gateway_lookups_produce_the_same_rows`).
 
 pub(crate) mod back_off;
 pub(crate) mod session_writer;

@@ -419,7 +419,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn rows_moved_to_the_next_page_are_not_repeated() {
+    fn does_not_repeat_rows_that_move_to_the_next_page() {
         let page = |ids: std::ops::Range<u32>| -> Vec<Box<RawValue>> {
             ids.map(|id| RawValue::from_string(format!("{{\"id\":{id},\"at\":\"now\"}}")).unwrap()).collect()
         };
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn items_without_id_are_identified_by_their_members() {
+    fn identifies_items_without_an_id_by_their_members() {
         let known = LISTS.iter().find(|known| known.name == "refused").unwrap();
         let Kind::Paged(by) = known.kind else { panic!("expected a paged list") };
         let row = |field: &str, requests: u32| {
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_contain_no_json() {
+    fn cells_do_not_contain_json() {
         let item = json!({"scopes": ["telemetry:read", "telemetry:write"], "created_by": {"kind": "user", "name": "=cmd"}, "none": null,
             "dropped": [{"count": 2, "reason": "asset"}], "name": "a"});
         let item = RawValue::from_string(item.to_string()).unwrap();

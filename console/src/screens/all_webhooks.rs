@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoint_status_has_a_sentence() {
+    fn describes_every_endpoint_status() {
         let at = "2026-11-01T10:00:00.000Z";
         let failed = json!({"at": at, "outcome": "bad_status", "status_code": 500, "duration_ms": 7});
         let taken = json!({"at": at, "outcome": "delivered", "status_code": 204, "duration_ms": 7});

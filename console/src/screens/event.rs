@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_has_a_value_of_every_reporter() {
+    fn each_row_has_a_value_for_every_reporter() {
         let reports = [
             report("agent", "alpha", &json!({"purpose": "user"})),
             report("edge", "", &json!({"purpose": "training", "status": 200})),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_a_window_of_one_millisecond() {
+    fn window_spans_the_events_millisecond() {
         let named = window("2026-01-01T00:00:00.999Z").unwrap();
         assert_eq!(named[1].1, "2026-01-01T00:00:01.000Z");
         assert!(window("").unwrap().is_empty() && window("yesterday").is_err() && window("+262142-12-31T23:59:59.999Z").is_ok());

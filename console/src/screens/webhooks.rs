@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_and_status_has_a_sentence() {
+    fn describes_every_outcome_and_status() {
         for outcome in AttemptOutcome::ALL.map(AttemptOutcome::as_str) {
             let code = ["delivered", "bad_status"].contains(&outcome).then_some(500);
             for status in DeliveryStatus::ALL.map(DeliveryStatus::as_str) {

@@ -104,7 +104,7 @@ async fn pages() -> Vec<(Page, Vec<Call>)> {
 }
 
 #[tokio::test]
-async fn u3_u4_pages_load_only_own_assets_and_escape_texts() {
+async fn u3_u4_pages_load_only_own_assets_and_escape_text() {
     let pages = pages().await;
     let mut shown = 0;
     for (page, _) in &pages {

@@ -89,7 +89,7 @@ fn text(page: &Page) -> String {
 }
 
 #[tokio::test]
-async fn u1_pages_show_the_figures_of_the_api() {
+async fn u1_pages_show_the_apis_figures() {
     let (stub, mut reader) = Stub::start().await;
     let mut shown = String::new();
     for address in pages() {
@@ -109,7 +109,7 @@ async fn u1_pages_show_the_figures_of_the_api() {
 
 /// Long periods must not make pages larger.
 #[tokio::test]
-async fn u3_pages_of_years_stay_small() {
+async fn u3_pages_for_many_years_stay_small() {
     // Style sheet, script and icon take 6 kB in gzip.
     const MAX_BYTES: usize = 94 * 1_024;
     let (stub, mut reader) = Stub::start().await;
@@ -144,7 +144,7 @@ fn sums(page: &Page, name: &str) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn splits_of_a_card_have_the_same_sum() {
+async fn all_splits_of_a_card_have_the_same_sum() {
     let (_, mut reader) = Stub::start().await;
     for (screen, splits, sum) in [
         ("overview", &[("type", "Events"), ("agent", "Events by agent"), ("bot", "Events by bot")][..], 466),
@@ -163,7 +163,7 @@ async fn splits_of_a_card_have_the_same_sum() {
 
 /// 61 of the 90 visits belong to the 1,008 fetches of known operators.
 #[tokio::test]
-async fn ratios_compare_known_operators_only() {
+async fn ratios_compare_only_known_operators() {
     let (_, mut reader) = Stub::start().await;
     let page = reader.open(&format!("{OWNER}/crawlers?{DAYS}")).await;
     let totals = page.between("<tfoot>", "</tfoot>").unwrap();
@@ -177,7 +177,7 @@ async fn ratios_compare_known_operators_only() {
 }
 
 #[tokio::test]
-async fn visits_are_not_engagements_and_failures_not_fetches() {
+async fn visits_exclude_engagements_and_fetches_exclude_failures() {
     let (stub, mut reader) = Stub::start().await;
     let page = reader.open(&format!("{OWNER}/overview?{DAYS}")).await;
     let figures = ["retrieved", "engaged", "visited"].map(|name| page.figure(name));
@@ -221,7 +221,7 @@ async fn visits_are_not_engagements_and_failures_not_fetches() {
 }
 
 #[tokio::test]
-async fn u1_hours_without_data_are_no_zeros() {
+async fn u1_hours_without_data_are_not_shown_as_zero() {
     let (stub, mut reader) = Stub::start().await;
     let item = |hour: u32, count: u32| json!({"start": format!("2026-11-01T{hour:02}:00:00.000Z"), "operator": "OpenAI", "total_events": count});
     let span = |from: u32, to: u32, covered: bool| json!({"start": format!("2026-11-01T{from:02}:00:00.000Z"), "end": format!("2026-11-01T{to:02}:00:00.000Z"), "covered": covered});
@@ -239,7 +239,7 @@ async fn u1_hours_without_data_are_no_zeros() {
 }
 
 #[tokio::test]
-async fn each_card_of_the_overview_fails_alone() {
+async fn overview_cards_fail_independently() {
     let all = [
         ("GET /content-owners/summary", "data-figure=\"retrieved\""),
         ("GET /content-owners/series", "data-figure=\"cited\""),
@@ -264,7 +264,7 @@ async fn each_card_of_the_overview_fails_alone() {
 
 /// Every figure of the pages with a period is a measure, or a sum, share or ratio of measures.
 #[tokio::test]
-async fn u6_figures_have_a_definition() {
+async fn u6_every_figure_has_a_definition() {
     const OTHERS: [&str; 3] = ["Status code", "Hours", "Value"];
     let (_, mut reader) = Stub::start().await;
     let own =

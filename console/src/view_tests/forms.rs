@@ -41,7 +41,7 @@ pub(super) async fn press(stub: &Stub, reader: &mut Reader, page: &Page, action:
 }
 
 #[tokio::test]
-async fn forms_send_their_fields_to_the_api() {
+async fn forms_send_all_fields_to_the_api() {
     let (stub, mut reader) = Stub::start().await;
     let (mut seen, mut told) = (BTreeSet::new(), String::new());
     let mut pages: Vec<Page> = walk(&stub, &mut reader).await.into_iter().map(|(page, _)| page).collect();
@@ -67,7 +67,7 @@ async fn forms_send_their_fields_to_the_api() {
 }
 
 #[tokio::test]
-async fn unchecked_box_is_false_and_endpoint_is_enabled() {
+async fn unchecked_box_sends_false() {
     let (stub, mut reader) = Stub::start().await;
     let page = reader.open(&format!("{OWNER}/settings")).await;
     reader.untick(&page, "/settings").await;
@@ -98,7 +98,7 @@ fn form_addresses() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn u4_forms_of_other_pages_change_nothing() {
+async fn u4_rejects_forms_from_other_sites() {
     let (stub, mut reader) = Stub::start().await;
     let actions = form_addresses();
     assert!(actions.len() > 25 && actions.iter().all(|action| !action.contains('{')), "{actions:?}");
@@ -116,7 +116,7 @@ async fn u4_forms_of_other_pages_change_nothing() {
 
 /// Reloading the response sends the form again with the same fields.
 #[tokio::test]
-async fn each_form_creates_one_secret() {
+async fn resubmitted_forms_create_only_one_secret() {
     let (stub, mut reader) = Stub::start().await;
     for (screen, action, secret) in [
         ("keys", "/keys", "id=\"created\""),
@@ -178,7 +178,7 @@ async fn rejected_forms_show_the_error_and_keep_input() {
 }
 
 #[tokio::test]
-async fn invite_is_kept_until_it_is_invalid() {
+async fn keeps_the_invite_until_it_is_invalid() {
     const CLAIM: &str = "POST /api/v1/identity/invites/claim";
     let (stub, mut reader) = Stub::start().await;
     let page = reader.open("/sign-in/invite?token=abc").await;
@@ -230,7 +230,7 @@ async fn forms_report_success() {
 }
 
 #[tokio::test]
-async fn forms_that_take_something_away_ask_first() {
+async fn destructive_forms_ask_for_confirmation() {
     let (stub, mut reader) = Stub::start().await;
     let mut asked = BTreeSet::new();
     for (page, _) in walk(&stub, &mut reader).await {
@@ -251,7 +251,7 @@ async fn forms_that_take_something_away_ask_first() {
 }
 
 #[tokio::test]
-async fn form_sent_after_the_session_keeps_its_text() {
+async fn form_keeps_its_text_when_the_session_has_ended() {
     const WHOAMI: &str = "GET /api/v1/identity/auth/session";
     let (stub, mut reader) = Stub::start().await;
     let page = reader.open("/console/requests").await;
@@ -295,7 +295,7 @@ async fn guide_shows_the_results_of_its_forms() {
 }
 
 #[tokio::test]
-async fn pasted_address_is_reported_as_its_domain() {
+async fn accepts_a_pasted_url_as_a_domain() {
     let (stub, mut reader) = Stub::start().await;
     let domain = json!({"id": NUMBER, "organization_id": NUMBER, "domain": "example.net", "verified": false, "verification_method": null,
         "verification_token": "svcv_0", "created_at": "2026-11-01T10:00:00.000Z", "verified_at": null});

@@ -9,7 +9,7 @@ const WHOAMI: &str = "GET /api/v1/identity/auth/session";
 const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
 
 #[tokio::test]
-async fn error_pages_have_the_readers_navigation() {
+async fn error_pages_show_the_users_navigation() {
     let (stub, mut reader) = Stub::start().await;
     stub.refuses("GET /api/v1/identity/operator/webhooks/{id}", 404, "Endpoint not found.");
     stub.refuses("GET /content-owners/urls", 400, "path must start with a slash");
@@ -58,7 +58,7 @@ async fn error_pages_have_the_readers_navigation() {
 }
 
 #[tokio::test]
-async fn u4_signed_out_readers_are_sent_to_sign_in() {
+async fn u4_redirects_signed_out_users_to_sign_in() {
     let (stub, mut reader) = Stub::start().await;
     let mut nobody = Reader::new(reader.base());
     let screens = ["/console", "/console/operator/webhooks", "/console/export/agent-access-requests.csv"].map(str::to_owned);
@@ -81,7 +81,7 @@ async fn u4_signed_out_readers_are_sent_to_sign_in() {
 }
 
 #[tokio::test]
-async fn console_opens_the_readers_first_screen() {
+async fn console_opens_the_users_first_screen() {
     let (stub, mut reader) = Stub::start().await;
     let membership = |home: &str, kind: &str| json!({"organization_id": home.rsplit('/').next().unwrap(), "name": "One", "org_type": kind, "role": "member"});
     for (memberships, is_operator, first) in [
@@ -108,7 +108,7 @@ fn links(page: &Page) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn links_keep_period_partner_path_and_order() {
+async fn links_keep_period_partner_path_and_sort_order() {
     let (stub, mut reader) = Stub::start().await;
     let partner = "0195f3a0-0000-7000-8000-000000000004";
     for screen in ["overview", "events", "event/citation-1", "pages", "corroboration", "funnel", "agents", "crawlers"] {
@@ -251,7 +251,7 @@ async fn live_page_requests_only_new_events() {
 }
 
 #[tokio::test]
-async fn print_and_phones_name_the_page() {
+async fn printed_and_mobile_pages_show_their_title() {
     let (_, mut reader) = Stub::start().await;
     let page = reader.open(&format!("{OWNER}/crawlers?since=2026-10-01&until=2026-10-30&domain=example.com")).await;
     let paper: Vec<_> = page.all_between("<p class=\"on-paper\">", "</p>").collect();
@@ -366,7 +366,7 @@ async fn comparison_can_be_changed_and_turned_off() {
 }
 
 #[tokio::test]
-async fn readers_choose_a_theme() {
+async fn users_can_choose_a_theme() {
     let (_, mut reader) = Stub::start().await;
     let base = reader.base().to_owned();
     let mut page = reader.open(&format!("{OWNER}/funnel?by=url")).await;
@@ -390,7 +390,7 @@ async fn readers_choose_a_theme() {
 
 /// Neither an email nor an archive contains a key.
 #[tokio::test]
-async fn engineers_get_the_files_and_steps() {
+async fn setup_page_shows_files_and_steps() {
     let (_, mut reader) = Stub::start().await;
     let page = reader.open(&format!("{OWNER}/drains/0195f3a0-0000-7000-8000-000000000060")).await;
     let file = page.led_to().into_iter().find(|to| to.ends_with(".zip")).unwrap_or_else(|| panic!("{}", page.html));

@@ -277,7 +277,7 @@ fn mismatches(schema: &'static Value, value: &Value, at: &str) -> Vec<String> {
 }
 
 #[test]
-fn canned_answers_have_the_documented_members() {
+fn canned_responses_have_the_documented_members() {
     let of = |(operation, answer): (&String, &Value)| {
         let (method, path) = operation.split_once(' ').unwrap();
         let path = path.split(' ').next().unwrap();

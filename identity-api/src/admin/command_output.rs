@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn x12_stored_texts_do_not_act_on_a_terminal() {
+    fn x12_stored_text_cannot_control_a_terminal() {
         let rows = [json!({"name": "a\u{1b}[2Jb\u{202e}\nc", "scopes": ["x", "y"], "gone": null})];
         let table = CommandOutput::list(&rows, &["name", "scopes", "gone"]).unwrap().table();
         assert!(table.contains("a\u{fffd}[2Jb\u{fffd}\u{fffd}c") && table.contains("x, y"), "{table}");

@@ -1,5 +1,5 @@
 //! Searches the head of an untrusted page for a domain's token, without building a tree: a page of 64 KiB can have a tree of
-//! millions of nodes (`a2_ends_a_page_with_millions_of_nodes_at_its_head`).
+//! millions of nodes (`a2_stops_parsing_after_the_head`).
 //!
 //! It stops at the end of the head, because visitors can write in the body. Where a browser would repair a page, the head counts
 //! as ended.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_token_only_in_the_head_of_a_page() {
+    fn finds_the_token_only_in_the_pages_head() {
         let tag = r#"<meta name="content-telemetry-verification" content="t1">"#;
         for good in [
             format!("<!doctype html><html><head><title>x</title>{tag}</head><body></body></html>"),
@@ -142,7 +142,7 @@ mod tests {
 
     /// As a tree, every paragraph would copy every one of thousands of open formatting elements: 29 million nodes.
     #[test]
-    fn a2_ends_a_page_with_millions_of_nodes_at_its_head() {
+    fn a2_stops_parsing_after_the_head() {
         let mut page = String::from("<head><title>x</title></head>");
         (0..4_000).for_each(|number| page.push_str(&format!("<b a={number}>")));
         page.push_str(&"<p>".repeat(7_000));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_heads_have_a_token_limit() {
+    fn limits_tokens_in_an_endless_head() {
         let meta = "<meta>";
         let tag = r#"<meta name="content-telemetry-verification" content="t1">"#;
         assert_eq!(of(&meta.repeat(100_000)).tokens, MAX_TOKENS);

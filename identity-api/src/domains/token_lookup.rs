@@ -256,7 +256,7 @@ mod tests {
 
     /// One thread, so blocking it would block every request.
     #[tokio::test]
-    async fn reading_a_document_does_not_block_requests() {
+    async fn parsing_documents_does_not_block_requests() {
         let (served, is_served) = mpsc::channel();
         let reading = move || is_served.recv_timeout(Duration::from_secs(60)).is_ok();
         let serve = async move { served.send(()) };
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn documents_are_read_only_by_readers_with_a_slot() {
+    async fn parsing_a_document_requires_a_slot() {
         let finder = finder();
         let manifest = || finder.in_manifest(ORG, br#"{"verification_token":"t1"}"#.to_vec(), "t1".to_owned(), later());
         let page = format!("<meta name={META_NAME} content=t1>");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn txt_records_may_contain_pasted_quotes() {
+    fn accepts_txt_records_with_pasted_quotes() {
         for text in ["svc-verify=t", " svc-verify=t ", "\"svc-verify=t\"", " \" svc-verify=t \" "] {
             assert_eq!(unquoted(text), "svc-verify=t", "{text}");
         }
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_other_txt_records_by_count_and_token() {
+    fn reports_the_number_and_tokens_of_other_txt_records() {
         let told = |texts: &[&str]| {
             OtherTexts::among(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).describe("a.test")
         };
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_token_in_its_member_of_a_manifest() {
+    fn finds_the_token_in_the_manifest() {
         for good in [
             r#"{"verification_token":"t1"}"#,
             r#"{"keys":[],"verification_token":["t0","t1"]}"#,

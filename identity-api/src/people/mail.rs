@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn requires_tls_only_by_scheme_or_parameter() {
+    fn detects_required_tls_from_scheme_or_parameter() {
         for url in [
             "smtps://mail.test",
             "smtps://u:p@mail.test?tls=required",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn emails_become_files_sorted_by_age() {
+    async fn email_files_sort_by_age() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("mail");
         let mailer = MailSettings { mail_dir: Some(folder.clone()), ..MailSettings::default() }.mailer().unwrap();

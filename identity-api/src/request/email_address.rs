@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_spellings_of_an_address_are_equal() {
+    fn all_spellings_of_an_email_address_are_equal() {
         for text in ["Jane.Doe+x@Example.COM", "jane.doe+x@example.com"] {
             assert_eq!(EmailAddress::parse(text).unwrap().as_str(), "jane.doe+x@example.com");
         }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_all_but_one_character_and_the_domain() {
+    fn masks_the_local_part_except_its_first_character() {
         assert_eq!(EmailAddress::parse("Jane.Doe@Example.com").unwrap().masked(), "j…@example.com");
         assert_eq!(EmailAddress::parse("a@b.test").unwrap().masked(), "a…@b.test");
     }

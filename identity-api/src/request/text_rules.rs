@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn length_limits_are_exact_and_only_prose_has_line_breaks() {
+    fn length_limits_are_exact_and_only_prose_allows_newlines() {
         let of = |length: usize| Some("x".repeat(length));
         assert!(name("n", of(MAX_NAME_BYTES)).is_ok() && name("n", of(MAX_NAME_BYTES + 1)).is_err());
         assert!(prose("p", of(MAX_PROSE_BYTES)).is_ok() && prose("p", of(MAX_PROSE_BYTES + 1)).is_err());

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deletes_old_ended_deliveries_but_no_pending_ones() {
+    async fn deletes_old_deliveries_unless_they_are_pending() {
         let stores = TestStores::unprepared().await;
         plant(&stores.pool, &[-1, 0, 6, 8, 40]).await;
         let settings = DeliveryLogSettings { delivery_log_keep: 7, ..DeliveryLogSettings::default() };
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_round_deletes_several_batches() {
+    async fn deletes_several_batches_per_round() {
         let stores = TestStores::unprepared().await;
         plant(&stores.pool, &[9; 2_001]).await;
         let now = Clock::System.now();

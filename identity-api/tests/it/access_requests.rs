@@ -38,7 +38,7 @@ async fn i4_people_see_only_their_own_requests() {
 }
 
 #[tokio::test]
-async fn verdict_email_links_to_the_next_step() {
+async fn decision_email_links_to_the_next_step() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
     let app = TestApp::open_for(Clock::System, settings).await;
@@ -129,7 +129,7 @@ async fn approval_creates_the_organization_with_its_owner() {
 }
 
 #[tokio::test]
-async fn requests_are_reviewed_once() {
+async fn requests_can_be_reviewed_only_once() {
     let app = TestApp::open().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for (first, status, name) in [("approve", 201, "approved"), ("reject", 200, "rejected")] {

@@ -84,7 +84,7 @@ async fn organizations_have_at_most_ten_live_accounts() {
 }
 
 #[tokio::test]
-async fn rejects_accounts_without_analyst_upkeep() {
+async fn rejects_accounts_if_analyst_upkeep_is_disabled() {
     let app = TestApp::open().await;
     let owner = app.seed().owner_of("a.test").await.id;
     let words = format!("analyst create --organization {owner}");

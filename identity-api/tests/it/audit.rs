@@ -64,7 +64,7 @@ async fn sign_in_and_sign_out_are_audited() {
 }
 
 #[tokio::test]
-async fn automatic_changes_have_the_system_as_actor() {
+async fn audit_shows_system_as_actor_of_automatic_changes() {
     let app = TestApp::open_with_manual_clock().await;
     let (owner, _) = app.org("owner").await;
     let site = Site::from_domain("a.test").unwrap();

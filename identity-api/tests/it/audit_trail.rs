@@ -17,7 +17,7 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn organizations_read_their_trail_newest_first() {
+async fn organizations_read_their_audit_trail_newest_first() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let created =
@@ -60,7 +60,7 @@ async fn organizations_read_their_trail_newest_first() {
 }
 
 #[tokio::test]
-async fn s2_trails_name_no_actor_of_another_organization() {
+async fn s2_audit_trails_hide_actors_from_other_organizations() {
     let app = TestApp::open().await;
     let (partner, partner_key) = app.platform("Planted Partner").await;
     app.trust(partner, true).await;
@@ -88,7 +88,7 @@ async fn s2_trails_name_no_actor_of_another_organization() {
 }
 
 #[tokio::test]
-async fn rivals_in_a_contest_are_not_named() {
+async fn audit_trails_do_not_name_the_rival_of_a_contest() {
     let app = TestApp::open().await;
     let (org, key) = app.org("held").await;
     let (eve, others) = app.create_owner("eve@e.test", "e.test").await;
@@ -120,7 +120,7 @@ async fn of_delegations(app: &TestApp, key: &str) -> Vec<(String, Value, bool)> 
 }
 
 #[tokio::test]
-async fn s20_delegations_are_in_the_trails_of_both_sides() {
+async fn s20_delegations_appear_in_both_audit_trails() {
     let app = TestApp::open().await;
     let ((owner, key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.request_delegation(&partner_key, "a.test").await;

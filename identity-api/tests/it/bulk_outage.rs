@@ -69,7 +69,7 @@ async fn kept(app: &TestApp) -> [i64; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn interrupted_bulk_calls_leave_nothing_behind() {
+async fn interrupted_bulk_calls_change_nothing() {
     let mut alone = Alone::open().await;
     let app = Arc::clone(&alone.app);
     for number in 0..ITEMS {

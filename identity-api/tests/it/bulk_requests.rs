@@ -12,7 +12,7 @@ fn statuses(body: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn g11_bulk_items_succeed_or_fail_alone() {
+async fn g11_bulk_items_succeed_or_fail_independently() {
     let app = TestApp::open().await;
     let (_, partner) = app.platform("partner").await;
     let mut hooks = Vec::new();

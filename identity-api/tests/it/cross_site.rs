@@ -27,7 +27,7 @@ const ORIGINS: [(&[(&str, &str)], bool); 14] = [
 ];
 
 #[tokio::test]
-async fn x26_changes_by_cookie_require_our_own_page() {
+async fn x26_cookie_requests_must_come_from_our_own_pages() {
     let settings = SignInSettings { allowed_origins: vec!["https://console.example.com/app".parse().unwrap()], ..sign_in() };
     let app = TestApp::open_for(Clock::System, settings).await;
     let (org, key) = app.org("owner").await;
@@ -69,7 +69,7 @@ async fn x26_changes_by_cookie_require_our_own_page() {
 
 /// Otherwise a page could sign its visitors in to another account and see what they enter there.
 #[tokio::test]
-async fn other_sites_cannot_sign_visitors_in() {
+async fn other_sites_cannot_sign_their_visitors_in() {
     let app = TestApp::open().await;
     app.ask_to_sign_in("evil@example.com").await;
     let token = app.token_mailed("evil@example.com", 1).await;

@@ -47,7 +47,7 @@ async fn creates_lists_and_approves_a_request() {
 }
 
 #[tokio::test]
-async fn owners_get_an_email_without_the_requesters_name() {
+async fn emails_to_owners_omit_the_requesters_name() {
     let app = TestApp::open().await;
     let ((owner, _), (_, partner)) = (app.owner_of("a.test").await, app.platform("Bargain").await);
     let (_, second) = app.platform("second").await;
@@ -88,7 +88,7 @@ async fn denied_requests_can_be_filed_again() {
 }
 
 #[tokio::test]
-async fn pending_requests_conflict_with_a_grant() {
+async fn granting_conflicts_with_a_pending_request() {
     let app = TestApp::open().await;
     let ((_, owner), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.request_delegation(&partner_key, "a.test").await;
@@ -105,7 +105,7 @@ async fn pending_requests_conflict_with_a_grant() {
 }
 
 #[tokio::test]
-async fn g7_expired_requests_are_gone_resolved_ones_conflict() {
+async fn g7_expired_requests_return_410_resolved_ones_409() {
     let app = TestApp::open_with_manual_clock().await;
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, prompt) = app.platform("prompt").await;
@@ -135,7 +135,7 @@ async fn g7_expired_requests_are_gone_resolved_ones_conflict() {
 }
 
 #[tokio::test]
-async fn g8_only_the_grantor_can_answer() {
+async fn g8_only_the_grantor_can_resolve_a_request() {
     let app = TestApp::open().await;
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, stranger) = app.owner_of("b.test").await;
@@ -148,7 +148,7 @@ async fn g8_only_the_grantor_can_answer() {
 }
 
 #[tokio::test]
-async fn g9_accepts_every_spelling_of_a_domain() {
+async fn g9_accepts_every_spelling_of_the_domain() {
     let app = TestApp::open().await;
     let ((owner, owner_key), (_, partner)) = (app.owner_of("xn--bcher-kva.test").await, app.platform("partner").await);
     let (registered, _) = app.org("registered").await;

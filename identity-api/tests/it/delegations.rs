@@ -88,7 +88,7 @@ async fn g4_only_the_grantor_can_revoke() {
 }
 
 #[tokio::test]
-async fn g5_lists_show_only_the_callers_side() {
+async fn g5_lists_contain_only_the_callers_delegations() {
     let app = TestApp::open().await;
     let ((one, one_key), (two, two_key)) = (app.org("one").await, app.org("two").await);
     let ((partner, partner_key), (_, stranger)) = (app.platform("partner").await, app.platform("stranger").await);
@@ -119,7 +119,7 @@ async fn g5_lists_show_only_the_callers_side() {
 
 /// Two organizations can't flood each other with messages, rows and audit entries.
 #[tokio::test]
-async fn pairs_have_an_hourly_limit() {
+async fn limits_delegations_per_pair_and_hour() {
     let clock = manual_clock();
     let app = TestApp::open_for(clock.clone(), SignInSettings { delegations_per_pair: 2, ..sign_in() }).await;
     let ((_, owner), (platform, partner)) = (app.owner_of("a.test").await, app.platform("platform").await);
@@ -144,7 +144,7 @@ async fn pairs_have_an_hourly_limit() {
 }
 
 #[tokio::test]
-async fn approvals_count_against_the_limit_of_a_pair() {
+async fn approvals_count_against_the_pairs_limit() {
     let app = TestApp::open_for(manual_clock(), SignInSettings { delegations_per_pair: 1, ..sign_in() }).await;
     let ((_, owner), (platform, partner)) = (app.owner_of("a.test").await, app.platform("platform").await);
     let granted = app.grant(&owner, platform).await;

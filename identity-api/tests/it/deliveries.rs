@@ -65,7 +65,7 @@ const DELIVERED: &str = "status = 'delivered', attempts = 1, ended_at = now(), l
                          last_outcome = 'delivered', last_status_code = 204, last_duration_ms = 3";
 
 #[tokio::test]
-async fn log_shows_deliveries_newest_first_with_status() {
+async fn lists_deliveries_newest_first_with_status() {
     let told = DeliveryFixture::thrice().await;
     told.ends(&told.ids[0], DEAD).await;
     told.ends(&told.ids[1], DELIVERED).await;
@@ -106,7 +106,7 @@ async fn log_shows_deliveries_newest_first_with_status() {
 }
 
 #[tokio::test]
-async fn endpoints_show_their_latest_attempt() {
+async fn shows_each_endpoints_latest_attempt() {
     let told = DeliveryFixture::thrice().await;
     let other = told.app.subscribe(&told.owner, &["delegation.revoked"]).await;
     let latest = async || {
@@ -166,7 +166,7 @@ async fn redelivery_restarts_the_retry_schedule() {
 }
 
 #[tokio::test]
-async fn rotated_secrets_are_shown_once_and_replace_the_old() {
+async fn shows_a_rotated_secret_once() {
     let told = DeliveryFixture::thrice().await;
     let sealed = async || -> Vec<u8> {
         sqlx::query_scalar("SELECT secret_sealed FROM webhook_endpoints").fetch_one(&told.app.stores.pool).await.unwrap()

@@ -36,7 +36,7 @@ fn later(app: &TestApp) -> DateTime<Utc> {
 }
 
 #[tokio::test]
-async fn i3_unverified_domains_show_and_block_nothing() {
+async fn i3_unverified_domains_neither_show_data_nor_block_others() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((squatter, squatting), (owner, key)) = (app.org("squatter").await, app.org("owner").await);
@@ -55,7 +55,7 @@ async fn i3_unverified_domains_show_and_block_nothing() {
 }
 
 #[tokio::test]
-async fn r7_later_owners_see_no_earlier_history() {
+async fn r7_later_owners_do_not_see_earlier_history() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((first, first_key), (second, second_key)) = (app.org("first").await, app.org("second").await);
@@ -86,7 +86,7 @@ async fn r7_later_owners_see_no_earlier_history() {
 }
 
 #[tokio::test]
-async fn subdomains_change_owner_without_their_history() {
+async fn new_subdomain_owners_do_not_get_its_history() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((above, above_key), (beneath, key)) = (app.org("above").await, app.org("beneath").await);
@@ -118,7 +118,7 @@ async fn subdomains_change_owner_without_their_history() {
 }
 
 #[tokio::test]
-async fn owners_do_not_see_history_of_others_subdomains() {
+async fn owners_do_not_see_the_history_of_others_subdomains() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((one, one_key), (_, two_key), (above, above_key)) = (app.org("1").await, app.org("2").await, app.org("above").await);
@@ -138,7 +138,7 @@ async fn owners_do_not_see_history_of_others_subdomains() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_many_concurrent_verifications_wins() {
+async fn only_one_concurrent_verification_wins() {
     let internet = FakeInternet::new().await;
     let app = Arc::new(app_on(&internet).await);
     let mut keys = Vec::new();

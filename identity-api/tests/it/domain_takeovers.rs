@@ -110,7 +110,7 @@ async fn a8_dns_verification_overrides_an_attestation() {
 }
 
 #[tokio::test]
-async fn owners_keep_a_host_while_their_token_is_published() {
+async fn owners_keep_a_host_while_they_publish_their_token() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let ((_, first, first_key), (_, second, key)) = (founded(&app, "ada@o.test").await, founded(&app, "bob@o.test").await);
@@ -142,7 +142,7 @@ async fn owners_keep_a_host_while_their_token_is_published() {
 }
 
 #[tokio::test]
-async fn one_of_many_concurrent_contests_wins() {
+async fn only_one_concurrent_contest_wins() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (holder, _) = app.owner_of("a.test").await;
@@ -191,7 +191,7 @@ async fn somebody(app: &TestApp, waits: &'static str) {
 const PROVED_ANEW: &str = "UPDATE domains SET proved_at = proved_at + interval '1 hour' WHERE proved_at IS NOT NULL";
 
 #[tokio::test]
-async fn holders_that_verify_again_in_time_keep_the_host() {
+async fn owners_who_verify_again_in_time_keep_the_host() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (first, key, registered) = contested(&app, &internet).await;
@@ -208,7 +208,7 @@ async fn holders_that_verify_again_in_time_keep_the_host() {
 }
 
 #[tokio::test]
-async fn holders_being_checked_keep_the_host() {
+async fn owners_keep_the_host_during_a_check() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (first, key, registered) = contested(&app, &internet).await;
@@ -227,7 +227,7 @@ async fn holders_being_checked_keep_the_host() {
 }
 
 #[tokio::test]
-async fn process_checks_due_domains_periodically() {
+async fn checks_due_domains_periodically() {
     let internet = FakeInternet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { proof_round: Duration::from_millis(100), ..domains };
@@ -338,7 +338,7 @@ async fn owners_can_verify_attested_or_missing_domains_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_processes_check_each_domain_once() {
+async fn several_processes_check_each_domain_once() {
     const DOMAINS_IN_ALL: u32 = 20;
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;

@@ -85,7 +85,7 @@ async fn registers_verifies_and_releases_a_domain() {
 }
 
 #[tokio::test]
-async fn each_of_three_methods_verifies_a_domain() {
+async fn verifies_domains_by_each_of_three_methods() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     for (method, other) in [("dns_txt", "well_known"), ("well_known", "meta_tag"), ("meta_tag", "dns_txt")] {
@@ -117,7 +117,7 @@ async fn each_of_three_methods_verifies_a_domain() {
 }
 
 #[tokio::test]
-async fn failed_verification_reports_a_fault_per_method() {
+async fn failed_verification_reports_one_fault_per_method() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
@@ -183,7 +183,7 @@ async fn private_addresses_look_like_unreachable_ones() {
 }
 
 #[tokio::test]
-async fn domains_and_verifications_are_limited() {
+async fn limits_domains_and_verifications() {
     let internet = FakeInternet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { domains_per_organization: 3, verifications_per_minute: 4, ..domains };
@@ -212,7 +212,7 @@ async fn domains_and_verifications_are_limited() {
 }
 
 #[tokio::test]
-async fn www_is_ignored_in_domains() {
+async fn ignores_www_in_domains() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;

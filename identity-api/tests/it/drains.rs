@@ -84,7 +84,7 @@ async fn creates_lists_uses_and_deletes_a_drain() {
 }
 
 #[tokio::test]
-async fn one_replaced_key_stays_valid_for_an_hour() {
+async fn replaced_drain_key_stays_valid_for_an_hour() {
     let app = TestApp::open_with_manual_clock().await;
     let (org, owner) = app.owner_of("a.test").await;
     let drain = app.drain(Credentials::Key(&owner)).await;
@@ -184,7 +184,7 @@ async fn removing_a_person_revokes_their_drain_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_calls_respect_the_drain_limit() {
+async fn concurrent_calls_do_not_exceed_the_drain_limit() {
     let app = Arc::new(TestApp::open().await);
     let (org, owner) = app.org("owner").await;
     let many = "INSERT INTO drains (organization_id, name, provider) SELECT $1, 'many', 'combined' FROM generate_series(1, $2)";

@@ -12,7 +12,7 @@ use serde_json::json;
 use service_kit::clock::Clock;
 
 #[tokio::test]
-async fn invites_are_claimed_once() {
+async fn invites_can_be_claimed_only_once() {
     let app = TestApp::open_with_manual_clock().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let invite = app.invite(&ada, &org, "Bob@A.test", "owner").await;
@@ -108,7 +108,7 @@ async fn invites_expire_after_seven_days_or_when_replaced() {
 }
 
 #[tokio::test]
-async fn withdrawn_and_unknown_invites_look_alike() {
+async fn withdrawn_and_unknown_invites_get_the_same_response() {
     let app = TestApp::open().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let org = app.create_organization(&ada, "a.test").await.text("id").to_owned();
@@ -139,7 +139,7 @@ async fn withdrawn_and_unknown_invites_look_alike() {
 }
 
 #[tokio::test]
-async fn open_invites_are_limited() {
+async fn limits_open_invites() {
     let app = TestApp::open().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let bare = app.post(ada.credentials(), &members_of(&org), &json!({"email": "bob@a.test"})).await;

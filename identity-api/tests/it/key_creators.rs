@@ -68,7 +68,7 @@ async fn keys_show_their_creator() {
 }
 
 #[tokio::test]
-async fn s17_removal_revokes_keys_and_keys_created_by_them() {
+async fn s17_removing_a_person_revokes_their_keys_transitively() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, hers) = generate(&app, ada.credentials(), MINTING).await;
@@ -93,7 +93,7 @@ async fn s17_removal_revokes_keys_and_keys_created_by_them() {
 }
 
 #[tokio::test]
-async fn keep_keys_keeps_keys() {
+async fn removal_with_keep_keys_keeps_the_keys() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, kept) = generate(&app, bob.credentials(), MINTING).await;
@@ -122,7 +122,7 @@ async fn keep_keys_keeps_keys() {
 
 /// A concurrent creation either fails or is revoked by the removal.
 #[tokio::test(flavor = "multi_thread")]
-async fn removal_wins_over_concurrent_key_creation() {
+async fn removing_a_person_wins_over_concurrent_key_creation() {
     const ROUNDS: usize = 20;
     let app = TestApp::open().await;
     let (ada, _, org) = app.ada_and_bob("owner").await;
@@ -179,7 +179,7 @@ async fn a5_keys_grant_at_most_their_own_scopes() {
 }
 
 #[tokio::test]
-async fn only_trusted_partners_get_the_provision_scope() {
+async fn only_trusted_partners_can_have_the_provision_scope() {
     let app = TestApp::open().await;
     let (org, key) = app.platform("partner").await;
     let owner = app.session("owner@p.test", &[org]).await;
@@ -200,7 +200,7 @@ async fn only_trusted_partners_get_the_provision_scope() {
 }
 
 #[tokio::test]
-async fn removal_withdraws_invites_created_by_their_keys() {
+async fn removing_a_person_withdraws_their_keys_invites() {
     let app = TestApp::open().await;
     let (org, _) = app.partner("partner").await;
     let (ada, bob) = (app.person("ada@p.test").await, app.person("bob@p.test").await);

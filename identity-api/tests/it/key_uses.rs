@@ -10,7 +10,7 @@ fn used(key: &Value) -> Option<DateTime<Utc>> {
 }
 
 #[tokio::test]
-async fn last_used_at_is_set_only_for_used_keys() {
+async fn sets_last_used_at_only_for_used_keys() {
     let app = TestApp::open().await;
     let before = app.clock.now();
     let (_, key) = app.org("owner").await;
@@ -26,7 +26,7 @@ async fn last_used_at_is_set_only_for_used_keys() {
 }
 
 #[tokio::test]
-async fn shows_the_latest_use_of_all_services() {
+async fn shows_the_latest_use_in_any_service() {
     let app = TestApp::open().await;
     let (org, _) = app.org("owner").await;
     let session = app.session("owner@a.test", &[org]).await;

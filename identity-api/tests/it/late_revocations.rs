@@ -53,7 +53,7 @@ async fn statuses(app: &TestApp, credential: &str, change: &'static str) -> Vec<
 }
 
 #[tokio::test]
-async fn s4_credentials_revoked_during_a_body_are_rejected() {
+async fn s4_rejects_credentials_revoked_during_an_upload() {
     let app = TestApp::open().await;
     let (org, _) = app.org("owner").await;
     sqlx::query("UPDATE organizations SET is_trusted_partner = true").execute(&app.stores.pool).await.unwrap();

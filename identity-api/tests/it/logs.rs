@@ -74,7 +74,7 @@ async fn s11_trace_logs_contain_no_secret() {
 }
 
 #[tokio::test]
-async fn secrets_are_stored_hashed_and_shown_once() {
+async fn stores_only_hashes_of_secrets() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let by_key = Credentials::Key(&owner);

@@ -32,7 +32,7 @@ async fn verify(app: &TestApp, token: &str) -> TestResponse {
 }
 
 #[tokio::test]
-async fn emailed_tokens_open_one_session() {
+async fn emailed_tokens_create_one_session() {
     let app = TestApp::open().await;
     let (org, _) = app.org("owner").await;
     app.session("jane@example.com", &[org]).await;
@@ -120,7 +120,7 @@ async fn accounts_get_five_emails_in_15_minutes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_many_concurrent_redemptions_wins() {
+async fn only_one_concurrent_redemption_wins() {
     const ROUNDS: usize = 20;
     let app = TestApp::open().await;
     for round in 0..ROUNDS {
@@ -200,7 +200,7 @@ async fn sign_in_works_with_the_link_and_its_button() {
 }
 
 #[tokio::test]
-async fn truncated_links_open_no_page() {
+async fn truncated_links_do_not_open_a_page() {
     let app = TestApp::open().await;
     for query in ["", "?token=", "?token=a%22%3E%3Cscript%3E", "?token=a%20b", "?token=%00", "?token=a&token=b", "?x=1"] {
         let refused = app.get(Credentials::Nothing, &format!("{MAGIC_LINK}{query}")).await;
@@ -212,7 +212,7 @@ async fn truncated_links_open_no_page() {
 
 /// A failure to send the email must not show in the response.
 #[tokio::test]
-async fn responses_do_not_depend_on_sending_the_email() {
+async fn sign_in_response_does_not_reveal_email_failures() {
     let app = TestApp::open().await;
     let expected = app.ask_to_sign_in("a@example.com").await;
     app.token_mailed("a@example.com", 1).await;
@@ -230,7 +230,7 @@ async fn responses_do_not_depend_on_sending_the_email() {
 
 /// Anyone can request a link for their own account and send it to another person, who would then work in that account.
 #[tokio::test]
-async fn x31_links_sign_in_only_the_requesting_browser() {
+async fn x31_links_work_only_in_the_requesting_browser() {
     let app = TestApp::open_with_manual_clock().await;
     let attacker = requested_in(&app, "mallory@evil.test").await;
     let token = app.token_mailed("mallory@evil.test", 1).await;
@@ -288,7 +288,7 @@ async fn other_devices_sign_in_by_entering_the_address() {
 
 /// Only `TELEMETRY_SIGN_IN_KEEP` decides when links are deleted; sending one deletes no other.
 #[tokio::test]
-async fn expired_links_stay_until_cleanup() {
+async fn expired_links_remain_until_cleanup() {
     let app = TestApp::open_with_manual_clock().await;
     for count in 1..=2 {
         app.ask_to_sign_in("jane@example.com").await;

@@ -41,7 +41,7 @@ async fn emails_omit_names_without_a_verified_domain() {
 }
 
 #[tokio::test]
-async fn attested_domains_count_while_the_partner_is_trusted() {
+async fn emails_name_attested_domains_of_trusted_partners() {
     let app = TestApp::open().await;
     let (partner, key) = app.partner("partner").await;
     let body = json!({"name": "Example Times", "domain": "a.test", "attest": true, "admin_email": "first@a.test"});

@@ -87,7 +87,7 @@ async fn registers_lists_and_deletes_a_manifest() {
 }
 
 #[tokio::test]
-async fn keeps_every_version_of_the_keys_and_the_last_good_ones() {
+async fn keeps_every_key_version_and_the_last_valid_keys() {
     let internet = FakeInternet::new().await;
     let (app, org, key) = owner(&internet).await;
     let id = create(&app, &key, &url(&internet, "a.test")).await.text("id").to_owned();
@@ -139,7 +139,7 @@ async fn rejects_manifests_that_redirect_fail_or_are_too_large() {
 }
 
 #[tokio::test]
-async fn s5_manifests_open_no_connection_to_private_addresses() {
+async fn s5_manifest_checks_do_not_reach_private_addresses() {
     let (internet, canary) = (FakeInternet::new().await, TestReceiver::canary().await);
     let (mut outside, domains) = internet.settings();
     // Any public host at the canary's port, so only its private address is rejected.
@@ -160,7 +160,7 @@ async fn s5_manifests_open_no_connection_to_private_addresses() {
 }
 
 #[tokio::test]
-async fn manifests_need_a_verified_or_attested_host() {
+async fn manifests_require_a_verified_or_attested_host() {
     let internet = FakeInternet::new().await;
     let (app, org, key) = owner(&internet).await;
     let (agent, agents_key) = app.org_of("agent", OrgType::Agent).await;

@@ -56,7 +56,7 @@ async fn removed_members_lose_access_at_once() {
 
 /// An owner of one organization must not sign its members out of others.
 #[tokio::test]
-async fn role_changes_apply_at_once_and_end_no_session() {
+async fn role_changes_apply_at_once_without_ending_sessions() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let own = app.create_organization(&bob, "bob.test").await.text("id").to_owned();

@@ -134,7 +134,7 @@ async fn json_of(response: Response) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn real_provider_and_email_open_the_same_account() {
+async fn provider_and_email_sign_in_open_the_same_account() {
     let provider = RealProvider::start().await;
     let app = provider.app().await;
     let by_mail = app.session("jane@example.com", &[]).await;
@@ -164,7 +164,7 @@ async fn real_provider_and_email_open_the_same_account() {
 }
 
 #[tokio::test]
-async fn callbacks_work_once_and_in_one_browser() {
+async fn callbacks_work_only_once_and_in_one_browser() {
     let provider = RealProvider::start().await;
     let app = provider.app().await;
     let browser = Browser::new(&app);
@@ -206,7 +206,7 @@ async fn status(provider: &RealProvider, app: &TestApp, login: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn tokens_for_several_audiences_must_name_this_client() {
+async fn tokens_for_several_audiences_must_authorize_this_client() {
     for (azp, expected) in [(Some("telemetry"), 200), (Some("another-client"), 401), (None, 401)] {
         let provider = RealProvider::start_as(json!({"audiences": ["project-1", "project-2"], "azp": azp})).await;
         let app = provider.app().await;
@@ -217,7 +217,7 @@ async fn tokens_for_several_audiences_must_name_this_client() {
 }
 
 #[tokio::test]
-async fn accepts_email_verified_as_text() {
+async fn accepts_email_verified_as_a_string() {
     for in_id_token in [true, false] {
         let provider = RealProvider::start_as(json!({"in_id_token": in_id_token})).await;
         let app = provider.app().await;

@@ -178,7 +178,7 @@ async fn rejects_unexpected_signing_algorithms() {
 }
 
 #[tokio::test]
-async fn rejects_callbacks_of_sign_ins_not_started_here() {
+async fn rejects_callbacks_without_a_started_sign_in() {
     let (forged, other) = (ForgedProvider::start().await, ForgedProvider::start().await);
     let app = app(&[("forged", &forged), ("other", &other)]).await;
     let (left, elsewhere) = (leave(&app, "forged").await, leave(&app, "other").await);
@@ -217,7 +217,7 @@ async fn rejects_callbacks_of_sign_ins_not_started_here() {
 }
 
 #[tokio::test]
-async fn subjects_belong_to_their_provider_and_keep_their_account() {
+async fn subjects_are_scoped_to_their_provider() {
     let (forged, other) = (ForgedProvider::start().await, ForgedProvider::start().await);
     let app = app(&[("forged", &forged), ("other", &other)]).await;
     let now = app.clock.now();
@@ -257,7 +257,7 @@ async fn unavailable_and_inconsistent_providers_return_503() {
 }
 
 #[tokio::test]
-async fn linking_an_account_is_audited_once() {
+async fn audits_account_linking_once() {
     let forged = ForgedProvider::start().await;
     let app = app(&[("forged", &forged)]).await;
     let now = app.clock.now();

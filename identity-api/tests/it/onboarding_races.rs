@@ -11,7 +11,7 @@ use std::sync::Arc;
 const USUAL_ROUNDS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_owners_removing_each_other_remains() {
+async fn one_owner_remains_when_owners_remove_each_other() {
     let app = Arc::new(TestApp::open().await);
     for round in 0..rounds(USUAL_ROUNDS) {
         let ada = app.person(&format!("ada{round}@a.test")).await;
@@ -37,7 +37,7 @@ async fn one_of_owners_removing_each_other_remains() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_forty_claims_of_an_invite_wins() {
+async fn only_one_of_forty_invite_claims_wins() {
     let app = Arc::new(TestApp::open().await);
     let (_, key) = app.partner("partner").await;
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
@@ -57,7 +57,7 @@ async fn one_of_forty_claims_of_an_invite_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_forty_verdicts_wins() {
+async fn only_one_of_forty_reviews_wins() {
     let app = Arc::new(TestApp::open().await);
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for round in 0..rounds(USUAL_ROUNDS) {
@@ -80,7 +80,7 @@ async fn one_of_forty_verdicts_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_forty_attestations_wins() {
+async fn only_one_of_forty_attestations_wins() {
     let app = Arc::new(TestApp::open().await);
     let (_, key) = app.partner("partner").await;
     for round in 0..rounds(USUAL_ROUNDS) {
@@ -99,7 +99,7 @@ async fn one_of_forty_attestations_wins() {
 
 /// Of concurrent invites to a person, one stays open.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_of_forty_invites_stays_open() {
+async fn only_the_last_of_forty_invites_stays_open() {
     let app = Arc::new(TestApp::open().await);
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let invited = at_once(&app, |app, _| {

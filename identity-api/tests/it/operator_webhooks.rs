@@ -153,7 +153,7 @@ async fn operators_sort_endpoints() {
 }
 
 #[tokio::test]
-async fn operators_find_deleted_endpoints_only_by_id() {
+async fn operators_can_find_deleted_endpoints_only_by_id() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
     let (org, owner) = app.org("owner").await;
@@ -189,7 +189,7 @@ async fn operators_find_deleted_endpoints_only_by_id() {
 }
 
 #[tokio::test]
-async fn operators_read_the_same_log_as_owners() {
+async fn operators_see_the_same_delivery_log_as_owners() {
     let app = TestApp::open_with_manual_clock().await;
     let operator = app.operator("op@svc.test").await;
     let (_, owner) = app.org("owner").await;
@@ -217,7 +217,7 @@ async fn operators_read_the_same_log_as_owners() {
 
 /// Puts a marker in the secret, the payload, and every part of the URL but its host.
 #[tokio::test]
-async fn operators_see_no_secret_payload_path_or_query() {
+async fn operators_do_not_see_secrets_payloads_or_url_paths() {
     const MARK: &str = "pl4nted";
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
@@ -254,7 +254,7 @@ async fn operators_see_no_secret_payload_path_or_query() {
 }
 
 #[tokio::test]
-async fn w6_only_operators_see_endpoints_of_others() {
+async fn w6_only_operators_see_other_organizations_endpoints() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let hook = app.hook(&owner, "https://hooks.a.test/in").await;
@@ -284,7 +284,7 @@ async fn w6_only_operators_see_endpoints_of_others() {
 }
 
 #[tokio::test]
-async fn operator_reads_are_audited_once_a_day() {
+async fn audits_operator_reads_once_a_day() {
     let app = TestApp::open_with_manual_clock().await;
     let (operator, second) = (app.operator("op@svc.test").await, app.operator("two@svc.test").await);
     let ((_, owner), (_, other)) = (app.org("owner").await, app.org("other").await);

@@ -71,7 +71,7 @@ async fn f50_changes_return_429_when_the_budget_is_spent() {
 
 /// Otherwise a leaked key, or a member, could spend the budget until its owner can't revoke the key.
 #[tokio::test]
-async fn f74_revoking_needs_no_budget() {
+async fn f74_revoking_does_not_require_budget() {
     let app = open_with(100_000, manual_clock()).await;
     let ((_, key), (platform, _)) = (app.org("owner").await, app.platform("platform").await);
     let leaked = app.post(Credentials::Key(&key), KEYS, &json!({"name": "leaked", "scopes": ["identity:write"]})).await;
@@ -87,7 +87,7 @@ async fn f74_revoking_needs_no_budget() {
 }
 
 #[tokio::test]
-async fn creating_organizations_has_a_budget_per_person() {
+async fn person_budget_limits_created_organizations() {
     let app = open_with(30_000, manual_clock()).await;
     let session = app.session("ann@example.com", &[]).await;
     let create = async |number: usize| {
@@ -103,7 +103,7 @@ async fn creating_organizations_has_a_budget_per_person() {
 }
 
 #[tokio::test]
-async fn f52_endpoints_have_five_trials_per_minute() {
+async fn f52_limits_endpoint_tests_to_five_per_minute() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
@@ -124,7 +124,7 @@ async fn f52_endpoints_have_five_trials_per_minute() {
 }
 
 #[tokio::test]
-async fn organizations_have_twenty_trials_per_minute() {
+async fn limits_organization_tests_to_twenty_per_minute() {
     let app = TestApp::open().await;
     let ((_, busy), (_, other)) = (app.org("busy").await, app.org("other").await);
     let mut accepted = 0;
@@ -142,7 +142,7 @@ async fn organizations_have_twenty_trials_per_minute() {
 
 /// Organizations can't use up the rate of a foreign endpoint.
 #[tokio::test]
-async fn testing_foreign_endpoints_uses_no_rate() {
+async fn testing_foreign_endpoints_does_not_count() {
     let app = TestApp::open().await;
     let ((_, owner), (_, stranger)) = (app.org("owner").await, app.org("stranger").await);
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
@@ -153,7 +153,7 @@ async fn testing_foreign_endpoints_uses_no_rate() {
 }
 
 #[tokio::test]
-async fn f51_keys_of_one_organization_share_a_rate() {
+async fn f51_an_organizations_keys_share_a_rate() {
     let app = TestApp::open_for(Clock::System, SignInSettings { identity_rate: 2, ..sign_in() }).await;
     let (org, _) = app.org("busy").await;
     let mut statuses = Vec::new();
@@ -184,7 +184,7 @@ async fn organizations_have_at_most_1000_active_keys() {
 }
 
 #[tokio::test]
-async fn key_lists_have_at_most_1000_revoked_keys() {
+async fn key_lists_contain_at_most_1000_revoked_keys() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     add_keys(&app, org, 3_000).await;
@@ -256,7 +256,7 @@ async fn assert_half_of_the_slots_stay_free<F>(
 }
 
 #[tokio::test]
-async fn one_organization_cannot_take_all_connections() {
+async fn one_organization_cannot_use_all_connections() {
     let app = Arc::new(TestApp::open().await);
     let (org, key) = app.org("waiting").await;
     let lock = sqlx::query("SELECT 1 FROM organizations WHERE id = $1 FOR UPDATE").bind(org.0);
@@ -268,7 +268,7 @@ async fn one_organization_cannot_take_all_connections() {
 }
 
 #[tokio::test]
-async fn f72_one_person_cannot_take_all_connections() {
+async fn f72_one_person_cannot_use_all_connections() {
     let app = Arc::new(TestApp::open().await);
     let session = app.session("ann@example.com", &[]).await;
     let lock = sqlx::query("SELECT 1 FROM users WHERE email = 'ann@example.com' FOR UPDATE");
@@ -281,7 +281,7 @@ async fn f72_one_person_cannot_take_all_connections() {
 }
 
 #[tokio::test]
-async fn people_have_one_share_across_organizations() {
+async fn people_share_slots_across_their_organizations() {
     let app = Arc::new(TestApp::open().await);
     let mut own = Vec::new();
     for number in 0..8 {
@@ -301,7 +301,7 @@ async fn people_have_one_share_across_organizations() {
 
 /// Otherwise a leaked key could delay its own revocation.
 #[tokio::test]
-async fn f72_keys_never_delay_sessions_of_their_owner() {
+async fn f72_keys_never_delay_their_owners_sessions() {
     let app = Arc::new(TestApp::open().await);
     let mut own = Vec::new();
     for number in 0..8 {
@@ -333,7 +333,7 @@ async fn f72_keys_never_delay_sessions_of_their_owner() {
 }
 
 #[tokio::test]
-async fn f75_keys_count_for_the_earliest_owner() {
+async fn f75_keys_belong_to_the_earliest_owners_share() {
     let app = TestApp::open().await;
     let (org, key) = app.org("many hands").await;
     let hash = PlainApiKey::parse(&key).unwrap().hash();
@@ -370,7 +370,7 @@ async fn change_without_body(app: &TestApp, key: &str) -> TcpStream {
 }
 
 #[tokio::test]
-async fn f70_unsent_bodies_hold_no_slot() {
+async fn f70_unsent_bodies_do_not_occupy_a_slot() {
     let app = TestApp::open().await;
     let mut open = Vec::new();
     for (number, share) in SHARES.into_iter().enumerate() {
@@ -385,7 +385,7 @@ async fn f70_unsent_bodies_hold_no_slot() {
 }
 
 #[tokio::test]
-async fn f71_hanging_domain_checks_hold_no_slot() {
+async fn f71_hanging_domain_checks_do_not_occupy_a_slot() {
     let internet = FakeInternet::new().await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port();
@@ -411,7 +411,7 @@ async fn f71_hanging_domain_checks_hold_no_slot() {
 }
 
 #[tokio::test]
-async fn every_list_is_paged() {
+async fn every_list_has_pages() {
     let app = TestApp::open().await;
     let (org, owner) = app.owner_of("a.test").await;
     let session = app.session("owner@example.com", &[org]).await;
@@ -444,7 +444,7 @@ async fn every_list_is_paged() {
 }
 
 #[tokio::test]
-async fn delegation_lists_have_pages_of_at_most_1000() {
+async fn delegation_pages_have_at_most_1000_items() {
     let app = TestApp::open().await;
     let (partner, key) = app.platform("partner").await;
     sqlx::query(

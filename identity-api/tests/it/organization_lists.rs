@@ -22,7 +22,7 @@ async fn add_domains(app: &TestApp, orgs: &[OrgId], number: i64) {
 }
 
 #[tokio::test]
-async fn organization_lists_show_ten_domains_of_each() {
+async fn organization_lists_show_ten_domains_each() {
     let app = TestApp::open().await;
     let mut own = Vec::new();
     for number in 0..20 {
@@ -50,7 +50,7 @@ async fn organization_lists_show_ten_domains_of_each() {
 }
 
 #[tokio::test]
-async fn organization_lists_have_at_most_100() {
+async fn organization_lists_have_at_most_100_items() {
     let app = TestApp::open().await;
     let session = app.session("ann@example.com", &[]).await;
     sqlx::query(
@@ -73,7 +73,7 @@ async fn organization_lists_have_at_most_100() {
 }
 
 #[tokio::test]
-async fn people_join_at_most_1000_organizations() {
+async fn people_can_join_at_most_1000_organizations() {
     let app = TestApp::open().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     sqlx::query(

@@ -10,7 +10,7 @@ async fn found(app: &TestApp, by: &Person, body: &Value) -> crate::test_app::Tes
 }
 
 #[tokio::test]
-async fn people_create_content_owners_and_own_them() {
+async fn people_own_the_content_owners_they_create() {
     let app = TestApp::open_with_manual_clock().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let founded = app.create_organization(&ada, "Bücher.test.").await;

@@ -21,7 +21,7 @@ async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
 }
 
 #[tokio::test]
-async fn partners_create_organizations_and_learn_of_the_claim() {
+async fn partners_create_organizations_and_see_the_claim() {
     let app = TestApp::open_with_manual_clock().await;
     let (_, key) = app.partner("partner").await;
     let (_, other) = app.partner("other").await;
@@ -59,7 +59,7 @@ async fn partners_create_organizations_and_learn_of_the_claim() {
 }
 
 #[tokio::test]
-async fn partners_attest_domains_only_of_their_own_owners() {
+async fn partners_attest_domains_only_for_their_own_customers() {
     let app = TestApp::open().await;
     let ((_, key), (_, other)) = (app.partner("partner").await, app.partner("other").await);
     let provisioned = provision(&app, &key, &json!({"name": "Owner", "domain": "a.test"})).await.body;
@@ -91,7 +91,7 @@ async fn partners_attest_domains_only_of_their_own_owners() {
 }
 
 #[tokio::test]
-async fn domains_of_others_cannot_be_attested() {
+async fn cannot_attest_other_organizations_domains() {
     let app = TestApp::open().await;
     let (_, key) = app.partner("partner").await;
     let early = provision(&app, &key, &json!({"name": "Early", "domain": "shop.a.test"})).await.body;

@@ -81,7 +81,7 @@ async fn members_cannot_grant_access() {
 }
 
 #[tokio::test]
-async fn a18_members_cannot_release_enable_test_or_revoke() {
+async fn a18_rejects_release_enable_test_and_revoke_by_members() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
@@ -173,7 +173,7 @@ async fn members_cannot_see_signing_secrets() {
 
 /// The last person who rotated the secret is the only one who knows it.
 #[tokio::test]
-async fn endpoints_are_removed_with_the_last_secret_rotator() {
+async fn removing_a_person_deletes_endpoints_they_rotated_last() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let by_his_key = generate(&app, Credentials::Key(&generate(&app, bob.credentials()).await)).await;
@@ -226,7 +226,7 @@ async fn removal_wins_over_concurrent_secret_rotation() {
 }
 
 #[tokio::test]
-async fn keep_keys_keeps_delegations_and_endpoints() {
+async fn removal_with_keep_keys_keeps_delegations_and_endpoints() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (platform, _) = app.platform("one").await;
@@ -249,7 +249,7 @@ async fn keep_keys_keeps_delegations_and_endpoints() {
 
 /// Objects in another organization of the same person stay.
 #[tokio::test]
-async fn removal_changes_nothing_in_other_organizations() {
+async fn removal_does_not_affect_other_organizations() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (platform, _) = app.platform("one").await;
@@ -299,7 +299,7 @@ async fn removal_wins_over_concurrent_grants() {
 }
 
 #[tokio::test]
-async fn removing_an_operator_removes_what_their_keys_made() {
+async fn removing_an_operator_revokes_what_their_keys_created() {
     let app = TestApp::open().await;
     let ((org, owner), (platform, _)) = (app.org("one").await, app.platform("two").await);
     json_of(&app, "operator add op@x.test").await;
@@ -316,7 +316,7 @@ async fn removing_an_operator_removes_what_their_keys_made() {
 
 /// Covers keys that a member created as an operator for the organization that removes them.
 #[tokio::test]
-async fn removal_revokes_keys_created_as_operator() {
+async fn removal_revokes_keys_they_created_as_operator() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (other, _) = app.org("other").await;

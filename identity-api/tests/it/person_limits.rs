@@ -42,7 +42,7 @@ async fn withdrawn_invites_count_against_the_hourly_limit() {
 }
 
 #[tokio::test]
-async fn inviters_do_not_use_up_limits_of_others() {
+async fn inviters_do_not_use_up_others_limits() {
     let app = open(0, 2).await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let mut orgs = Vec::new();
@@ -67,7 +67,7 @@ async fn inviters_do_not_use_up_limits_of_others() {
 
 /// Accounts are free, so without a limit across them a mailbox could be flooded.
 #[tokio::test]
-async fn unverified_organizations_share_an_invite_limit() {
+async fn unverified_organizations_share_one_invite_limit() {
     let app = open(0, 1).await;
     let mut invited = Vec::new();
     for number in 0..6 {
@@ -89,7 +89,7 @@ async fn unverified_organizations_share_an_invite_limit() {
 }
 
 #[tokio::test]
-async fn partner_keys_have_an_hourly_invite_limit() {
+async fn limits_invites_per_partner_key_and_hour() {
     let app = open(2, 0).await;
     let (_, key) = app.partner("partner").await;
     for (number, expected) in [201, 201, 429].into_iter().enumerate() {
@@ -101,7 +101,7 @@ async fn partner_keys_have_an_hourly_invite_limit() {
 
 /// Runs forty calls at once against limits below forty.
 #[tokio::test(flavor = "multi_thread")]
-async fn forty_concurrent_calls_respect_the_limits() {
+async fn forty_concurrent_calls_do_not_exceed_the_limits() {
     let app = Arc::new(open(7, 0).await);
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let requests = |number: usize| if number.is_multiple_of(2) { PLATFORM_REQUESTS } else { AGENT_REQUESTS };

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 const METRICS: (&str, &str) = ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0");
 
 #[tokio::test]
-async fn missing_settings_stop_the_start_with_a_one_line_fix() {
+async fn missing_settings_fail_with_a_one_line_fix() {
     // Occupies the default metrics port, if it is free.
     let _taken = TcpListener::bind("127.0.0.1:9464");
     let stores = TestStores::unprepared().await;

@@ -23,7 +23,7 @@ async fn logged(app: &TestApp, owner: &str, hook: &TestResponse, status: &str) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forty_concurrent_changes_fill_the_queue_exactly() {
+async fn forty_concurrent_changes_do_not_overfill_the_queue() {
     for _ in 0..size("TEST_ROUNDS", 2) {
         let app = TestApp::open_with_backlog(5).await;
         let (_, owner) = app.owner_of("a.test").await;
@@ -107,7 +107,7 @@ async fn bulk_calls_in_opposite_order_do_not_deadlock() {
 
 /// A sender can use a hundredth of the queue, so it can't displace the messages of others.
 #[tokio::test]
-async fn senders_can_fill_only_their_share_of_a_queue() {
+async fn one_sender_can_fill_only_its_share_of_a_queue() {
     let app = TestApp::open_with_backlog(200).await;
     let ((platform, key), (_, one), (_, other)) =
         (app.platform("platform").await, app.owner_of("a.test").await, app.owner_of("b.test").await);
@@ -131,7 +131,7 @@ async fn senders_can_fill_only_their_share_of_a_queue() {
 }
 
 #[tokio::test]
-async fn unverified_senders_can_fill_half_of_a_queue() {
+async fn unverified_senders_can_fill_only_half_of_a_queue() {
     let app = TestApp::open_with_backlog(6).await;
     let (platform, key) = app.platform("platform").await;
     let hook = app.subscribe(&key, &["delegation.created"]).await;

@@ -33,7 +33,7 @@ pub(crate) fn rounds(usual: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g3_one_of_forty_grants_wins() {
+async fn g3_only_one_of_forty_grants_wins() {
     let app = Arc::new(TestApp::open().await);
     let (_, owner) = app.org("owner").await;
     let (partner, _) = app.platform("partner").await;
@@ -59,7 +59,7 @@ async fn g3_one_of_forty_grants_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g10_one_of_forty_requests_is_filed() {
+async fn g10_only_one_of_forty_requests_is_created() {
     let app = Arc::new(TestApp::open().await);
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let hook = app.subscribe(&owner, &["delegation_request.created"]).await;
@@ -78,7 +78,7 @@ async fn g10_one_of_forty_requests_is_filed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn w4_at_most_ten_endpoints_are_active() {
+async fn w4_forty_concurrent_calls_create_at_most_ten_endpoints() {
     let app = Arc::new(TestApp::open().await);
     let (_, owner) = app.org("owner").await;
     for round in 0..rounds(USUAL_ROUNDS) {

@@ -23,7 +23,7 @@ fn statuses(answers: &[TestResponse], status: u16) -> usize {
 }
 
 #[tokio::test]
-async fn x30_sign_in_requests_have_a_rate_per_address() {
+async fn x30_limits_sign_in_requests_per_address() {
     let app = open(SignInSettings { sign_in_rate: 10, ..sign_in() }).await;
     let mut answers = Vec::new();
     for number in 0..30 {
@@ -53,7 +53,7 @@ async fn x30_sign_in_requests_have_a_rate_per_address() {
 }
 
 #[tokio::test]
-async fn trusted_proxies_separate_the_rates_of_clients() {
+async fn clients_behind_trusted_proxies_have_separate_rates() {
     let clients = ClientSettings { trusted_proxies: "127.0.0.0/8".parse().unwrap(), ..ClientSettings::default() };
     let app = open(SignInSettings { sign_in_rate: 2, clients, ..sign_in() }).await;
     let ask = async |client: &str| {
@@ -92,7 +92,7 @@ async fn keys_and_people_have_separate_rates() {
 }
 
 #[tokio::test]
-async fn keys_without_the_scope_use_no_rate_of_others() {
+async fn keys_without_the_scope_do_not_use_others_rates() {
     let app = open(SignInSettings { identity_rate: 2, ..sign_in() }).await;
     for (path, method, good) in [(KEYS, Method::GET, 200), (PROVISIONED, Method::POST, 422)] {
         let (org, all) = app.platform("partner").await;
@@ -114,7 +114,7 @@ async fn keys_without_the_scope_use_no_rate_of_others() {
 }
 
 #[tokio::test]
-async fn g12_bulk_calls_cost_one_per_request() {
+async fn g12_bulk_calls_cost_one_token_per_item() {
     let app = open(SignInSettings { identity_rate: 50, ..sign_in() }).await;
     let (_, partner) = app.platform("partner").await;
     let items: Vec<Value> = (0..100).map(|n| json!({"domain": format!("nobody{n}.test")})).collect();
@@ -134,7 +134,7 @@ async fn g12_bulk_calls_cost_one_per_request() {
 }
 
 #[tokio::test]
-async fn a15_partner_routes_have_a_rate_per_key_and_partner() {
+async fn a15_partner_routes_are_limited_per_key_and_partner() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
     let (org, busy) = app.platform("partner").await;
     let (other, calm) = app.platform("other").await;
@@ -173,7 +173,7 @@ async fn a15_partner_routes_have_a_rate_per_key_and_partner() {
 
 /// The requests that use up the key's rate don't count against the partner's.
 #[tokio::test]
-async fn partner_keys_have_one_rate_for_all_routes() {
+async fn partner_keys_share_one_rate_across_routes() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
     let (org, busy) = app.platform("partner").await;
     let second = app.seed().key(org, OrgType::Platform, &Scope::ALL).await;
@@ -193,7 +193,7 @@ async fn partner_keys_have_one_rate_for_all_routes() {
 
 /// Unknown credentials use up the rate of their address; known ones aren't affected.
 #[tokio::test]
-async fn a11_unknown_credentials_have_a_rate_per_address() {
+async fn a11_limits_unknown_credentials_per_address() {
     let clients = ClientSettings { refused_rate: 6, ..ClientSettings::default() };
     let app = open(SignInSettings { clients, ..sign_in() }).await;
     let (org, key) = app.org("owner").await;

@@ -30,7 +30,7 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn refused_reports_are_listed_newest_first() {
+async fn lists_rejected_reports_newest_first() {
     let app = TestApp::open().await;
     let ((org, key), (other, other_key)) = (app.org("own").await, app.org("other").await);
     for (hours_ago, rule, requests) in [(3, "required", 2), (50, "required", 5), (1, "unknown_type", 1), (24 * 8, "empty", 9)] {
@@ -63,7 +63,7 @@ async fn refused_reports_are_listed_newest_first() {
 }
 
 #[tokio::test]
-async fn since_includes_its_whole_hour() {
+async fn since_includes_the_whole_hour() {
     let app = TestApp::open().await;
     let (org, key) = app.org("own").await;
     app.plant_refusal(org, 3, "required", 2).await;

@@ -91,7 +91,7 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g6_one_of_forty_different_answers_wins() {
+async fn g6_only_one_of_forty_conflicting_answers_wins() {
     let now = Clock::System.now();
     let app = TestApp::open_for(Clock::manual(now), sign_in()).await;
     let late = app.beside(Clock::manual(now + REQUEST_LIFETIME + TimeDelta::seconds(1))).await;

@@ -142,7 +142,7 @@ async fn s3_every_route_matches_the_table_of_credentials() {
 
 /// Expects the statuses of a key without a scope of this service.
 #[tokio::test]
-async fn drain_keys_open_no_route() {
+async fn drain_keys_work_on_no_route() {
     let app = TestApp::open().await;
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
         let org = app.seed().org("owner", org_type).await.id;
@@ -178,7 +178,7 @@ pub(crate) fn registered() -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn s3_a_route_missing_from_the_table_fails() {
+fn s3_fails_if_a_route_is_missing_from_the_table() {
     let table: Vec<_> =
         GOLDEN.iter().filter(|(.., answers)| answers[0] != 405).map(|(method, path, _)| (*method, *path)).collect();
     assert_eq!(registered(), table, "add the new route to GOLDEN, with the status for each credential");

@@ -68,7 +68,7 @@ async fn bytes(app: &TestApp) -> i64 {
 }
 
 #[tokio::test]
-async fn every_budget_ends_before_postgres_grows_by_10_mb() {
+async fn budgets_limit_postgres_growth_to_10_mb() {
     let settings = SignInSettings { identity_bytes: BUDGET, ..sign_in() };
     let app = TestApp::open_for(manual_clock(), settings).await;
     for writer in [Writer::Delegations, Writer::Keys, Writer::Drains, Writer::Domains, Writer::Webhooks, Writer::Invites] {

@@ -11,7 +11,7 @@ use std::time::Instant;
 const TRIES: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x23_revoked_keys_fail_at_every_process() {
+async fn x23_revoked_keys_fail_in_every_process() {
     let one = TestApp::open().await;
     let two = one.beside(one.clock.clone()).await;
     let (_, owner) = one.org("owner").await;
@@ -69,7 +69,7 @@ async fn s4_keys_in_use_stop_working_when_revoked() {
 }
 
 #[tokio::test]
-async fn released_domains_are_free_at_every_process() {
+async fn released_domains_are_available_in_every_process() {
     let one = TestApp::open().await;
     let two = one.beside(one.clock.clone()).await;
     let (owner, key) = one.owner_of("a.test").await;

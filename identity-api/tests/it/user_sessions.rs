@@ -13,7 +13,7 @@ async fn whoami(app: &TestApp, session: &str) -> TestResponse {
 }
 
 #[tokio::test]
-async fn session_shows_the_person_and_memberships() {
+async fn returns_the_person_and_memberships() {
     let app = TestApp::open_with_manual_clock().await;
     let ((b, _), (a, _), (_, _)) = (app.platform("Beta").await, app.org("Alpha").await, app.org("Other").await);
     let session = app.session("jane@example.com", &[a, b]).await;
@@ -33,7 +33,7 @@ async fn session_shows_the_person_and_memberships() {
 }
 
 #[tokio::test]
-async fn sessions_idle_out_and_expire_after_30_days() {
+async fn sessions_expire_when_idle_or_after_30_days() {
     let app = TestApp::open_with_manual_clock().await;
     let (idle, used) = (app.session("idle@example.com", &[]).await, app.session("used@example.com", &[]).await);
     let moment = TimeDelta::seconds(1);
@@ -54,7 +54,7 @@ async fn sessions_idle_out_and_expire_after_30_days() {
 }
 
 #[tokio::test]
-async fn session_use_is_written_at_most_every_five_minutes() {
+async fn writes_session_use_at_most_every_five_minutes() {
     let app = TestApp::open_with_manual_clock().await;
     let session = app.session("jane@example.com", &[]).await;
     let versions = async || -> String {

@@ -55,7 +55,7 @@ async fn disabling_an_endpoint_drops_pending_deliveries() {
 }
 
 #[tokio::test]
-async fn deleted_endpoints_stay_deleted_disabled_ones_count() {
+async fn disabled_endpoints_count_against_the_limit_deleted_do_not() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let mut endpoints = Vec::new();
@@ -79,7 +79,7 @@ async fn deleted_endpoints_stay_deleted_disabled_ones_count() {
 }
 
 #[tokio::test]
-async fn tests_go_to_one_endpoint_whatever_its_subscriptions() {
+async fn test_events_go_only_to_the_tested_endpoint() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let (tried, other) = (app.subscribe(&owner, &["invite.claimed"]).await, app.subscribe(&owner, &["invite.claimed"]).await);

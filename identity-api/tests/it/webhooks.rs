@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 #[tokio::test]
-async fn creates_lists_shows_and_deletes_an_endpoint() {
+async fn creates_lists_gets_and_deletes_an_endpoint() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let created = app.subscribe(&owner, &["invite.claimed", "delegation.created", "delegation.created"]).await;

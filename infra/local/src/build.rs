@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_the_bar_and_prints_other_lines() {
+    fn hides_the_progress_bar_and_prints_other_lines() {
         assert_eq!(counts("    Building [=====>   ] 12/345: one, other(build)"), Some((12, 345)));
         for other in ["   Compiling sqlx v0.9.0", "warning: Building [x", "    Blocking waiting for file lock", ""] {
             assert_eq!(counts(other), None, "{other}");

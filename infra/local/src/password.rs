@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_share_only_passwords_of_earlier_builds() {
+    fn accounts_share_only_passwords_from_earlier_builds() {
         let one = Password::generate().unwrap();
         let own = [one.clone(), one.for_owner(), one.for_service("telemetry_query"), one.for_service("telemetry_worker")];
         assert!((0..own.len()).all(|at| !own[..at].contains(&own[at])), "two accounts share a password");

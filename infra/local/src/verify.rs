@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn s19_a_run_without_a_step_fails() {
+    fn s19_fails_if_a_step_is_missing() {
         let all = STEPS.map(|name| (name, true));
         assert!(report(&all).has_passed());
         for (left_out, name) in STEPS.iter().enumerate() {

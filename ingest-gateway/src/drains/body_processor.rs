@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f79_a_large_log_lets_others_have_every_other_turn() {
+    async fn f79_large_logs_get_at_most_every_other_turn() {
         let turns = CpuPermits::with_cores(2);
         let _taken = turns.wait(sender(0)).await;
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

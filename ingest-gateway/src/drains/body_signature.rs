@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_is_valid_for_one_body_only() {
+    fn signature_is_valid_only_for_its_body() {
         const RIGHT: &str = "de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9";
         assert_eq!(checked(&[RIGHT]), Ok(()));
         assert_eq!(checked(&["DE7C9B85B8B78AA6BC8A7A36F70A90701C9DB4D9"]), Ok(()), "digits in any case");

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f79_twenty_log_bodies_delay_others_by_one_turn() {
+    async fn f79_twenty_logs_delay_others_by_at_most_one_turn() {
         let (turns, _taken) = one_turn().await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let body = |number: u128, parts: usize| {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_for_the_log_takes_no_turn() {
+    async fn waiting_for_kafka_releases_the_turn() {
         let (turns, _taken) = one_turn().await;
         let ((records, mut log), of_body) = (mpsc::channel(1), Arc::clone(&turns));
         let room = records.clone();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ends_with_its_request() {
+    async fn thread_ends_with_its_request() {
         let (turns, _taken) = one_turn().await;
         let (all, (records, request)) = (turns.wait(sender(1)).await, mpsc::channel::<()>(1));
         let of_body = Arc::clone(&turns);

@@ -144,7 +144,7 @@ mod tests {
 
     /// Marks are part of a digest that is stored for days.
     #[test]
-    fn marks_contain_no_address_from_the_host_field() {
+    fn marks_do_not_contain_addresses_from_the_host_field() {
         let now = DateTime::from_timestamp(1_793_527_200, 0).unwrap();
         let (provider, bots) = (DrainProvider::Ndjson, BotTable::bundled());
         let judge = DrainDryRun { provider, host: None, hosts: Vec::new(), bots, now }.judge();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn unsent_headers_never_correlate() {
+    fn missing_correlation_headers_never_merge_reports() {
         for custom in ["-", "", "undefined", "%22-%22", "content-telemetry-id:-", "a=1;content-telemetry-id=null", "%28null%29"] {
             assert_eq!(correlation(custom), None, "{custom}");
         }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_host_get_the_only_possible_one() {
+    fn lines_without_a_host_get_the_only_possible_one() {
         assert_eq!(kept(None, &["a.test"]), "https://a.test/a?b=1");
         assert_eq!(kept(None, &["www.a.test"]), "https://a.test/a?b=1", "the host of a drain has no www.");
         assert_eq!(kept(None, &["www.co.uk"]), "https://www.co.uk/a?b=1");

@@ -34,7 +34,7 @@ fn combined(before: &str) -> String {
 
 /// Servers can log `X-Forwarded-For` before the time. Each proxy appends an address, and the visitor chooses what is before it.
 #[test]
-fn f56_forwarded_header_before_the_time_verifies_nobody() {
+fn f56_forwarded_header_before_the_time_does_not_verify() {
     let traefik = |before: &str| format!("{} 262 \"a\" \"b\" 2ms", combined(before));
     for sent in ["-,", "- -,", "x,", "- a b,", "\"-\",", "[x],"] {
         for before in ["", "www.a.test:443 "] {
@@ -80,7 +80,7 @@ fn f56_forwarded_header_before_the_time_verifies_nobody() {
 
 /// Traefik, Caddy, Fastly's default format and Azure Front Door log a header as the client.
 #[test]
-fn f56_client_named_by_a_header_verifies_nobody() {
+fn f56_client_address_in_a_header_does_not_verify() {
     let traefik = FormatId::TraefikJson.row().sample.replace("\"132.196.86.7:63261\"", "\"203.0.113.5:63261\"");
     let caddy = FormatId::Caddy.row().sample.replace("\"remote_ip\":\"132.196.86.7\"", "\"remote_ip\":\"203.0.113.5\"");
     let of_fastly = FormatId::Fastly.row().sample;
@@ -106,7 +106,7 @@ fn f56_client_named_by_a_header_verifies_nobody() {
 
 /// Fastly's default format doesn't escape `Fastly-Client-IP`, so a visitor can add members before those that Fastly writes.
 #[test]
-fn f59_added_members_of_a_json_line_forge_nothing() {
+fn f59_rejects_lines_with_repeated_json_members() {
     for format in
         [FormatId::Fastly, FormatId::Json, FormatId::Caddy, FormatId::Cloudflare, FormatId::Vercel, FormatId::AzureFrontDoor]
     {
@@ -125,7 +125,7 @@ fn f59_added_members_of_a_json_line_forge_nothing() {
 
 /// nginx accepts a host with `|` and logs it unchanged.
 #[test]
-fn f56_host_written_as_columns_of_bunny_verifies_nobody() {
+fn f56_host_with_bunny_separators_does_not_verify() {
     let host = format!("HIT|200|1793527200000|10|1|{OF_BOT}|-");
     let agent = format!("{BOT}|https://victim.test/x|DE|GPTBot/1.0|abc|DE|x|y|z");
     for before in [format!("{host} {OF_OTHER} - -"), format!("{host} - {OF_OTHER} -")] {
@@ -137,7 +137,7 @@ fn f56_host_written_as_columns_of_bunny_verifies_nobody() {
 
 /// A server serves its own site, whichever host the request line contains.
 #[test]
-fn f57_hosts_of_request_lines_hide_and_forge_nothing() {
+fn f57_hosts_in_request_lines_do_not_forge_or_hide_fetches() {
     for target in [
         "http://victim.test/a",
         "HTTPS://victim.test/a",
@@ -167,7 +167,7 @@ fn f57_hosts_of_request_lines_hide_and_forge_nothing() {
 
 /// Text before the time is a host only in the host's place, and an invalid port hides no fetch.
 #[test]
-fn f57_forwarded_names_and_bad_ports_move_no_host() {
+fn f57_forwarded_names_and_bad_ports_do_not_change_the_host() {
     for before in [
         format!("evil.test:1, {OF_OTHER} - -"),
         format!("evil.test:x {OF_OTHER} - -"),
@@ -188,7 +188,7 @@ fn f57_forwarded_names_and_bad_ports_move_no_host() {
 
 /// In a log without request ids, a copy of an agent's request must not replace the agent's own.
 #[test]
-fn f58_copy_of_a_request_never_hides_the_agents_own() {
+fn f58_copied_requests_do_not_hide_the_agents_fetch() {
     let line = |address: &str| combined(&format!("{address} - -"));
     for more in ["", " \"-\"", " \"-\" \"0.001\" \"0.001\"", " \"-\" \"-\" \"constant\""] {
         let log = [OF_OTHER, OF_BOT, "198.51.100.9"].map(|address| format!("{}{more}", line(address))).join("\n");
@@ -200,7 +200,7 @@ fn f58_copy_of_a_request_never_hides_the_agents_own() {
 
 /// nginx is often set up to log `"$http_x_forwarded_for" "$request_time" "$upstream_response_time"` after the user agent.
 #[test]
-fn f58_times_in_the_place_of_ids_merge_no_requests() {
+fn f58_times_instead_of_ids_do_not_merge_requests() {
     let line = |bot: &str, bytes: u32| {
         format!("{OF_OTHER} - - {AT} \"GET /a HTTP/1.1\" 200 {bytes} \"-\" \"{bot}\" \"-\" \"0.001\" \"0.001\"")
     };
@@ -211,7 +211,7 @@ fn f58_times_in_the_place_of_ids_merge_no_requests() {
 
 /// Servers can log a header under a name that is as usual for the address as their own.
 #[test]
-fn f60_second_address_of_a_line_verifies_nobody() {
+fn f60_second_address_in_a_line_does_not_verify() {
     let sample = FormatId::Json.row().sample;
     for name in ["remote_addr", "remote_ip", "remote", "ip", "client"] {
         let [same, with_port, other] = [OF_BOT, "132.196.86.7:4711", OF_OTHER].map(|address| {
@@ -229,7 +229,7 @@ fn f60_second_address_of_a_line_verifies_nobody() {
 
 /// `Fastly-Client-IP` precedes most of Fastly's members, without escapes, and a field can have several names.
 #[test]
-fn f61_other_names_of_fastlys_members_forge_nothing() {
+fn f61_similar_fastly_member_names_do_not_forge_fields() {
     let sample = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);
     assert_eq!(kept(FormatId::Fastly, None, &sample).len(), 1);
     // Formats of customers don't escape every text either.
@@ -267,7 +267,7 @@ fn f61_other_names_of_fastlys_members_forge_nothing() {
 
 /// A server can log two headers after the user agent, such as `X-Forwarded-For` and `X-Real-IP`.
 #[test]
-fn f62_headers_after_the_user_agent_move_no_host() {
+fn f62_headers_after_the_user_agent_do_not_change_the_host() {
     let line = format!("{} \"-\" \"victim.test\"", combined(&format!("{OF_BOT} - -")));
     let events = kept(FormatId::Combined, Some("www.a.test"), &line);
     assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"));
@@ -283,7 +283,7 @@ fn f62_headers_after_the_user_agent_move_no_host() {
 
 /// Traefik doesn't escape text: a forwarded header or a user name can contain what a line has up to its status.
 #[test]
-fn traefik_lines_with_two_times_are_bad() {
+fn rejects_traefik_lines_with_two_times() {
     let format = FormatId::TraefikClf.row();
     let forged = format!("victim.test {OF_BOT} - - {AT} \"GET /forged HTTP/1.1\" 200 9");
     let real = |before: &str, agent: &str| {
@@ -306,7 +306,7 @@ fn traefik_lines_with_two_times_are_bad() {
 
 /// Bunny replaces the end of addresses with zeros, which can be in a bot's range.
 #[test]
-fn anonymized_addresses_of_bunny_verify_nobody() {
+fn anonymized_bunny_addresses_do_not_verify() {
     let sample = FormatId::Bunny.row().sample;
     assert_eq!(verified(FormatId::Bunny, sample), Some(true));
     assert_eq!(verified(FormatId::Bunny, &sample.replace(OF_BOT, "132.196.86.0")), None);
@@ -315,7 +315,7 @@ fn anonymized_addresses_of_bunny_verify_nobody() {
 
 /// A visitor chooses the path, and the server the media type of its response.
 #[test]
-fn endings_of_paths_hide_no_page() {
+fn path_extensions_do_not_hide_pages() {
     let sample = FormatId::Json.row().sample.replacen('{', "{\"content_type\":\"text/html; charset=utf-8\",", 1);
     for path in ["/article/x.css", "/wiki/Node.js", "/article?x=/y.png", "/a/b.CSS?page=2"] {
         let events = kept(FormatId::Json, None, &sample.replace("/article?page=2", path));
@@ -332,7 +332,7 @@ fn endings_of_paths_hide_no_page() {
 
 /// Caddy logs the media type by itself, Traefik if it is set to.
 #[test]
-fn media_types_of_servers_are_read() {
+fn reads_the_servers_media_types() {
     for (format, added) in [
         (FormatId::Caddy, "\"resp_headers\":{\"Content-Type\":[\"text/html; charset=utf-8\"]}"),
         (FormatId::TraefikJson, "\"downstream_Content-Type\":\"text/html\""),
@@ -347,7 +347,7 @@ fn media_types_of_servers_are_read() {
 
 /// Caddy logs every value of a header.
 #[test]
-fn no_user_agent_of_a_request_hides_another() {
+fn user_agents_do_not_hide_other_requests() {
     let sample = FormatId::Caddy.row().sample;
     let with = |values: &str| sample.replace(&format!("[\"{BOT}\"]"), values);
     for values in [

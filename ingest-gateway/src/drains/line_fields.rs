@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn countries_and_cache_statuses_are_no_addresses() {
+    fn countries_and_cache_statuses_are_not_addresses() {
         for text in ["203.0.113.7", "203.0.113.7:80", "2001:db8::7", "::1", "3405803783", "192.0.2.7, 192.0.2.8"] {
             assert!(!is_country(text) && !is_cache_status(text), "{text}");
         }
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_addresses_are_those_of_ipv4() {
+    fn maps_ipv4_in_ipv6_addresses_to_ipv4() {
         for text in ["::ffff:192.0.2.1", "[::ffff:192.0.2.1]:80", "192.0.2.1:80"] {
             assert_eq!(address_in(text), address_in("192.0.2.1"), "{text}");
         }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_id_matches_rfc_9562() {
+    fn name_based_uuids_match_rfc_9562() {
         let dns = Uuid::from_u128(0x6ba7_b810_9dad_11d1_80b4_00c0_4fd4_30c8);
         assert_eq!(named_id(dns, "www.example.com").to_string(), "2ed6657d-e927-568b-95e1-2665a8aea6a2");
     }

@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn path_has_neither_query_nor_fragment() {
+    fn path_excludes_query_and_fragment() {
         for (url, path) in [
             ("https://a.test/", "/"),
             ("https://a.test/a/b?x=/c#d", "/a/b"),

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn json_objects_need_no_line_breaks() {
+    fn reads_json_objects_without_line_breaks() {
         let [a, b, c] = ["/a", "/b", "/c"].map(|path| line(path).to_string());
         let pretty = |path| serde_json::to_string_pretty(&line(path)).unwrap();
         let height = pretty("/a").lines().count() as u64;

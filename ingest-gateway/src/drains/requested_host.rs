@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_text_is_parsed_as_its_own_host() {
+    fn parses_each_text_as_its_own_host() {
         let hosts = HostFinder::default();
         let name = |text: &str| hosts.parse(text).map(|host| host.name.clone());
         for _ in 0..2 {

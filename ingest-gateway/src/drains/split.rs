@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_editor_numbers_and_elements_their_position() {
+    fn numbers_lines_like_an_editor_and_elements_by_position() {
         let numbers = |body: &str| {
             let whole = numbered(body.as_bytes(), 10).unwrap().into_iter().map(|(number, _)| number).collect::<Vec<_>>();
             let dripped =
@@ -533,7 +533,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunking_does_not_change_the_items(
+        fn chunk_boundaries_do_not_change_the_items(
             parts in prop::collection::vec(
                 prop::sample::select(vec![
                     "{", "}", "[", "]", ",", ":", "\"", "\\", "\\\"", "\\\\", " ", "a", "requestId", "records", "data", "\"requestId\":\"i\"",

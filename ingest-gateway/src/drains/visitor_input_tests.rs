@@ -236,7 +236,7 @@ fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &st
 
 /// Each part, and the only formats that log it (`true`) or the only ones that don't (`false`), whose lines stay as they are.
 #[test]
-fn parts_of_visitors_are_put_into_their_formats() {
+fn generated_visitor_text_is_valid_in_every_format() {
     let parts = [
         (Part::Agent, false, "common"),
         (
@@ -274,7 +274,7 @@ fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
         }
         lines_of_others.push("192.0.2.1 - a [01/Nov/2026:10:00:00 +0000] \"GET /z HTTP/1.1\" 200 1 \"-\" \"curl/8\"".to_owned());
         if matches!(format.id, FormatId::TraefikClf | FormatId::Bunny) {
-            // These formats don't escape text. Lines with two requests are bad, see `lines_with_two_requests_are_bad`.
+            // These formats don't escape text. Lines with two requests are bad, see `rejects_lines_with_two_requests`.
             lines_of_others.retain(|line| !line.contains("+0000] \""));
         }
         let values: Vec<String> = hostile_values().into_iter().chain(lines_of_others).collect();
@@ -341,7 +341,7 @@ fn c14_user_names_cannot_move_host_or_address() {
 
 /// A log that begins with the requested host begins with a visitor's text, which must not turn later lines into rows.
 #[test]
-fn c14_hosts_are_no_directives() {
+fn c14_hosts_are_not_directives() {
     let rest = format!("192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
     for host in ["#x", "#Fields:", "#Version:", "#"] {
         let lines = outcomes(FormatId::Combined.row(), Some("a.test"), &format!("{host} {rest}\nwww.a.test {rest}\n"));
@@ -386,7 +386,7 @@ fn addresses_are_never_hosts() {
 
 /// A byte that isn't UTF-8 doesn't hide a fetch, and is part of its page.
 #[test]
-fn bytes_that_are_not_utf8_hide_no_fetch() {
+fn invalid_utf8_does_not_hide_fetches() {
     let mut ids = HashSet::new();
     for byte in [0xe9_u8, 0xff] {
         let line = json!({"timestamp": "2026-11-01T10:00:00Z", "host": "a.test", "url": "/caf#", "method": "GET", "user_agent": format!("{BOT} #"), "status": 200});
@@ -440,7 +440,7 @@ fn hostile_values() -> Vec<String> {
 }
 
 #[test]
-fn c14_visitors_cannot_make_two_lines_one() {
+fn c14_visitors_cannot_merge_two_lines() {
     let long = format!("/{}", "p".repeat(10_000));
     for provider in DrainProvider::ALL {
         for value in hostile_values() {
@@ -475,7 +475,7 @@ fn c14_visitors_cannot_join_events_of_other_hosts_or_pages() {
 
 /// F41: Fastly documents its request id as unique per cache server only.
 #[test]
-fn request_id_of_two_servers_is_two_lines() {
+fn same_request_id_from_two_servers_is_two_reports() {
     for provider in DrainProvider::ALL {
         let of = |second, host, path| Request { second, host, path, headers: ["", "3712890346", "", ""] };
         let requests = [of(0, "a.test", "/x"), of(1, "a.test", "/x"), of(0, "b.test", "/x"), of(0, "a.test", "/y")];
@@ -496,7 +496,7 @@ fn line_through_two_drains_is_one_report_unless_correlated() {
 }
 
 #[test]
-fn text_cannot_be_moved_from_one_field_into_the_next() {
+fn text_cannot_move_into_the_next_field() {
     let line = |path: &str, query: &str| {
         json!({"timestamp": "2026-11-01T10:00:00Z", "host": "a.test", "url": path, "query": query, "method": "GET",
             "user_agent": BOT, "status": 200})

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_a_session_have_one_partition_key() {
+    fn a_sessions_records_have_one_partition_key() {
         let session = r#""session_id":"00000000-0000-0000-0000-000000000001""#;
         let key = |members: &str| {
             let head = r#""v":1,"org":"00000000-0000-0000-0000-000000000002","received_at_us":0,"kind":"events""#;

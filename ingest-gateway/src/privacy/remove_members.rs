@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn removes_objects_that_become_empty() {
+    fn removes_emptied_objects() {
         for text in [r#"{"x":1}"#, r#"{"a":{"x":1},"x":2}"#, r#"{ "x" : [ {} ] }"#] {
             assert_eq!(pruned(text), None, "{text}");
         }
     }
 
     #[test]
-    fn deep_nesting_is_linear() {
+    fn deep_nesting_takes_linear_time() {
         let before = crate::request::raw_json::visited_bytes();
         let deep = format!("{}{{\"a\":1,\"x\":1}}{}", "[".repeat(100_000), "]".repeat(100_000));
         let kept = pruned(&deep).unwrap();

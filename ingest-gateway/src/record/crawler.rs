@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn bot_data_of_edges_gets_columns() {
+    fn stores_edge_bot_data_in_columns() {
         let data = r#"{"user_agent":"Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)","response_status":"200",
             "response_bytes":12,"asn":8075,"country":"US","media_type":"Text/HTML; charset=utf-8","cache_status":"HIT","verified":true}"#;
         let crawler = promoted("edge", "content_retrieved", data).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn prefers_user_agent_to_signature_agent_to_name() {
+    fn prefers_user_agent_then_signature_agent_then_name() {
         let browser = r#""user_agent":"Mozilla/5.0 (Windows NT 10.0) Firefox/130.0""#;
         let signed = r#""signature_agent":"\"https://chatgpt.com\"""#;
         for (data, bot) in [

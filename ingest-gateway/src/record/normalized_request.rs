@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_of_named_sessions_fit_their_estimate() {
+    fn session_reports_fit_their_size_estimate() {
         let report = |level| SessionReport { privacy_level: Some(level), ..SessionReport::new(SessionId(uuid::Uuid::max())) };
         let longest = PrivacyLevel::ALL.map(|level| serde_json::to_string(&report(level)).unwrap().len()).into_iter().max();
         let comma = 1;

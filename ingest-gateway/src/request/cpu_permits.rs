@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f53_organizations_share_turns_for_large_bodies() {
+    async fn f53_organizations_share_cpu_permits_for_large_bodies() {
         for (cores, share) in [(1, 1), (2, 1), (3, 1), (8, 4)] {
             let large = CpuPermits::with_cores(cores);
             let mut turns = Vec::new();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f79_queued_bodies_delay_others_by_one_turn() {
+    async fn f79_queued_bodies_delay_others_by_at_most_one_turn() {
         let large = CpuPermits::with_cores(2);
         // One turn stays taken, so organizations 1 and 2 share the other.
         let _taken = large.wait(sender(3)).await;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn forgets_tenants_without_turns() {
+    async fn removes_tenants_without_turns() {
         let large = CpuPermits::with_cores(2);
         for number in 0..1_000 {
             drop(large.wait(sender(number)).await);

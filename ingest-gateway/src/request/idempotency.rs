@@ -72,7 +72,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn a_failed_request_releases_its_key() {
+    fn failed_requests_release_their_key() {
         let (keys, org) = (IdempotencyKeys::new(), OrgId(Uuid::from_u128(1)));
         let claim = |n: u8| keys.claim(org, Some("k"), [n; 16]);
         let first = claim(1).unwrap();

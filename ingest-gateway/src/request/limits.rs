@@ -88,7 +88,7 @@ mod tests {
     use clap::{Args as _, Command};
 
     #[test]
-    fn rejects_memory_too_small_for_a_body() {
+    fn rejects_a_memory_limit_smaller_than_one_body() {
         let parse = |bytes: u64| {
             let command = Settings::augment_args(Command::new("gateway")).mut_args(|argument| argument.required(false));
             command.try_get_matches_from(["gateway", &format!("--body-memory-bytes={bytes}")]).map_err(|error| error.to_string())

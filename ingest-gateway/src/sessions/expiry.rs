@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn several_gateways_delete_each_token_once() {
+    async fn concurrent_gateways_delete_each_token_once() {
         let stores = TestStores::with_topics().await;
         plant(&stores.pool, 3_500, start_of_time()).await;
         plant(&stores.pool, 20, start_of_time() + DAY * 2).await;

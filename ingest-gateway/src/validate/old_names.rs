@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn unchanged_data_is_kept_byte_for_byte() {
+    fn keeps_unchanged_data_byte_for_byte() {
         for data in [r#"{"a": 1.0,  "b":[null, 18446744073709551616]}"#, "{ }", r#"{"citation_type" : "paraphrase"}"#] {
             assert_eq!(rewritten(&EventType::ContentCited, data).as_deref(), Some(data));
         }
     }
 
     #[test]
-    fn changes_keep_other_members_as_written() {
+    fn renaming_keeps_other_members_as_written() {
         let data = r#"{"n": 1e400, "ip_hash":"x", "bot_category":"training", "set": null, "deep": {"x": null}}"#;
         let kept = r#"{"n":1e400,"purpose":"training","deep":{"x": null}}"#;
         assert_eq!(rewritten(&EventType::ContentRetrieved, data).as_deref(), Some(kept));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn current_names_win_over_old_ones() {
+    fn prefers_current_names_to_old_ones() {
         let both = r#"{"bot_category":"a","purpose":"b"}"#;
         assert_eq!(rewritten(&EventType::ContentRetrieved, both).as_deref(), Some(both));
         let unset = r#"{"bot_category":"a","purpose":null}"#;

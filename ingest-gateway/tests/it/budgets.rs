@@ -39,7 +39,7 @@ fn log_until(newest: i64, host: &str, user_agent: &str, hours: i64) -> String {
 }
 
 #[tokio::test]
-async fn f50_a_drain_without_a_verified_domain_stores_nothing() {
+async fn f50_drains_without_a_verified_domain_store_nothing() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().org("anyone", OrgType::ContentOwner).await;
     for user_agent in [BOT, PERSON] {
@@ -68,7 +68,7 @@ async fn f50_other_hosts_get_no_coverage_hours() {
 }
 
 #[tokio::test]
-async fn f50_bodies_of_an_hour_share_one_row() {
+async fn f50_all_bodies_in_an_hour_share_one_row() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("a.test").await;
     for wave in 0..4 {
@@ -117,7 +117,7 @@ async fn f50_limits_writes_without_a_verified_domain() {
 }
 
 #[tokio::test]
-async fn f79_logs_without_a_verified_domain_end_in_429() {
+async fn f79_logs_without_a_verified_domain_get_429() {
     let limits = Limits { unverified_bytes: 1_000_000, ..Limits::default() };
     let gateway = Gateway::start_with(limits).await;
     let seed = gateway.seed();
@@ -146,7 +146,7 @@ async fn f79_logs_without_a_verified_domain_end_in_429() {
 }
 
 #[tokio::test]
-async fn f50_limits_sessions_of_content_owners() {
+async fn f50_limits_content_owners_sessions() {
     let limits = Limits { owner_bytes: 300_000, ..Limits::default() };
     let gateway = Gateway::start_with(limits).await;
     let owner = gateway.seed().owner_of("a.test").await;
@@ -249,7 +249,7 @@ async fn f50_session_writes_grow_less_than_10_mb() {
 
 /// Each pending change holds a PostgreSQL connection, and a process has sixteen.
 #[tokio::test(flavor = "multi_thread")]
-async fn f53_session_changes_leave_connections_for_others() {
+async fn f53_session_writes_leave_connections_for_others() {
     let gateway = Gateway::start().await;
     let (busy, other) = (gateway.seed().org("busy", OrgType::Agent).await, gateway.seed().org("other", OrgType::Agent).await);
     let session = uuid::Uuid::new_v4();
@@ -283,7 +283,7 @@ async fn f53_session_changes_leave_connections_for_others() {
 }
 
 #[tokio::test]
-async fn f51_keys_of_an_organization_share_a_rate() {
+async fn f51_an_organizations_keys_share_a_rate() {
     let gateway = Gateway::start_with(Limits { key_rate: 2, ..Limits::default() }).await;
     let seed = gateway.seed();
     let (busy, other) = (seed.org("busy", OrgType::Agent).await, seed.org("other", OrgType::Agent).await);

@@ -50,7 +50,7 @@ async fn stored(gateway: &Gateway) -> HashMap<String, LogEvent> {
 }
 
 #[tokio::test]
-async fn stores_tokens_that_bind_nothing_as_hashes() {
+async fn stores_unbound_tokens_as_hashes() {
     let gateway = Gateway::start().await;
     let issuer = issuer(&gateway).await;
     let (loose, strict) =
@@ -160,7 +160,7 @@ async fn e19_unknown_and_expired_tokens_get_the_same_error() {
 }
 
 #[tokio::test]
-async fn tokens_on_other_types_are_stored_as_hashes() {
+async fn stores_tokens_on_other_event_types_as_hashes() {
     // A valid token of another session: these types ignore it.
     let (gateway, _, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     let types =

@@ -35,7 +35,7 @@ fn kept_of(session: &str, records: &[LogRecord]) -> Vec<(bool, bool)> {
 }
 
 #[tokio::test]
-async fn events_follow_the_level_of_their_session() {
+async fn events_follow_their_sessions_privacy_level() {
     let (gateway, key) = Gateway::with_agent().await;
     let mut expected = HashMap::new();
     for (session_level, own_level, kept) in [
@@ -56,7 +56,7 @@ async fn events_follow_the_level_of_their_session() {
 }
 
 #[tokio::test]
-async fn the_strictest_level_wins() {
+async fn strictest_privacy_level_wins() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
     let key = gateway.key("agent", OrgType::Agent).await;
@@ -105,7 +105,7 @@ async fn removed_members_do_not_change_event_keys() {
 
 /// The gateway applies a declared level before the worker has stored it.
 #[tokio::test]
-async fn s4_levels_of_events_apply_at_once_on_their_gateway() {
+async fn s4_event_levels_apply_at_once_on_their_gateway() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let declared = json!({"privacy_level": "intent", "events": [with(turn(&session, None), json!({"id": "declared"}))]});
@@ -176,7 +176,7 @@ async fn removes_texts_and_address_hashes_from_sessions() {
 }
 
 #[tokio::test]
-async fn stored_sessions_follow_their_level() {
+async fn stored_sessions_follow_their_privacy_level() {
     let (gateway, key) = Gateway::with_agent().await;
     let own = json!({"query_text": TEXT, "query_intent": INTENT, "query_tokens": 3, "own": 1, "ip_hash": "planted-hash",
         "client": {"response_text": TEXT, "topics": [INTENT], "ip_hash": "planted-hash", "x": 1}});
@@ -268,7 +268,7 @@ async fn other_gateways_apply_stricter_levels_within_10_seconds() {
 }
 
 #[tokio::test]
-async fn concurrent_stricter_levels_apply_to_later_events() {
+async fn stricter_levels_apply_to_concurrent_later_events() {
     let (gateway, key) = Gateway::with_agent().await;
     const SESSIONS: usize = 60;
     for _ in 0..SESSIONS {

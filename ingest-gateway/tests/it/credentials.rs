@@ -203,7 +203,7 @@ async fn revoked_halfway(gateway: &Gateway, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn s4_keys_revoked_while_a_body_arrives_are_rejected() {
+async fn s4_rejects_keys_revoked_during_an_upload() {
     let gateway = Gateway::start().await;
     let paths = ["/events", "/sessions/start", "/sessions/bulk", "/drains/ndjson"];
     let statuses = futures::future::join_all(paths.map(|path| revoked_halfway(&gateway, path))).await;

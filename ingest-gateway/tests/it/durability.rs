@@ -5,7 +5,7 @@ use service_kit::testing::eventually;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e17_a_2xx_means_durable() {
+async fn e17_accepted_events_are_durable() {
     let mut site = OutageFixture::new().await;
     let gateway = site.start(&[]).await;
     assert_eq!(gateway.sender.post("up").await.status, 201);
@@ -33,7 +33,7 @@ async fn e17_a_2xx_means_durable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rejects_writes_without_broker_and_spill() {
+async fn rejects_writes_if_broker_and_spill_are_unavailable() {
     let mut site = OutageFixture::new().await;
     let gateway = site.start(&[("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
     gateway.sender.post_until_acknowledged("up").await;

@@ -17,7 +17,7 @@ fn extra(event: &LogEvent) -> &str {
 }
 
 #[test]
-fn accepts_old_names_of_edge_workers() {
+fn accepts_edge_workers_old_names() {
     let body = format!(
         r#"{{"events":[{{"type":"content_retrieved","timestamp":"{AT}","content_url":"https://www.a.test/x?utm=1","source_role":"edge","oa_telemetry_id":"{}","data":{{"user_agent":"GPTBot/1.1","bot_category":"training","verified":false,"detection":"ua","asn":13335,"asn_org":null,"country":"DE","response_bytes":9007199254740993}}}}]}}"#,
         TELEMETRY_ID.to_uppercase()
@@ -33,7 +33,7 @@ fn accepts_old_names_of_edge_workers() {
 }
 
 #[test]
-fn null_counts_as_absent() {
+fn treats_null_as_absent() {
     let body = json!({
         "document_type": null, "schema_version": null, "session_id": SESSION, "agent_id": null, "ctx_token": null,
         "privacy_level": null, "event": null, "session": null, "manifest_ref": null,
@@ -77,7 +77,7 @@ fn accepts_content_displayed_before_1_0() {
 }
 
 #[test]
-fn the_stricter_of_envelope_and_turn_applies() {
+fn applies_the_stricter_level_of_envelope_and_turn() {
     for (around, own, expected) in [
         (json!("full"), json!("full"), (true, true)),
         (json!("full"), json!("intent"), (false, true)),

@@ -197,13 +197,13 @@ async fn check_all(folder: &Path, kinds: [&str; 2], place: usize) {
 }
 
 #[tokio::test]
-async fn own_documents_have_the_expected_outcome() {
+async fn our_fixtures_have_the_expected_outcome() {
     check_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents"), ["accepted", "refused"], 0).await;
 }
 
 /// No-op unless `FIXTURES_DIR` is set.
 #[tokio::test]
-async fn public_documents_have_the_expected_outcome() {
+async fn public_fixtures_have_the_expected_outcome() {
     if let Some(folder) = std::env::var_os(PUBLIC_SUITE).map(PathBuf::from) {
         check_all(&folder, ["valid", "invalid"], 1).await;
     }

@@ -14,7 +14,7 @@ async fn keys(gateway: &Gateway, records: usize) -> BTreeSet<u128> {
 }
 
 #[tokio::test]
-async fn rejects_a_key_with_other_events() {
+async fn rejects_an_idempotency_key_with_other_events() {
     let gateway = Gateway::start().await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let events = |url: &str| json!({"events": [retrieval(url)]});

@@ -9,7 +9,7 @@ use service_kit::testing::eventually;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn stores_uses_of_valid_keys_only() {
+async fn stores_only_uses_of_valid_keys() {
     let gateway = Gateway::start().await;
     let before = Clock::System.now();
     let (used, unused) = (gateway.seed().org("agent", OrgType::Agent).await, gateway.seed().org("unused", OrgType::Agent).await);

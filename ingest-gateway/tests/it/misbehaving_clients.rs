@@ -78,7 +78,7 @@ async fn x2_trickling_bodies_time_out() {
 }
 
 #[tokio::test]
-async fn x6_the_rest_of_a_rejected_body_is_no_request() {
+async fn x6_does_not_parse_the_rest_of_a_rejected_body() {
     let (gateway, key) = Gateway::with_agent().await;
     let event = json!({"events": [retrieval("https://a.test/smuggled")]}).to_string();
     let smuggled = head("/events", &key, event.len()) + &event;

@@ -104,7 +104,7 @@ async fn removes_texts_of_sessions_it_cannot_look_up() {
 }
 
 #[tokio::test]
-async fn s4_a_revocation_reaches_every_gateway_within_a_second() {
+async fn s4_revocations_reach_every_gateway_within_a_second() {
     let one = Gateway::start().await;
     let other = one.beside().await;
     for round in 0..5 {

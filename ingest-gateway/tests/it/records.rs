@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn a_request_becomes_one_kafka_record() {
+async fn request_becomes_one_kafka_record() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("agent", OrgType::Agent).await;
     let accepted = gateway.post(&org.key, &json!({"events": vec![retrieval("https://a.test/"); 100]})).await;
@@ -25,7 +25,7 @@ async fn a_request_becomes_one_kafka_record() {
 }
 
 #[tokio::test]
-async fn records_contain_whether_a_content_owner_reports() {
+async fn records_mark_reports_by_content_owners() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("a.test").await;
     let platform = gateway.seed().org("platform", OrgType::Platform).await;
@@ -57,7 +57,7 @@ fn e8_normalizes_events_before_the_log() {
 }
 
 #[tokio::test]
-async fn x10_numbers_in_data_are_kept_as_written() {
+async fn x10_keeps_numbers_in_data_as_written() {
     let (gateway, key) = Gateway::with_agent().await;
     let data = r#"{"a":9007199254740993,"b":18446744073709551616,"c":-0,"d":0.1000000000000000055511151231257827,"e":1e400}"#;
     let text = retrieval("https://a.test/").to_string();
@@ -77,7 +77,7 @@ fn keys_of_reports(reports: &[Value]) -> Vec<EventKey> {
 }
 
 #[test]
-fn observers_of_a_fetch_share_its_key() {
+fn all_observers_of_a_fetch_share_its_key() {
     let seen = |role: &str, url: &str, id: &str| with(retrieval(url), json!({"source_role": role, "content_telemetry_id": id}));
     let (id, spelling) = ("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f", "{0B1F9E6C-3D6A-4A52-9C4E-0F2A6A1D2E3F}");
     let keys = keys_of_reports(&[
@@ -92,7 +92,7 @@ fn observers_of_a_fetch_share_its_key() {
 }
 
 #[test]
-fn e11_merges_observers_of_fetches_only() {
+fn e11_merges_observers_only_for_fetches() {
     let agents = |event_type: &str| {
         with(retrieval("https://a.test/x"), json!({"type": event_type, "source_role": "agent", "content_telemetry_id": "t-1"}))
     };
@@ -103,7 +103,7 @@ fn e11_merges_observers_of_fetches_only() {
 }
 
 #[test]
-fn e11_content_ids_count_only_without_a_url() {
+fn e11_uses_content_ids_only_without_a_url() {
     let seen = |role: &str, url: Option<&str>, id: Option<&str>| {
         let members = json!({"source_role": role, "content_telemetry_id": "t-1", "content_url": url, "content_id": id});
         with(retrieval("https://a.test/"), members)
@@ -123,7 +123,7 @@ fn e11_content_ids_count_only_without_a_url() {
 }
 
 #[test]
-fn spellings_of_a_doi_are_one_fetch() {
+fn all_spellings_of_a_doi_are_one_fetch() {
     let spellings = ["doi:10.1000/a", "https://doi.org/10.1000/A", "http://dx.doi.org/10.1000/a", "DOI:10.1000/A"];
     let seen = |id: &str| {
         with(retrieval("https://a.test/"), json!({"content_telemetry_id": "t-1", "content_url": null, "content_id": id}))
@@ -140,7 +140,7 @@ fn keys_of_record(record: &LogRecord) -> Vec<ReportKeys> {
 
 /// Reports of one observer stay separate even if a visitor or agent uses one correlation id for all of them.
 #[test]
-fn c14_a_shared_correlation_id_merges_no_reports() {
+fn c14_shared_correlation_id_does_not_merge_reports() {
     for id in ["constant", "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f", "quo\"te'", "\u{202e}"] {
         let seen = with(retrieval("https://a.test/x"), json!({"content_telemetry_id": id}));
         let keys = keys_of_record(&try_body("/events", json!({"events": vec![seen; 5]}).to_string()).unwrap());
@@ -151,7 +151,7 @@ fn c14_a_shared_correlation_id_merges_no_reports() {
 
 /// Other values that visitors and agents choose don't merge reports either.
 #[test]
-fn c14_values_of_visitors_merge_no_reports() {
+fn c14_visitor_values_do_not_merge_reports() {
     const OTHER: &str = "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f";
     let long = "x".repeat(10_000);
     let seen = |path: &str, value: &str| {
@@ -182,7 +182,7 @@ fn c14_values_of_visitors_merge_no_reports() {
 
 /// Otherwise a report for one owner could hide another owner's event.
 #[tokio::test]
-async fn same_id_on_another_host_is_another_event() {
+async fn same_id_on_another_host_is_a_different_event() {
     let gateway = Gateway::start().await;
     let key = gateway.key("network", OrgType::Platform).await;
     let report = |host: &str, telemetry_id: Option<&str>| {
@@ -214,7 +214,7 @@ fn e11_ignores_placeholder_correlation_ids() {
 }
 
 #[test]
-fn e13_a_retry_gets_the_same_keys() {
+fn e13_retries_get_the_same_keys() {
     let events =
         [retrieval("https://a.test/"), retrieval("https://a.test/"), with(retrieval("https://a.test/"), json!({"id": "e1"}))];
     let keys = || {

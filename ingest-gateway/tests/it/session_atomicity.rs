@@ -21,7 +21,7 @@ fn too_large(session: Uuid) -> Value {
 }
 
 #[tokio::test]
-async fn c3_too_large_records_change_no_session() {
+async fn c3_too_large_records_do_not_change_sessions() {
     let gateway =
         Gateway::start_with(ingest_gateway::Limits { max_wire_bytes: 4 << 20, ..ingest_gateway::Limits::default() }).await;
     let key = gateway.key("agent", OrgType::Agent).await;

@@ -12,7 +12,7 @@ use service_kit::testing::{Seed, TestProcess, client};
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f17_sessions_survive_a_gateway_killed_without_postgres() {
+async fn f17_sessions_survive_a_gateway_crash_without_postgres() {
     let folder = tempfile::tempdir().unwrap();
     let (stores, database) = stores_and_database(folder.path()).await;
     let agent = Seed(&stores.pool).org("agent", OrgType::Agent).await;

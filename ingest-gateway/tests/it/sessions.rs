@@ -139,7 +139,7 @@ async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
 }
 
 #[tokio::test]
-async fn se4_sessions_named_by_events_are_usable_at_once() {
+async fn se4_sessions_named_by_events_can_be_used_at_once() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
     let key = gateway.key("relay", OrgType::Platform).await;
@@ -172,7 +172,7 @@ async fn se4_sessions_named_by_events_are_usable_at_once() {
 }
 
 #[tokio::test]
-async fn uploads_are_one_record_and_repeats_count_zero() {
+async fn repeated_uploads_accept_zero_events() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let event = |id: &str| with(cited(&session, id), json!({"session_id": null}));
@@ -236,7 +236,7 @@ async fn leaves_session_agents_to_the_worker() {
 }
 
 #[tokio::test]
-async fn an_envelopes_agent_is_for_its_session_only() {
+async fn envelope_agent_applies_only_to_its_session() {
     let (gateway, key) = Gateway::with_agent().await;
     let (session, around) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
     let mut both = envelope(&around, "bot", "e2");
@@ -249,7 +249,7 @@ async fn an_envelopes_agent_is_for_its_session_only() {
 }
 
 #[tokio::test]
-async fn ct4_ct3_click_tokens_bind_engagements() {
+async fn ct4_ct3_click_tokens_bind_engagements_to_sessions() {
     let gateway = Gateway::start().await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;

@@ -6,7 +6,7 @@ use schemas::identity::OrgType;
 use serde_json::json;
 
 #[tokio::test]
-async fn the_setting_applies_strict_mode_to_every_key() {
+async fn setting_applies_strict_mode_to_every_key() {
     let gateway = Gateway::start_with(Limits { strict: true, ..Limits::default() }).await;
     let key = gateway.key("agent", OrgType::Agent).await;
     let refused = gateway.post_to("/sessions/bulk", &key, &json!({"session_id": SESSION, "events": []})).await;

@@ -20,7 +20,7 @@ fn fault_of(event: &Value) -> Option<String> {
 }
 
 #[test]
-fn e3_types_accept_only_their_roles() {
+fn e3_event_types_accept_only_their_roles() {
     for event_type in EventType::SPECIFIED {
         for role in SourceRole::ALL {
             let may = match event_type {
@@ -90,7 +90,7 @@ fn e9_timestamps_are_exact_or_rejected() {
 }
 
 #[test]
-fn e14_spellings_of_an_id_are_one_event() {
+fn e14_all_spellings_of_an_id_are_one_event() {
     let id = Uuid::new_v4();
     let spellings =
         [id.to_string(), id.simple().to_string(), id.braced().to_string(), id.urn().to_string(), id.to_string().to_uppercase()];
@@ -99,7 +99,7 @@ fn e14_spellings_of_an_id_are_one_event() {
 }
 
 #[tokio::test]
-async fn e15_one_invalid_event_rejects_the_batch() {
+async fn e15_one_invalid_event_rejects_the_whole_batch() {
     let (gateway, key) = Gateway::with_agent().await;
     let mut events = vec![retrieval(URL); 1_000];
     events[617]["timestamp"] = json!("yesterday");
@@ -111,7 +111,7 @@ async fn e15_one_invalid_event_rejects_the_batch() {
 }
 
 #[tokio::test]
-async fn e18_the_largest_request_fits_the_log() {
+async fn e18_largest_request_fits_into_a_record() {
     let (gateway, key) = Gateway::with_agent().await;
     // Control characters, `"` and `\` take the most room when they are escaped again.
     let one = with(retrieval(URL), json!({"data": {"text": "\"\\".repeat(900)}, "own": "\u{1}".repeat(90)}));
@@ -133,7 +133,7 @@ fn e20_tokens_bind_only_engagements_and_checkouts() {
 }
 
 #[test]
-fn e21_only_observed_fetches_need_no_session() {
+fn e21_only_observed_fetches_can_omit_the_session() {
     for event_type in EventType::SPECIFIED {
         let roles = [None].into_iter().chain(SourceRole::ALL.map(Some));
         for role in roles.filter(|role| role.is_none_or(|role| event_type.allows(role))) {
@@ -145,7 +145,7 @@ fn e21_only_observed_fetches_need_no_session() {
 }
 
 #[test]
-fn missing_session_error_lists_the_options() {
+fn missing_session_error_lists_the_alternatives() {
     for role in [json!("agent"), Value::Null] {
         let body = json!({"events": [with(retrieval(URL), json!({"source_role": role}))]}).to_string();
         let refused = dry_post("/events", body).unwrap_err();
@@ -157,7 +157,7 @@ fn missing_session_error_lists_the_options() {
 }
 
 #[test]
-fn e22_an_events_session_overrides_the_envelopes() {
+fn e22_event_session_overrides_the_envelopes() {
     let id = Uuid::new_v4();
     let events = [event("content_cited", json!({"session_id": id})), event("content_cited", json!({}))];
     let record = try_body("/events", json!({"session_id": SESSION, "events": events}).to_string()).unwrap();

@@ -68,7 +68,7 @@ async fn se3_foreign_prior_sessions_reveal_nothing() {
 }
 
 #[tokio::test]
-async fn se5_se7_foreign_session_ids_create_own_sessions() {
+async fn se5_se7_foreign_session_ids_create_separate_sessions() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
     let id = gateway.post_to("/sessions/start", &theirs.key, &json!({"agent_id": "victim", "privacy_level": "full"})).await.body

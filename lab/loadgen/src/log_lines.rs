@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fills_lines_to_the_exact_length() {
+    fn pads_lines_to_the_exact_length() {
         let mut lines = Lines::new(Format::Ndjson, DateTime::UNIX_EPOCH, 1_074);
         for _ in 0..1_000 {
             let mut line = Vec::new();

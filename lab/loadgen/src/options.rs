@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn owner_reports_sets_reports_and_share() {
+    fn owner_reports_option_sets_count_and_share() {
         let sizes = |arguments: &[&str]| {
             let cli = Cli::parse_from(["load", "reads"].iter().chain(arguments));
             let Command::Reads(options) = cli.command else { panic!("the command is not reads") };

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn former_subdomains_start_when_their_owners_left() {
+    fn former_subdomains_start_when_their_owner_left() {
         let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
         let formerly = vec![(site("blog.a.test"), at(5)), (site("x.b.a.test"), at(6)), (site("shop.a.test"), at(7))];
         let owned = [
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn visible_from_rounds_up_to_a_millisecond() {
+    fn rounds_visible_from_up_to_a_millisecond() {
         let visible_from = DateTime::from_timestamp_micros(4_001);
         let all = Visibility::for_all_domains(OrgId(uuid::Uuid::nil()), &[OwnedSite { visible_from, ..owned("a.test", &[]) }]);
         assert_eq!(all.own[0].visible_from_ms, Some(5));

@@ -140,7 +140,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn ct6_session_ids_are_found_in_every_encoding() {
+    fn ct6_finds_session_ids_in_every_encoding() {
         let mut random = StdRng::seed_from_u64(random_seed());
         for _ in 0..300 {
             let session = SessionId(Uuid::from_u128(random.random()));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_and_malformed_texts_contain_no_id() {
+    fn finds_no_id_in_ordinary_or_malformed_text() {
         let spellings = IdEncodings::for_session("67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap());
         for text in [
             "",
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a7_each_byte_is_read_a_fixed_number_of_times() {
+    fn a7_reads_each_byte_a_fixed_number_of_times() {
         let spellings = IdEncodings::for_session(SessionId(Uuid::from_u128(7 << 100 | 9)));
         let hard: [&dyn Fn(usize) -> String; 7] = [
             &|n| "QUFB".repeat(n / 4),

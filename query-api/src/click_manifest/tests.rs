@@ -152,7 +152,7 @@ fn cited(data: &Value) -> SessionEvent {
 }
 
 #[test]
-fn events_for_two_hosts_are_shown_once() {
+fn shows_events_for_two_hosts_once() {
     let of = |key, site: &str, url: &str| {
         let (site, content_url) = (site.to_owned(), url.to_owned());
         SessionEvent { key, site, content_url, ..cited(&json!({})) }
@@ -177,7 +177,7 @@ fn turn(level: Option<&str>) -> SessionEvent {
 }
 
 #[test]
-fn levels_show_their_members() {
+fn each_level_shows_its_members() {
     let data = json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_tokens": 12, "cached": true, "scope": "turn",
         "query_text": SECRET, "excerpt_chars": 80});
     let session = SessionId(Uuid::from_u128(7));
@@ -201,7 +201,7 @@ fn levels_show_their_members() {
 }
 
 #[test]
-fn strictest_turn_decides_without_a_session_level() {
+fn uses_the_strictest_turn_without_a_session_level() {
     use PrivacyLevel::{Full, Intent, Minimal, Summary};
     let turns = |levels: &[Option<&str>]| levels.iter().map(|level| turn(*level)).collect::<Vec<_>>();
     for (declared, said, expected) in [
@@ -224,14 +224,14 @@ fn strictest_turn_decides_without_a_session_level() {
 }
 
 #[test]
-fn events_before_the_owner_are_not_shown() {
+fn hides_events_before_the_owners_verification() {
     let consents = Consents::from_times(&[("com.example", Some(1_000))]);
     assert!(!consents.cover("com.example", 999) && consents.cover("com.example", 1_000));
     assert!(!consents.cover("com.example.www", 1_000), "consent doesn't extend to subdomains");
 }
 
 #[test]
-fn data_contains_only_words_flags_and_counts() {
+fn data_contains_only_keywords_flags_and_counts() {
     let clicked = Generator::new(StdRng::seed_from_u64(1)).clicked(Some(PrivacyLevel::Full));
     let id = clicked.scope.session().to_string();
     let half = u64::from_str_radix(&clicked.scope.session().0.simple().to_string()[..16], 16).unwrap();

@@ -12,7 +12,7 @@ fn shown(event_type: &str, data: &Value) -> Value {
 }
 
 #[test]
-fn values_are_returned_as_reported() {
+fn returns_values_as_reported() {
     let data = r#"{"asn":1.10,"a.big":123456789012345678901234567890,"a.nested":{"b.a":[1e400,{"c.b":null}]}}"#;
     let expected = r#"{"a.big":123456789012345678901234567890,"a.nested":{"b.a":[1e400,{"c.b":null}]},"asn":1.10,"observers":["agent","edge"],"terms_ref":"ä"}"#;
     for audience in [Audience::Owner, Audience::Reporter] {
@@ -74,7 +74,7 @@ fn a13_owners_see_only_listed_members() {
 }
 
 #[test]
-fn deeply_nested_members_are_omitted() {
+fn omits_deeply_nested_members() {
     let nested = |depth: usize| (0..depth).fold(json!("x"), |value, _| json!({"a.b": value}));
     assert_eq!(shown("content_cited", &nested(MAX_DEPTH + 1)), nested(MAX_DEPTH + 1));
     let cut = (0..=MAX_DEPTH).fold(json!({}), |value, at| if at == 0 { value } else { json!({"a.b": value}) });
@@ -92,7 +92,7 @@ fn reporters_see_everything_they_sent() {
 }
 
 #[test]
-fn a16_issuers_see_only_type_and_amount() {
+fn a16_token_issuers_see_only_type_and_amount() {
     let mut data = hostile();
     let told = json!({"engagement_type": "link_click", "value_amount": 4999, "amount": 49.99, "currency": "EUR", "com.shop.order": "o-1",
         "user_agent": "ua", "scope": "session", "query_tokens": 3, "presentation_id": "p"});

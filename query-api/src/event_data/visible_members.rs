@@ -1,6 +1,6 @@
 //! The members of an event that content owners see, and those of a click that its issuer sees.
 //!
-//! An allow-list: an unknown member may contain an address, a prompt or a name. `a13_list_equals_docs_api` compares it with
+//! An allow-list: an unknown member may contain an address, a prompt or a name. `a13_visible_members_match_the_documentation` compares it with
 //! docs/api/reads.md.
 
 use schemas::event::is_namespaced;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a13_list_equals_docs_api() {
+    fn a13_visible_members_match_the_documentation() {
         let row = |of: &str, names: &[&str]| (of.to_owned(), names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         let mut expected: Vec<_> = BY_TYPE.iter().map(|(of, names)| row(of, names)).collect();
         expected.push(row("every type", FOR_ALL_TYPES));

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_begin_after_the_previous_cursor() {
+    fn page_starts_after_the_previous_cursor() {
         for (at_ms, key) in [(i64::MIN, 0), (-1, 0), (1_790_000_000_000, u128::MAX)] {
             let last = Position { at_ms, key };
             let text = last.encode();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_the_values_of_all_filters() {
+    fn parses_every_filter() {
         for (name, value, stored) in [
             ("agent_id", "", ""),
             ("bot", "GPTBot", "GPTBot"),

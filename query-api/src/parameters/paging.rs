@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_positive_and_clamped() {
+    fn clamps_limits_and_rejects_zero() {
         for (limit, expected) in [("1", 1), ("1000", 1_000), ("1001", 1_000), ("007", 7), ("1000000000", 1_000)] {
             assert_eq!(paging(limit, "0"), Some((expected, 0)), "{limit}");
         }
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_not_negative() {
+    fn rejects_negative_offsets() {
         assert_eq!(paging("1", "1000000000"), Some((1, 1_000_000_000)));
         for bad in ["-1", "1.5", "+1", "", "0x10", "9223372036854775808", "18446744073709551616"] {
             assert_eq!(paging("1", bad), None, "{bad}");

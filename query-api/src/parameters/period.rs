@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn times_round_up_to_milliseconds() {
+    fn rounds_times_up_to_milliseconds() {
         assert_eq!(window("1970-01-01T00:00:00.0001Z", "1970-01-01T00:00:00.001000001Z"), (Some(1), Some(2)));
         assert_eq!(window("1969-12-31T23:59:59.9991Z", ""), (Some(0), None));
     }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_dates_as_given_and_times_as_utc() {
+    fn returns_dates_as_given_and_times_in_utc() {
         let period = parse("2026-01-01T00:00:00 05:00", "2026-01-31").unwrap();
         assert_eq!(period.start.as_deref(), Some("2025-12-31T19:00:00.000Z"));
         assert_eq!(period.end.as_deref(), Some("2026-01-31"));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_first_and_last_days_of_the_calendar() {
+    fn accepts_the_first_and_last_day_of_the_calendar() {
         assert!(parse("0000-01-01", "9999-12-31").is_some());
     }
 }

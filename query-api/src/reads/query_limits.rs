@@ -114,7 +114,7 @@ mod tests {
 
     /// The server drops the handler, and with it the statement, when the client disconnects.
     #[tokio::test]
-    async fn disconnecting_ends_the_statement() {
+    async fn disconnecting_cancels_the_statement() {
         let stores = TestStores::fresh().await;
         let client = databases::clickhouse(&stores.clickhouse).unwrap();
         let settings = ReadSettings { read_start_seconds: 600, ..ReadSettings::default() };
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_may_run_longer_than_other_statements() {
+    async fn pages_have_a_longer_timeout_than_other_statements() {
         let reads = hasty(&TestStores::fresh().await);
         let limit = "SELECT toUInt64(value) FROM system.settings WHERE name = 'max_execution_time'";
         let streamed = reads.times.streamed(reads.client.query(limit)).fetch_one::<u64>().await.unwrap();

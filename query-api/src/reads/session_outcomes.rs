@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn outcomes_count_at_the_session_end() {
+    async fn counts_outcomes_at_the_session_end() {
         let pool = TestStores::fresh().await.pool;
         let [org_id, other] = [Seed(&pool).org("A", OrgType::Agent).await.id, Seed(&pool).org("B", OrgType::Agent).await.id];
         let day = |day: i64| instant(day * BucketLength::Day.ms());

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_filter_has_one_condition_per_file() {
+    fn every_statement_applies_each_filter_once() {
         for (_, file) in FILTERS {
             for name in event_filter::FILTERS {
                 assert!(condition(file, name).is_some(), "{name}");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tables_can_be_empty_or_long() {
+    async fn external_tables_can_be_empty_or_long() {
         const COUNT: &str = "SELECT count(), uniqExact(name) FROM given_rows";
         let client = databases::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
         for rows in [0, 1, 200_000_u64] {

@@ -58,7 +58,7 @@ mod tests {
     use uuid::Uuid;
 
     #[tokio::test]
-    async fn sent_responses_free_their_memory() {
+    async fn sent_responses_release_their_memory() {
         let slots = Slots::new(Pool::Responses, 8);
         let tenant = Tenant::Organization(OrgId(Uuid::nil()));
         for encoding in ["identity", "gzip", "br", "zstd"] {

@@ -157,7 +157,7 @@ mod tests {
     use uuid::Uuid;
 
     #[tokio::test]
-    async fn unread_parts_keep_the_slot() {
+    async fn unread_responses_keep_their_slot() {
         let limiter = ReadLimiter::new(&ReadSettings { reads_at_once: 1, ..ReadSettings::default() });
         let begin = || limiter.acquire(Credential::Key(ApiKeyId(Uuid::nil())), Tenant::Organization(OrgId(Uuid::nil())));
         // All parts fit into the channel.

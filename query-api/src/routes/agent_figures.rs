@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn outcome_sums_exceed_64_bits() {
+    fn outcome_sums_can_exceed_64_bits() {
         let large = u128::from(u64::MAX);
         let cells =
             [ended(1, "browse", "EUR", 1, 0), ended(1, "conversion", "EUR", 2, large), ended(2, "conversion", "USD", 4, large)];
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn items_have_the_columns_of_their_split() {
+    fn items_have_their_splits_columns() {
         let cell = |whose: &str, name: &str| Cell {
             value: (false, whose.to_owned(), name.to_owned()),
             ..Cell { bucket: 1, events: 7, sessions: 6, clicks: 5, outcomes: 4, amount: 3, ..Cell::default() }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_without_lines_are_uncovered() {
+    fn hours_without_lines_are_not_covered() {
         let window = ("1970-01-01T00:30:00Z", "1970-01-01T06:00:00.001Z");
         let expected = spans_of(&[("00-01", false), ("01-03", true), ("03-05", false), ("05-06", true), ("06-07", false)]);
         assert_eq!(told(window.0, window.1, &[1, 2, 5, 7]), (3, 4, expected));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn limited_spans_keep_the_sums_of_all_hours() {
+    fn truncated_spans_do_not_change_the_sums() {
         let whole = spans(&Period::default(), &(0..20).map(|hour| 2 * hour).collect());
         let short = latest(whole.clone(), 3);
         assert_eq!((short.hours_covered, short.hours_uncovered), (20, 19));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn open_periods_span_the_covered_hours() {
+    fn open_periods_cover_all_hours_with_data() {
         assert_eq!(told("", "", &[2, 4]), (2, 1, spans_of(&[("02-03", true), ("03-04", false), ("04-05", true)])));
         assert_eq!(told("1970-01-01T01:00:00Z", "", &[2]), (1, 1, spans_of(&[("01-02", false), ("02-03", true)])));
         assert_eq!(told("", "", &[]), (0, 0, Vec::new()));

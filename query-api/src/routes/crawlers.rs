@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn bots_show_figures_of_their_operator() {
+    fn bots_show_their_operators_figures() {
         let table = BotTable::bundled();
         let mut claims = Claims { bots: &table, by_operator: BTreeMap::new(), unassigned: ClaimCounts::default() };
         let counts = ClaimCounts { claimed: 1, cited: 2, presented: 3, clicks: 4 };
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn verified_is_null_if_unknown() {
+    fn returns_null_if_verified_is_unknown() {
         let beside = SharedFigures::new(&[], &[]);
         let told = [0, 1, 2].map(|verified_code| item(BotRow { verified_code, ..bot("o", "b", 4) }, &beside));
         assert_eq!(told.each_ref().map(|item| item.verified), [None, Some(false), Some(true)]);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn items_have_the_columns_of_their_split() {
+    fn items_have_their_splits_columns() {
         let told = |split: &str, other: bool, whose: &str, name: &str| {
             let (_, split, columns) = find_split(&SPLITS, Some(split)).unwrap();
             let cell =

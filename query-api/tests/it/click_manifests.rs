@@ -59,7 +59,7 @@ async fn ct12_manifest_equals_the_specification() {
 }
 
 #[tokio::test]
-async fn ct2_ct10_unusable_tokens_get_the_same_404() {
+async fn ct2_ct10_unusable_tokens_return_the_same_404() {
     let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(3)).await;
     let (token, unshared) = (clicks.token(session, PAGE).await, clicks.token(session, PAGE).await);
@@ -135,7 +135,7 @@ fn ct1_tokens_are_uniformly_random() {
 }
 
 #[tokio::test]
-async fn lookups_are_limited_per_key() {
+async fn limits_lookups_per_key() {
     let clicks = ClickFixture::start_with(ClickSettings { click_lookup_rate: 1 }).await;
     let mut refused = None;
     for _ in 0..20 {
@@ -209,7 +209,7 @@ async fn shows_events_of_own_former_subdomains() {
 }
 
 #[tokio::test]
-async fn strictest_turn_applies_without_a_level() {
+async fn applies_the_strictest_turn_without_a_level() {
     let clicks = ClickFixture::start().await;
     let session = clicks.session(None).await;
     let agent = clicks.agent.id;
@@ -245,7 +245,7 @@ async fn ct13_responses_set_no_store_and_no_referrer() {
 }
 
 #[tokio::test]
-async fn tokens_are_never_logged() {
+async fn does_not_log_tokens() {
     let clicks = ClickFixture::start().await;
     let (known, unknown) =
         (clicks.token(clicks.session(None).await, PAGE).await, PlainClickToken::generate().reveal().to_owned());

@@ -16,7 +16,7 @@ const HOUR_MS: i64 = 3_600_000;
 
 /// See docs/api/counting.md#measures.
 #[tokio::test]
-async fn only_fetches_are_retrievals_and_claims() {
+async fn counts_only_fetches_as_retrievals_and_claims() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     let answered = |key: u128, response_status| {
@@ -49,7 +49,7 @@ async fn only_fetches_are_retrievals_and_claims() {
 }
 
 #[tokio::test]
-async fn coverage_limits_spans_but_counts_all_hours() {
+async fn coverage_truncates_spans_but_counts_all_hours() {
     const HOURS: usize = 100_001;
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
@@ -71,7 +71,7 @@ async fn coverage_limits_spans_but_counts_all_hours() {
 }
 
 #[tokio::test]
-async fn agents_beyond_the_limit_are_summed_up() {
+async fn sums_agents_beyond_the_limit() {
     const AGENTS: u128 = 100_001;
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
@@ -127,7 +127,7 @@ fn hour(number: i64) -> String {
 }
 
 #[tokio::test]
-async fn hours_without_data_are_uncovered() {
+async fn hours_without_data_are_not_covered() {
     let app = TestApp::new().await;
     let (owner, other) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
     drained(&app, owner.id, &[(1, 15), (2, 3), (3, 0), (7, 1)]).await;
@@ -174,7 +174,7 @@ async fn drain_of(app: &TestApp, org: OrgId, hosts: &[&str]) -> Uuid {
 }
 
 #[tokio::test]
-async fn only_hosts_with_a_drain_have_coverage() {
+async fn returns_coverage_only_for_hosts_with_a_drain() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     app.seed().verify(owner.id, "b.test").await;
@@ -209,7 +209,7 @@ async fn only_hosts_with_a_drain_have_coverage() {
 }
 
 #[tokio::test]
-async fn only_servers_of_owner_and_partners_cover_hours() {
+async fn only_owner_and_partner_servers_cover_hours() {
     let app = TestApp::new().await;
     let seed = app.seed();
     let (owner, partner) = (seed.owner_of("a.test").await, seed.org("partner", OrgType::Platform).await);
@@ -250,7 +250,7 @@ async fn only_servers_of_owner_and_partners_cover_hours() {
 }
 
 #[tokio::test]
-async fn custom_bot_tables_name_operators_of_clicks() {
+async fn custom_bot_tables_name_click_operators() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bots.json");
     let own = json!({"version": "own-1", "bots": [{"bot": "Own bot", "operator": "Ourselves", "purpose": "search", "documentation": "",

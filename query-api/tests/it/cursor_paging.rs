@@ -144,7 +144,7 @@ async fn r12_paging_by_reporter_returns_each_report_once() {
 
 /// See docs/api/reads.md#after.
 #[tokio::test]
-async fn r12_late_stored_reports_move_only_their_own_fetch() {
+async fn r12_late_reports_move_only_their_own_fetch() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;

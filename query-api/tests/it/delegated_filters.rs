@@ -74,7 +74,7 @@ async fn turn(app: &TestApp, owner: &SeededOrg, partner: &SeededOrg) -> bool {
 }
 
 #[tokio::test]
-async fn r4_delegated_responses_equal_the_grantors() {
+async fn r4_delegated_responses_equal_the_owners() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;

@@ -27,7 +27,7 @@ async fn cast(app: &TestApp) -> [SeededOrg; 6] {
 }
 
 #[tokio::test]
-async fn r3_r2_refused_delegated_reads_get_one_response() {
+async fn r3_r2_rejected_delegated_reads_return_the_same_error() {
     let app = TestApp::new().await;
     let [grantor, other_owner, partner, stranger, revoked, narrow] = cast(&app).await;
     // The identity API accepts platforms only. Even with such a delegation, a content owner's key reads only its own domains.

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn r15_figures_follow_the_counting_rules() {
+async fn r15_documented_figures_follow_the_counting_rules() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[
@@ -63,7 +63,7 @@ async fn r15_figures_follow_the_counting_rules() {
 
 /// Visitors choose the id, so the owner sees how many of a drain's lines share one.
 #[tokio::test]
-async fn coverage_counts_joined_and_reused_ids() {
+async fn coverage_counts_merged_and_reused_ids() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let line = |n: u128, number: u64| {

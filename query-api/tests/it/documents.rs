@@ -137,7 +137,7 @@ async fn too_large_sessions_return_413() {
 
 /// ClickHouse extracts the members that a manifest shows from `data`.
 #[tokio::test]
-async fn manifests_show_members_in_any_json_encoding() {
+async fn manifests_accept_any_json_encoding() {
     let clicks = ClickFixture::start().await;
     let large = "x".repeat(60_000);
     for (data, shown) in [
@@ -164,7 +164,7 @@ async fn manifests_show_members_in_any_json_encoding() {
 }
 
 #[tokio::test]
-async fn turn_levels_count_despite_large_members() {
+async fn applies_turn_levels_next_to_large_members() {
     let clicks = ClickFixture::start().await;
     let large = "x".repeat(60_000);
     for (extra, shows_turns) in [

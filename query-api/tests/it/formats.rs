@@ -41,7 +41,7 @@ async fn ndjson_lines_equal_json_items() {
 }
 
 #[tokio::test]
-async fn csv_records_have_all_members_and_no_formulas() {
+async fn csv_has_every_member_and_no_formulas() {
     let (app, owner, agent) = world_of_some_events().await;
     let funnels = ["/content-owners/funnel?by=url", "/content-owners/funnel?by=day"];
     let lists = OWNERS.into_iter().chain(funnels).map(|path| (path, &owner)).chain([("/agent/events", &agent)]);
@@ -69,7 +69,7 @@ async fn csv_records_have_all_members_and_no_formulas() {
 }
 
 #[tokio::test]
-async fn corroboration_note_is_in_every_format() {
+async fn every_format_contains_the_corroboration_note() {
     let (app, owner, _) = world_of_some_events().await;
     let path = "/content-owners/corroboration";
     let page = app.page(&owner, path, &[]).await;
@@ -94,7 +94,7 @@ async fn errors_are_problem_json_in_every_format() {
 }
 
 #[tokio::test]
-async fn empty_lists_have_only_a_csv_header() {
+async fn empty_csv_lists_have_only_a_header() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let (_, _, total, text) = app.get_as("text/csv", &owner.key, "/content-owners/urls").await;

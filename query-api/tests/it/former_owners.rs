@@ -21,7 +21,7 @@ async fn owned(app: &TestApp, org: OrgId, domain: &str, from_ms: i64, until_ms: 
 }
 
 #[tokio::test]
-async fn r7_subdomains_count_from_when_their_owner_left() {
+async fn r7_parent_owners_see_subdomains_after_their_owner_left() {
     let app = TestApp::new().await;
     let above = app.seed().owner_of("example.com").await;
     let former = app.seed().org("former", OrgType::ContentOwner).await;
@@ -54,7 +54,7 @@ async fn r7_subdomains_count_from_when_their_owner_left() {
 }
 
 #[tokio::test]
-async fn subdomains_count_from_when_the_last_owner_left() {
+async fn parent_owners_see_subdomains_after_the_last_owner_left() {
     let app = TestApp::new().await;
     let above = app.seed().owner_of("example.com").await;
     for (name, from_ms, until_ms) in [("one", 1_000, 2_000), ("other", 3_000, 4_000)] {

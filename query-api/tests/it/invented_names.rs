@@ -25,7 +25,7 @@ fn sum(items: &Value, member: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn f77_invented_types_and_agents_do_not_grow_a_response() {
+async fn f77_made_up_types_and_agents_do_not_grow_responses() {
     let count = size("INVENTED_NAMES", 3_000) as u64;
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;

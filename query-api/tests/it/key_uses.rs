@@ -7,7 +7,7 @@ use service_kit::testing::eventually;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn key_uses_are_stored_per_key() {
+async fn records_uses_per_key() {
     let app = TestApp::new().await;
     let before = Clock::System.now();
     let (used, _unused) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);

@@ -12,7 +12,7 @@ pub(crate) const OWNERS: [&str; 4] =
     ["/content-owners/events", "/content-owners/urls", "/content-owners/corroboration", "/content-owners/funnel"];
 
 #[tokio::test]
-async fn fetch_of_four_observers_is_one_item() {
+async fn fetch_reported_by_four_observers_is_one_item() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agents = fetch_on("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");

@@ -30,7 +30,7 @@ fn described(paths: &Value, path: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn rejects_and_names_unsupported_parameters() {
+async fn errors_name_unsupported_parameters() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
@@ -73,7 +73,7 @@ async fn r9_lists_reject_bad_limits_and_clamp_large_ones() {
 }
 
 #[tokio::test]
-async fn r10_pages_beyond_the_end_are_empty_with_the_total() {
+async fn r10_pages_beyond_the_end_are_empty_but_have_the_total() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[fetch_on("example.com", 1), fetch_on("example.com", 2)]).await;
@@ -117,7 +117,7 @@ async fn filtered_events(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn each_filter_selects_the_same_events_in_every_read() {
+async fn every_read_applies_filters_alike() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     filtered_events(&app).await;
@@ -172,7 +172,7 @@ async fn each_filter_selects_the_same_events_in_every_read() {
 }
 
 #[tokio::test]
-async fn pages_by_agent_name_the_agent_or_the_bot() {
+async fn pages_split_by_agent_name_the_agent_or_bot() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     filtered_events(&app).await;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 const PAGE: &str = "https://www.example.com/page";
 
 #[tokio::test]
-async fn s10_stored_sessions_show_only_their_level() {
+async fn s10_sessions_show_only_what_their_level_allows() {
     let clicks = ClickFixture::start().await;
     let mut random = StdRng::seed_from_u64(random_seed());
     let (mut rows, mut planted) = (Vec::new(), Vec::new());

@@ -81,7 +81,7 @@ async fn streamed_responses_keep_their_slot() {
 
 /// The reader sends a request and then doesn't read the response.
 #[tokio::test]
-async fn stalled_readers_lose_their_response() {
+async fn stalled_clients_are_disconnected() {
     for accept in [LINES, "application/json"] {
         who_does_not_read_loses_its_place(accept).await;
     }
@@ -123,7 +123,7 @@ async fn world_of_places(places: usize, window: Duration) -> TestApp {
 }
 
 #[tokio::test]
-async fn slow_readers_leave_slots_for_others() {
+async fn slow_clients_leave_slots_for_others() {
     let app = world_of_places(8, Duration::from_secs(600)).await;
     let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let third = app.seed().owner_of("third.test").await;
@@ -141,7 +141,7 @@ async fn slow_readers_leave_slots_for_others() {
 }
 
 #[tokio::test]
-async fn f78_keys_and_sessions_of_a_person_have_one_share() {
+async fn f78_a_persons_keys_and_sessions_share_slots() {
     let app = world_of_places(8, Duration::from_secs(600)).await;
     let seed = app.seed();
     let (one, two) = (seed.owner_of("example.com").await, seed.owner_of("other.test").await);
@@ -162,7 +162,7 @@ async fn f78_keys_and_sessions_of_a_person_have_one_share() {
 }
 
 #[tokio::test]
-async fn stalled_readers_lose_their_slot_early() {
+async fn stalled_clients_lose_their_slot_early() {
     let app = world_of_places(1, Duration::from_secs(2)).await;
     let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let (_stalled, status) = ask_and_do_not_read(&app, &one.key, LINES).await;

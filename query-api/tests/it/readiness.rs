@@ -62,7 +62,7 @@ async fn process_serves_until_stopped() {
 }
 
 #[tokio::test]
-async fn unavailable_clickhouse_returns_503() {
+async fn returns_503_without_clickhouse() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ async fn unavailable_clickhouse_returns_503() {
 }
 
 #[tokio::test]
-async fn i8_i7_unavailable_postgres_returns_503() {
+async fn i8_i7_returns_503_without_postgres() {
     let app = TestApp::new().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();

@@ -29,7 +29,7 @@ async fn everything(app: &TestApp, owner: &SeededOrg, reporter: &SeededOrg) -> V
 }
 
 #[tokio::test]
-async fn c4_permuted_and_repeated_reports_read_the_same() {
+async fn c4_permuted_and_repeated_reports_give_the_same_reads() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;

@@ -79,7 +79,7 @@ async fn rs3_requires_exactly_one_of_domain_and_url() {
 }
 
 #[tokio::test]
-async fn rs1_rs5_resolving_sends_no_requests() {
+async fn rs1_rs5_resolving_does_not_send_requests() {
     let canary = TestReceiver::canary().await;
     let app = TestApp::with(ResolveSettings { resolve_rate: 20 }).await;
     app.seed().owner_of("example.com").await;

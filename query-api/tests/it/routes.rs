@@ -114,7 +114,7 @@ async fn s3_drain_keys_cannot_read() {
 
 /// R19: only the exact path works, and only with GET and HEAD. Other methods and spellings don't bypass authentication.
 #[tokio::test]
-async fn r19_other_spellings_do_not_bypass_the_key() {
+async fn r19_other_path_spellings_do_not_bypass_the_key() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     let agent = app.seed().org("agent", OrgType::Agent).await;

@@ -30,7 +30,7 @@ async fn world_of_two_days() -> (TestApp, String) {
 }
 
 #[tokio::test]
-async fn fetches_are_in_the_bucket_of_their_first_report() {
+async fn fetches_count_in_their_first_reports_bucket() {
     let (app, key) = world_of_two_days().await;
     let series = app.page(&key, OWNERS, &[]).await;
     let day = |day: u32, events: u64, sessions: u64| json!({"start": format!("2026-01-0{day}T00:00:00.000Z"), "total_events": events, "total_sessions": sessions});
@@ -148,7 +148,7 @@ async fn ndjson_and_csv_equal_json_items() {
 }
 
 #[tokio::test]
-async fn large_series_have_no_zeros() {
+async fn large_series_omit_zeros() {
     const AGENTS: u128 = 3_000;
     const LISTED: usize = 100;
     let app = TestApp::new().await;
@@ -181,7 +181,7 @@ async fn large_series_have_no_zeros() {
 }
 
 #[tokio::test]
-async fn figures_hide_issuers_and_reporters() {
+async fn figures_do_not_reveal_issuers_or_reporters() {
     let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(0)).await;
     let clicked = |key: u128, link: i8| {

@@ -97,7 +97,7 @@ async fn app() -> (TestApp, SeededOrg, SeededOrg, String) {
 }
 
 #[tokio::test]
-async fn members_read_like_the_key() {
+async fn members_see_the_same_data_as_the_key() {
     let (app, owner, agent, session) = app().await;
     let server = &app.server.url;
     let filters =
@@ -133,7 +133,7 @@ async fn members_read_like_the_key() {
 }
 
 #[tokio::test]
-async fn foreign_organizations_look_unknown() {
+async fn foreign_and_unknown_organizations_get_the_same_response() {
     let (app, owner, _, session) = app().await;
     let (server, seed) = (&app.server.url, app.seed());
     let (other, single) = (seed.owner_of("other.test").await, seed.session("single@a.test", TimeDelta::days(1)).await);
@@ -168,7 +168,7 @@ async fn foreign_organizations_look_unknown() {
 }
 
 #[tokio::test]
-async fn keys_precede_sessions() {
+async fn keys_take_precedence_over_sessions() {
     let (app, owner, _, session) = app().await;
     let other = app.seed().session("other@a.test", TimeDelta::days(1)).await;
     app.seed().join("other@a.test", owner.id).await;
@@ -229,7 +229,7 @@ async fn audited(pool: &PgPool) -> Vec<(Uuid, Uuid)> {
 }
 
 #[tokio::test]
-async fn first_read_of_a_session_is_audited() {
+async fn audits_the_first_read_of_a_session() {
     let (app, owner, agent, session) = app().await;
     let pool = &app.stores.pool;
     let second = serve(&app.settings()).await;

@@ -39,7 +39,7 @@ async fn events_with_visible_agent(clicks: &ClickFixture, owner: &SeededOrg, que
 }
 
 #[tokio::test]
-async fn owners_see_agents_between_their_own_hosts() {
+async fn owners_see_agents_of_clicks_between_their_own_hosts() {
     let clicks = ClickFixture::start().await;
     for host in ["shop.test", "deep.elsewhere.test"] {
         clicks.app.seed().verify(clicks.owner.id, host).await;
@@ -80,7 +80,7 @@ async fn owners_see_agents_between_their_own_hosts() {
 }
 
 #[tokio::test]
-async fn agents_of_clicks_before_ownership_are_hidden() {
+async fn hides_agents_of_clicks_before_ownership() {
     let clicks = ClickFixture::start().await;
     clicks.app.seed().verify(clicks.owner.id, "shop.test").await;
     let from = chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + 10).unwrap();

@@ -80,7 +80,7 @@ impl Both {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_shards_read_like_one_server() {
+async fn two_shards_return_the_same_reads_as_one_server() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let both = Both::start().await;
@@ -99,7 +99,7 @@ async fn two_shards_read_like_one_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unavailable_shards_return_503() {
+async fn returns_503_if_a_shard_is_unavailable() {
     let mut both = Both::start().await;
     // The hosts are on both shards.
     let rows = ["example.com", "news.example.com", "a.blog.example.com", "b.deep.blog.example.com", "c.late.example.com"]

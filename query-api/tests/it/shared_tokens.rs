@@ -55,7 +55,7 @@ fn secrets(clicks: &ClickFixture, session: Uuid) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn s18_reporters_learn_nothing_of_the_issuer() {
+async fn s18_reads_do_not_reveal_the_token_issuer_to_reporters() {
     let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(0)).await;
     let taken = clicked(&clicks, session, 2, "example.com", TAKEN).url("https://example.com/link-of-token");
@@ -104,7 +104,7 @@ async fn s18_reporters_learn_nothing_of_the_issuer() {
 }
 
 #[tokio::test]
-async fn issuers_see_clicks_but_not_their_reporters() {
+async fn token_issuers_see_clicks_but_not_their_reporters() {
     let clicks = ClickFixture::start().await;
     let (session, another) = (clicks.session(Some(3)).await, clicks.session(Some(3)).await);
     let cited = Observation {
@@ -161,7 +161,7 @@ async fn issuers_see_clicks_but_not_their_reporters() {
 }
 
 #[tokio::test]
-async fn only_the_links_owner_sees_the_agent() {
+async fn only_the_owner_of_the_link_sees_the_agent() {
     let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(0)).await;
     let evil = clicks.app.seed().owner_of("evil.test").await;
@@ -211,7 +211,7 @@ async fn only_the_links_owner_sees_the_agent() {
 
 /// Everyone with a token can report any number of clicks, which must not displace the session's own events.
 #[tokio::test]
-async fn documents_limit_clicks_of_others() {
+async fn session_documents_limit_other_organizations_clicks() {
     let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(3)).await;
     let own = Observation { session_id: session, ..fetch_on("example.com", 1).of(clicks.agent.id).named("content_cited") };

@@ -13,7 +13,7 @@ async fn event(app: &TestApp, key: &str, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_id_of_an_event_shows_all_reports() {
+async fn every_id_of_an_event_returns_all_its_reports() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let edge =
@@ -68,7 +68,7 @@ async fn unknown_and_foreign_ids_return_the_same_404() {
 }
 
 #[tokio::test]
-async fn events_with_the_same_id_differ_by_period() {
+async fn period_selects_among_events_with_the_same_id() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let cited = |key, org, ms| fetch_on("example.com", key).role(Agent).by(org).named("content_cited").id("citation-1").after(ms);
@@ -86,7 +86,7 @@ async fn events_with_the_same_id_differ_by_period() {
 }
 
 #[tokio::test]
-async fn delegated_event_equals_the_grantors() {
+async fn delegated_event_equals_the_owners() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let partner = app.seed().org("Partner", OrgType::Platform).await;

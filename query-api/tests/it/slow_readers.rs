@@ -54,7 +54,7 @@ async fn r18_too_large_pages_return_413() {
 
 /// The events have the gateway's maximum size (`data`, unknown members, URL and ids), and the page is full.
 #[tokio::test]
-async fn the_largest_possible_page_succeeds() {
+async fn returns_the_largest_possible_page() {
     let app = TestApp::limited(ReadSettings::default()).await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let member = |name: &str| format!(r#"{{"{name}":"{}"}}"#, "x".repeat(65_536 - name.len() - 7));
@@ -86,7 +86,7 @@ async fn the_largest_possible_page_succeeds() {
 }
 
 #[tokio::test]
-async fn slow_readers_get_the_whole_page() {
+async fn slow_clients_get_the_whole_page() {
     const START_SECONDS: u32 = 3;
     let reads = ReadSettings { read_start_seconds: START_SECONDS, read_seconds: 600, ..ReadSettings::default() };
     let app = TestApp::limited(reads).await;
@@ -143,7 +143,7 @@ async fn store_failures_abort_every_format() {
 
 /// The content of reports is read only for events on the page.
 #[tokio::test]
-async fn pages_read_only_their_own_reports() {
+async fn pages_fetch_only_their_own_reports() {
     // Less than half of the reported bytes.
     let app = TestApp::limited(ReadSettings { read_memory: 100 << 20, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;

@@ -112,7 +112,7 @@ impl RecordedStatements {
 }
 
 #[tokio::test]
-async fn r8_invalid_parameters_reach_no_statement() {
+async fn r8_invalid_parameters_do_not_reach_statements() {
     let (app, heard, _listener) = overheard().await;
     let owner = app.seed().owner_of("example.com").await;
     let partner = app.seed().org("Partner", OrgType::Platform).await;

@@ -109,7 +109,7 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
 }
 
 #[tokio::test]
-async fn r14_s1_every_statement_has_exact_and_bounded_settings() {
+async fn r14_s1_statements_have_exact_and_bounded_settings() {
     for (path, reads) in statements().await {
         for read in reads {
             for (name, value) in EXACT.into_iter().chain(BOUNDED) {

@@ -17,7 +17,7 @@ async fn e5_domain_filter_ignores_leading_www() {
 }
 
 #[tokio::test]
-async fn unverified_and_released_domains_show_nothing() {
+async fn unverified_and_released_domains_return_no_data() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[fetch_on("example.com", 1)]).await;

@@ -59,7 +59,7 @@ fn signs_and_verifies_the_ed25519_vector_b26() {
 }
 
 #[test]
-fn judges_the_transformed_messages_of_appendix_b4() {
+fn verifies_the_transformed_messages_of_appendix_b4() {
     let input = r#"("@method" "@path" "@authority" "accept");created=1618884473;keyid="test-key-ed25519""#;
     let signature = b"ZT1kooQsEHpZ0I1IjCqtQppOmIqlJPeo7DHR3SoMn0s5JZ1eRGS0A+vyYP9t/LXlh5QMFFQ6cpLt2m0pmj3NDA==";
     let signature: [u8; 64] = BASE64.decode(signature).unwrap().try_into().unwrap();

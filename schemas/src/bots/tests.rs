@@ -18,7 +18,7 @@ const BROWSER: &str =
     "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Safari/537.36";
 
 #[test]
-fn a_name_counts_only_as_a_product() {
+fn matches_a_name_only_as_a_product() {
     for user_agent in [
         "FeedReader/1.0 (+mailto:devin@example.org)",
         "FeedReader/1.0 (devin.smith@example.org)",
@@ -62,7 +62,7 @@ fn a_name_counts_only_as_a_product() {
 }
 
 #[test]
-fn a_suffix_is_a_variant_of_the_bot() {
+fn treats_a_suffix_as_a_variant_of_the_bot() {
     let variant = |user_agent: &str| {
         let found = BotTable::bundled().classify_text(user_agent).unwrap();
         (found.bot.to_string(), found.variant)
@@ -99,7 +99,7 @@ fn variants_in_browser_wrappers_keep_their_own_names() {
 }
 
 #[test]
-fn every_pattern_counts_only_as_a_product() {
+fn matches_every_pattern_only_as_a_product() {
     let file: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
     for entry in file["bots"].as_array().unwrap() {
         for pattern in entry["patterns"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str) {
@@ -140,7 +140,7 @@ fn long_user_agents_take_linear_time() {
 }
 
 #[test]
-fn signature_agents_are_only_claims() {
+fn signature_agent_is_only_a_claim_of_a_bot() {
     for header in [
         "\"https://chatgpt.com\"",
         "https://chatgpt.com",
@@ -206,7 +206,7 @@ fn cdns_are_not_bots() {
 }
 
 #[test]
-fn every_entry_has_a_source_and_a_date() {
+fn every_bot_has_a_source_and_a_date() {
     let file: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
     let version = file["version"].as_str().unwrap();
     for entry in file["bots"].as_array().unwrap().iter().chain(file["cdns"].as_array().unwrap()) {
@@ -217,7 +217,7 @@ fn every_entry_has_a_source_and_a_date() {
 }
 
 #[test]
-fn invalid_files_are_rejected() {
+fn rejects_invalid_bot_tables() {
     let table = |bots: &str| BotTable::parse(&format!(r#"{{"version":"1","bots":[{bots}]}}"#));
     let bot = |name: &str, more: &str| {
         format!(r#"{{"bot":"{name}","operator":"o","purpose":"search","documentation":"","patterns":["{name}"]{more}}}"#)

@@ -61,7 +61,7 @@ mod tests {
     const CANONICAL: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
     #[test]
-    fn four_spellings_of_a_uuid_are_one_id() {
+    fn all_four_spellings_of_a_uuid_are_one_id() {
         for spelling in [
             CANONICAL,
             "67E55044-10B1-426F-9247-BB680E5FE0C8",
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn correlation_ids_have_no_quotes_or_placeholders() {
+    fn strips_quotes_and_rejects_placeholder_correlation_ids() {
         for (reported, expected) in [
             ("t-1", "t-1"),
             (" t-1\t", "t-1"),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn correlation_ids_of_lines_must_be_uuids() {
+    fn log_lines_must_have_uuid_correlation_ids() {
         for logged in [CANONICAL, " \"67E55044-10B1-426F-9247-BB680E5FE0C8\" ", "67e5504410b1426f9247bb680e5fe0c8"] {
             assert_eq!(telemetry_id_of_line(logged).as_deref(), Some(CANONICAL), "{logged}");
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_a_doi_are_one_content_id() {
+    fn all_spellings_of_a_doi_are_one_content_id() {
         for spelling in [
             "doi:10.1000/abc.1",
             "DOI:10.1000/ABC.1",

@@ -21,7 +21,7 @@ fn shared(host: &str, telemetry_id: &str, page: &str) -> EventKey {
 }
 
 #[test]
-fn e11_keys_of_stored_rows_never_change() {
+fn e11_stored_keys_never_change() {
     let own = of_every_kind(org(1)).map(|(kind, id)| (kind, EventKey::own(&id)));
     let page = EventKey::correlation("t1", FetchedContent::Page("example.com/a"));
     let shared = EventKey::shared("com.example", page);
@@ -58,7 +58,7 @@ fn e11_own_keys_are_unique_per_organization() {
 }
 
 #[test]
-fn every_part_of_an_own_id_is_in_its_key() {
+fn own_key_depends_on_every_part_of_the_id() {
     let (org, subject, body) = (org(1), b"{}".as_slice(), b"[]".as_slice());
     let idempotent = |idempotency_key, canonical_subject, index| {
         EventKey::own(&OwnId::Idempotent { org, idempotency_key, canonical_subject, index })
@@ -90,7 +90,7 @@ fn all_differ(keys: &[EventKey]) {
 }
 
 #[test]
-fn correlation_id_cannot_be_claimed_on_another_host_or_page() {
+fn correlation_ids_do_not_match_on_another_host_or_page() {
     all_differ(&[
         shared("test.a", "t1", "a.test/x"),
         shared("test.evil", "t1", "a.test/x"),
@@ -106,7 +106,7 @@ fn content_id_spelled_like_a_page_is_not_that_page() {
 }
 
 #[test]
-fn spellings_of_a_doi_share_a_key() {
+fn all_spellings_of_a_doi_share_a_key() {
     let key = |id| EventKey::correlation("t1", FetchedContent::Id(id));
     assert_eq!(key("doi:10.1000/a"), key("http://dx.doi.org/10.1000/A"));
     assert_ne!(key("doi:10.1000/a"), key("doi:10.1000/b"));
@@ -114,7 +114,7 @@ fn spellings_of_a_doi_share_a_key() {
 }
 
 #[test]
-fn every_part_of_an_observer_is_in_the_identity() {
+fn identity_depends_on_every_part_of_the_observer() {
     let drain = |n| Some(DrainId(Uuid::from_u128(n)));
     let (edge, origin) = (Some(SourceRole::Edge), Some(SourceRole::Origin));
     let of = |org, role, drain, shared, own| EventKey::for_correlated_report(org, role, drain, EventKey(shared), EventKey(own));
@@ -142,7 +142,7 @@ fn parts_cannot_be_shifted_into_each_other() {
 }
 
 #[test]
-fn key_survives_json() {
+fn keys_round_trip_through_json() {
     let key = shared("test.a", "t1", "a.test/x");
     assert_eq!(serde_json::from_str::<EventKey>(&serde_json::to_string(&key).unwrap()).unwrap(), key);
     assert_eq!(serde_json::from_str::<EventKey>("\"00000000000000000000000000000001\"").unwrap(), EventKey(1));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn pending_requests_are_approved_or_rejected() {
+    fn pending_requests_can_be_approved_or_rejected() {
         let approved = pending().approve(ORG, review("yes")).unwrap();
         assert_eq!(approved.state, AccessState::Approved { review: review("yes"), org_id: ORG });
         assert_eq!(approved.state.approved_org_id(), Some(ORG));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_reviewed_only_once() {
+    fn rejects_a_second_review() {
         for reviewed in [pending().approve(ORG, review("yes")).unwrap(), pending().reject(review("no")).unwrap()] {
             assert_eq!(reviewed.clone().approve(OrgId(Uuid::from_u128(10)), review("again")), Err(AlreadyReviewed));
             assert_eq!(reviewed.reject(review("again")), Err(AlreadyReviewed));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn states_round_trip_and_contradictions_are_rejected() {
+    fn states_round_trip_and_reject_contradictions() {
         for request in [pending(), pending().approve(ORG, review("yes")).unwrap(), pending().reject(review("no")).unwrap()] {
             let json = serde_json::to_value(&request).unwrap();
             assert_eq!(json["status"], request.state.status().as_str());

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn pending_requests_are_resolved_before_they_expire() {
+    fn pending_requests_can_be_resolved_until_they_expire() {
         let last_moment = filed_at() + REQUEST_LIFETIME - TimeDelta::microseconds(1);
         let approved = pending().approve(DELEGATION, last_moment).unwrap();
         assert_eq!(approved.state, RequestState::Approved { resolved_at: last_moment, delegation_id: DELEGATION });
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn states_round_trip_but_contradictions_are_rejected() {
+    fn request_states_round_trip_and_reject_contradictions() {
         let now = filed_at();
         let states = [
             pending(),

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_provider_has_its_own_row() {
+    fn every_provider_has_its_own_facts() {
         for provider in DrainProvider::ALL {
             assert_eq!(provider.facts().provider, provider);
             assert_eq!(provider.as_str().parse(), Ok(provider));

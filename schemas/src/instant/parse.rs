@@ -160,7 +160,7 @@ mod tests {
     const AT_MS: i64 = 1_793_527_200_123;
 
     #[test]
-    fn formats_of_an_instant_are_equal() {
+    fn all_formats_of_an_instant_are_equal() {
         for text in [
             "2026-11-01T10:00:00.123Z",
             "2026-11-01t10:00:00.1239z",

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_urls_have_no_secrets() {
+    fn stored_urls_do_not_contain_secrets() {
         check("https://Example.com", "https://example.com/", Some("com.example"));
         check("https://u:p@www.example.com:443/a#b", "https://www.example.com/a", Some("com.example"));
         check("http://example.com./a?ctx=ctx_1&b=2", "http://example.com/a?b=2", Some("com.example"));

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn e11_spellings_match_the_documented_table() {
+    fn e11_canonicalization_matches_the_documented_table() {
         let document = include_str!("../../../docs/api/event-keys.md");
         let (_, table) = document.split_once("### Spellings of one page").unwrap();
         let rows = table.lines().filter(|line| line.starts_with("| `")).map_while(|line| {
@@ -258,7 +258,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
         #[test]
-        fn e11_pages_have_one_key_for_all_spellings(
+        fn e11_all_spellings_of_a_page_have_one_key(
             one in pages(), other in pages(), step in steps(), spelled in prop::collection::vec(spellings(), 3),
         ) {
             let next = step.from(&one);

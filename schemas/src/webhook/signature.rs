@@ -46,7 +46,7 @@ mod tests {
 
     /// Computed with `printf '1790000000.{"a":1}' | openssl dgst -sha256 -hmac whsec_test`.
     #[test]
-    fn v8_the_signature_matches_openssl() {
+    fn v8_signature_matches_openssl() {
         assert_eq!(
             sign("whsec_test", 1_790_000_000, b"{\"a\":1}"),
             "f08690bbaaecbd1607eb9af71f092a9f7054e2b83f8b9d6a0690744d24fc6059"

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_deliveries_until_they_are_remembered() {
+    fn rejects_remembered_deliveries() {
         let mut receiver = Receiver::new(SECRET);
         let (headers, body) = sent(SECRET, now());
         let id = check(&receiver, &headers, &body).unwrap();

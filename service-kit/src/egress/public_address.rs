@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_v2_classifies_ipv4_and_its_embeddings_by_the_tables() {
+    fn s5_v2_classifies_ipv4_and_embedded_ipv4_addresses() {
         let mut random = StdRng::seed_from_u64(random_seed());
         let random_ones = std::iter::repeat_with(|| Ipv4Addr::from(random.random::<u32>())).take(CASES);
         let mut public = 0;

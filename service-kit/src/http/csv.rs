@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_never_formulas() {
+    fn csv_cells_are_never_formulas() {
         let cells = [r#""a,\"b\"\n""#, r#"{"a":1}"#, "12345678901234567890", "-5", r#""x;=cmd""#];
         let cells = cells.map(|json| cell(&RawValue::from_string(json.to_owned()).unwrap()));
         let text = record(cells.into_iter());

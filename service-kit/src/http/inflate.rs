@@ -104,7 +104,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn accepts_one_known_encoding() {
+    fn accepts_exactly_one_known_encoding() {
         let of = |values: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for value in values {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn x4_decompresses_all_gzip_members() {
+    fn x4_decompresses_every_gzip_member() {
         let two = [gzip(b"{\"a\":"), gzip(b"1}")].concat();
         assert_eq!(inflate(&two, Encoding::Gzip, 1_000).unwrap(), b"{\"a\":1}");
     }

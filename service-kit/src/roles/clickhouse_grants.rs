@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a9_checks_every_right_of_a_grant() {
+    fn a9_checks_every_privilege_in_a_grant() {
         for (grant, worker, query) in [
             ("GRANT SELECT ON telemetry.sites TO q", None, None),
             ("GRANT SELECT(a, b), SHOW COLUMNS ON telemetry.sites TO q", None, None),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_names_in_backquotes() {
+    fn parses_backquoted_names() {
         for (grant, database, expected) in [
             ("GRANT ALTER DELETE ON `my-telemetry`.* TO q", "my-telemetry", Some("ALTER DELETE")),
             ("GRANT ALTER DELETE ON `my-telemetry`.sites TO q", "my-telemetry", Some("ALTER DELETE")),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_every_grant_of_the_accounts_file() {
+    fn finds_every_grant_in_the_accounts_file() {
         let objects = |role| expected_grants(role).map(|grant| (grant.database.text, grant.table.text)).collect::<Vec<_>>();
         for role in [Role::Worker, Role::Query] {
             assert!(objects(role).contains(&("telemetry".to_owned(), "events".to_owned())), "{}", role.name());

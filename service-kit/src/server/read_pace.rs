@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn early_speed_does_not_count_later() {
+    async fn early_speed_does_not_offset_later_stalls() {
         let (mut progress, start) = (ReadProgress::new(PACE), Instant::now());
         let at = |second| start + Duration::from_secs(second);
         assert_eq!(progress.ledger.check(at(0)), Ok(at(10)));

@@ -233,7 +233,7 @@ mod tests {
     const HEAD: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 
     #[test]
-    fn valid_requests_pass_unchanged() {
+    fn passes_valid_requests_unchanged() {
         let sized = "POST / HTTP/1.1\r\nhost: a\r\nContent-Length: 8\r\n\r\n\n\n\r\n\0\r\n\n";
         let chunked = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, Chunked\r\n\r\n\
             3;a=\"b\"\r\n\n\n\n\r\n1 \t\r\n\r\r\nA\r\n0123456789\r\n0\r\nx: y\r\n\r\n";

@@ -93,7 +93,7 @@ const FORBIDDEN: [&str; 29] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_clickhouse_accounts_have_least_privilege() {
+async fn s16_clickhouse_accounts_have_only_needed_privileges() {
     let server = Server::start().await;
     let admin = databases::clickhouse(&ClickHouseSettings::at(&server.url, "telemetry")).unwrap();
     for statement in
@@ -136,7 +136,7 @@ async fn s16_clickhouse_accounts_have_least_privilege() {
 /// that runs here has no such limit. If a release requires a grant, this test fails and the sentence in docs/operating.md can be
 /// removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn file_function_is_limited_by_the_server_only() {
+async fn file_function_is_limited_only_by_the_server() {
     let server = Server::start().await;
     for role in [Role::Worker, Role::Query] {
         let manifest = format!("SELECT file('{}/Cargo.toml')", env!("CARGO_MANIFEST_DIR"));

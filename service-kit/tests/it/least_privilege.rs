@@ -133,7 +133,7 @@ async fn a9_services_cannot_change_the_audit_trail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn services_cannot_read_tables_of_others() {
+async fn services_cannot_read_other_services_tables() {
     let database = Database::migrated().await;
     for (role, statement) in [
         (Role::Gateway, "SELECT secret_sealed FROM webhook_endpoints"),
@@ -275,7 +275,7 @@ async fn production_accepts_accounts_with_the_services_privileges() {
 
 /// For a service's own role, the error names what to revoke, because there is no other role to use.
 #[tokio::test(flavor = "multi_thread")]
-async fn error_names_what_to_revoke_from_a_service_role() {
+async fn error_names_the_privileges_to_revoke() {
     let database = Database::migrated().await;
     database.admin("GRANT CREATE ON SCHEMA public TO telemetry_query").await;
     let settings = database.admin.signed_in_as(Role::Query).unwrap();
@@ -291,7 +291,7 @@ async fn error_names_what_to_revoke_from_a_service_role() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owner_without_createrole_gets_the_statements() {
+async fn prints_the_statements_if_owner_lacks_createrole() {
     let database = Database::empty().await;
     database.admin("CREATE ROLE owner LOGIN; ALTER DATABASE telemetry OWNER TO owner; GRANT ALL ON SCHEMA public TO owner").await;
     let owner = databases::postgres(&database.as_user("owner")).unwrap();
@@ -314,7 +314,7 @@ async fn owner_without_createrole_gets_the_statements() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owner_gets_the_statement_against_large_objects() {
+async fn prints_the_statement_that_forbids_large_objects() {
     let database = Database::migrated().await;
     let left = roles::statement_for_administrator(&database.pool).await.unwrap();
     assert_eq!(left, None, "an administrator has to run no statement");

@@ -6,7 +6,7 @@ use service_kit::http::ApiError;
 use service_kit::testing::eventually;
 
 #[tokio::test]
-async fn idle_timeout_is_unavailable_and_bad_sql_is_internal() {
+async fn maps_idle_timeout_to_503_and_bad_sql_to_500() {
     let database = Database::empty().await;
     let mut session = database.pool.acquire().await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *session).await.unwrap();

@@ -98,7 +98,7 @@ fn refused() -> Vec<(String, &'static [usize])> {
 }
 
 #[tokio::test]
-async fn rejects_ambiguous_requests_and_closes() {
+async fn rejects_ambiguous_requests_and_disconnects() {
     for server in &listeners().await {
         for (bad, sizes) in refused() {
             let answer = exchange(server, format!("{bad}{GOOD}").as_bytes(), 1_000).await;
@@ -118,7 +118,7 @@ async fn rejects_ambiguous_requests_and_closes() {
 
 /// The response to the previous request shows that the server has read the first segment. The client sends nothing more.
 #[tokio::test]
-async fn rejects_heads_in_two_segments_at_once() {
+async fn rejects_malformed_heads_split_across_segments() {
     for server in &listeners().await {
         for (first, second) in [
             ("GET /hello HTTP/1.1\r\nho", "st: a\n"),
@@ -179,7 +179,7 @@ async fn head_limits_are_exact() {
 }
 
 #[tokio::test]
-async fn bodies_may_contain_anything() {
+async fn bodies_can_contain_any_bytes() {
     for server in &listeners().await {
         let body = "\n\r\n\n{\"a\":\n1}\r\nGET /hello HTTP/1.1\nhost: x\n\n";
         let sized = format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -214,7 +214,7 @@ async fn closes_rejected_requests_within_seconds() {
 
 /// 413, 415, 401 and 404 are sent after the head; proxies and clients that write before they read are still sending the body then.
 #[tokio::test]
-async fn early_responses_are_not_lost() {
+async fn delivers_responses_sent_before_the_body() {
     const BODY: usize = 1024 * 1024;
     for server in listeners().await {
         for framing in [format!("content-length: {BODY}"), "transfer-encoding: chunked".to_owned()] {

@@ -28,7 +28,7 @@ fn guard(dns: &TestDns, allow: &str) -> Egress {
 /// Two of seven queries return a public address. A lookup consists of two queries (A and AAAA), so one attempt in seven sees only
 /// public addresses; a second lookup to connect would lead to the canary.
 #[tokio::test]
-async fn s5_v1_flipping_names_never_lead_inside() {
+async fn s5_v1_rebinding_never_reaches_internal_addresses() {
     let (asked, canary) = (Arc::new(AtomicUsize::new(0)), TestReceiver::canary().await);
     let counted = Arc::clone(&asked);
     let dns = TestDns::start(move |_| {
@@ -56,7 +56,7 @@ async fn s5_v1_flipping_names_never_lead_inside() {
 }
 
 #[tokio::test]
-async fn one_internal_address_rejects_all() {
+async fn rejects_names_with_any_internal_address() {
     for inside in [
         "127.0.0.1",
         "10.1.2.3",
@@ -92,7 +92,7 @@ async fn connects_only_to_checked_addresses() {
 }
 
 #[tokio::test]
-async fn missing_and_silent_dns_fail() {
+async fn fails_if_dns_is_missing_or_silent() {
     let dns = TestDns::start(|_| Vec::new()).await;
     let url = Url::parse("https://nothing.test/").unwrap();
     assert_eq!(guard(&dns, "").get(&url, Duration::from_secs(10), CAP).await, Err(EgressError::NoAddress));

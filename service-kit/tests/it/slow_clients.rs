@@ -135,7 +135,7 @@ async fn metrics_listener_cuts_off_slow_clients() {
 }
 
 #[tokio::test]
-async fn limits_connections_per_address_except_of_proxies() {
+async fn limits_connections_per_address_except_for_proxies() {
     let hello = || with_request_middleware(Router::new().route("/hello", get(|| async { "hello" })));
     for (trusted_proxies, expected) in [("none", 3), ("127.0.0.0/8", 10)] {
         let clients = ClientSettings {

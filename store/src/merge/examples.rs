@@ -54,21 +54,21 @@ fn earlier_reports_displace_later_ones() {
 }
 
 #[test]
-fn the_first_accepted_copy_counts() {
+fn first_accepted_copy_counts() {
     let (current, last) = after(&[&[spec(AGENT, 0, 2)], &[spec(AGENT, 0, 1)], &[spec(AGENT, 0, 3)]]);
     assert_eq!((joined(&current), standalone(&current)), (vec![1], vec![]));
     assert!(last.is_empty());
 }
 
 #[test]
-fn equal_reports_change_nothing() {
+fn equal_reports_do_not_change_the_event() {
     let (current, last) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 0, 1)]]);
     assert_eq!(joined(&current), [0]);
     assert!(last.is_empty());
 }
 
 #[test]
-fn the_33rd_observer_joins_only_if_earlier() {
+fn observer_33_joins_only_if_earlier() {
     let many: Vec<Spec> = (0..32).map(|n| spec(n, 0, 10 + i64::from(n))).collect();
     let (current, _) = after(&[&many, &[spec(32, 0, 100)]]);
     assert_eq!((joined(&current).len(), standalone(&current)), (MAX_OBSERVERS, vec![32]));
@@ -77,7 +77,7 @@ fn the_33rd_observer_joins_only_if_earlier() {
 }
 
 #[test]
-fn untimely_reports_do_not_move_an_event() {
+fn late_reports_do_not_change_the_event_time() {
     let backdated = Spec { at_s: -2 * DAY_S, ..spec(AGENT, 0, 0) };
     let (current, _) = after(&[&[backdated], &[spec(EDGE, 0, 60)], &[spec(2, 0, 70)]]);
     let row = current.joined.unwrap();
@@ -88,7 +88,7 @@ fn untimely_reports_do_not_move_an_event() {
 }
 
 #[test]
-fn events_keep_their_home() {
+fn events_keep_their_partition() {
     let (current, _) = after(&[&[spec(EDGE, 0, 5 * DAY_S)], &[spec(AGENT, 0, 0)], &[spec(AGENT, 1, 40 * DAY_S)]]);
     assert_eq!(current.joined.as_ref().unwrap().home, Home(202_602), "the month of the first write");
     assert_eq!(current.standalone[0].home, Home(202_603), "a report of its own month");
@@ -107,7 +107,7 @@ fn moves_between_partitions_come_first() {
 }
 
 #[test]
-fn repeats_stay_alone_after_retention() {
+fn repeats_stay_separate_after_retention() {
     let (mut current, _) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 1, 40 * DAY_S)]]);
     current.joined = None;
     assert!(merge(&current, &[spec(AGENT, 1, 40 * DAY_S).report(9)]).is_empty());
@@ -116,7 +116,7 @@ fn repeats_stay_alone_after_retention() {
 }
 
 #[test]
-fn merging_no_reports_writes_nothing() {
+fn merging_without_reports_writes_nothing() {
     let (current, _) = after(&[&[spec(AGENT, 0, 1)]]);
     assert!(merge(&current, &[]).is_empty());
     assert_eq!(keys_to_look_up(current.joined.as_ref(), &[]).len(), 1);

@@ -196,7 +196,7 @@ proptest! {
 
     /// An insert into `events` stops after some partitions. The block is repeated together with the next one.
     #[test]
-    fn a_larger_block_completes_an_interrupted_one(
+    fn larger_block_completes_an_interrupted_one(
         blocks in histories(OBSERVERS, 30),
         cut in any::<Index>(),
         most_observers in select(vec![2, OBSERVERS]),

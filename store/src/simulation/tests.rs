@@ -13,7 +13,7 @@ fn setting(name: &str) -> Option<u64> {
 
 /// `STORE_SCHEDULES` sets the number of schedules. To repeat a failure, set `TEST_SEED` to the seed that it printed.
 #[test]
-fn no_schedule_violates_the_promises() {
+fn no_schedule_violates_the_guarantees() {
     let first = setting("TEST_SEED").unwrap_or_else(rand::random);
     let mut happened = Occurrences::new();
     for seed in (0..setting("STORE_SCHEDULES").unwrap_or(2_000)).map(|n| first.wrapping_add(n)) {
@@ -31,7 +31,7 @@ fn violation(rule: Rule) -> Option<u64> {
 }
 
 #[test]
-fn every_broken_rule_is_noticed() {
+fn detects_every_broken_rule() {
     let found: Vec<(Rule, Option<u64>)> = thread::scope(|scope| {
         let searches: Vec<_> = RULES.iter().map(|rule| (*rule, scope.spawn(move || violation(*rule)))).collect();
         searches.into_iter().map(|(rule, search)| (rule, search.join().unwrap())).collect()

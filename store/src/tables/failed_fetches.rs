@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn first_accepted_copy_has_largest_precedence() {
+    fn first_accepted_copy_has_highest_precedence() {
         let precedence = |row: &FailedFetchRow| {
             let mut body = Encoder::default();
             row.encode(&mut body);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_line_have_one_identity() {
+    fn all_copies_of_a_line_have_one_identity() {
         let identities = |record: &mut LogRecord| -> Vec<EventKey> {
             FailedFetchRow::take_from(record).iter().map(|row| row.accepted.identity).collect()
         };

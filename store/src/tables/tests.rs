@@ -124,7 +124,7 @@ fn row(reports: Vec<Entry<Facts>>) -> EventRow<Facts> {
 }
 
 #[test]
-fn events_survive_encoding_and_decoding() {
+fn events_round_trip() {
     let alone = row(vec![entry(1, SourceRole::Edge, bot("GPTBot"))]);
     let unknown = row(vec![entry(1, SourceRole::Agent, None)]);
     let several =
@@ -140,7 +140,7 @@ fn events_survive_encoding_and_decoding() {
 }
 
 #[test]
-fn an_event_stores_its_url_once() {
+fn stores_the_url_of_an_event_once() {
     let long = format!("https://example.com/{}", "u".repeat(8_000));
     let mut many = row((1..=32).map(|n| entry(n, SourceRole::Edge, bot("GPTBot"))).collect());
     many.reports.iter_mut().for_each(|entry| Arc::make_mut(&mut entry.facts).url.clone_from(&long));
@@ -152,7 +152,7 @@ fn column(row: &EventRow<Facts>, wanted: &str) -> Vec<u8> {
 }
 
 #[test]
-fn shows_the_agents_report_and_the_first_bot() {
+fn shows_the_agents_report_and_the_first_bot_name() {
     let several = row(vec![
         entry(1, SourceRole::Origin, bot("late")),
         entry(2, SourceRole::Edge, bot("")),
@@ -204,7 +204,7 @@ fn names_bot(entry: &Entry<Facts>) -> bool {
 
 proptest! {
     #[test]
-    fn other_tenants_never_change_an_owners_fetch(reports in entries().prop_shuffle()) {
+    fn other_tenants_cannot_change_an_owners_fetch(reports in entries().prop_shuffle()) {
         let own: Vec<_> = reports.iter().filter(|entry| entry.facts.is_owners).cloned().collect();
         let event = merged(&reports);
         if own.iter().any(|entry| entry.facts.fetch.is_some()) {

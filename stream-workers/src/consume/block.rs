@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn full_blocks_have_room_for_lookups() {
+    fn full_blocks_leave_room_for_lookups() {
         let [bound, nameless] = [
             r#""ctx_hash":"35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f""#,
             r#""session_id":"00000000-0000-0000-0000-000000000001""#,

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_attempts_hang_whatever_the_outcome() {
+    fn long_attempts_count_as_hanging() {
         for outcome in AttemptOutcome::ALL {
             assert!(has_hung(outcome, Duration::from_millis(9_900)), "{outcome:?}");
             assert!(!has_hung(outcome, Duration::from_millis(900)), "{outcome:?}");

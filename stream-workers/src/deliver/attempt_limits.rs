@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_returns_its_lanes() {
+    fn finished_attempts_release_their_lanes() {
         let (lanes, one) = (lanes(5, 2), Uuid::from_u128(1));
         assert_eq!(lanes.capacity(), Some(room(5, &[], &[])));
         let (first, second) = (lanes.acquire(ORG, one), lanes.acquire(ORG, one));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_organization_takes_half_of_the_lanes() {
+    fn organizations_use_at_most_half_of_the_lanes() {
         let lanes = lanes(8, 2);
         let taken: Vec<AttemptPermit> = (1..9).filter_map(|endpoint| lanes.acquire(ORG, Uuid::from_u128(endpoint))).collect();
         assert_eq!(taken.len(), 4);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn hanging_endpoints_get_one_lane() {
+    fn hanging_endpoints_get_only_one_lane() {
         let (lanes, one) = (lanes(5, 4), Uuid::from_u128(1));
         let left = || lanes.capacity().unwrap().limited_endpoints.first().map(|narrow| (narrow.endpoint, narrow.remaining));
         let lane = lanes.acquire(ORG, one).unwrap();

@@ -84,7 +84,7 @@ mod tests {
         "source_role":"edge","site":"com.example","content_url":"https://example.com/","data":{"n":1.10}}]}"#;
 
     #[test]
-    fn a_record_becomes_one_report_per_event() {
+    fn record_becomes_one_report_per_event() {
         let NewReport { report, event, .. } = report(GOOD);
         let shared = EventKey::shared("com.example", EventKey(11));
         assert_eq!((report.shared_key, report.observer.role), (Some(shared), Some(SourceRole::Edge)));
@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn only_correlated_events_have_a_shared_key() {
+    fn only_events_with_a_correlation_id_have_a_shared_key() {
         let report = report(&GOOD.replace(CORRELATION, "")).report;
         let identity = EventKey::for_report(OrgId(uuid::Uuid::from_u128(1)), "com.example", EventKey(10));
         assert_eq!((report.shared_key, report.accepted.identity), (None, identity));
     }
 
     #[test]
-    fn invalid_records_have_a_reason() {
+    fn invalid_records_return_a_reason() {
         let newer = GOOD.replace("\"v\":1", &format!("\"v\":{}", RECORD_VERSION + 1));
         let none = GOOD.replace("\"v\":1", "\"v\":0");
         let early = GOOD.replace("1790000000000000", "-1");

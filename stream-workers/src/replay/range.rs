@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_times_or_offsets() {
+    fn parses_bounds_as_times_or_offsets() {
         let time: Bound = "2026-11-01T00:00:00+01:00".parse().unwrap();
         assert_eq!(time, Bound::Time("2026-10-31T23:00:00Z".parse().unwrap()));
         assert_eq!("0:12,3:7".parse(), Ok(Bound::Offsets([(0, 12), (3, 7)].into())));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_between_the_bounds() {
+    fn parts_lie_between_the_bounds() {
         assert_eq!(parts(&RangeEnds::Open, &RangeEnds::Open), [(0, 0, 10), (1, 5, 20)]);
         assert_eq!(parts(&offsets(&[(1, 7)]), &RangeEnds::Open), [(1, 7, 20)], "other partitions are not read");
         assert_eq!(parts(&offsets(&[(0, 2), (1, 7)]), &offsets(&[(0, 2), (1, 9)])), [(0, 2, 2), (1, 7, 9)]);

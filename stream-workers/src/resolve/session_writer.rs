@@ -1,7 +1,7 @@
 //! Writes the sessions that events name, from their records, before the events can be read.
 //!
 //! Waits while PostgreSQL is unavailable, because no other process writes these sessions. Writing them again has no effect
-//! (`a_session_does_not_depend_on_record_order`). A session that PostgreSQL rejects as invalid is skipped.
+//! (`record_order_does_not_affect_sessions`). A session that PostgreSQL rejects as invalid is skipped.
 
 use super::retry_until_ok;
 use crate::consume::NamedSession;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rejected_session_delays_no_other() {
+    async fn rejected_session_does_not_delay_others() {
         let stores = TestStores::fresh().await;
         let refused = NamedSession {
             report: SessionReport { agent_id: Some("no\0text".to_owned()), ..SessionReport::new(SessionId(Uuid::from_u128(2))) },
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_does_not_depend_on_record_order() {
+    async fn record_order_does_not_affect_sessions() {
         let stores = TestStores::fresh().await;
         let said = [
             named(1, 1, &json!({})),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deleted_sessions_are_rewritten_after_a_minute() {
+    async fn rewrites_deleted_sessions_after_a_minute() {
         let (stores, one) = (TestStores::fresh().await, named(1, 0, &json!({"agent_id": "bot"})));
         let clock = Clock::manual(one.accepted_at);
         let mut writer = SessionWriter::new(stores.pool.clone(), clock.clone());

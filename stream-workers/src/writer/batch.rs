@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_shard_counts_an_unreadable_record() {
+    fn exactly_one_shard_counts_an_unreadable_record() {
         let message = |offset, payload: &str| {
             let headers = OwnedHeaders::new().insert(Header { key: header::BUCKETS, value: Some("*") });
             let payload = Some(payload.as_bytes().to_vec());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_have_whole_records_in_order() {
+    fn splits_blocks_between_records() {
         let sizes = [((0, 5), 3), ((1, 2), 1), ((0, 6), 9), ((1, 3), 0), ((2, 8), 2), ((0, 9), 1)];
         let records: Vec<Origin> = sizes.iter().map(|(record, _)| *record).collect();
         let all = sizes.iter().flat_map(|(record, events)| reports(*record, *events)).collect();

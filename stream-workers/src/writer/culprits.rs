@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_failures_blame_no_record() {
+    fn temporary_failures_do_not_reject_records() {
         let records: Vec<Origin> = (0..40).map(|offset| (0, offset)).collect();
         // Trials of 40, 20, 10, 5 and 2 records, of one record, and of the same record again.
         for failures in 0..=7 {
@@ -255,7 +255,7 @@ mod tests {
     proptest! {
         /// A block ends where interrupted reports of its groups allow it, so it can contain any other records.
         #[test]
-        fn rejects_exactly_the_bad_records(
+        fn rejects_only_the_bad_records(
             groups in prop::collection::vec(0_u128..12, 1..80),
             bad in prop::collection::btree_set(0_usize..80, 0..8),
             sizes in prop::collection::vec(1_usize..60, 400),
@@ -272,7 +272,7 @@ mod tests {
 
         /// Without trials, a record is blamed only if it is alone in its block.
         #[test]
-        fn never_rejects_good_records_without_trials(
+        fn rejects_no_record_without_a_trial(
             groups in prop::collection::vec(0_u128..12, 1..80),
             bad in prop::collection::btree_set(0_usize..80, 0..8),
             sizes in prop::collection::vec(1_usize..60, 400),
@@ -284,7 +284,7 @@ mod tests {
 
         /// The result equals that of trying the records one by one.
         #[test]
-        fn blames_the_last_of_records_that_fail_together(
+        fn rejects_the_last_of_records_that_fail_together(
             count in 1_i64..60,
             pairs in prop::collection::vec((0_i64..60, 0_i64..60), 0..6),
         ) {

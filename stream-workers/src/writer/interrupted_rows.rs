@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_reach_all_reports_of_their_groups() {
+    fn blocks_cover_every_report_in_their_groups() {
         let mut cover = InterruptedRows::new(vec![row(1, 7, (0, 3)), row(2, 7, (1, 9)), row(3, 8, (1, 20))]);
         assert!(cover.may_end(&offsets([])) && !cover.is_complete(&offsets([])));
         // The block's own reports aren't known yet, but those of the interrupted block are.
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn unknown_groups_reach_every_interrupted_report() {
+    fn unknown_groups_cover_every_interrupted_report() {
         let mut cover = InterruptedRows::new(vec![row(1, 7, (0, 3)), row(2, 8, (1, 20))]);
         cover.read_unknown();
         assert!(!cover.may_end(&offsets([(0, 4), (1, 20)])) && cover.may_end(&offsets([(0, 4), (1, 21)])));
     }
 
     #[test]
-    fn gives_up_dropped_records() {
+    fn skips_records_that_retention_dropped() {
         let mut cover = InterruptedRows::new(vec![row(1, 1, (0, 3)), row(2, 2, (1, 9)), row(3, 3, (2, 5))]);
         // Partition 1 doesn't exist any more, and partition 2 has no leader.
         cover.clamp(&Begins::from([(0, Some(4)), (2, None)]));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_too_large_failed_block_halves_the_limit() {
+    fn failed_block_halves_the_limit() {
         let (mut narrowing, mut limits) = (BlockLimits::default(), Vec::new());
         for end in [41, 20, 18, 18, 18, 18] {
             narrowing.failed(&failed(0..end, true));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn known_culprits_do_not_limit_blocks() {
+    fn known_bad_records_do_not_limit_blocks() {
         let mut narrowing = BlockLimits::default();
         narrowing.failed(&FailedBlock { culprits: vec![((0, 3), "bad".to_owned())], ..failed(0..41, true) });
         assert_eq!((narrowing.most_records(), narrowing.reason((0, 3)).as_deref()), (usize::MAX, Some("bad")));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_memory_blames_no_record() {
+    fn out_of_memory_does_not_reject_records() {
         let mut narrowing = BlockLimits::default();
         for _ in 0..10 {
             narrowing.failed(&failed(1..2, false));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_a_deadly_record_but_not_its_neighbors() {
+    fn rejects_a_crashing_record_but_not_its_neighbors() {
         let (mut noted, mut complete, mut epoch, mut set_aside, mut next) = (None, 0, 0, Vec::new(), 0);
         // A writer reads ten records per block and dies at record 15.
         for _ in 0..20 {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn graceful_stops_are_not_deaths() {
+    fn graceful_stops_do_not_count_as_crashes() {
         let (mut noted, mut aside) = (Some(Suspect { partition: 0, offset: 7, deaths: MAX_DEATHS - 2 }), 0);
         for _ in 0..9 {
             let mut caution = DecodeCaution::new(0, noted);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_that_complete_blocks_are_not_careful() {
+    fn completed_blocks_reset_the_limit() {
         let mut caution = DecodeCaution::new(3, None);
         assert_eq!(caution.advise(0, 1), Advice::Decode);
     }

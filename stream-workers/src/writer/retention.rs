@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn months_expire_with_their_last_day() {
+    fn months_expire_after_their_last_day() {
         let first_month = |days, now: &str| first_month(days, now.parse().unwrap()).0;
         assert_eq!(first_month(Some(30), "2026-03-02T23:59:59Z"), 202_601);
         assert_eq!(first_month(Some(30), "2026-03-03T00:00:00Z"), 202_602);

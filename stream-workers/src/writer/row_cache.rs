@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_expire_after_their_last_write() {
+    fn evicts_rows_some_time_after_their_last_write() {
         let (mut hot, begin) = (RowCache::default(), Instant::now());
         hot.put(row(1), begin);
         hot.put(row(2), begin);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_rows_expire_first() {
+    fn evicts_the_oldest_rows_first() {
         let (mut hot, now) = (RowCache::default(), Instant::now());
         let large = |key| {
             let facts = ReportFacts {

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_only_inserted_hosts() {
+    fn finds_only_inserted_hosts() {
         let mut sites = Sites::default();
         (0..10_000).for_each(|n| sites.insert(&format!("com.example{n}")));
         assert!((0..10_000).all(|n| sites.contains(&format!("com.example{n}"))));

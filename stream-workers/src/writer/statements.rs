@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_statement_memory_limit_fails_a_block() {
+    fn only_the_statement_memory_limit_counts_as_a_failure() {
         let own = outcome(241, "Query memory limit exceeded: would use 8.01 GiB");
         assert!(matches!(own, Outcome::Refused { is_data: false, .. }), "{own:?}");
         for of_others in ["(total) memory limit exceeded: would use 9 GiB", "User memory limit exceeded: would use 9 GiB"] {
@@ -363,7 +363,7 @@ mod tests {
 
     /// ClickHouse documents the exception's code, but not its text.
     #[tokio::test(flavor = "multi_thread")]
-    async fn exceptions_name_the_statement_limit() {
+    async fn exceptions_name_the_statements_limit() {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let large = "SELECT length(groupArray(number)) FROM numbers(10000000) SETTINGS max_memory_usage = 20000000";
         let outcome = server.run(&random_slot(), large, &[], &[]).await;
@@ -372,7 +372,7 @@ mod tests {
 
     /// Inserts merge no rows (`optimize_on_insert`), so one part has several rows of one place.
     #[tokio::test(flavor = "multi_thread")]
-    async fn final_merges_the_rows_of_one_insert() {
+    async fn final_merges_rows_within_one_insert() {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         // Version 2 of key 0 and a deletion of key 1 are the newest rows.
         let insert = "INSERT INTO events (key, version, is_deleted) SELECT number % 2, number, number = 3 FROM numbers(4)";

@@ -252,7 +252,7 @@ mod tests {
 
     /// Claims run under one query id, so no two of them see the same largest epoch.
     #[tokio::test(flavor = "multi_thread")]
-    async fn no_epoch_is_claimed_twice() {
+    async fn claims_no_epoch_twice() {
         let settings = TestStores::fresh().await.clickhouse;
         let servers: Vec<Server> = (0..CLAIMANTS).map(|_| Server::connect(&settings).unwrap()).collect();
         let mut won = Vec::new();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn takeovers_from_itself_are_not_starts() {
+    fn retaking_its_own_epoch_is_not_a_start() {
         let claim = |(n, writer): (usize, &str)| Claim {
             epoch: n as u64 + 1,
             writer: writer.to_owned(),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_failed_block_without_events_keeps_the_index() {
+    async fn failed_block_without_events_keeps_the_index() {
         const BEATS: (&str, Duration) = ("a topic", Duration::from_secs(60));
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let epoch = claim(&server, "writer", BEATS.0).await.unwrap().unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn replaced_writers_claim_no_epoch() {
+    async fn replaced_writers_do_not_claim_epochs() {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let own = claim(&server, "former", "a topic").await.unwrap().unwrap();
         claim(&server, "successor", "a topic").await.unwrap().unwrap();

@@ -60,7 +60,7 @@ async fn clickhouse_of_production(folder: &Path) -> (ClickHouse, ClickHouseSetti
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_ends_when_its_account_turns_out_privileged() {
+async fn a9_exits_if_its_account_has_excess_privileges() {
     let (folder, fresh) = (tempfile::tempdir().unwrap(), TestStores::fresh().await);
     let (fresh, mut server) = with_own_postgres(folder.path(), fresh).await;
     let postgres = fresh.postgres.clone();

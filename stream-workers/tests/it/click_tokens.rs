@@ -57,7 +57,7 @@ pub(crate) fn by_token(key: u128, token: &str) -> Value {
 
 /// One log has hashes, the other what a gateway makes of the tokens; the tables must be equal in every column.
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_lookups_give_the_gateways_rows() {
+async fn worker_and_gateway_lookups_produce_the_same_rows() {
     let (hashed, resolved) = (TestApp::new().await, TestApp::new().await);
     // Expired by now, but valid when the events were accepted.
     let until_us = NEW_YEAR_US + 60 * SECOND_US;
@@ -138,7 +138,7 @@ async fn worker_lookups_give_the_gateways_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_token_rejects_only_its_record() {
+async fn invalid_token_rejects_only_its_record() {
     let app = TestApp::new().await;
     let until_us = NEW_YEAR_US + SECOND_US;
     issue(&app.stores.pool, "ctx_good", ISSUER, session(1), None, until_us).await;

@@ -1,4 +1,4 @@
-//! Retention of dead letters. The retention of events: `writer::recovery::retention_leaves_no_part_of_an_event`.
+//! Retention of dead letters. The retention of events: `writer::recovery::retention_deletes_events_completely`.
 
 use crate::test_app::TestApp;
 use service_kit::kafka::{self, Retention};

@@ -28,7 +28,7 @@ fn one_value<T: Ord>(letters: &[ReceivedRequest], of: impl Fn(&ReceivedRequest) 
 }
 
 #[tokio::test]
-async fn v8_deliveries_arrive_once_and_signed() {
+async fn v8_delivers_once_and_signed() {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| Some(204)).await;
     let deliverer = office.deliverer();
     let ids = office.enqueue_all(&endpoint, 3).await;
@@ -57,7 +57,7 @@ async fn v8_deliveries_arrive_once_and_signed() {
 }
 
 #[tokio::test]
-async fn v6_attempts_resolve_again_and_reuse_no_connection() {
+async fn v6_each_attempt_resolves_and_connects_again() {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| Some(204)).await;
     let deliverer = office.deliverer();
     office.wait_until_delivered(&office.enqueue_all(&endpoint, 2).await).await;
@@ -74,7 +74,7 @@ async fn v6_attempts_resolve_again_and_reuse_no_connection() {
 /// a second before the next one is due, when nothing may happen, and then past it. `V10_REAL_GAPS=2` lets the first two gaps
 /// pass in real time, which takes six minutes.
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_v10_eight_failed_attempts_make_a_dead_letter() {
+async fn s7_v10_becomes_a_dead_letter_after_eight_attempts() {
     let office = DeliveryFixture::new().await;
     // 4xx responses and redirects are retried like 5xx.
     let failing = RecordingReceiver::open(&office, |number| Some([500, 400, 404, 302, 503, 429, 410, 500][number.min(7)])).await;
@@ -141,7 +141,7 @@ async fn s7_v10_eight_failed_attempts_make_a_dead_letter() {
 /// The connection is accepted at once and the request is read seconds later, as behind a slow network. For the receiver, an
 /// attempt starts when it reads the request.
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_slow_receivers_get_no_early_retry() {
+async fn s7_does_not_retry_slow_receivers_early() {
     let office = DeliveryFixture::new().await;
     let read: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
     let reading = Arc::clone(&read);
@@ -188,7 +188,7 @@ async fn s7_retries_until_the_receiver_recovers() {
 
 /// `TEST_ROUNDS` sets the number of rounds; the full test has 1000.
 #[tokio::test]
-async fn v13_rolled_back_messages_are_not_sent() {
+async fn v13_does_not_send_rolled_back_messages() {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| Some(204)).await;
     let deliverer = office.deliverer();
     let (mut rolled_back, rounds) = (Vec::new(), size("TEST_ROUNDS", 20));

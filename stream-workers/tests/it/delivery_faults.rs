@@ -27,7 +27,7 @@ fn bodies(letters: &[ReceivedRequest], endpoint: &Endpoint) -> BTreeMap<Uuid, BT
 
 /// The receiver has read the whole request when its sender dies, so the outcome of the attempt is not stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_f34_a_killed_deliverers_delivery_is_repeated() {
+async fn s7_f34_repeats_the_delivery_of_a_killed_deliverer() {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|number| (number > 0).then_some(204)).await;
     let id = office.enqueue(&endpoint).await;
     let mut first = office.process().await;
@@ -56,7 +56,7 @@ async fn s7_f34_a_killed_deliverers_delivery_is_repeated() {
 
 /// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn stopping_gives_hanging_deliveries_back() {
+async fn stopping_releases_hanging_deliveries() {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| None).await;
     let ids = office.enqueue_all(&endpoint, 3).await;
     let mut process = office.process().await;
@@ -69,7 +69,7 @@ async fn stopping_gives_hanging_deliveries_back() {
 }
 
 #[tokio::test]
-async fn a_deliverer_requires_a_valid_secrets_key() {
+async fn requires_a_valid_secrets_key() {
     for key in [None, Some("hunter2")] {
         let settings = [
             ("DATABASE_URL", "postgres://127.0.0.1:1/x"),
@@ -90,7 +90,7 @@ async fn a_deliverer_requires_a_valid_secrets_key() {
 
 /// `TEST_ROUNDS` sets the number of messages to each of five endpoints.
 #[tokio::test(flavor = "multi_thread")]
-async fn v14_each_message_has_one_deliverer() {
+async fn v14_only_one_deliverer_sends_a_message() {
     let office = DeliveryFixture::new().await;
     let inbox = RecordingReceiver::open(&office, |_| Some(204)).await;
     let mut ids = Vec::new();
@@ -111,7 +111,7 @@ async fn v14_each_message_has_one_deliverer() {
 
 /// The first deliverer's time stands still and the second one's is past the lease, as for a process that was paused for long.
 #[tokio::test(flavor = "multi_thread")]
-async fn v14_a_lost_lease_stores_no_outcome() {
+async fn v14_does_not_store_an_outcome_without_the_lease() {
     let office = DeliveryFixture::new().await;
     let (slow, release) = RecordingReceiver::held(&office, 1, |number| if number == 0 { 500 } else { 204 }).await;
     let endpoint = office.endpoint(&slow.server).await;
@@ -135,7 +135,7 @@ async fn v14_a_lost_lease_stores_no_outcome() {
 
 /// `F19_RESTARTS` sets the number of restarts; the full test has 100.
 #[tokio::test(flavor = "multi_thread")]
-async fn f19_postgres_restarts_lose_no_deliveries() {
+async fn f19_postgres_restarts_do_not_lose_deliveries() {
     let restarts = size("F19_RESTARTS", 3);
     let count = 40 * restarts;
     let folder = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ async fn taking_a_second(office: &DeliveryFixture) -> RecordingReceiver {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v12_a_flood_delays_only_its_organization() {
+async fn v12_floods_delay_only_their_organization() {
     let office = DeliveryFixture::new().await;
     let flooded = RecordingReceiver::open(&office, |_| Some(204)).await;
     let inbox = RecordingReceiver::open(&office, |_| Some(204)).await;
@@ -35,7 +35,7 @@ async fn v12_a_flood_delays_only_its_organization() {
 /// There are more organizations with slow receivers and old backlogs than lanes. An organization without running attempts is
 /// next.
 #[tokio::test(flavor = "multi_thread")]
-async fn v12_fewest_running_attempts_come_first() {
+async fn v12_prefers_organizations_with_fewer_running_attempts() {
     let office = DeliveryFixture::new().await;
     let slow = taking_a_second(&office).await;
     let inbox = RecordingReceiver::open(&office, |_| Some(204)).await;
@@ -55,7 +55,7 @@ async fn v12_fewest_running_attempts_come_first() {
 /// Nine endpoints of an organization have hung once and get no deliveries now. Its tenth endpoint is healthy, and others have more
 /// deliveries than there are lanes.
 #[tokio::test(flavor = "multi_thread")]
-async fn v12_past_hangs_do_not_delay_an_organization() {
+async fn v12_past_hangs_do_not_delay_later_deliveries() {
     let office = DeliveryFixture::new().await;
     let hanging = office.hanging().await;
     let slow = taking_a_second(&office).await;
@@ -84,7 +84,7 @@ async fn v12_past_hangs_do_not_delay_an_organization() {
 
 /// Asserted by order: healthy endpoints get their deliveries before the first hanging attempt times out.
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_own_hanging_endpoints_delay_no_healthy_ones() {
+async fn s6_hanging_endpoints_do_not_delay_healthy_ones() {
     let office = DeliveryFixture::new().await;
     let hanging = office.hanging().await;
     let inbox = RecordingReceiver::open(&office, |_| Some(204)).await;

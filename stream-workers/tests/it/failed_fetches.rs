@@ -55,7 +55,7 @@ async fn stores_every_member_of_a_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_accepted_copy_of_a_line_counts() {
+async fn first_accepted_copy_of_a_line_counts() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;

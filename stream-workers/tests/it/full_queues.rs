@@ -16,7 +16,7 @@ async fn post(office: &DeliveryFixture, to: &Endpoint) -> Uuid {
 }
 
 #[tokio::test]
-async fn counts_deliveries_without_room_for_an_hour() {
+async fn counts_dropped_deliveries_for_an_hour() {
     let office = DeliveryFixture::new().await;
     let receiver = TestReceiver::canary().await;
     let ahead = ClockOffset::default();

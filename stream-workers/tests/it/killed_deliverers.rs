@@ -83,7 +83,7 @@ impl Trap {
 
 /// `TEST_ROUNDS` sets the number of kills; by default three, one at each moment.
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_killed_deliverers_lose_no_delivery() {
+async fn s7_killed_deliverers_do_not_lose_deliveries() {
     let mut random = StdRng::seed_from_u64(random_seed());
     let office = DeliveryFixture::new().await;
     let trap = Arc::new(Trap { pool: office.pool.clone(), moment: Mutex::default(), held: Mutex::default() });

@@ -10,7 +10,7 @@ use service_kit::testing::random_seed;
 const RECORDS: usize = 300;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replay_is_safe() {
+async fn replaying_the_log_does_not_change_rows() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut stream: Vec<Value> = (0..RECORDS).map(|n| random_record(n, &mut random)).collect();

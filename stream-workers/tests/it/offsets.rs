@@ -18,7 +18,7 @@ fn records(partition: i32, events: std::ops::Range<u128>) -> Vec<(i32, Value)> {
 
 /// Offsets in Kafka are only for tools that show lag.
 #[tokio::test(flavor = "multi_thread")]
-async fn f28_lost_offsets_of_the_group_change_nothing() {
+async fn f28_losing_the_groups_offsets_changes_nothing() {
     let app = TestApp::new().await;
     app.put(&[records(0, 0..20), records(3, 20..40)].concat()).await;
     app.process_all().await;
@@ -64,7 +64,7 @@ async fn f28_counts_a_gap_within_a_block() {
 
 /// Retention drops unread records of a partition that was read before, and of one that was never read.
 #[tokio::test(flavor = "multi_thread")]
-async fn f28_counts_records_dropped_unread() {
+async fn f28_counts_records_that_retention_dropped_unread() {
     let app = TestApp::new().await;
     app.put(&records(0, 0..10)).await;
     app.process_all().await;

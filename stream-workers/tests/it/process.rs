@@ -54,7 +54,7 @@ async fn prepare_is_idempotent() {
 
 /// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_shows_its_health_and_stops() {
+async fn worker_reports_its_health_and_stops() {
     let app = TestApp::new().await;
     let RunningWorker { mut process, listen, metrics } = app.watched([]).await;
     process.wait_until_ok(&format!("http://{listen}/ready")).await;

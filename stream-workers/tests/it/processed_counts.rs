@@ -34,7 +34,7 @@ fn counts(portions: u64) -> Counts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_event_is_stored_or_rejected_once() {
+async fn stores_or_rejects_every_event_once() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;

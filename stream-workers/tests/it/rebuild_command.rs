@@ -26,7 +26,7 @@ pub(crate) async fn worked_off(records: u128) -> TestApp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rebuild_gives_the_same_rows() {
+async fn rebuild_produces_the_same_rows() {
     let app = worked_off(200).await;
     let origin = app.log.put(0, b"poison").await;
     let quarantined = app.log.put(0, b"deadly-record:abort").await;
@@ -52,7 +52,7 @@ async fn a_rebuild_gives_the_same_rows() {
 
 /// F27: a rebuild without the log's beginning is not mistaken for a complete one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rebuild_after_a_gap_needs_consent() {
+async fn rebuild_after_a_gap_requires_confirmation() {
     let app = worked_off(120).await;
     app.log.drop_before([(4, Offset::Offset(3))]).await;
     app.empty().await;

@@ -183,7 +183,7 @@ async fn v8_v9_documented_receivers_agree() {
 
 /// TLS ends in front of the example, as at a proxy.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_accepts_deliveries_once() {
+async fn example_receiver_accepts_deliveries_once() {
     let office = DeliveryFixture::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let behind = listener.local_addr().unwrap();

@@ -22,7 +22,7 @@ async fn table(app: &TestApp, kept: &Value) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_of_every_version_keep_their_rows() {
+async fn every_record_version_still_produces_its_rows() {
     for (records, rows) in VERSIONS {
         let app = TestApp::new().await;
         for record in records.lines() {

@@ -14,7 +14,7 @@ async fn world_with_poison() -> (TestApp, String, Vec<u8>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_and_shows_dead_letters_safely() {
+async fn prints_dead_letters_without_control_characters() {
     let (app, origin, poison) = world_with_poison().await;
     let (code, list, stderr) = app.command(&["rejected", "list"]).await;
     assert_eq!(code, Some(0), "{stderr}");
@@ -40,7 +40,7 @@ async fn lists_and_shows_dead_letters_safely() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unreadable_records_are_not_put_back() {
+async fn does_not_retry_unreadable_records() {
     let (app, origin, _) = world_with_poison().await;
     let (code, stdout, stderr) = app.command(&["rejected", "retry", &origin]).await;
     assert_eq!(code, Some(1));
@@ -50,7 +50,7 @@ async fn unreadable_records_are_not_put_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_restores_a_record_once() {
+async fn retry_restores_a_record_only_once() {
     let app = TestApp::new().await;
     // Rejected by an older worker, which could not read it; this one can.
     let readable = record(1, NEW_YEAR_US, &[event(1), event(2)]).to_string();

@@ -21,7 +21,7 @@ impl RunningWorker {
 const REPEATED: &str = "worker_statements_repeated_total";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waits_until_a_wrong_table_is_fixed() {
+async fn waits_until_a_mismatched_table_is_fixed() {
     let app = TestApp::new().await;
     let mut worker = app.watched([]).await;
     app.put(&stream(0..30)).await;
@@ -48,7 +48,7 @@ async fn waits_until_a_wrong_table_is_fixed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waits_for_merges_of_too_many_parts() {
+async fn waits_while_a_table_has_too_many_parts() {
     let app = TestApp::new().await;
     for statement in
         ["SYSTEM STOP MERGES events", "ALTER TABLE events MODIFY SETTING parts_to_delay_insert = 4, parts_to_throw_insert = 4"]
@@ -79,7 +79,7 @@ async fn waits_for_merges_of_too_many_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waits_for_a_read_only_store() {
+async fn waits_while_the_store_is_read_only() {
     let app = TestApp::new().await;
     let is_restricted = Arc::new(AtomicBool::new(false));
     let restricted = Arc::clone(&is_restricted);

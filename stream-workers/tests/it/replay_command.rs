@@ -41,7 +41,7 @@ async fn replaying_stored_records_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_restores_missing_rows() {
+async fn replay_restores_missing_rows() {
     let app = worked_off(120).await;
     let whole = app.table().await;
     // By offsets: ten records of partition 2.
@@ -131,7 +131,7 @@ async fn c7_stored_rows_stay_identical_during_replays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replays_continue_when_writers_die() {
+async fn replays_continue_after_writers_are_killed() {
     let app = worked_off(120).await;
     let whole = app.table().await;
     lose(&app).await;
@@ -151,7 +151,7 @@ async fn replays_continue_when_writers_die() {
 
 /// F24
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_writer_leaves_its_replay() {
+async fn paused_writer_abandons_its_replay() {
     let app = worked_off(2_000).await;
     let whole = app.table().await;
     lose(&app).await;
@@ -199,7 +199,7 @@ async fn replays_run_one_after_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_that_ends_every_writer_fails() {
+async fn replay_fails_if_it_kills_every_writer() {
     let app = worked_off(12).await;
     let dying = async {
         for _ in 0..5 {
@@ -216,7 +216,7 @@ async fn a_replay_that_ends_every_writer_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unreadable_records_need_a_dead_letter() {
+async fn replay_requires_dead_letters_for_unreadable_records() {
     let app = worked_off(30).await;
     issue(&app.stores.pool, "ctx_gone", 9, session(1), None, NEW_YEAR_US + 1).await;
     // The host of a click without a URL is that of its token's link, so without the token its key can't be computed.
@@ -245,7 +245,7 @@ async fn unreadable_records_need_a_dead_letter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quarantined_records_are_not_decoded() {
+async fn does_not_decode_quarantined_records() {
     let app = worked_off(6).await;
     let mut bad = event(99);
     bad["data"] = json!("deadly-record:abort");

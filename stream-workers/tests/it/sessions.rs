@@ -26,7 +26,7 @@ async fn written(app: &TestApp, session: Uuid) -> Option<Row> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f17_sessions_are_written_once_postgres_is_back() {
+async fn f17_writes_sessions_after_postgres_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let (stores, mut server) = with_own_postgres(folder.path(), TestStores::fresh().await).await;
     let app = TestApp::on(stores);
@@ -63,7 +63,7 @@ async fn f17_sessions_are_written_once_postgres_is_back() {
 }
 
 #[tokio::test]
-async fn replays_restore_no_deleted_sessions() {
+async fn replays_do_not_restore_deleted_sessions() {
     let app = TestApp::new().await;
     app.put(&(0..PARTITIONS).map(|n| (n, naming(1, &json!({"session_id": session(1), "agent_id": "bot"})))).collect::<Vec<_>>())
         .await;
@@ -103,7 +103,7 @@ async fn unstorable_sessions_reject_only_their_record() {
 }
 
 #[tokio::test]
-async fn writes_more_sessions_than_a_statement_has() {
+async fn writes_more_sessions_than_fit_in_a_statement() {
     let app = TestApp::new().await;
     for part in 0..3 {
         let sessions = (part * 1_000..(part + 1) * 1_000).map(session);
@@ -145,7 +145,7 @@ async fn later_events_get_the_first_named_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_earlier_agent_replaces_the_cached_one() {
+async fn earlier_agent_replaces_the_cached_one() {
     let app = TestApp::new().await;
     let worker = app.worker();
     // An API call names the agent, and the record that named it earlier is read afterwards.

@@ -95,7 +95,7 @@ fn random_record(random: &mut StdRng, number: usize) -> (i32, String, Option<Str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shards_store_the_rows_of_one_server() {
+async fn shards_together_store_the_rows_of_one_server() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut world = ShardFixture::start().await;
@@ -137,7 +137,7 @@ async fn shards_store_the_rows_of_one_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rejects_the_tables_of_another_shard() {
+async fn rejects_another_shards_tables() {
     let app = TestApp::new().await;
     let worker_of = |number| {
         let mut settings = app.settings();

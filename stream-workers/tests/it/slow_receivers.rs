@@ -34,7 +34,7 @@ async fn repeating(office: &DeliveryFixture, first: &'static [u8], again: &'stat
 /// All attempts take their full ten seconds, concurrently. The duration of each is only printed; asserted are the end and its
 /// outcome.
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_v5_attempts_at_slow_receivers_end() {
+async fn s6_v5_attempts_time_out_at_slow_receivers() {
     let office = DeliveryFixture::new().await;
     let (tick, none) = (Duration::from_millis(200), Duration::ZERO);
     let (zeros, long): (&'static [u8], &'static [u8]) = (&[0; 16 * 1024], &[b'y'; 16 * 1024]);
@@ -70,7 +70,7 @@ async fn s6_v5_attempts_at_slow_receivers_end() {
 /// Hundreds of running attempts use no connection to PostgreSQL. That healthy endpoints don't wait is asserted by order, not by
 /// time: all their deliveries arrive before the first hanging attempt times out. `TEST_ROUNDS` sets the number of waves.
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_v11_f35_hanging_endpoints_delay_no_others() {
+async fn s6_v11_f35_hanging_endpoints_do_not_delay_others() {
     const HEALTHY: usize = 25;
     let office = DeliveryFixture::new().await;
     let hanging = office.hanging().await;
@@ -162,7 +162,7 @@ async fn v11_slow_endpoints_get_one_attempt_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v7_v4_untrusted_servers_get_nothing() {
+async fn v7_v4_sends_nothing_to_untrusted_servers() {
     let office = DeliveryFixture::new().await;
     let canary = TestReceiver::canary().await;
     let stranger = TestAuthority::new();
@@ -231,7 +231,7 @@ async fn only_unattempted_deliveries_are_overdue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f53_an_organization_with_hanging_receivers_leaves_lanes() {
+async fn f53_hanging_receivers_leave_lanes_for_others() {
     let office = DeliveryFixture::new().await;
     let hanging = office.hanging().await;
     let inbox = RecordingReceiver::open(&office, |_| Some(204)).await;

@@ -32,7 +32,7 @@ async fn waits(office: &DeliveryFixture, statements: i64) {
 
 /// Runs as many statements as a pool has connections, and abandons all of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_swallowed_connections_leave_the_pool() {
+async fn f18_hanging_connections_are_removed_from_the_pool() {
     let office = DeliveryFixture::new().await;
     let network = StalledNetwork::before(&office.stores.postgres.database_url).await;
     let through = PostgresSettings { database_url: network.url(&office.stores.postgres.database_url, APPLICATION) };
@@ -52,7 +52,7 @@ async fn f18_swallowed_connections_leave_the_pool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_claims_again_after_a_lost_response() {
+async fn f18_claims_deliveries_again_after_a_lost_response() {
     let (office, _inbox, endpoint) = RecordingReceiver::with_endpoint(|_| Some(204)).await;
     let network = StalledNetwork::before(&office.stores.postgres.database_url).await;
     let mut settings = office.settings();
@@ -71,7 +71,7 @@ async fn f18_claims_again_after_a_lost_response() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_an_unconfirmed_end_counts_once() {
+async fn f18_unconfirmed_outcomes_count_once() {
     let office = DeliveryFixture::new().await;
     let (inbox, release) = RecordingReceiver::held(&office, usize::MAX, |_| 204).await;
     let endpoint = office.endpoint(&inbox.server).await;
@@ -110,7 +110,7 @@ async fn f18_an_unconfirmed_end_counts_once() {
 
 /// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_a_deliverer_stops_in_time_without_postgres() {
+async fn f18_stops_in_time_without_postgres() {
     let office = DeliveryFixture::new().await;
     let (inbox, release) = RecordingReceiver::held(&office, usize::MAX, |_| 204).await;
     let endpoint = office.endpoint(&inbox.server).await;
@@ -134,7 +134,7 @@ async fn f18_a_deliverer_stops_in_time_without_postgres() {
 
 /// The process gets the response with the lease seconds later, when the endpoint is disabled.
 #[tokio::test(flavor = "multi_thread")]
-async fn w8_a_paused_deliverer_gives_a_stale_lease_back() {
+async fn w8_paused_deliverer_releases_an_expired_lease() {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| Some(204)).await;
     let url = format!("{}?application_name={APPLICATION}", office.stores.postgres.database_url);
     // Long enough not to expire before the process continues.

@@ -11,7 +11,7 @@ use service_kit::testing::{DeadLetter, eventually};
 use std::time::Instant;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_poison_record_becomes_one_dead_letter() {
+async fn poison_record_becomes_one_dead_letter() {
     let app = TestApp::new().await;
     let good = |n: u128| record(1, NEW_YEAR_US, &[event(n)]).to_string().into_bytes();
     let newer = record(1, NEW_YEAR_US, &[event(90)]).to_string().replacen("\"v\":1", "\"v\":999", 1);
@@ -51,7 +51,7 @@ async fn a_poison_record_becomes_one_dead_letter() {
 
 /// F21: a record of any size that the log accepted is rejected: whole if the other topic accepts it, or else its head.
 #[tokio::test(flavor = "multi_thread")]
-async fn rejects_poison_of_any_size() {
+async fn rejects_poison_records_of_any_size() {
     const BYTES: usize = 10 * 1024 * 1024;
     let app = TestApp::new().await;
     let kafka = &app.stores.kafka;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 const KILLS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_workers_lose_and_double_nothing() {
+async fn killed_workers_neither_lose_nor_duplicate_events() {
     let app = Arc::new(TestApp::new().await);
 
     let seed = random_seed();
@@ -44,7 +44,7 @@ async fn killed_workers_lose_and_double_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_worker_is_replaced_at_once() {
+async fn stopped_worker_is_replaced_at_once() {
     let app = TestApp::new().await;
     let mut settings = app.settings();
     // A takeover after the silence would time out.
@@ -65,7 +65,7 @@ async fn progresses(app: &TestApp, what: &str) {
 
 /// F23: one of three processes is always leaving, by SIGTERM or kill -9, and another one starting.
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_that_come_and_go_lose_nothing() {
+async fn restarting_workers_do_not_lose_events() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = Arc::new(TestApp::new().await);
@@ -114,7 +114,7 @@ async fn with_own_clickhouse(folder: &std::path::Path) -> (TestApp, ClickHouse) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unavailable_store_loses_nothing() {
+async fn store_outage_does_not_lose_events() {
     let folder = tempfile::tempdir().unwrap();
     let (app, mut server) = with_own_clickhouse(folder.path()).await;
     let worker = app.worker();
@@ -139,7 +139,7 @@ async fn an_unavailable_store_loses_nothing() {
 
 /// C10, F12: more than two blocks arrive while ClickHouse is away.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_continues_when_its_store_is_back() {
+async fn worker_continues_after_a_store_outage() {
     const RECORDS: u128 = 110;
     let away_seconds = size("C10_SECONDS", 15);
     let folder = tempfile::tempdir().unwrap();

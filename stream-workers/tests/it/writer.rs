@@ -113,7 +113,7 @@ fn pretty_assert<T: PartialEq + std::fmt::Debug>(found: &[T], expected: &[T], wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_equals_the_model() {
+async fn rows_of_a_random_history_equal_the_model() {
     let mut world = WriterFixture::new().await;
     let history = RandomRecords { records: 300, events_per_record: 5, padding: 10, ids: 60 };
     world.put(&history.records(random_seed())).await;
@@ -125,7 +125,7 @@ async fn a_history_equals_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f9_killed_writers_lose_nothing() {
+async fn f9_killed_writers_do_not_lose_events() {
     let seed = random_seed();
     let mut world = WriterFixture::new().await;
     let history = RandomRecords { records: 40, events_per_record: 5, padding: 10, ids: 40 };
@@ -179,7 +179,7 @@ async fn pause_and_resume(schedules: usize, random: &mut StdRng) {
 
 /// A copy that was accepted earlier, without the click token, replaces a report that has joined an event.
 #[tokio::test(flavor = "multi_thread")]
-async fn issuers_lose_rows_of_replaced_reports() {
+async fn deletes_issuer_rows_of_replaced_reports() {
     let mut world = WriterFixture::new().await;
     let bound = |received_at_us: i64, binding: Value| {
         let mut event = json!({"own_key": format!("{:032x}", 1), "correlation_key": format!("{:032x}", 2), "at_ms": NEW_YEAR_US / 1_000,
@@ -203,7 +203,7 @@ async fn issuers_lose_rows_of_replaced_reports() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rejects_a_record_that_kills_writers() {
+async fn rejects_a_record_that_crashes_writers() {
     let mut world = WriterFixture::new().await;
     let history = RandomRecords { records: 20, events_per_record: 2, padding: 10, ids: 20 };
     let good = history.records(random_seed());

@@ -105,7 +105,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn coverage_names_the_hours_without_data() {
+    fn coverage_text_names_hours_without_data() {
         let of = |covered: u64, missing: u64| coverage(&json!({"hours_covered": covered, "hours_uncovered": missing}));
         let expected = "Server logs cover 681 of 710 hours (96 %). 29 hours have no data and aren't counted as zero.";
         assert_eq!(of(681, 29), expected);

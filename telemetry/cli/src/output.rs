@@ -319,7 +319,7 @@ mod tests {
     const COLUMNS: [Column; 2] = [column("name", "/name"), column("count", "/in/count")];
 
     #[test]
-    fn numbers_are_aligned_right() {
+    fn aligns_numbers_right() {
         let items = [json!({"name": "a", "in": {"count": 5}}), json!({"name": "bcd", "in": {"count": 1234}})];
         assert_eq!(table(&items, &COLUMNS), "NAME  COUNT\na         5\nbcd    1234\n");
         let numbers = [json!({"name": 5}), json!({"name": 1234})];
@@ -333,14 +333,14 @@ mod tests {
     }
 
     #[test]
-    fn csv_has_no_formula_after_any_separator() {
+    fn csv_has_no_formulas_after_any_separator() {
         let items = [json!({"name": "x;=cmd"}), json!({"name": "y\n=cmd"}), json!({"name": "\u{1b}]0;=z\u{7}"})];
         let expected = "name,count\nx;'=cmd,\n\"y\n'=cmd\",\n\u{fffd}]0;'=z\u{fffd},\n";
         assert_eq!(String::from_utf8(csv(&items, &COLUMNS).unwrap()).unwrap(), expected);
     }
 
     #[test]
-    fn escapes_characters_split_across_parts() {
+    fn escapes_characters_split_across_chunks() {
         let mut passed_on = PassThrough::default();
         let (whole, mut printed) = ("{\"a\": \"é\u{9b}\u{202e}\"}", String::new());
         for byte in whole.as_bytes() {
@@ -357,14 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn csv_cells_join_texts_and_keep_nested_json() {
+    fn csv_cells_join_strings_and_keep_nested_json() {
         assert_eq!(text(&json!(["a", 1, true])), "a, 1, true");
         assert_eq!(text(&json!([{"a": 1}])), "[{\"a\":1}]");
         assert_eq!(text(&json!([{"count": 2, "type": "a"}, {"count": 1, "type": "b"}])), "a 2, b 1");
     }
 
     #[test]
-    fn table_cells_contain_no_json() {
+    fn table_cells_do_not_contain_json() {
         assert_eq!(cell(&json!(true)), "yes");
         assert_eq!(cell(&json!(0.456)), "0.46");
         assert_eq!(cell(&json!([{"status": 403, "at": null}, {"status": 404, "at": "x"}])), "status 403; at x, status 404");

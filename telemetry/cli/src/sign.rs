@@ -126,7 +126,7 @@ mod tests {
     use signatures::{Key, Verdict};
 
     #[test]
-    fn signs_the_request_that_curl_sends() {
+    fn signs_the_request_as_curl_sends_it() {
         let what = Signed {
             key: PathBuf::new(),
             key_id: None,

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_timestamps_stay_as_typed() {
+    fn keeps_days_and_timestamps_as_typed() {
         for text in ["2026-11-01", "2026-11-01T10:00:00Z", "2026-11-01T10:00:00.5+02:00"] {
             assert_eq!(Moment::parse(text), Ok(Moment::Given(text.to_owned())));
         }

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_was_written() {
+    fn written_file_parses() {
         let folder = tempfile::tempdir().unwrap();
         let mut env = DemoEnv::default();
         env.set("BASE_URL", "http://127.0.0.1:8080");

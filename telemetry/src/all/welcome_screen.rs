@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_three_lines_are_short() {
+    fn last_three_lines_fit_80_columns() {
         let here = Path::new("/srv/clone");
         for profile in ["debug", "release"] {
             let [keys, mail, program] = [".local/demo.env".into(), ".local/mail".into(), format!("target/{profile}/telemetry")]

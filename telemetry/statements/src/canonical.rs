@@ -51,7 +51,7 @@ mod tests {
 
     /// RFC 8785, section 3.2.3.
     #[test]
-    fn sorts_members_by_utf16() {
+    fn sorts_members_by_utf_16_code_units() {
         let value: Value = serde_json::from_str(
             r#"{"\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh", "1": "One",
                 "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"}"#,
@@ -65,7 +65,7 @@ mod tests {
 
     /// RFC 8785, section 3.2.2, without its fractions.
     #[test]
-    fn escapes_texts_as_the_rfc_does() {
+    fn escapes_strings_like_the_rfc() {
         let value: Value = serde_json::from_str(
             r#"{"string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/", "literals": [null, true, false]}"#,
         )
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_numbers_that_are_not_exact() {
+    fn rejects_inexact_numbers() {
         assert_eq!(canonical(&json!([MAX_INTEGER, -MAX_INTEGER, 0])).unwrap(), "[9007199254740991,-9007199254740991,0]");
         for inexact in [json!(MAX_INTEGER + 1), json!(-MAX_INTEGER - 1), json!(1.0), json!({"a": [u64::MAX]})] {
             assert_eq!(canonical(&inexact), None, "{inexact}");

@@ -224,7 +224,7 @@ async fn compose_services_process_an_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scaled_services_work_while_one_of_each_is_down() {
+async fn scaled_services_work_with_one_instance_of_each_down() {
     let mut deployment = Deployment::start(compose_file::scaled()).await;
     let key = first_key(&deployment).await;
     for number in ["", "-2"] {
@@ -272,7 +272,7 @@ fn scaled_brokers_form_a_cluster_of_three() {
 }
 
 #[test]
-fn front_uses_the_ports_of_the_services() {
+fn nginx_uses_the_services_ports() {
     let env = BTreeMap::from_iter(secrets::required_settings().into_iter().map(|name| (name, "x".to_owned())));
     let services = compose_file::ours(compose_file::scaled(), &env);
     let front = compose_file::read("infra/front/addresses.conf");

@@ -32,7 +32,7 @@ fn documents(file: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn manifests_match_the_schemas_of_kubernetes() {
+fn manifests_match_the_kubernetes_schemas() {
     let (validator, files) = (pip_package(VALIDATOR, env!("CARGO_TARGET_TMPDIR").as_ref()), manifests());
     assert!(files.len() >= 10, "{files:?}");
     for release in RELEASES {
@@ -56,7 +56,7 @@ fn kustomizations_list_every_manifest() {
 }
 
 #[tokio::test]
-async fn processes_know_all_settings_of_their_manifests() {
+async fn processes_accept_every_setting_in_their_manifests() {
     let all: Vec<Value> = manifests().iter().flat_map(|file| documents(file)).collect();
     let common = all.iter().find(|document| document["metadata"]["name"] == "telemetry-common").expect("common settings");
     let common: Vec<String> = common["data"].as_object().expect("settings").keys().cloned().collect();
@@ -85,7 +85,7 @@ async fn processes_know_all_settings_of_their_manifests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nginx_accepts_the_addresses_of_kubernetes() {
+async fn nginx_accepts_kubernetes_addresses() {
     let place = tempfile::tempdir().expect("a folder is created");
     let read = |file: &str| std::fs::read_to_string(folder().join(file)).expect("the file is readable");
     let front = read("../front/nginx.conf").replace(" /tmp/", &format!(" {}/", place.path().display()));

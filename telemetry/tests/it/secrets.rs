@@ -18,7 +18,7 @@ pub(crate) fn required_settings() -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn creates_every_secret_anew_each_time() {
+async fn creates_new_secrets_each_time() {
     let (code, first, _) = run_to_exit(&["secrets"], &[]).await;
     assert_eq!(code, Some(0));
     let (first, second) = (read(&first), read(&run_to_exit(&["secrets"], &[]).await.1));

@@ -23,7 +23,7 @@ fn identifies_bots_by_name_and_address() {
 }
 
 #[test]
-fn variants_signed_agents_and_cdns_are_identified() {
+fn identifies_variants_signed_agents_and_cdns() {
     let variant = check(&["GPTBot-Shopping/1.0"]);
     assert_eq!((&variant["bot"], &variant["variant"]), (&"GPTBot".into(), &"Shopping".into()));
     let signed = check(&["Mozilla/5.0 Firefox/141.0", "132.196.86.7", "--signature-agent", "\"https://chatgpt.com\""]);
@@ -69,7 +69,7 @@ fn compares_a_list_with_the_bot_table() {
 
 /// A table with rows that a list spells differently, or whose operators are parts of other names.
 #[test]
-fn names_of_operators_and_bots_are_compared_exactly() {
+fn compares_operator_and_bot_names_exactly() {
     let bot = |bot: &str, operator: &str, pattern: &str| {
         json!({"bot": bot, "operator": operator, "purpose": "user", "documentation": "https://a.example", "source": "https://a.example",
             "source_date": "2026-01-01", "patterns": [pattern]})
@@ -88,7 +88,7 @@ fn names_of_operators_and_bots_are_compared_exactly() {
 }
 
 #[test]
-fn crawler_lists_are_compared_by_tag_and_day() {
+fn compares_crawler_lists_by_tag_and_day() {
     let list = json!([
         {"pattern": "GPTBot", "instances": [BOT], "tags": ["ai-crawler"], "addition_date": "2024/01/01"},
         {"pattern": "Unheard", "instances": ["Unheard/1.0 \u{1b}[31m"], "tags": ["ai-crawler"], "addition_date": "2026/02/01"},

@@ -77,7 +77,7 @@ fn rejects_passwords_in_addresses() {
 }
 
 #[test]
-fn environment_keys_are_not_stored() {
+fn does_not_store_keys_from_the_environment() {
     let terminal = Terminal::new().with("TELEMETRY_KEY", &key());
     let made = terminal.run(&["profile", "set", "--url", "http://127.0.0.1:1", "-o", "json"]).json();
     assert!(made["key"].is_null(), "{made}");
@@ -112,7 +112,7 @@ fn errors_do_not_show_the_content_of_profiles() {
 }
 
 #[test]
-fn one_of_several_profiles_is_in_use() {
+fn uses_one_of_several_profiles() {
     let terminal = Terminal::new();
     for (name, url) in [("one", "http://one.test"), ("two", "https://two.test")] {
         terminal.run(&["profile", "set", name, "--url", url]).ok();

@@ -46,7 +46,7 @@ fn drain_test_shows_each_line_without_a_service() {
 }
 
 #[test]
-fn unserved_requests_have_status_none() {
+fn shows_status_none_for_unserved_requests() {
     let terminal = Terminal::new();
     let file = terminal.file("access.log", &log(0..1).replace(" 200 ", " - "));
     let test = ["drain", "test", file.to_str().unwrap(), "--provider", "combined", "--host", "www.a.example"];
@@ -55,7 +55,7 @@ fn unserved_requests_have_status_none() {
 }
 
 #[test]
-fn names_contradicting_members() {
+fn reports_contradicting_members() {
     let terminal = Terminal::new();
     let line =
         r#"{"timestamp":"2026-11-01T10:00:00Z","host":"a.example","http_host":"b.example","url":"/","status":200,"status":200}"#;
@@ -92,7 +92,7 @@ async fn imports_resume_and_count_each_line_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn combined_log_may_start_with_a_bracket() {
+async fn accepts_combined_logs_that_start_with_a_bracket() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let lines = log(0..2).lines().map(|line| format!("www.example.com {line}\n")).collect::<String>();
@@ -178,7 +178,7 @@ async fn follows_a_log_through_rotation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn imports_but_does_not_follow_compressed_logs() {
+async fn imports_compressed_logs_but_does_not_follow_them() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let file = owner.home().join("access.log.gz");
@@ -220,7 +220,7 @@ async fn imports_logs_of_every_provider() {
 }
 
 #[test]
-fn drain_test_names_the_format_and_the_missing_field() {
+fn drain_test_names_the_format_and_missing_field() {
     let terminal = Terminal::new();
     let line = |members: &str| {
         format!(

@@ -44,7 +44,7 @@ fn reports_when_not_all_events_are_shown() {
 }
 
 #[test]
-fn csv_has_a_header() {
+fn csv_starts_with_a_header() {
     let stub = Stub::start(|_, request| ok(&page(&request.target, 2)));
     let key = PlainApiKey::generate(OrgType::ContentOwner);
     let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());

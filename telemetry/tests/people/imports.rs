@@ -99,7 +99,7 @@ fn resends_an_incomplete_last_line() {
 }
 
 #[test]
-fn errors_after_sending_are_not_usage_errors() {
+fn errors_after_sending_do_not_exit_as_usage_errors() {
     let stub = Stub::start(|_, _| ok(r#"{"events_created": 1}"#));
     let terminal = terminal_for(&stub);
     let long = "x".repeat(8 * 1024 * 1024 + 1);

@@ -146,7 +146,7 @@ fn arguments_do_not_reuse_ids_of_global_options() {
 }
 
 #[test]
-fn shells_get_completion_scripts() {
+fn prints_completion_scripts_for_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let script = Terminal::new().run(&["completion", shell]).ok().stdout;
         assert!(script.contains("corroboration"), "{shell}");

@@ -56,7 +56,7 @@ fn lists_and_objects_print_no_control_characters() {
 }
 
 #[test]
-fn responses_passed_on_print_no_control_characters() {
+fn passed_through_responses_print_no_control_characters() {
     let response = json!({"items": [{"event_id": odd(), "content_url": odd()}], "total": 1, "name": odd()});
     let (_stub, terminal) = stub(&response);
     for words in [&["events", "list", "-o", "json"][..], &["events", "list", "-o", "ndjson"], &["summary", "-o", "json"]] {
@@ -70,7 +70,7 @@ fn responses_passed_on_print_no_control_characters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_commands_print_no_control_characters() {
+async fn operator_commands_print_no_control_characters() {
     let service = Service::start().await;
     // The API rejects such a name, but an earlier import may have stored one.
     let stored = "UPDATE organizations SET name = $1 WHERE id = $2::uuid";

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_settings_of_another_provider() {
+    fn rejects_settings_for_another_provider() {
         let with = |provider: &str, member: &str, value: &Value| {
             refusal(&json!({"name": "n", "provider": provider, member: value})).is_none()
         };

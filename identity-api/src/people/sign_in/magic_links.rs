@@ -136,7 +136,7 @@ mod tests {
     use std::net::IpAddr;
 
     #[test]
-    fn f53_emails_for_one_address_leave_slots_for_others() {
+    fn f53_emails_to_one_address_leave_slots_for_others() {
         let outbox = LinkEmails::default();
         let take = |host| outbox.slots.take(ClientAddress::from(IpAddr::from([192, 0, 2, host])), usize::MAX);
         let busy: Vec<_> = (0..1_000).map_while(|_| take(1).ok()).collect();

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_texts_from_people() {
+    fn escapes_user_text() {
         assert_eq!(escaped("a&b'<\"c\">@d.test"), "a&amp;b&#39;&lt;&quot;c&quot;&gt;@d.test");
     }
 }

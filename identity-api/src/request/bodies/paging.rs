@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_without_a_limit_are_complete() {
+    fn returns_the_whole_list_without_a_limit() {
         let part = |limit: usize, offset| BoundedPaging { limit, offset }.of((0..5).collect::<Vec<u32>>()).items;
         assert_eq!(part(usize::MAX, 0), [0, 1, 2, 3, 4]);
         assert_eq!(part(2, 0), [0, 1]);

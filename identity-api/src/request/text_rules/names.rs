@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn recognizes_invisible_characters() {
+    fn detects_invisible_characters() {
         let unseen = concat!(
             "\u{200b}\u{200c}\u{200d}\u{200e}\u{2060}\u{feff}\u{202e}\u{2066}\u{ad}\u{34f}\u{115f}\u{3164}",
             "\u{ffa0}\u{fe0f}\u{e0041}\u{e0100}\u{180e}\u{2800}\u{2029}\u{206a}\u{fffd}\u{e000}\u{10ffff}",

@@ -146,7 +146,7 @@ mod tests {
     use super::{Endpoints, ExternalServers, Password, Record, host_and_port};
 
     #[test]
-    fn environment_comes_first_and_errors_name_the_fix() {
+    fn environment_takes_precedence_and_errors_name_the_fix() {
         let mut given =
             ExternalServers { kafka_brokers: Some("k:1".into()), clickhouse_url: Some("http://c".into()), database_url: None };
         let error = Endpoints::assemble(&given, &Record::default()).unwrap_err().to_string();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_reduced_to_host_and_port() {
+    fn reduces_addresses_to_host_and_port() {
         for (address, expected) in [
             ("broker", "broker:1"),
             ("broker:9092", "broker:9092"),

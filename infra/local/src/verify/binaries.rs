@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_only_test_binaries_in_messages_of_cargo() {
+    fn finds_only_test_binaries_in_cargo_messages() {
         let artifact = |executable: &str, is_test: bool| {
             format!(
                 r#"{{"reason":"compiler-artifact","manifest_path":"/clone/store/Cargo.toml","target":{{"name":"it","kind":["test"]}},"profile":{{"opt_level":"0","test":{is_test}}},"executable":{executable},"fresh":true}}"#

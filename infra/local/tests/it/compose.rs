@@ -22,7 +22,7 @@ fn is_digest(digest: &str) -> bool {
 }
 
 #[test]
-fn s19_placeholder_digests_are_rejected() {
+fn s19_rejects_placeholder_digests() {
     for made_up in
         ["0".repeat(64), "f".repeat(64), "01".repeat(32), "deadbeef".repeat(8), "0".repeat(63), "0123456789ABCDEF".repeat(4)]
     {
@@ -89,7 +89,7 @@ fn routed_service<'a>(conf: &'a str, path: &str) -> &'a str {
 
 /// URLs contain tokens of sign-in links and click tokens, so they must not be logged.
 #[test]
-fn front_logs_no_urls() {
+fn nginx_does_not_log_urls() {
     let conf = read("infra/front/nginx.conf");
     assert_eq!(words_after(&conf, "access_log "), ["off;"]);
     let errors = conf.lines().map(str::trim).filter(|line| line.starts_with("error_log "));
@@ -97,7 +97,7 @@ fn front_logs_no_urls() {
 }
 
 #[test]
-fn front_serves_every_path_of_the_api() {
+fn nginx_serves_every_api_path() {
     let conf = read("infra/front/nginx.conf");
     for service in ["ingest-gateway", "query-api", "identity-api"] {
         let description: serde_json::Value = serde_json::from_str(&read(&format!("schemas/openapi/{service}.json"))).unwrap();

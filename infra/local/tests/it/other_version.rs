@@ -20,7 +20,7 @@ fn is_foreign(clone: &FakeClone, service: &str) -> bool {
 }
 
 #[test]
-fn suggests_wipe_for_data_of_another_version() {
+fn suggests_wipe_for_another_versions_data() {
     let clone = FakeClone::new();
     assert!(!is_foreign(&clone, FAILS), "without data");
     let server = Entry { process: None, listen: ServerPorts::default(), data: clone.path().join("data"), password: None };

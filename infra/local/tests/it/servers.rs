@@ -10,7 +10,7 @@ use std::time::Duration;
 use local::test_servers::{ClickHouse, Kafka};
 
 #[test]
-fn brokers_share_the_class_archive() {
+fn brokers_share_a_class_data_archive() {
     install_launcher();
     let folder = tempfile::tempdir().unwrap();
     let kafka = Kafka::start(folder.path()).unwrap();

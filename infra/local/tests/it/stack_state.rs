@@ -19,7 +19,7 @@ fn skips_occupied_ports() {
 }
 
 #[test]
-fn prefers_the_first_free_port_once() {
+fn prefers_the_first_free_port() {
     // Another process may take the free port in between.
     let chosen = (0..20).find_map(|_| {
         let free = Ports::default().choose(&[]).unwrap();
@@ -31,7 +31,7 @@ fn prefers_the_first_free_port_once() {
 }
 
 #[test]
-fn returns_each_port_once_per_process() {
+fn does_not_return_a_port_twice_per_process() {
     let given: HashSet<u16> = (0..1_000).map(|_| Ports::default().choose(&[]).unwrap()).collect();
     assert_eq!(given.len(), 1_000);
 }
@@ -95,7 +95,7 @@ fn truncated_records_count_as_empty() {
 }
 
 #[test]
-fn tethered_processes_end_unless_released() {
+fn tethered_processes_exit_with_their_parent() {
     for (word, should_live) in [(&b""[..], false), (&b"."[..], true)] {
         let mut tied = Command::new("sleep").arg("600").spawn().unwrap();
         let process = Process::find(tied.id()).unwrap();

@@ -113,7 +113,7 @@ mod tests {
 
     /// A stream with other fields than documented must store no address as something else.
     #[test]
-    fn addresses_in_other_columns_are_not_stored() {
+    fn does_not_store_addresses_from_other_columns() {
         let format = FormatId::AkamaiText.row();
         let sample = format.sample.trim().replace("132.196.86.7", VISITOR);
         let values: Vec<&str> = sample.split(' ').collect();

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn unwraps_only_records_of_the_outermost_object() {
+    fn unwraps_records_only_in_the_outermost_object() {
         let a = line("/a");
         let text = serde_json::to_string(&format!(r#""}}}}{{"records":[{a}]}}"#)).unwrap();
         let of_visitor = a.replace(r#"gptbot)""#, &format!("gptbot){}", &text[1..]));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_other_logs_and_lines_of_the_origin_shield() {
+    fn skips_other_logs_and_origin_shield_lines() {
         let line = line("/a");
         for (written, instead, expected) in [
             (ACCESS_LOG, "FrontdoorAccessLog", "/a"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_no_address_referer_or_country() {
+    fn does_not_keep_address_referer_or_country() {
         let planted =
             r#""clientIp":"203.0.113.77","referer":"https://planted.test/","clientCountry":"Planted","sni":"planted.test""#;
         let log = line("/a").replace(r#""clientIp":"132.196.86.7""#, planted);

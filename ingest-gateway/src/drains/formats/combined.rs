@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_the_escapes_of_servers() {
+    fn decodes_server_escapes() {
         for (request, path) in [
             (r"GET /caf\xC3\xA9?q=\xe2\x82\xac HTTP/1.1", "/caf%C3%A9?q=%E2%82%AC"),
             (r"GET /\xE9\x7F\x09 HTTP/1.1", "/%E9%7F%09"),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_only_unusual_ports_before_the_line() {
+    fn keeps_only_unusual_ports_of_a_leading_host() {
         for (before, host) in [
             ("a.test:8443 ", "a.test:8443"),
             ("a.test:443 ", "a.test"),

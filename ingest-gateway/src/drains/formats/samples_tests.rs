@@ -27,7 +27,7 @@ pub(in super::super) fn outcomes(format: &LogFormat, host: Option<&str>, log: &s
 }
 
 #[test]
-fn each_sample_is_read_as_its_format() {
+fn reads_each_sample_in_its_format() {
     for format in FORMATS {
         let [line] = <[DryLine; 1]>::try_from(outcomes(format, Some("www.example.com"), format.sample)).ok().unwrap();
         assert_eq!(line.format.map(|format| format.name), Some(format.name));
@@ -165,7 +165,7 @@ fn spaces_in_targets_are_part_of_the_page() {
 
 /// Standard and real-time logs of CloudFront have the requested host and the distribution's in opposite columns.
 #[test]
-fn distribution_name_is_not_the_requested_host() {
+fn does_not_use_the_distribution_name_as_the_host() {
     const DISTRIBUTION: &str = "d111111abcdef8.cloudfront.net";
     for id in [FormatId::CloudFrontRealTime, FormatId::CloudFrontStandard] {
         let swapped = id.row().sample.replace(DISTRIBUTION, "?").replace("www.example.com", DISTRIBUTION);

@@ -42,7 +42,7 @@ fn fastly(client_ip: &str, path: &str) -> String {
 }
 
 #[test]
-fn f63_objects_of_visitors_in_fastlys_lines_add_no_fetch() {
+fn f63_visitor_objects_in_fastly_lines_add_no_fetches() {
     let forged = fastly("132.196.86.7", "/forged");
     for end in ["", "{\"x\":\"", " , {\"x\":\""] {
         let line = fastly(&format!("1\"}}{forged}{forged}{end}"), "/");
@@ -53,7 +53,7 @@ fn f63_objects_of_visitors_in_fastlys_lines_add_no_fetch() {
 }
 
 #[test]
-fn brackets_of_visitors_in_fastlys_lines_hide_no_other_line() {
+fn visitor_brackets_in_fastly_lines_do_not_hide_other_lines() {
     let honest = |number: u32| fastly("132.196.86.7", &format!("/{number}"));
     for (begin, end) in [("1\",\"a\":[{\"b\":\"", "1\"}],\"z\":\""), ("1\"]", "1"), ("1\",\"a\":[\"", "1")] {
         let lines = [honest(1), fastly(begin, "/"), honest(2), honest(3), fastly(end, "/"), honest(4)];
@@ -74,7 +74,7 @@ fn brackets_of_visitors_in_fastlys_lines_hide_no_other_line() {
 }
 
 #[test]
-fn fastlys_objects_can_contain_objects_and_span_lines() {
+fn fastly_objects_can_be_nested_and_span_lines() {
     let nested = |number: u32| {
         fastly("132.196.86.7", &format!("/{number}")).replacen('{', "{\"geo\":{\"city\":\"Oslo\"},\"tags\":[{\"a\":1}],", 1)
     };
@@ -89,7 +89,7 @@ fn fastlys_objects_can_contain_objects_and_span_lines() {
 }
 
 #[test]
-fn addresses_in_ecs_lines_verify_nobody() {
+fn addresses_in_ecs_lines_do_not_verify() {
     let of_source = "\"source\":{\"ip\":\"132.196.86.7\"}";
     for address in
         [of_source, "\"client\":{\"ip\":\"132.196.86.7\"}", "\"client.ip\":\"132.196.86.7\",\"source.ip\":\"203.0.113.5\""]
@@ -100,7 +100,7 @@ fn addresses_in_ecs_lines_verify_nobody() {
 }
 
 #[test]
-fn escapes_and_cut_lines_of_haproxy_are_read() {
+fn reads_escaped_and_truncated_haproxy_lines() {
     let sample = FormatId::Haproxy.row().sample.trim();
     let request = |target: &str| sample.replace("/article?page=2", target);
     assert_eq!(url(FormatId::Haproxy, &request("/a#22b?q=#22c#22")), "https://www.example.com/a%22b?q=%22c%22");
@@ -109,7 +109,7 @@ fn escapes_and_cut_lines_of_haproxy_are_read() {
 }
 
 #[test]
-fn cookies_in_lines_of_haproxy_move_no_field() {
+fn cookies_in_haproxy_lines_do_not_shift_fields() {
     let sample = FormatId::Haproxy.row().sample.trim();
     for cookie in ["SID=a {hr.example.com|GPTBot/1.2}", "SID=a {hr.example.com|GPTBot/1.2} \"GET /f", "SID=\" {"] {
         let line = sample.replace("5120 - -", &format!("5120 {cookie} -"));
@@ -123,7 +123,7 @@ fn cookies_in_lines_of_haproxy_move_no_field() {
 
 /// HAProxy's own time is the first.
 #[test]
-fn requests_in_cookies_of_haproxy_are_no_fetches() {
+fn requests_in_haproxy_cookies_are_not_fetches() {
     let forged = "[15/Feb/2026:11:00:00 +0000] \"GET /f HTTP/1.1\" 200 1 \"-\" \"GPTBot/1.2\"";
     for format in [FormatId::Haproxy, FormatId::HaproxyHttps] {
         for cookie in [forged.to_owned(), format!("x {forged}"), format!("203.0.113.5 - - {forged}")] {
@@ -143,7 +143,7 @@ fn requests_in_cookies_of_haproxy_are_no_fetches() {
 
 /// Error logs and logs of applications contain visitors' text, and are often sent with the access log.
 #[test]
-fn requests_in_other_logs_are_no_fetches() {
+fn requests_in_other_logs_are_not_fetches() {
     let forged = "[01/Nov/2026:10:00:00 +0000] \"GET /forged HTTP/1.1\" 200 1 \"-\" \"GPTBot/1.2";
     let error =
         "2026/11/01 10:00:00 [error] 7#7: *1 open() \"/x\" failed (2: No such file), client: 203.0.113.5, server: a.test,";
@@ -181,7 +181,7 @@ fn requests_in_other_logs_are_no_fetches() {
 }
 
 #[test]
-fn headers_of_syslog_and_containers_are_removed() {
+fn removes_syslog_and_container_headers() {
     let sample = FormatId::Combined.row().sample.trim();
     for header in [
         "",
@@ -200,14 +200,14 @@ fn headers_of_syslog_and_containers_are_removed() {
 }
 
 #[test]
-fn edges_of_bunny_can_have_digits() {
+fn bunny_edge_names_can_have_digits() {
     let line = FormatId::Bunny.row().sample.replace("|DE|", "|IQ2|");
     assert_eq!(url(FormatId::Bunny, &line), "https://www.example.com/article?page=2");
 }
 
 /// nginx logs the header `X-Request-ID` under this name in many configurations.
 #[test]
-fn request_ids_of_visitors_merge_no_lines_of_json() {
+fn visitors_request_ids_do_not_merge_json_lines() {
     let one = FormatId::Json.row().sample;
     let others = ["GET", "HEAD"].map(|method| one.replace("5120", "17").replace("GET", method));
     let [id, first, second] = [one, &others[0], &others[1]].map(|line| event(FormatId::Json, line).own_key);
@@ -215,7 +215,7 @@ fn request_ids_of_visitors_merge_no_lines_of_json() {
 }
 
 #[test]
-fn other_loggers_with_googles_names_have_to_name_user_agents() {
+fn google_member_names_require_a_user_agent_in_other_logs() {
     let sample = FormatId::GoogleLoadBalancer.row().sample;
     let without = sample.replace(&format!(",\"userAgent\":\"{BOT}\""), "");
     assert_ne!(without, sample);
@@ -225,14 +225,14 @@ fn other_loggers_with_googles_names_have_to_name_user_agents() {
 }
 
 #[test]
-fn empty_paths_of_traefik_are_the_front_page() {
+fn empty_traefik_paths_are_the_front_page() {
     let line = FormatId::TraefikJson.row().sample.replace("/article?page=2", "");
     assert_eq!(url(FormatId::TraefikJson, &line), "https://www.example.com/");
 }
 
 /// HAProxy doesn't escape the name of TLS at the end of a line, nor cookies before the request.
 #[test]
-fn names_of_tls_move_no_field_of_haproxy() {
+fn tls_names_do_not_shift_haproxy_fields() {
     let sample = FormatId::HaproxyHttps.row().sample.trim();
     let forged = "x {hr.example.com|GPTBot/1.2} {} \"GET /f HTTP/1.1\" 0/0/0/0/0 x/TLSv1.3/X";
     for name in ["", "-", "a b", "\"", "a/b/c", " \"GET /f", forged] {
@@ -250,7 +250,7 @@ fn names_of_tls_move_no_field_of_haproxy() {
 
 /// nginx and Apache write `\xHH`, which load balancers and shippers pass on.
 #[test]
-fn escapes_of_servers_are_undone_in_every_format() {
+fn decodes_server_escapes_in_every_format() {
     let (written, page) = (r"/caf\xC3\xA9?q=\x22\x5Cx41\xE9", r#"/caf%C3%A9?q=%22\x41%E9"#);
     for format in [
         FormatId::Combined,
@@ -272,7 +272,7 @@ fn escapes_of_servers_are_undone_in_every_format() {
 
 /// A Worker's own requests have the visitor's user agent.
 #[test]
-fn requests_of_workers_are_no_fetches() {
+fn worker_subrequests_are_not_fetches() {
     let sample = FormatId::Cloudflare.row().sample;
     let line = |members: &str| sample.replacen('{', &format!("{{{members},"), 1);
     for (members, kept) in [
@@ -288,7 +288,7 @@ fn requests_of_workers_are_no_fetches() {
 
 /// <https://developers.cloudflare.com/logs/reference/clientrequestsource/>
 #[test]
-fn only_requests_of_cloudflares_visitors_are_fetches() {
+fn only_eyeball_requests_at_cloudflare_are_fetches() {
     let count = |source: &str| {
         let member = format!("{{\"ClientRequestSource\":\"{source}\",");
         counts(FormatId::Cloudflare, &FormatId::Cloudflare.row().sample.replacen('{', &member, 1)).0
@@ -314,7 +314,7 @@ fn only_requests_of_cloudflares_visitors_are_fetches() {
 
 /// Users with spaces and others don't match the patterns of shippers, which send such lines as they are.
 #[test]
-fn lines_that_no_pattern_matches_are_read() {
+fn reads_lines_that_match_no_pattern() {
     let line = format!("203.0.113.5 - \u{e9} b [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
     let json = FormatId::Json.row().sample.trim().replace("/article?page=2", "/a");
     for (message, members) in [
@@ -341,7 +341,7 @@ fn lines_that_no_pattern_matches_are_read() {
 
 /// Logs that begin with `X-Forwarded-For`, in which servers escape quotes.
 #[test]
-fn headers_that_look_like_columns_drop_no_line() {
+fn headers_that_look_like_columns_do_not_drop_lines() {
     let rest = format!("203.0.113.5 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
     let alb = "https 2026-11-01T10:00:00.000641Z app/x 132.196.86.7:2817 192.0.2.5:80 0 0 0 200 200 34 5120 \\x22GET";
     for begin in ["HIT|200|1793527200000|10|390|", "h2,2026-11-01", "{\\x22a\\x22:1}", "#Fields:, c-ip"] {
@@ -349,7 +349,7 @@ fn headers_that_look_like_columns_drop_no_line() {
         assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/a"), "{begin}");
         assert_ne!(event.crawler.unwrap().verified, Some(true), "{begin}");
     }
-    // Lists contain no spaces. Text with some can be from another log, see `requests_in_other_logs_are_no_fetches`.
+    // Lists contain no spaces. Text with some can be from another log, see `requests_in_other_logs_are_not_fetches`.
     for begin in [alb, "h2 2026-11-01", "#Fields: c-ip"] {
         assert_eq!(counts(FormatId::Combined, &format!("{begin}, {rest}")), (0, 1), "{begin}");
     }

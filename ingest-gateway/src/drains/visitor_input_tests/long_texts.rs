@@ -16,7 +16,7 @@ fn kept(format: FormatId, log: &str) -> Vec<(Option<String>, String)> {
 }
 
 #[test]
-fn long_texts_of_visitors_hide_no_fetch() {
+fn long_visitor_texts_do_not_hide_fetches() {
     for unit in ["x", "é", r#"\""#, r"\\", r"\u0022", r"\ud83d\ude00", r"\ud83d\ude00\n", "\\\\\\\"\u{fffd}x"] {
         for bytes in [72 * 1024, MAX_LINE_BYTES + 9 * 1024] {
             let text = "a".repeat(bytes % 7) + &unit.repeat(bytes / unit.len());
@@ -53,7 +53,7 @@ fn long_texts_of_visitors_hide_no_fetch() {
 
 /// Pages that differ only in the truncated part of their paths.
 #[test]
-fn long_texts_stay_different() {
+fn long_texts_stay_distinct() {
     let long = "x".repeat(MAX_LINE_BYTES);
     for format in [FormatId::Json, FormatId::Combined] {
         let log = ["1", "2"].map(|end| last_line(format).replace("/article", &format!("/{long}{end}")));
@@ -68,7 +68,7 @@ fn long_texts_stay_different() {
 
 /// Caddy logs every header, and Traefik if it is set to. Go accepts a mebibyte of them, each with a name of its own.
 #[test]
-fn many_headers_of_a_request_hide_no_fetch() {
+fn many_request_headers_do_not_hide_fetches() {
     let headers = |name: &dyn Fn(usize) -> String| (0..60_000).map(|n| name(n) + ",").collect::<String>();
     let [of_caddy, of_traefik] =
         [headers(&|n| format!("\"X{n}\":[\"\\ufffd\",\"a\\\"]\"]")), headers(&|n| format!("\"request_X{n}\":\"a\\\",\""))];
@@ -87,7 +87,7 @@ fn many_headers_of_a_request_hide_no_fetch() {
 
 /// Lines that can't be shortened are bad, and later lines are still read.
 #[test]
-fn lines_that_are_long_without_long_texts_are_bad() {
+fn rejects_long_lines_without_long_texts() {
     let good = last_line(FormatId::Json);
     for long in ["x".repeat(MAX_LINE_BYTES + 1), format!("{{{}", "\"a\":{},".repeat(MAX_LINE_BYTES / 6))] {
         let lines = outcomes(FormatId::Json.row(), None, &format!("{long}\n{good}"));

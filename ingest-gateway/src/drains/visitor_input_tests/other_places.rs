@@ -38,7 +38,7 @@ fn combined(more: &str) -> String {
 
 /// Event ids are stored. A reader who knows the rest of the line could try all addresses.
 #[test]
-fn ids_contain_no_address_of_a_visitor() {
+fn ids_do_not_contain_visitor_addresses() {
     let of = |format: FormatId, from: &str, to: String| {
         let log = format.row().sample.replacen(from, &to, 1);
         // With a request id, the rest isn't part of the event id.
@@ -83,7 +83,7 @@ fn ids_contain_no_address_of_a_visitor() {
 
 /// Express (morgan) writes the user of HTTP Basic unescaped, and Gorilla for Go also the method.
 #[test]
-fn lines_with_two_requests_are_bad() {
+fn rejects_lines_with_two_requests() {
     let forged = format!("{AT} \"GET /forged HTTP/1.1\" 200 9 \"-\" \"GPTBot/1.2\"");
     let alb = FormatId::AwsAlb.row().sample.trim_end();
     let bunny = FormatId::Bunny.row().sample.trim_end();
@@ -105,7 +105,7 @@ fn lines_with_two_requests_are_bad() {
 }
 
 #[test]
-fn lines_with_brackets_in_the_user_agent_are_read() {
+fn reads_lines_with_brackets_in_the_user_agent() {
     for agent in ["x [en]", "x [01/Nov/2026:10:00:00 +0000]", "x [01/Nov/2026:10:00:00 +0000] y"] {
         for more in ["", " \"-\" \"-\" \"-\"", " 262 \"site@docker\" \"http://192.0.2.2:80\" 2ms"] {
             let log = combined(more).replace(BOT, &format!("{BOT} {agent}"));
@@ -120,7 +120,7 @@ fn lines_with_brackets_in_the_user_agent_are_read() {
 
 /// F57: in formats whose servers log the request's target as it was sent.
 #[test]
-fn host_of_a_url_counts_only_alone() {
+fn url_host_counts_only_without_a_host_field() {
     for (format, name, target) in [
         (FormatId::Ecs, "\"original\"", "\"/article?page=2\""),
         (FormatId::Json, "\"url\"", "\"/article?page=2\""),
@@ -155,7 +155,7 @@ fn host_of_a_url_counts_only_alone() {
 
 /// A host in a line can be a header that its visitor chose.
 #[test]
-fn host_that_the_sender_names_always_wins() {
+fn senders_host_always_wins() {
     let befores = ["evil.test 203.0.113.7 - -", "evil.test:443 203.0.113.7 10.0.0.1 - -", "evil.test:443 \"203.0.113.7\" - -"];
     let lines = befores.map(|before| (FormatId::Combined, combined("").replace("203.0.113.7 - -", before)));
     let ours = (FormatId::Combined, combined(&format!(" \"-\" \"evil.test\" \"{NGINX_ID}\"")));
@@ -168,7 +168,7 @@ fn host_that_the_sender_names_always_wins() {
 
 /// Formats also log headers where others have the host, and a drain with one host doesn't need it. A host before the server's id is ours.
 #[test]
-fn placed_hosts_do_not_replace_the_only_host_of_a_drain() {
+fn leading_hosts_do_not_replace_the_drains_only_host() {
     let urls = |format: FormatId, hosts: &[&str], log: &str| {
         let hosts = hosts.iter().map(|host| Site::from_domain(host).unwrap()).collect();
         let (provider, now) = (format.row().provider, DateTime::from_timestamp(1_793_527_300, 0).unwrap());
@@ -205,7 +205,7 @@ fn placed_hosts_do_not_replace_the_only_host_of_a_drain() {
 
 /// Logs with two headers and then a number, such as `"$http_x_forwarded_for" "$http_accept_language" "%{usec}t"`.
 #[test]
-fn only_a_uuid_after_it_makes_a_text_the_host() {
+fn recognizes_a_quoted_host_only_before_a_uuid() {
     let log = |id: &str| combined(&format!(" \"-\" \"b.test\" \"{id}\""));
     for other in ["1793527200123456", "0123456789abcdef", &NGINX_ID[1..], "0123456789abcdef01234567"] {
         assert!(matches!(outcome(FormatId::Combined, None, &log(other)), LineOutcome::Bad("no_host")), "{other}");
@@ -217,7 +217,7 @@ fn only_a_uuid_after_it_makes_a_text_the_host() {
 
 /// Real-time logs have no names, so a field that isn't logged shifts later ones.
 #[test]
-fn real_time_lines_without_a_field_are_bad() {
+fn rejects_real_time_lines_without_a_field() {
     let headers = "host:www.example.com%0Ax-forwarded-for:203.0.113.5%0A";
     let mut values: Vec<&str> = FormatId::CloudFrontRealTime.row().sample.trim_end().split('\t').collect();
     values.extend(["203.0.113.5", "TLSv1.3", "TLS_AES_128_GCM_SHA256", "Hit", "-", "-", "text/html", "512", "-", "-", "4711"]);
@@ -244,7 +244,7 @@ fn real_time_lines_without_a_field_are_bad() {
 
 /// HAProxy escapes `|` in captures.
 #[test]
-fn only_two_captures_of_haproxy_are_read() {
+fn reads_only_two_haproxy_captures() {
     let sample = FormatId::Haproxy.row().sample;
     let log = sample.replace(")}", ")|203.0.113.5|x}");
     let event = kept(FormatId::Haproxy, None, &log);

@@ -91,7 +91,7 @@ const TOKENS: &[&str] = &[
 
 proptest! {
     #[test]
-    fn random_texts_of_visitors_hide_and_forge_nothing(
+    fn random_visitor_texts_do_not_hide_or_forge_fetches(
         at in 0..FORMATS.len(),
         part in prop::sample::select(Part::ALL.to_vec()),
         tokens in prop::collection::vec(prop::sample::select(TOKENS.to_vec()), 0..9),

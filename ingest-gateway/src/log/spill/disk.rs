@@ -50,7 +50,7 @@ mod tests {
     const TAKES_ALL_AND_SYNCS_NOTHING: &str = "/dev/null";
 
     #[test]
-    fn c9_the_real_disk_syncs_content_and_names() {
+    fn c9_real_disk_syncs_content_and_names() {
         let mut segment: Box<dyn SegmentFile> = Box::new(File::options().append(true).open(TAKES_ALL_AND_SYNCS_NOTHING).unwrap());
         segment.write_all(b"x").unwrap();
         assert!(segment.sync_data().is_err());

@@ -65,7 +65,7 @@ async fn keeps_order_after_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_callers_share_an_fsync() {
+async fn concurrent_writes_share_an_fsync() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let spill = std::sync::Arc::new(spill);
@@ -113,7 +113,7 @@ async fn rewinding_reads_the_same_entries() {
 }
 
 #[tokio::test]
-async fn c9_a_torn_end_is_skipped_at_every_byte() {
+async fn c9_skips_an_end_torn_at_any_byte() {
     let folder = left_behind(3).await;
     let path = files(folder.path(), "spill").remove(0);
     let whole = fs::read(&path).unwrap();
@@ -131,7 +131,7 @@ async fn c9_a_torn_end_is_skipped_at_every_byte() {
 }
 
 #[tokio::test]
-async fn c9_a_flipped_byte_loses_only_its_entry() {
+async fn c9_flipped_byte_loses_only_its_entry() {
     let whole = fs::read(files(left_behind(3).await.path(), "spill").remove(0)).unwrap();
     let entry = whole.len() / 3;
     for at in 0..whole.len() {
@@ -151,7 +151,7 @@ async fn c9_a_flipped_byte_loses_only_its_entry() {
 }
 
 #[tokio::test]
-async fn a_full_quota_rejects_entries_without_traces() {
+async fn full_quota_rejects_entries_without_writing_them() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let large = vec![b'x'; 300_000];
@@ -166,7 +166,7 @@ async fn a_full_quota_rejects_entries_without_traces() {
 }
 
 #[tokio::test]
-async fn rejects_a_second_process_on_the_folder() {
+async fn rejects_a_second_process_in_the_same_folder() {
     let folder = tempfile::tempdir().unwrap();
     let _held = Spill::open(folder.path(), QUOTA).unwrap();
     let refused = Spill::open(folder.path(), QUOTA).err().unwrap().to_string();

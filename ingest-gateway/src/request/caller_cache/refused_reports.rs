@@ -173,7 +173,7 @@ mod tests {
     const ORG: OrgId = OrgId(Uuid::nil());
 
     #[test]
-    fn a_request_counts_once_per_broken_rule() {
+    fn counts_a_request_once_per_broken_rule() {
         let refusals = silent();
         let broken = ApiError::faults(Code::InvalidEvent, vec![fault(0, "type"), fault(1, "type"), fault(1, "timestamp")]);
         refusals.note(ORG, "/events", "first", &broken, at(0));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_waiting_reasons_but_keeps_counting_known_ones() {
+    fn limits_queued_reasons_but_counts_known_ones() {
         let refusals = silent();
         let error = ApiError::new(Code::Forbidden, "");
         for org in 0..=MAX_WAITING as u128 {

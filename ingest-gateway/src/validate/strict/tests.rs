@@ -209,7 +209,7 @@ fn document_faults(document: &Value, check: impl Fn(&RawObject<'_>, &[&RawValue]
 }
 
 #[test]
-fn checks_envelopes() {
+fn reports_invalid_envelopes() {
     let (retrieved, engaged) = (good("content_retrieved"), good("content_engaged"));
     let envelope = json!({"document_type": "event_batch", "schema_version": "1.0", "events": [retrieved]});
     let of = |place: &str, value: Value| document_faults(&changed(envelope.clone(), place, Some(&value)), check_envelope);
@@ -235,7 +235,7 @@ fn checks_envelopes() {
 }
 
 #[test]
-fn checks_session_documents() {
+fn reports_invalid_session_documents() {
     let session = json!({"schema_version": "1.0", "session_id": ID, "started_at": "2026-08-20T10:00:00Z", "events": []});
     let of = |place: &str, value: Option<Value>| document_faults(&changed(session.clone(), place, value.as_ref()), check_session);
     assert_eq!(of("document_type", Some(json!("session"))), Vec::<String>::new());

@@ -16,7 +16,7 @@ fn line(path: &str, user_agent: &str, (name, value): (&str, &str)) -> String {
 }
 
 #[tokio::test]
-async fn signature_agent_names_a_claimed_agent() {
+async fn signature_agent_is_only_a_claim() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let openai = "\"https://chatgpt.com\"";
@@ -39,7 +39,7 @@ async fn signature_agent_names_a_claimed_agent() {
 }
 
 #[tokio::test]
-async fn non_public_addresses_verify_nothing() {
+async fn non_public_addresses_do_not_verify() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let unknown = ["172.18.0.1", "10.0.0.5", "127.0.0.1", "::1", "100.64.0.9", "fd00::1", "unix:", "-"];

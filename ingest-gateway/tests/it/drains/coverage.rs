@@ -14,7 +14,7 @@ async fn rows(pool: &PgPool, table: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn repeated_bodies_are_covered_once() {
+async fn counts_coverage_of_repeated_bodies_once() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().owner_of("www.example.com").await;
     let (_, _, lines) = FIXTURES[0];
@@ -42,7 +42,7 @@ async fn repeated_bodies_are_covered_once() {
 }
 
 #[tokio::test]
-async fn body_resent_with_its_host_counts_as_another() {
+async fn body_resent_with_a_host_counts_again() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().owner_of("a.test").await.key;
     let log = [BOT, PERSON].map(|user_agent| {
@@ -59,7 +59,7 @@ async fn body_resent_with_its_host_counts_as_another() {
 
 /// The digest of a body contains no user agent.
 #[tokio::test]
-async fn equal_bodies_of_others_are_kept_apart() {
+async fn keeps_equal_bodies_of_other_drains_apart() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().owner_of("a.test").await.key;
     for user_agent in ["GPTBot/1.2", "Firefox/99", "GPTBot/1.2"] {
@@ -72,7 +72,7 @@ async fn equal_bodies_of_others_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn hours_sum_bodies_and_keep_ten_bad_lines() {
+async fn hours_sum_bodies_and_keep_ten_unreadable_lines() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().owner_of("a.test").await.key;
     let at = |hour: &str, ray: &str| line("a.test", "/", PERSON, "", ray).replace("2026-11-01T10", hour);

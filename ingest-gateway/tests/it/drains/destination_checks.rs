@@ -24,7 +24,7 @@ async fn cloudflare_test_is_accepted_and_stores_nothing() {
 
 /// A digest of the service's id would reveal that it sends logs here.
 #[tokio::test]
-async fn d7_fastlys_challenge_names_no_service() {
+async fn d7_fastly_challenge_does_not_name_services() {
     let gateway = Gateway::start().await;
     for service in [None, Some("abc"), Some("def")] {
         if service.is_some() {
@@ -38,7 +38,7 @@ async fn d7_fastlys_challenge_names_no_service() {
 }
 
 #[tokio::test]
-async fn vercel_verification_header_is_in_every_response() {
+async fn every_response_has_the_vercel_verification_header() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     for (key, status) in [(Some(key.as_str()), 200), (None, 401)] {
@@ -49,7 +49,7 @@ async fn vercel_verification_header_is_in_every_response() {
 }
 
 #[tokio::test]
-async fn firehose_gets_its_own_format_on_every_status() {
+async fn firehose_responses_always_have_its_format() {
     let small = DrainSettings { drain_wire_bytes: 2_000, ..DrainSettings::default() };
     let closed = DrainSettings { drains_at_once: 0, ..DrainSettings::default() };
     let (gateway, without_turns) = (Gateway::start_draining(small).await, Gateway::start_draining(closed).await);
@@ -78,7 +78,7 @@ async fn firehose_gets_its_own_format_on_every_status() {
 }
 
 #[tokio::test]
-async fn keys_are_accepted_in_provider_headers() {
+async fn accepts_keys_in_provider_headers() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("any:{key}")));

@@ -30,7 +30,7 @@ async fn drain_keys_work_for_one_provider_until_deletion() {
 }
 
 #[tokio::test]
-async fn records_name_the_drain_of_their_key() {
+async fn records_contain_their_keys_drain() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("network", OrgType::Platform).await;
     let (drain, key) = gateway.seed().drain(org.id, OrgType::Platform, DrainProvider::Cloudflare).await;
@@ -45,7 +45,7 @@ async fn records_name_the_drain_of_their_key() {
 }
 
 #[tokio::test]
-async fn drains_count_lines_of_their_hosts_in_their_role() {
+async fn drains_accept_only_their_hosts_and_use_their_role() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("network", OrgType::Platform).await.id;
     let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Cloudflare).await;

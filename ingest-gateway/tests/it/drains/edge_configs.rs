@@ -91,7 +91,7 @@ fn fastly() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn d6_pasted_configurations_send_the_fields_we_read() {
+async fn d6_documented_configurations_send_the_fields_we_read() {
     for (provider, line) in [("firehose", cloudfront()), ("akamai", akamai()), ("cloudflare", cloudflare()), ("fastly", fastly())]
     {
         let gateway = Gateway::start().await;

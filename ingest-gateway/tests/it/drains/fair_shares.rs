@@ -27,7 +27,7 @@ async fn begun(gateway: &Gateway, key: &str) -> (TcpStream, String) {
 }
 
 #[tokio::test]
-async fn f70_drain_bodies_that_never_come_hold_no_slot() {
+async fn f70_unsent_drain_bodies_do_not_occupy_a_slot() {
     let gateway = Gateway::start_draining(DrainSettings { drains_at_once: SLOTS, ..DrainSettings::default() }).await;
     let (mut keys, mut open) = (Vec::new(), Vec::new());
     for number in 0..7 {
@@ -47,7 +47,7 @@ async fn f70_drain_bodies_that_never_come_hold_no_slot() {
 }
 
 #[tokio::test]
-async fn f79_logs_above_the_budget_are_rejected_before_they_arrive() {
+async fn f79_rejects_logs_above_the_budget_early() {
     // The body of `begun` is 1,000,000 bytes.
     let gateway = Gateway::start_with(Limits { unverified_bytes: 1_100_000, ..Limits::default() }).await;
     let (anyone, verified) = (gateway.key("anyone", OrgType::ContentOwner).await, gateway.seed().owner_of("a.test").await.key);
@@ -67,7 +67,7 @@ async fn half_sent(gateway: &Gateway, key: &str, bytes: usize) -> TcpStream {
 }
 
 #[tokio::test]
-async fn f75_bodies_that_never_end_leave_memory_for_others() {
+async fn f75_endless_bodies_leave_memory_for_others() {
     let gateway = Gateway::start_with(Limits { body_memory_bytes: 256 * KIB, ..Limits::default() }).await;
     let seed = gateway.seed();
     let (slow, twin) = (seed.org("slow", OrgType::Agent).await, seed.org("twin", OrgType::Agent).await);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 #[tokio::test]
-async fn d1_every_provider_format_gives_the_same_events() {
+async fn d1_every_provider_format_produces_the_same_events() {
     for (provider, variant, lines) in FIXTURES {
         let gateway = Gateway::start().await;
         let org = gateway.seed().org("network", OrgType::Platform).await;
@@ -70,7 +70,7 @@ async fn d1_every_provider_format_gives_the_same_events() {
 
 /// Only counts of failed fetches are stored.
 #[tokio::test]
-async fn failed_fetches_have_neither_address_nor_user_agent_nor_query() {
+async fn failed_fetches_omit_address_user_agent_and_query() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("network", OrgType::Platform).await;
     let planted = "203.0.113.77";
@@ -100,7 +100,7 @@ async fn failed_fetches_have_neither_address_nor_user_agent_nor_query() {
 }
 
 #[tokio::test]
-async fn decodes_every_encoding_and_rejects_others() {
+async fn decodes_supported_encodings_and_rejects_others() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let lines = [line("a.test", "/", BOT, "", "r-1"), line("a.test", "/", PERSON, "", "r-2")].join("\n");
@@ -141,7 +141,7 @@ async fn decodes_every_encoding_and_rejects_others() {
 }
 
 #[tokio::test]
-async fn owner_keeps_only_lines_of_its_hosts() {
+async fn owners_store_only_lines_for_their_hosts() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("example.com").await;
     let lines: Vec<String> =
@@ -156,7 +156,7 @@ async fn owner_keeps_only_lines_of_its_hosts() {
 }
 
 #[tokio::test]
-async fn line_without_host_gets_the_given_one() {
+async fn lines_without_a_host_get_the_given_one() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let log = format!("203.0.113.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a?b=1 HTTP/1.1\" 200 10 \"-\" \"{BOT}\"\n");
@@ -173,7 +173,7 @@ async fn line_without_host_gets_the_given_one() {
 }
 
 #[tokio::test]
-async fn cdn_requests_are_not_fetches_and_its_verdicts_name_bots() {
+async fn cdn_requests_are_not_fetches_but_cdns_identify_bots() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let with = |ray: &str, user_agent: &str, member: &str, value: &str| {
@@ -200,7 +200,7 @@ async fn cdn_requests_are_not_fetches_and_its_verdicts_name_bots() {
 
 /// Standard logging (v2) in JSON, with its default fields.
 #[tokio::test]
-async fn d1_cloudfronts_standard_log_through_firehose_is_read() {
+async fn d1_reads_cloudfront_standard_logs_through_firehose() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let line = json!({
@@ -258,7 +258,7 @@ async fn rejects_body_without_a_readable_line() {
 }
 
 #[tokio::test]
-async fn unanswered_requests_are_failed_fetches_without_a_status() {
+async fn unanswered_requests_become_failed_fetches() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let with = |status: Value, ray: &str| {
@@ -279,7 +279,7 @@ async fn unanswered_requests_are_failed_fetches_without_a_status() {
 
 /// Lines without a required field are neither a person's nor skipped.
 #[tokio::test]
-async fn absent_fields_are_bad_lines_and_empty_ones_are_values() {
+async fn rejects_missing_fields_but_accepts_empty_ones() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let without = |name: &str, user_agent: &str| {

@@ -39,7 +39,7 @@ async fn sent(gateway: &Gateway, key: &str, body: &[u8], signature: Option<&str>
 }
 
 #[tokio::test]
-async fn drain_with_a_secret_accepts_only_signed_bodies() {
+async fn drains_with_a_secret_accept_only_signed_bodies() {
     let secrets = SecretsSettings { secrets_key: Some(SecretsKey::generate()) };
     let gateway = Gateway::start_opening(secrets.clone()).await;
     let (_, key) = drain(&gateway, &secrets).await;

@@ -126,7 +126,7 @@ async fn lose_clickhouse(pipeline: &Pipeline) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn backup_and_log_restore_every_read() {
+async fn reads_are_equal_after_restoring_backup_and_log() {
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, mut database) = on_own_postgres(folder.path()).await;
     let before = StateBeforeLoss::create(&pipeline).await;
@@ -160,7 +160,7 @@ async fn make_anew(url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dump_and_log_restore_every_read() {
+async fn reads_are_equal_after_restoring_dump_and_log() {
     let [pg_dump, pg_restore] = tokio::task::spawn_blocking(local::test_programs::postgres_tools).await.unwrap().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, database) = on_own_postgres(folder.path()).await;

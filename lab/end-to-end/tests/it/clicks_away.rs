@@ -30,7 +30,7 @@ fn engaged(minute: u8, token: &str, id: Option<&str>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_click_repeated_after_an_outage_counts_once() {
+async fn click_repeated_after_an_outage_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     let (front, database) = on_own_postgres(folder.path()).await;
     let seed = Seed(&front.stores.pool);

@@ -103,7 +103,7 @@ impl RunningPipeline {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn permuted_repeated_and_replayed_streams_read_the_same() {
+async fn permuted_and_repeated_streams_give_the_same_reads() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     for case in 0..size("C4_CASES", 3) {
@@ -145,7 +145,7 @@ async fn permuted_repeated_and_replayed_streams_read_the_same() {
 
 /// Many concurrent fetches, each reported by random roles in random order, some twice, and months apart.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retrieval_counts_once_and_once_per_role() {
+async fn retrieval_counts_once_in_total_and_once_per_role() {
     const AT_ONCE: usize = 25;
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);

@@ -92,7 +92,7 @@ async fn d6_cloudflare_worker_reports_agents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d6_edge_code_reports_only_agents() {
+async fn d6_edge_functions_report_only_agents() {
     let demo = Demo::start().await;
     let drain = drain(&demo, "ndjson").await;
     run("node", "tests/node/edge.mjs", &[], &demo, &drain).await;
@@ -126,7 +126,7 @@ async fn d6_edge_code_reports_only_agents() {
 
 /// Visitors forge every header. Each line contains what the server saw, and the drain accepts every line.
 #[tokio::test(flavor = "multi_thread")]
-async fn forged_headers_change_no_field_of_the_server() {
+async fn forged_headers_do_not_change_server_fields() {
     let nginx = tokio::task::spawn_blocking(local::test_programs::nginx).await.unwrap().unwrap();
     let demo = Demo::start().await;
     for provider in ["ndjson", "fastly", "combined"] {
@@ -145,17 +145,17 @@ fn run_alone(program: &str, script: &str) {
 }
 
 #[test]
-fn forged_headers_change_no_field_of_a_wsgi_server() {
+fn forged_headers_do_not_change_wsgi_server_fields() {
     run_alone("python3", "tests/python/hostile.py");
 }
 
 #[test]
-fn only_a_direct_2xx_delivers_lines() {
+fn lines_count_as_delivered_only_after_a_direct_2xx() {
     run_alone("node", "tests/node/hostile/delivery.mjs");
 }
 
 #[test]
-fn scripts_show_no_secret_and_follow_no_redirect() {
+fn scripts_do_not_show_secrets_or_follow_redirects() {
     run_alone("node", "tests/node/hostile/scripts.mjs");
 }
 
@@ -267,7 +267,7 @@ async fn d6_cloudflare_and_vercel_scripts_create_drains() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d6_azure_function_forwards_batches() {
+async fn d6_azure_function_forwards_whole_batches() {
     let demo = Demo::start().await;
     let drain = drain(&demo, "azure").await;
     run("node", "tests/node/azure.mjs", &[("LINE", Path::new(&line(Format::Azure)))], &demo, &drain).await;

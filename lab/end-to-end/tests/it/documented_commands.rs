@@ -94,7 +94,7 @@ fn wrong_with(found: &DocumentedCommand, packages: &Packages) -> Option<String> 
 }
 
 #[test]
-fn programs_accept_documented_commands() {
+fn documented_commands_parse() {
     let packages = Packages::read();
     let wrong: Vec<String> = command_search::commands()
         .iter()
@@ -104,7 +104,7 @@ fn programs_accept_documented_commands() {
 }
 
 #[test]
-fn documented_commands_have_a_test() {
+fn every_documented_command_has_a_test() {
     let packages = Packages::read();
     let mut wrong = Vec::new();
     for found in command_search::commands() {
@@ -118,7 +118,7 @@ fn documented_commands_have_a_test() {
 }
 
 #[test]
-fn documents_with_requests_are_pasted() {
+fn every_document_with_requests_is_tested() {
     let files = with_requests();
     assert!(files.len() >= 4, "{files:?}");
     for file in files {

@@ -44,7 +44,7 @@ async fn demo_env_contains_keys_with_documented_scopes() {
 }
 
 #[tokio::test]
-async fn demo_sessions_have_the_rights_of_their_roles() {
+async fn demo_sessions_have_their_roles_permissions() {
     let demo = Demo::start().await;
     let identity = |path: &str| demo.url(&format!("/api/v1/identity/{path}"));
     let flag = json!({"share_sessions_via_click_tokens": true});
@@ -66,7 +66,7 @@ async fn demo_sessions_have_the_rights_of_their_roles() {
 }
 
 #[tokio::test]
-async fn a_restart_reuses_the_demo_keys() {
+async fn restart_reuses_the_demo_keys() {
     let mut demo = Demo::start().await;
     let owner = demo.env("OWNER_KEY").to_owned();
     assert_eq!(demo.process.terminate().await, Some(0));
@@ -76,7 +76,7 @@ async fn a_restart_reuses_the_demo_keys() {
 }
 
 #[tokio::test]
-async fn a_second_process_in_the_folder_fails_without_writes() {
+async fn second_process_in_the_folder_fails_without_writing() {
     let demo = Demo::start().await;
     let written = || {
         let files = std::fs::read_dir(demo.folder()).unwrap().map(|file| file.unwrap().path()).filter(|file| file.is_file());
@@ -93,7 +93,7 @@ async fn a_second_process_in_the_folder_fails_without_writes() {
 }
 
 #[tokio::test]
-async fn the_last_screen_works_when_pasted() {
+async fn commands_on_the_welcome_screen_work_when_pasted() {
     let demo = Demo::start().await;
     let screen = demo.process.stdout();
     let lines: Vec<&str> = screen.lines().collect();
@@ -122,7 +122,7 @@ async fn the_last_screen_works_when_pasted() {
 
 /// Terminal output may end up in logs that other people can read.
 #[tokio::test]
-async fn a17_output_contains_no_secret() {
+async fn a17_output_does_not_contain_secrets() {
     use std::os::unix::fs::PermissionsExt;
     let demo = Demo::start().await;
     let said = demo.process.stdout() + &demo.process.stderr();

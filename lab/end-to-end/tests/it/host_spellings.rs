@@ -141,7 +141,7 @@ async fn e10_repeated_batches_count_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e11_claimed_ids_displace_no_real_report() {
+async fn e11_claimed_ids_do_not_displace_real_reports() {
     let demo = Demo::start().await;
     let id = Uuid::new_v4();
     let seen = |url: &str, role: &str| {
@@ -163,7 +163,7 @@ async fn e11_claimed_ids_displace_no_real_report() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e12_the_first_payload_of_an_id_stays() {
+async fn e12_keeps_the_first_payload_of_an_id() {
     let demo = Demo::start().await;
     let first = event("https://example.com/a");
     let mut second = first.clone();

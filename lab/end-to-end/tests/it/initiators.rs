@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_have_user_initiators_by_default() {
+async fn sessions_have_a_user_initiator_by_default() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.spawn_worker(&stop);

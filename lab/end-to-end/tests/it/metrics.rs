@@ -21,7 +21,7 @@ fn batch(first: usize) -> Value {
 }
 
 #[tokio::test]
-async fn i9_ten_thousand_domains_add_no_series() {
+async fn i9_domains_do_not_add_metric_series() {
     let demo = Demo::start().await;
     for number in 0..2 {
         assert_eq!(demo.post(demo.env("NETWORK_KEY"), &batch(number * 1_000)).await.status, 201);

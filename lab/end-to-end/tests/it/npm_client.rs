@@ -13,7 +13,7 @@ fn run(command: &mut Command, what: &str) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn npm_client_works_unchanged() {
+async fn unchanged_npm_client_works() {
     let package =
         tokio::task::spawn_blocking(|| npm_package(PACKAGE, VERSION, env!("CARGO_TARGET_TMPDIR").as_ref())).await.unwrap();
     let demo = Demo::start().await;

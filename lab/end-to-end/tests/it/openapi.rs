@@ -90,7 +90,7 @@ fn operations_have_unique_names_and_valid_examples() {
 }
 
 #[test]
-fn list_examples_are_equal_in_every_format() {
+fn list_examples_match_in_every_format() {
     let contract = Contract::parse(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
     let mut compared = BTreeSet::new();
     for operation in &contract.operations {

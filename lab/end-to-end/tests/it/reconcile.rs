@@ -77,7 +77,7 @@ async fn assert_adds_up(gateway: &ProcessWithMetrics, worker: &ProcessWithMetric
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_accepted_event_is_stored_rejected_or_in_the_spill() {
+async fn accounts_for_every_accepted_event() {
     let folder = tempfile::tempdir().unwrap();
     let (at, beside_it) = (folder.path().to_owned(), folder.path().join("database"));
     std::fs::create_dir(&beside_it).unwrap();

@@ -24,7 +24,7 @@ fn without_id(mut refused: Response) -> Value {
 }
 
 #[tokio::test]
-async fn refusals_have_the_same_shape() {
+async fn rejections_have_the_same_format() {
     let demo = Demo::start().await;
     let agent = demo.env("AGENT_KEY");
     let report = retrieval("agent", "one");

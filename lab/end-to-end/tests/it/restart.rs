@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_service_keeps_keys_and_events() {
+async fn killed_service_keeps_keys_and_events() {
     let mut demo = Demo::start().await;
     for role in ["agent", "edge"] {
         let key = if role == "agent" { "AGENT_KEY" } else { "NETWORK_KEY" };
@@ -33,7 +33,7 @@ async fn a_killed_service_keeps_keys_and_events() {
 
 /// Exit code 0 also means that the shutdown took less than ten seconds; after that it exits with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_under_load_loses_no_accepted_event() {
+async fn stopping_under_load_loses_no_accepted_event() {
     let mut demo = Demo::start().await;
     let accepted = Arc::new(AtomicUsize::new(0));
     let senders: Vec<_> = (0..4).map(|sender| tokio::spawn(send(sender, target(&demo), Arc::clone(&accepted)))).collect();

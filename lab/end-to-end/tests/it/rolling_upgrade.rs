@@ -7,7 +7,7 @@ use service_kit::databases;
 use service_kit::testing::Seed;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_processes_work_with_newer_stores() {
+async fn previous_release_works_with_newer_stores() {
     let pipeline = Pipeline::start().await;
     let pool = &pipeline.stores.pool;
     for newer in [

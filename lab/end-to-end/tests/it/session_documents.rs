@@ -139,7 +139,7 @@ fn check_read_back(suite: &Suite, name: &str, document: &Value, read: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploaded_sessions_read_back_as_standard_documents() {
+async fn returns_uploaded_sessions_as_standard_documents() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.spawn_worker(&stop);
@@ -172,7 +172,7 @@ async fn uploaded_sessions_read_back_as_standard_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_click_token_leads_to_the_manifest() {
+async fn click_token_returns_its_manifest() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.spawn_worker(&stop);

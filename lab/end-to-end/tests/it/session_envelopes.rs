@@ -110,7 +110,7 @@ async fn send_again(front: &Pipeline, sent: &[Sent]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_known_only_from_events_are_complete() {
+async fn returns_sessions_known_only_from_events() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.spawn_worker(&stop);
@@ -120,7 +120,7 @@ async fn sessions_known_only_from_events_are_complete() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nonstandard_values_are_extensions() {
+async fn returns_nonstandard_values_as_extensions() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.spawn_worker(&stop);

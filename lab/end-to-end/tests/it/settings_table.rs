@@ -189,7 +189,7 @@ fn settings_document_matches_the_code() {
 }
 
 #[test]
-fn settings_have_a_description() {
+fn every_setting_has_a_description() {
     for binary in binaries() {
         for (name, mode) in modes(&binary) {
             assert!(mode.get_about().is_some(), "{name}");

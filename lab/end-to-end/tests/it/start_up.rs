@@ -78,7 +78,7 @@ async fn every_subcommand_has_help() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_values_name_setting_and_value() {
+async fn errors_name_the_setting_and_its_invalid_value() {
     let mut tried = 0;
     for binary in binaries() {
         for (name, mode) in modes(&binary) {
@@ -107,7 +107,7 @@ async fn invalid_values_name_setting_and_value() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unknown_and_missing_settings_are_named() {
+async fn errors_name_unknown_and_missing_settings() {
     for binary in binaries() {
         let mut unknown = required(&binary, &binary);
         unknown.push(("TELEMETRY_WRONG_NAME".to_owned(), "127.0.0.1:8080".to_owned()));
@@ -271,7 +271,7 @@ fn good(service: &str, stores: &TestStores, folder: &Path) -> Settings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unusable_values_name_setting_and_fix() {
+async fn errors_name_the_setting_and_the_fix() {
     let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let (taken, nobody) = (holder.local_addr().unwrap(), free_address());

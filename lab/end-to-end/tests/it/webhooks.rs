@@ -109,7 +109,7 @@ pub(crate) fn accept(secret: &str, (_, headers, body): &ReceivedRequest) -> Resu
 }
 
 #[tokio::test]
-async fn v15_v3_delivers_to_local_receivers_without_a_proxy() {
+async fn v15_v3_delivers_to_local_receivers_without_proxy() {
     let told = WebhookApp::begin().await;
     let (owners, networks) = (told.subscribe("OWNER_KEY", "/owner").await, told.subscribe("NETWORK_KEY", "/network").await);
     let (owner, network) = (told.demo.env("OWNER_ORG_ID").to_owned(), told.demo.env("NETWORK_ORG_ID").to_owned());

@@ -157,7 +157,7 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn publisher_agent_and_partner_use_http_only() {
+async fn publisher_agent_and_partner_work_over_http_only() {
     let world = TestApp::start().await;
     let publisher = world.sign_in("publisher@story.test").await;
     let org = world.publish(&publisher).await;

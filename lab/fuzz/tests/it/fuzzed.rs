@@ -23,32 +23,32 @@ fn enter(name: &str, cases: usize, one_in: usize) {
 }
 
 #[test]
-fn s13_addresses() {
+fn s13_fuzz_addresses() {
     enter("address", 40_000, 20);
 }
 
 #[test]
-fn s13_logs() {
+fn s13_fuzz_logs() {
     enter("drain", 2_000, 20);
 }
 
 #[test]
-fn s13_bodies() {
+fn s13_fuzz_bodies() {
     enter("event", 4_000, 20);
 }
 
 #[test]
-fn s13_sites() {
+fn s13_fuzz_sites() {
     enter("site", 20_000, 20);
 }
 
 #[test]
-fn s13_parameters() {
+fn s13_fuzz_parameters() {
     enter("parameters", 40_000, 50);
 }
 
 #[test]
-fn s13_tokens() {
+fn s13_fuzz_tokens() {
     enter("token", 40_000, 200);
 }
 

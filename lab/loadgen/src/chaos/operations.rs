@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_seed_gives_same_operations() {
+    fn same_seed_produces_same_operations() {
         let shape = Shape { seed: 3, run: 1, started_at_ms: 0, late_percent: 0, request_lengths: REQUEST_LENGTHS.to_vec() };
         let made = |shape: &Shape| {
             let mut campaign = OperationGenerator::new(shape.clone());

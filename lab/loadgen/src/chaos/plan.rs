@@ -148,7 +148,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn same_seed_gives_same_plan() {
+    fn same_seed_produces_same_plan() {
         let of = |seed, faults| Plan::of(seed, faults, 1, 1);
         assert_eq!(of(1, 200), of(1, 200));
         assert_ne!(of(1, 200).faults, of(2, 200).faults);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_all_worker_crash_points_but_retention() {
+    fn plans_every_worker_crash_point_except_retention() {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stream-workers/src");
         let mut found = BTreeSet::new();
         points_in(&sources, &mut found);

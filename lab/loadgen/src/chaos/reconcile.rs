@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_for_every_event_once() {
+    fn accounts_for_every_event_exactly_once() {
         let sent = requests(&[(3, Fate::Acked), (5, Fate::Unknown), (7, Fate::Refused), (9, Fate::Unknown)]);
         let on_log = || vec![logged(0, "chaos-0", 3), logged(1, "chaos-1", 5), logged(1, "chaos-0", 3)];
         let whole = settled([(1, 3), (2, 8)]);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_runs_have_unmet_demands() {
+    fn incomplete_runs_do_not_meet_the_requirements() {
         let options = options(&["--events", "15000", "--faults", "16"]);
         let plan = options.plan(7);
         let whole = injected(&plan);

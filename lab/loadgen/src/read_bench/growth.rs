@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_stores_have_a_tenth_of_one_part() {
+    fn smaller_stores_contain_a_tenth_of_the_data() {
         assert_eq!(sizes(&[]), [(2_400_000, 2), (12_000_000, 100)]);
         assert_eq!(sizes(&["--reports", "6000", "--share", "10"]), [(1_200, 2), (6_000, 100)]);
     }

@@ -16,7 +16,7 @@ pub(super) fn read(file: &Path) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn reads_assignments() {
+    fn parses_environment_assignments() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("demo.env");
         assert!(super::read(&file).is_empty());

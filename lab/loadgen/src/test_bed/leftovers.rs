@@ -62,7 +62,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn only_names_of_dead_runs_are_leftovers() {
+    fn treats_only_dead_runs_names_as_leftovers() {
         assert!(!is_leftover(&format!("load_{}_00ff00", std::process::id())), "this process is running");
         assert!(is_leftover("load_4294967295_00ff00"));
         assert!(is_leftover("load_4294967295_00ff00.rejected"));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn sweep_kills_services_of_dead_runs_only() {
+    fn sweep_kills_only_dead_runs_services() {
         let runs = tempfile::tempdir().unwrap();
         let runs = runs.path().canonicalize().unwrap();
         let (dead, alive) = (runs.join("load_4294967295_00ff00"), runs.join(format!("load_{}_00ff00", std::process::id())));

@@ -12,7 +12,7 @@ async fn chaos(arguments: &[&str]) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c1_c2_c3_faults_change_no_result() {
+async fn c1_c2_c3_faults_do_not_change_results() {
     let seed = random_seed().to_string();
     let binaries = crate::binaries();
     let folder = binaries.path().to_str().expect("the path of a temporary folder is UTF-8");

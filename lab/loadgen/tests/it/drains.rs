@@ -29,7 +29,7 @@ async fn measures_every_log_format_and_a_gateway() {
 }
 
 #[test]
-fn every_format_gives_the_same_event() {
+fn every_format_produces_the_same_event() {
     let at = DateTime::from_timestamp(1_793_527_200, 0).expect("a valid time");
     let request = Request {
         at,

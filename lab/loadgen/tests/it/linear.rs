@@ -67,7 +67,7 @@ fn measures_bodies_of_every_write_route() {
 }
 
 #[test]
-fn s14_every_route_with_a_body_is_measured() {
+fn s14_measures_every_route_with_a_body() {
     let document = openapi::document(&Surface::ALL);
     let operations = document["paths"].as_object().into_iter().flatten().flat_map(|(path, item)| {
         item.as_object().into_iter().flatten().map(move |(method, operation)| (method.to_ascii_uppercase(), path, operation))

@@ -102,7 +102,7 @@ fn ten_acked() -> (Oracle, Model) {
 }
 
 #[test]
-fn accepts_a_correct_service_with_all_fates() {
+fn accepts_a_correct_service_with_every_outcome() {
     for seed in 0..20 {
         let mix = Mix { batch: 7, observers: 4, duplicate_percent: 30 };
         let mut generator = Generator::new(Shape { seed, ..shape() }, mix, 1, Skew::new(1, 0.0));
@@ -138,7 +138,7 @@ fn fate_of(number: u64) -> Fate {
 }
 
 #[test]
-fn bounds_are_equal_without_unknown_requests() {
+fn bounds_are_exact_without_unknown_requests() {
     let (oracle, model) = ten_acked();
     let (acked, possible) = oracle.bounds(0);
     assert_eq!(acked, possible);
@@ -200,7 +200,7 @@ fn finds_events_of_rejected_batches() {
 }
 
 #[test]
-fn rejected_repeats_keep_the_first_event_valid() {
+fn rejected_repeats_do_not_invalidate_the_first_event() {
     let (mut oracle, model) = ten_acked();
     sent(&mut oracle, &plan(0, &[4]), Fate::Refused);
     oracle.check_last_read(0, &model.all(), &model.window());
@@ -208,7 +208,7 @@ fn rejected_repeats_keep_the_first_event_valid() {
 }
 
 #[test]
-fn unknown_events_may_be_visible_or_not() {
+fn accepts_unknown_events_whether_visible_or_not() {
     for is_applied in [false, true] {
         let (mut oracle, mut model) = ten_acked();
         let unknown = plan(0, &[30, 31, 32]);
@@ -231,7 +231,7 @@ fn finds_agents_counted_twice() {
 }
 
 #[test]
-fn finds_parts_that_do_not_add_up() {
+fn finds_sums_that_do_not_add_up() {
     let (mut oracle, model) = ten_acked();
     let mut summary = model.summary(false);
     summary.events_by_type[0].count -= 1;
@@ -254,7 +254,7 @@ fn finds_late_events_and_unknown_types() {
 }
 
 #[test]
-fn ignores_events_of_the_baseline() {
+fn ignores_baseline_events() {
     let (_, earlier) = ten_acked();
     let mut oracle = oracle();
     oracle.set_baseline(0, &earlier.all());

@@ -18,7 +18,7 @@ async fn ridden(manner: ResponseBehavior, pace: Pace) -> LoadResult {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stalls_count_for_every_due_request() {
+async fn stalls_add_latency_to_every_due_request() {
     // The stall lasts one of three seconds. Two thirds of that second's requests wait a third of it or longer.
     let open = ridden(STALLING, pace(Arrivals::Open { per_second: 100.0, max_connections: 1_000 })).await;
     assert_eq!(open.tally.requests(Fate::Acked) + open.tally.never_left, 300, "the schedule does not wait for the service");
@@ -26,7 +26,7 @@ async fn stalls_count_for_every_due_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stalls_count_fully_without_free_connections() {
+async fn stalls_add_full_latency_without_free_connections() {
     let open = ridden(STALLING, pace(Arrivals::Open { per_second: 100.0, max_connections: 1 })).await;
     assert_eq!(open.tally.requests(Fate::Acked) + open.tally.never_left, 300);
     assert!(open.tally.latency.quantile(0.9) > STALL / 2, "{:?}", open.tally.latency.quantile(0.9));
@@ -34,7 +34,7 @@ async fn stalls_count_fully_without_free_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unsent_requests_count_with_their_age() {
+async fn unsent_requests_count_their_waiting_time() {
     let silent = ResponseBehavior { status: 201, stall: Some((Duration::ZERO, Duration::from_secs(3))) };
     let short = Pace { arrivals: Arrivals::Open { per_second: 100.0, max_connections: 1 }, duration: STALL, max_requests: None };
     let open = ridden(silent, short).await;
@@ -43,7 +43,7 @@ async fn unsent_requests_count_with_their_age() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_status_has_a_fate() {
+async fn maps_every_status_to_an_outcome() {
     let ten = Pace { max_requests: Some(10), ..pace(Arrivals::Closed { connections: 2 }) };
     for (status, fate) in [
         (200, Fate::Acked),
@@ -62,7 +62,7 @@ async fn every_status_has_a_fate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unsent_is_refused_and_no_response_is_unknown() {
+async fn unsent_is_rejected_and_no_response_is_unknown() {
     let one = Pace { max_requests: Some(1), ..pace(Arrivals::Closed { connections: 1 }) };
     let nobody = run_load(&run_context("http://127.0.0.1:1", STALL), one).await;
     assert_eq!(nobody.tally.requests(Fate::Refused), 1, "{:?}", nobody.tally.answers);

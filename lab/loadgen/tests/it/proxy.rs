@@ -62,7 +62,7 @@ async fn to_the_end(connection: &mut TcpStream) -> (Vec<u8>, Result<(), ErrorKin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn black_holes_hold_data_until_they_end() {
+async fn black_hole_delays_data_until_it_ends() {
     let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::BlackHole);
@@ -74,7 +74,7 @@ async fn black_holes_hold_data_until_they_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resets_end_open_and_new_connections() {
+async fn reset_closes_open_and_new_connections() {
     let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::Reset);
@@ -90,7 +90,7 @@ async fn resets_end_open_and_new_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_close_ends_one_direction() {
+async fn half_close_closes_one_direction() {
     let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::HalfClose);
@@ -99,7 +99,7 @@ async fn half_close_ends_one_direction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cuts_forward_a_limited_number_of_bytes() {
+async fn cut_forwards_a_limited_number_of_bytes() {
     let behind = ProxiedEcho::start().await;
     for (way, through) in [(Direction::ToServer, 7), (Direction::ToClient, 3)] {
         behind.proxy.set(Mode::Pass);
@@ -112,7 +112,7 @@ async fn cuts_forward_a_limited_number_of_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropped_responses_never_arrive() {
+async fn drops_responses() {
     let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::DropAnswers);
@@ -124,7 +124,7 @@ async fn dropped_responses_never_arrive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn latency_delays_data_in_order() {
+async fn latency_keeps_data_in_order() {
     let behind = ProxiedEcho::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::Latency(A_WHILE));

@@ -27,7 +27,7 @@ fn rows(output: &Output) -> Vec<(String, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn times_every_read() {
+async fn measures_every_read() {
     let output = reads(&[]).await;
     let stored = rows(&output);
     assert_eq!(stored.iter().map(|(table, _)| table.as_str()).collect::<Vec<_>>(), ["events", "reports"]);
@@ -56,7 +56,7 @@ async fn times_every_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn measures_one_owner_over_ten_periods() {
+async fn measures_one_owner_in_ten_periods() {
     let output = reads_of(&["--owner-reports", "2000", "--days", "3", "--windows"]).await;
     assert!(rows(&output)[1].1 >= 2_000);
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -68,7 +68,7 @@ async fn measures_one_owner_over_ten_periods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prints_the_planning_cost_of_each_read() {
+async fn prints_each_reads_planning_time() {
     let output = reads(&["--plan", "1"]).await;
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
@@ -79,7 +79,7 @@ async fn prints_the_planning_cost_of_each_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn growth_compares_two_smaller_stores() {
+async fn growth_is_measured_against_two_smaller_stores() {
     let output = reads(&["--growth"]).await;
     assert_eq!(rows(&output).len(), 6, "three stores of two tables");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();

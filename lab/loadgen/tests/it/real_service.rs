@@ -63,7 +63,7 @@ fn said(output: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_all_options_is_clean() {
+async fn run_with_all_options_succeeds() {
     let service = Service::start().await;
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("run.json");
@@ -83,7 +83,7 @@ async fn a_run_with_all_options_is_clean() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_events_exit_with_1() {
+async fn lost_events_set_exit_code_1() {
     let service = Service::start().await;
     // Accepts all requests and stores none of them.
     let sink = crate::fake_service::start(crate::fake_service::ResponseBehavior { status: 201, stall: None }).await;

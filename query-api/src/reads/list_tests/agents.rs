@@ -22,7 +22,7 @@ fn own(org: Uuid) -> OwnReports {
 }
 
 #[tokio::test]
-async fn own_pages_equal_the_model() {
+async fn agent_pages_equal_the_model() {
     let mut listed = [0; 3];
     let rounds = Rounds::new().await;
     rounds
@@ -43,7 +43,7 @@ async fn own_pages_equal_the_model() {
 }
 
 #[tokio::test]
-async fn own_figures_equal_the_model() {
+async fn agent_figures_equal_the_model() {
     let (mut compared, mut bounded) = (0, BTreeSet::new());
     let rounds = Rounds::new().await;
     rounds
@@ -71,7 +71,7 @@ async fn own_figures_equal_the_model() {
 }
 
 #[tokio::test]
-async fn own_series_equal_the_model() {
+async fn agent_series_equal_the_model() {
     let mut compared = 0;
     let rounds = Rounds::new().await;
     rounds

@@ -36,7 +36,7 @@ fn random_filter(random: &mut StdRng) -> EventFilter {
 }
 
 #[tokio::test]
-async fn owners_pages_equal_the_model() {
+async fn owner_pages_equal_the_model() {
     let mut listed = 0;
     let rounds = Rounds::new().await;
     rounds

@@ -100,7 +100,7 @@ async fn crawlers_equal_the_model() {
 }
 
 #[tokio::test]
-async fn hours_equal_the_model() {
+async fn coverage_hours_equal_the_model() {
     compare(12, async |round: &Round<'_>, random: &mut StdRng| {
         let Round { world, read, events, trace, filters, .. } = round;
         if !filters.is_empty() {

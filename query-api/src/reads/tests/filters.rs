@@ -120,7 +120,7 @@ fn is_status(status: u16, value: &str) -> bool {
 }
 
 #[tokio::test]
-async fn filters_select_log_lines() {
+async fn filters_select_matching_log_lines() {
     let mut random = StdRng::seed_from_u64(random_seed());
     let world = ReadFixture::new().await;
     let (copies, read) = loop {

@@ -60,7 +60,7 @@ async fn owners_can_have_many_hosts() {
 }
 
 #[tokio::test]
-async fn longest_verified_host_decides() {
+async fn longest_verified_host_wins() {
     let world = ReadFixture::new().await;
     for host in [
         "test.a",

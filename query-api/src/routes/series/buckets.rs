@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_have_every_bucket_they_touch() {
+    fn returns_every_bucket_that_overlaps_the_period() {
         let days = found("2026-03-28", "2026-03-30", BucketLength::Day, None).unwrap();
         assert_eq!(days, ["2026-03-28T00:00:00.000Z", "2026-03-29T00:00:00.000Z", "2026-03-30T00:00:00.000Z"]);
         let cut = found("2026-01-01T23:59:59.999Z", "2026-01-02T01:00:00.001Z", BucketLength::Hour, None).unwrap();

@@ -158,7 +158,7 @@ impl Pair<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn figures_of_views_equal_those_of_the_api() {
+async fn views_return_the_apis_figures() {
     let mut world = AnalystFixture::start().await;
     let Accounts { owner, other, partner, analyst, others, partners } = cast(&world).await;
     world.settle().await;
@@ -182,7 +182,7 @@ async fn figures_of_views_equal_those_of_the_api() {
 
 /// The view for operators' dashboards contains what the owner of these hosts sees.
 #[tokio::test(flavor = "multi_thread")]
-async fn publishers_view_equals_the_owners() {
+async fn delegated_view_equals_the_owners() {
     let (world, _, analyst) = single().await;
     let click = fetch_on("a.test", 1_000).named("content_engaged").session(7).agent("secret-agent");
     let click = Observation { link_site: "test.b".to_owned(), ..click.bound(OrgId(Uuid::from_u128(2)), 3) };
@@ -203,7 +203,7 @@ async fn publishers_view_equals_the_owners() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_separate_owners_by_host_and_time() {
+async fn views_separate_owners_by_host_and_period() {
     let mut world = AnalystFixture::start().await;
     let owner = world.app.seed().owner_of("a.test").await;
     let other = world.app.seed().owner_of("blog.a.test").await;
@@ -239,7 +239,7 @@ async fn views_separate_owners_by_host_and_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_show_agents_of_clicks_like_the_api() {
+async fn views_show_click_agents_like_the_api() {
     let (world, owner, analyst) = single().await;
     let click = |key, link_site: &str| {
         let click = fetch_on("a.test", key).named("content_engaged").by(1).session(7).agent("secret-agent");
@@ -261,7 +261,7 @@ async fn views_show_agents_of_clicks_like_the_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_have_no_sessions() {
+async fn views_do_not_contain_sessions() {
     let (world, _, analyst) = single().await;
     world.app.insert(&[fetch_on("a.test", 3).session(9).agent("open-agent").data(r#"{"query_text": "secret"}"#)]).await;
     for view in ["events", "reports"] {

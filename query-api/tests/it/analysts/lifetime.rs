@@ -14,7 +14,7 @@ async fn is_unchecked(analyst: &Analyst, statement: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accounts_end_in_the_round_after_a_revocation() {
+async fn accounts_are_removed_in_the_round_after_revocation() {
     let mut world = AnalystFixture::start().await;
     let Accounts { owner, other, partner, analyst, others, partners } = cast(&world).await;
     let without = world.account(4, partner.id, Some(other.id)).await;
@@ -50,7 +50,7 @@ async fn accounts_end_in_the_round_after_a_revocation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expired_accounts_fail_instead_of_showing_less() {
+async fn expired_accounts_fail_instead_of_returning_less() {
     let (world, _, analyst) = single().await;
     let left = "SELECT dateDiff('second', now64(3), until) FROM analyst_access FINAL";
     let left = world.app.clickhouse().query(left).fetch_one::<i64>().await.unwrap();
@@ -74,7 +74,7 @@ async fn expired_accounts_fail_instead_of_showing_less() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn process_starts_and_ends_accounts() {
+async fn process_creates_and_removes_accounts() {
     let mut world = AnalystFixture::start().await;
     let (owner, _) = owners(&world).await;
     let analyst = world.account(1, owner.id, None).await;

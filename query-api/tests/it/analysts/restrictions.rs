@@ -208,7 +208,7 @@ async fn accounts_can_read_only_their_views() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accounts_can_change_only_harmless_settings() {
+async fn accounts_can_change_only_safe_settings() {
     let (world, analyst, _) = guarded().await;
     world.app.insert(&theirs()).await;
     for setting in REFUSED {
@@ -229,7 +229,7 @@ async fn accounts_can_change_only_harmless_settings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn conditions_are_evaluated_only_on_rows_of_the_account() {
+async fn evaluates_conditions_only_on_the_accounts_rows() {
     let (world, analyst, _) = guarded().await;
     world.app.insert(&theirs()).await;
     for is_merged in [false, true] {
@@ -273,7 +273,7 @@ async fn conditions_are_evaluated_only_on_rows_of_the_account() {
 
 /// Replaces a view by one without conditions but with the same definer.
 #[tokio::test(flavor = "multi_thread")]
-async fn row_policies_hide_rows_of_others_from_any_view() {
+async fn row_policies_hide_others_rows_in_every_view() {
     let (world, analyst, _) = guarded().await;
     let upkeep = Analyst { login: "telemetry_analysts".to_owned(), ..analyst.clone() };
     world.app.insert(&[&theirs()[..], &[fetch_on("ab.test", 8), fetch_on("a-b.test", 9)]].concat()).await;
@@ -331,7 +331,7 @@ async fn conditions_on_day_and_site_use_the_primary_key() {
 
 /// See docs/operating/analytics.md#what-an-account-can-learn-about-others.
 #[tokio::test(flavor = "multi_thread")]
-async fn sizes_of_reads_count_only_granules_next_to_own_rows() {
+async fn read_statistics_reveal_only_granules_next_to_own_rows() {
     const GRANULE: u64 = 256;
     let (world, analyst, other) = guarded().await;
     let others = (0..20_000).map(|key| fetch_on("b.test", key).after(3 * DAY_MS));
@@ -357,7 +357,7 @@ async fn sizes_of_reads_count_only_granules_next_to_own_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plans_and_definitions_hide_hosts_of_others() {
+async fn plans_and_definitions_hide_others_hosts() {
     let (world, analyst, _) = guarded().await;
     world.app.insert(&theirs()).await;
     for view in ["events", "reports"] {

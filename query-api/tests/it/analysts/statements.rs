@@ -8,7 +8,7 @@ use service_kit::testing::ClickHouseProxy;
 const INSERTED: &str = "analyst_access";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statements_of_the_upkeep_are_files() {
+async fn upkeep_sends_exactly_the_statement_files() {
     let world = AnalystFixture::start().await;
     let owner = world.app.seed().owner_of("a.test").await;
     world.account(1, owner.id, None).await;

@@ -34,7 +34,7 @@ fn check(sent: &Sent) -> Verdict {
 }
 
 #[test]
-fn signs_what_it_verifies() {
+fn verifies_its_own_signatures() {
     let mut sent = signed();
     assert_eq!(*sent.header("signature-input"), input());
     let checked = sent.read(|request| verify(request, BODY, &[named(ID, &rfc_key())], NOW, |_, _, _| true));
@@ -47,7 +47,7 @@ fn signs_what_it_verifies() {
 
 /// Requests that were signed like this, so that only the rule in question is broken.
 #[test]
-fn returns_the_reason_for_each_unusual_signature_input() {
+fn returns_the_reason_for_unusual_signature_inputs() {
     let (last, later) = (format!("expires={}", NOW + 300), format!("expires={}", NOW + 301));
     let created = format!("created={NOW}");
     let cases: [(&str, &str, &str, Reason); 32] = [
@@ -93,7 +93,7 @@ fn returns_the_reason_for_each_unusual_signature_input() {
 }
 
 #[test]
-fn returns_the_reason_for_each_change_after_signing() {
+fn returns_the_reason_for_changes_after_signing() {
     let cases: [(&str, Change, Reason); 29] = [
         ("method", |sent| sent.method = "PUT".to_owned(), Reason::BadSignature),
         ("scheme", |sent| sent.uri = sent.uri.replace("https", "http"), Reason::BadSignature),
@@ -173,7 +173,7 @@ fn rejects_content_encoding_added_after_signing() {
 }
 
 #[test]
-fn clock_skew_has_limits() {
+fn limits_clock_skew() {
     let stale = Verdict::Invalid(Reason::Stale);
     for (after, verdict) in [(-61, stale), (-60, Verdict::Valid), (300, Verdict::Valid), (301, stale), (i64::MAX - NOW, stale)] {
         assert_eq!(check_at(&signed(), &[named(ID, &rfc_key())], NOW + after), verdict, "{after}");
@@ -181,7 +181,7 @@ fn clock_skew_has_limits() {
 }
 
 #[test]
-fn rejects_replays_and_remembers_valid_nonces_only() {
+fn rejects_replays_and_remembers_only_valid_nonces() {
     let mut seen = HashSet::new();
     let mut check = |sent: &Sent, now| {
         let is_first_use = |key: &str, nonce: &str, expires| seen.insert((key.to_owned(), nonce.to_owned(), expires));
@@ -197,7 +197,7 @@ fn rejects_replays_and_remembers_valid_nonces_only() {
 }
 
 #[test]
-fn judges_keys_at_acceptance_time() {
+fn checks_keys_at_acceptance_time() {
     let (own, other) = (named(ID, &rfc_key()), PrivateKey::generate());
     let until = |expires| Key { expires: Some(expires), ..own.clone() };
     let invalid = Verdict::Invalid;
@@ -220,7 +220,7 @@ fn judges_keys_at_acceptance_time() {
 }
 
 #[test]
-fn refuses_to_sign_what_the_profile_does_not_allow() {
+fn does_not_sign_requests_outside_the_profile() {
     let key = rfc_key();
     let signer = Signer { key: &key, key_id: ID, created: NOW, nonce: NONCE };
     let sent = Sent::new("POST", "https://telemetry.example/events", &[], BODY);
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn no_bit_flip_is_ever_valid(part in 0..7_usize, at in any::<usize>(), bit in 0..8_u8) {
+    fn rejects_every_bit_flip(part in 0..7_usize, at in any::<usize>(), bit in 0..8_u8) {
         let part = ["method", "uri", "content-type", "content-encoding", "content-digest", "signature-input", "signature"][part];
         let mut sent = signed();
         if sent.flip(part, at, bit) {
@@ -242,14 +242,14 @@ proptest! {
     }
 
     #[test]
-    fn no_changed_body_is_ever_valid(at in 0..BODY.len(), bit in 0..8_u8) {
+    fn rejects_every_changed_body(at in 0..BODY.len(), bit in 0..8_u8) {
         let mut sent = signed();
         sent.body[at] ^= 1 << bit;
         prop_assert_eq!(check(&sent), Verdict::Invalid(Reason::DigestMismatch));
     }
 
     #[test]
-    fn any_header_is_judged_without_panic(input in ".{0,200}", signature in ".{0,100}") {
+    fn arbitrary_headers_do_not_panic(input in ".{0,200}", signature in ".{0,100}") {
         let mut sent = signed();
         sent.set("signature-input", &input);
         sent.set("signature", &signature);

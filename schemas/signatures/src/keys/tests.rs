@@ -55,7 +55,7 @@ fn rejects_malformed_multibase_with_the_reason() {
 }
 
 #[test]
-fn reads_the_keys_of_a_manifest() {
+fn reads_keys_from_a_manifest() {
     let (old, new) = (rfc_key().public(), PrivateKey::generate().public());
     let with_end = entry("2025", &old).replace('}', r#","expires":"2026-11-01T11:00:00+01:00","other":1}"#);
     let keys = manifest(&format!("{with_end},{}", entry("2026", &new))).unwrap();
@@ -89,7 +89,7 @@ fn rejects_invalid_manifests_with_the_reason() {
 }
 
 #[test]
-fn reads_only_usable_keys_of_a_key_set() {
+fn reads_only_usable_keys_from_a_key_set() {
     let public = r#"{"kty":"OKP","crv":"Ed25519","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs""#;
     let read = |entries: &str| key_set(format!(r#"{{"keys":[{entries}]}}"#).as_bytes()).unwrap();
     let keys = read(&format!(r#"{public},"use":"sig","alg":"EdDSA","kid":"any","nbf":1735689600,"exp":1735693200000}}"#));

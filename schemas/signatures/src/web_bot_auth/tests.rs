@@ -58,7 +58,7 @@ fn verifies_the_vectors_of_the_draft() {
 }
 
 #[test]
-fn reads_three_forms_of_signature_agent() {
+fn reads_all_three_forms_of_signature_agent() {
     let directory = "https://agent.test/.well-known/http-message-signatures-directory";
     let (keyed, whole) = (input(), input().replace(r#";key="agent2""#, ""));
     let cases = [
@@ -79,7 +79,7 @@ fn reads_three_forms_of_signature_agent() {
 }
 
 #[test]
-fn returns_the_reason_for_each_unusual_signature_agent() {
+fn returns_the_reason_for_unusual_signature_agents() {
     let (keyed, whole) = (input(), input().replace(r#";key="agent2""#, ""));
     let cases = [
         (r#"agent1="https://agent.test""#, &keyed, Reason::Incomplete),
@@ -106,7 +106,7 @@ fn returns_the_reason_for_each_unusual_signature_agent() {
 
 /// Requests that were signed like this, so that only the rule in question is broken.
 #[test]
-fn returns_the_reason_for_each_unusual_signature_input() {
+fn returns_the_reason_for_unusual_signature_inputs() {
     let cases = [
         ("no authority", r#""@authority" "#, "", Reason::Incomplete),
         ("method only", "@authority", "@method", Reason::Incomplete),
@@ -170,7 +170,7 @@ fn rejects_changes_after_signing() {
 }
 
 #[test]
-fn judges_keys_of_the_key_set() {
+fn checks_keys_from_the_key_set() {
     let sent = signed(AGENT, &input());
     let other = Key { public: crate::PrivateKey::generate().public(), ..keys()[0].clone() };
     let expired = Key { expires: Some(NOW), ..keys()[0].clone() };
@@ -185,7 +185,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn no_bit_flip_is_ever_valid(part in 0..5_usize, at in any::<usize>(), bit in 0..8_u8) {
+    fn rejects_every_bit_flip(part in 0..5_usize, at in any::<usize>(), bit in 0..8_u8) {
         let part = ["method", "uri", "signature-agent", "signature-input", "signature"][part];
         let mut sent = signed(AGENT, &input().replacen(r#""@authority""#, r#""@method" "@authority" "@target-uri""#, 1));
         if sent.flip(part, at, bit) {
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn any_header_is_judged_without_panic(agent in ".{0,100}", address in "[ -~]{0,60}") {
+    fn arbitrary_headers_do_not_panic(agent in ".{0,100}", address in "[ -~]{0,60}") {
         check(&signed(&agent, &input()));
         check(&signed(&format!("agent2=\"{address}\""), &input()));
     }

@@ -13,7 +13,7 @@ fn block(language: &str) -> &'static str {
 }
 
 #[test]
-fn documented_request_is_valid() {
+fn documented_request_verifies() {
     let (head, body) = block("http").split_once("\n\n").unwrap();
     let mut lines = head.lines();
     let path = lines.next().unwrap().split(' ').nth(1).unwrap();
@@ -29,7 +29,7 @@ fn documented_request_is_valid() {
 }
 
 #[test]
-fn documented_reasons_are_complete() {
+fn documents_every_reason() {
     let rows: Vec<&str> =
         PAGE.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name).collect();
     let reasons: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();

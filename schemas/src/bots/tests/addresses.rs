@@ -8,7 +8,7 @@ fn verified(user_agent: &str, address: &str) -> Option<bool> {
 }
 
 #[test]
-fn addresses_are_compared_with_the_list_of_the_operator() {
+fn compares_addresses_with_the_operators_list() {
     assert_eq!(verified("GPTBot/1.2", "132.196.86.7"), Some(true));
     assert_eq!(verified("GPTBot/1.2", "::ffff:132.196.86.7"), Some(true), "an IPv4 address in IPv6 is the same");
     assert_eq!(verified("GPTBot/1.2", "203.0.113.7"), Some(false));
@@ -26,7 +26,7 @@ fn addresses_are_compared_with_the_list_of_the_operator() {
 }
 
 #[test]
-fn private_addresses_verify_nothing() {
+fn private_addresses_do_not_verify() {
     let private = ["172.18.0.1", "10.0.0.5", "192.168.1.1", "127.0.0.1", "169.254.1.1", "100.64.0.9", "100.127.255.255"];
     let special = ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "::1", "fd00::1", "fe80::1", "ff02::1", "::ffff:10.0.0.5"];
     for address in private.into_iter().chain(special) {
@@ -68,7 +68,7 @@ fn addresses_outside_changing_lists_are_unknown() {
 }
 
 #[test]
-fn every_address_list_has_a_source_a_date_and_a_bot() {
+fn every_address_list_has_a_source_date_and_bot() {
     let table: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
     let used: Vec<_> = table["bots"].as_array().unwrap().iter().filter_map(|bot| bot["addresses"].as_str()).collect();
     for (name, list) in table["addresses"].as_object().unwrap() {

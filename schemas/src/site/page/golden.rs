@@ -83,7 +83,7 @@ fn names_a_page(name: &str) -> bool {
 }
 
 #[test]
-fn e11_pages_of_stored_rows_never_change() {
+fn e11_stored_pages_never_change() {
     assert_eq!(RECORD_VERSION, 1, "a new version can change these pages");
     for (reported, expected) in PAGES {
         assert_eq!(page(reported), expected, "{reported}");
@@ -91,7 +91,7 @@ fn e11_pages_of_stored_rows_never_change() {
 }
 
 #[test]
-fn docs_list_every_tracking_parameter() {
+fn documents_every_tracking_parameter() {
     let document = include_str!("../../../../docs/api/event-keys.md");
     let (_, after) = document.split_once("Tracking parameters are ").unwrap();
     let (sentence, _) = after.split_once(".\n").unwrap();
@@ -119,7 +119,7 @@ fn keeps_parameters_with_similar_names() {
 }
 
 #[test]
-fn escapes_equal_their_unreserved_character() {
+fn normalizes_escaped_unreserved_characters() {
     const RESERVED: &[u8] = b":/?#[]@!$&'()*+,;=";
     // Characters that the URL standard removes from URLs.
     const REMOVED: &[u8] = b"\t\n\r";

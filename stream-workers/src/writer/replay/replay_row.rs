@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replay_rows_survive_a_round_trip() {
+    fn replay_rows_round_trip() {
         let parts = vec![OffsetRange { partition: 0, from: 3, to: 9 }, OffsetRange { partition: 7, from: 5, to: 5 }];
         let plan = Plan { orgs: vec![OrgId(Uuid::from_u128(1))], rate: 20 };
         let figures =
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn only_stored_records_are_read_again() {
+    fn rereads_only_stored_records() {
         let parts = vec![OffsetRange { partition: 0, from: 3, to: 9 }, OffsetRange { partition: 1, from: 0, to: 4 }];
         let mut replay = Replay::new("topic", 0, Plan::default(), parts);
         assert_eq!(replay.available(&NextOffsets::from([(0, 5)])), [OffsetRange { partition: 0, from: 3, to: 5 }]);

@@ -92,7 +92,7 @@ impl Cluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_writer_without_kafka_is_replaced() {
+async fn replaces_a_writer_that_lost_kafka() {
     let mut cluster = Cluster::start().await;
     cluster.put().await;
     let mut former = cluster.writer_through_network();

@@ -28,7 +28,7 @@ impl WriterFixture {
 
 /// `progress` is the first table that a backup copies, so everything after it is read again, in several blocks.
 #[tokio::test(flavor = "multi_thread")]
-async fn catches_up_after_a_restore() {
+async fn writer_catches_up_after_a_restore() {
     let (mut world, seed) = (WriterFixture::new().await, random_seed());
     let history = RandomRecords { records: 100, events_per_record: 5, padding: 10, ids: 60 };
     world.put(&history.records(seed)).await;
@@ -61,7 +61,7 @@ async fn catches_up_after_a_restore() {
 
 /// A writer is careful after several starts without a block. A start that ends gracefully doesn't count.
 #[tokio::test(flavor = "multi_thread")]
-async fn graceful_stops_make_no_writer_careful() {
+async fn graceful_stops_do_not_limit_blocks() {
     let mut world = WriterFixture::new().await;
     world.run(&["SYSTEM STOP MERGES progress"]).await;
     let newest = "SELECT max(bitShiftRight(beat, 40)) FROM progress";
@@ -145,7 +145,7 @@ async fn reads_a_recreated_topic_from_its_beginning() {
 /// An event is deleted together with its reports, whatever their months of acceptance, even if a writer dies meanwhile. Nothing
 /// is stored in a deleted month.
 #[tokio::test(flavor = "multi_thread")]
-async fn retention_leaves_no_part_of_an_event() {
+async fn retention_deletes_events_completely() {
     let mut world = WriterFixture::new().await;
     let history = RandomRecords { records: 200, events_per_record: 3, padding: 10, ids: 40 };
     world.put(&history.records(random_seed())).await;

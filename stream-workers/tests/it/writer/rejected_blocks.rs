@@ -87,7 +87,7 @@ async fn rejects_a_record_that_panics_the_merge() {
 
 /// Other statements use the server's memory, so smaller blocks wouldn't help.
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_wait_for_server_memory() {
+async fn waits_until_the_server_has_memory() {
     static INSERTS: AtomicUsize = AtomicUsize::new(0);
     let mut world = WriterFixture::new().await;
     let proxy = proxy(&world.app, |_, statement| {
@@ -106,7 +106,7 @@ async fn blocks_wait_for_server_memory() {
 
 /// There are more divided events than one statement deletes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_reads_surviving_reports_once() {
+async fn deletion_reads_surviving_reports_once() {
     static READS: AtomicUsize = AtomicUsize::new(0);
     let mut world = WriterFixture::new().await;
     let proxy = proxy(&world.app, |_, statement| {
@@ -129,7 +129,7 @@ async fn a_deletion_reads_surviving_reports_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_responses_change_nothing() {
+async fn lost_responses_do_not_change_rows() {
     let mut world = WriterFixture::new().await;
     let proxy = proxy(&world.app, |_, statement| {
         let lost = [Disturbance::Lost, Disturbance::LostAndRepeated, Disturbance::None, Disturbance::None, Disturbance::None];
@@ -166,7 +166,7 @@ async fn long_blocks_do_not_end_an_epoch() {
 
 /// The statement arrives when another writer has stored the same records.
 #[tokio::test(flavor = "multi_thread")]
-async fn rejects_events_of_a_replaced_writer() {
+async fn rejects_a_replaced_writers_events() {
     let mut world = WriterFixture::new().await;
     let (hold, mut held) = mpsc::unbounded_channel();
     let proxy = proxy(&world.app, move |url, statement| {

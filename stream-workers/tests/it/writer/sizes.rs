@@ -42,7 +42,7 @@ async fn reads_partitions_added_at_run_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stores_a_block_of_over_a_hundred_months() {
+async fn stores_a_block_with_over_a_hundred_months() {
     let mut world = WriterFixture::new().await;
     let records: Vec<_> = (0..MONTHS)
         .map(|n| {
@@ -60,7 +60,7 @@ async fn stores_a_block_of_over_a_hundred_months() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn continues_progress_of_many_partitions() {
+async fn resumes_at_the_progress_of_many_partitions() {
     let mut world = WriterFixture::new().await;
     let zeros = format!("arrayWithConstant({MANY_PARTITIONS}, 0)");
     let progress = format!(
@@ -99,7 +99,7 @@ fn large_block(first: u128) -> Vec<(i32, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn divided_blocks_are_stored_once() {
+async fn stores_divided_blocks_once() {
     // A block ends only when it is full.
     let patient = || ("TELEMETRY_BLOCK_AGE_MS", "60000".to_owned());
     let next = "SELECT toUInt64(arraySum(next)) FROM progress ORDER BY beat DESC LIMIT 1";
@@ -127,7 +127,7 @@ async fn divided_blocks_are_stored_once() {
 
 /// A host with 30 parents has 31 rows in `sites`, about 12 KB.
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_with_many_new_hosts_are_divided() {
+async fn divides_blocks_with_many_new_hosts() {
     const RECORDS: u128 = 13;
     const HOSTS: u128 = 500;
     let above = "abcdefg.".repeat(29);

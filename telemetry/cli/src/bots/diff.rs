@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_one_company_are_equal() {
+    fn matches_spellings_of_a_company_name() {
         for (one, other) in [
             ("Ai2", "Allen Institute for AI"),
             ("Meta", "Meta/Facebook"),

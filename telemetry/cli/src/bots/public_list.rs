@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn robots_json_names_operators_and_purposes() {
+    fn reads_operators_and_purposes_from_robots_json() {
         let list = r#"{"Zed/2.0": {"operator": "[Zed](https://zed.example)", "function": "AI Search Crawlers", "new": [1]},
             "alpha": {"operator": "Unclear at this time.", "function": "Search and training"}, "text": "no entry",
             "beta": {"operator": "Unknown", "function": "Research for users"},
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn crawler_lists_are_compared_by_their_instances() {
+    fn compares_crawler_lists_by_instance() {
         let list = r#"[{"pattern": "Own\\/Bot\\/", "tags": ["ai-crawler"], "addition_date": "2026/01/02"},
             {"pattern": "[oO]wn", "instances": ["own/1"], "tags": ["ai-crawler"]},
             {"pattern": "(a|b)+", "tags": ["ai-crawler"]}, {"pattern": "Other", "tags": ["seo"]}]"#;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_rejected() {
+    fn rejects_other_files() {
         for other in ["", "{", "{}", "[]", "1", "[1]", r#"{"a": 1}"#, r#"{"bots": []}"#, r#"{"": {}}"#] {
             assert!(parse(other, true).is_err(), "{other}");
         }

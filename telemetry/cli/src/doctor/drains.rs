@@ -56,7 +56,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unreadable_lines_warn_and_fail_if_all_are() {
+    fn warns_about_unreadable_lines_and_fails_without_others() {
         let of = |last: Value, lines: u64, bad: u64| {
             let bad_lines = [json!({"reason": "no_user_agent"}), json!({"reason": "bad_time"}), json!({"reason": "bad_time"})];
             finding_from_health("Web", &json!({"last_batch_at": last, "lines": lines, "bad": bad, "bad_lines": bad_lines}))

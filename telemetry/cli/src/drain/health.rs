@@ -72,7 +72,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn derives_the_state_from_48_hours() {
+    fn derives_the_state_from_the_last_48_hours() {
         let of = |at: Value, lines: u64, bad: u64| state(&json!({"last_batch_at": at, "lines": lines, "bad": bad}));
         assert_eq!(of(json!(null), 0, 0), "waiting for lines");
         assert_eq!(of(json!("t"), 0, 0), "silent for 48 hours");

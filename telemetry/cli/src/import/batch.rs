@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn each_batch_starts_with_its_columns() {
+    fn each_batch_starts_with_the_column_names() {
         let mut batch = Batch::starting_at(0, Heading::default());
         for line in ["#Version: 1.0", "#Fields: date time", "2026-11-01 10:00:00", "#Fields: time date", "10:00:00 2026-11-01"] {
             batch.add(line.as_bytes(), 1);

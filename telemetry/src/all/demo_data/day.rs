@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn same_date_gives_same_events() {
+    fn same_date_produces_same_events() {
         assert_eq!(generate(date(2)), generate(date(2)));
         assert_ne!(generate(date(2)), generate(date(3)));
     }

@@ -75,7 +75,7 @@ mod tests {
     use chrono::NaiveDate;
 
     #[test]
-    fn links_are_repeatable_and_follow_a_presentation() {
+    fn links_are_deterministic_and_follow_a_presentation() {
         let date = NaiveDate::from_ymd_opt(2026, 11, 2).unwrap();
         let (day, end) =
             (super::super::day::generate(date), date.and_hms_opt(23, 59, 59).unwrap().and_utc() + TimeDelta::days(1));

@@ -66,7 +66,7 @@ fn rows(files: &Files) -> Vec<String> {
 }
 
 #[test]
-fn a_late_report_makes_a_revision_with_the_difference() {
+fn late_report_creates_a_revision_with_the_difference() {
     let [first, second] = statements(&month());
     let fetches = |files: &Files| files.statement["lines"][0]["events"]["fetch"].clone();
     assert_eq!(fetches(&first), json!({"claimed": 2, "corroborated": 0, "observed": 0, "unknown": 0, "signed": 1}));
@@ -81,7 +81,7 @@ fn a_late_report_makes_a_revision_with_the_difference() {
 
 /// `WRITE_GOLDEN=1` writes the files, which docs/api/statements.md and the golden output of the command line use.
 #[test]
-fn example_files_are_the_second_revision() {
+fn example_files_match_the_second_revision() {
     let [_, files] = statements(&month());
     let contents = [
         ("statement.json", files.statement.to_string()),
@@ -224,7 +224,7 @@ fn finds_invalid_rows() {
 }
 
 #[test]
-fn finds_other_keys() {
+fn rejects_other_keys() {
     let wrong = |text: &str| format!("signature: {text}");
     let [_, files] = statements(&month());
     let other = json!({"keys": [manifest_entry("key-2026", [8; 32])]});

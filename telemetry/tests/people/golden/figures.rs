@@ -81,7 +81,7 @@ fn read(kept: &mut Transcript, owner: &Terminal, agent: &Terminal) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_events_and_figures() {
+async fn events_and_figures_match_golden_output() {
     let service = Service::start().await;
     let (owner, agent) = (service.terminal("OWNER_KEY"), service.terminal("AGENT_KEY"));
     let mut sent = Transcript::new("events");
@@ -96,7 +96,7 @@ async fn golden_events_and_figures() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_errors_for_each_exit_code() {
+async fn errors_for_each_exit_code_match_golden_output() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let mut kept = Transcript::new("exit_codes");

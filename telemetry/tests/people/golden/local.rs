@@ -18,7 +18,7 @@ const SECRET: &str = "whsec_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG";
 const BODY: &str = r#"{"id":"0195f3a0-0000-7000-8000-000000000052","type":"webhook.test","created_at":"2026-11-01T10:00:00.000Z","data":{"webhook":{"id":"0195f3a0-0000-7000-8000-000000000051"}}}"#;
 
 #[test]
-fn golden_profiles() {
+fn profile_commands_match_golden_output() {
     let terminal = Terminal::new();
     terminal.file("owner.key", PlainApiKey::generate(OrgType::ContentOwner).reveal());
     let mut kept = Transcript::new("profile");
@@ -33,7 +33,7 @@ fn golden_profiles() {
 }
 
 #[test]
-fn golden_commands_without_service() {
+fn offline_commands_match_golden_output() {
     let terminal = Terminal::new();
     terminal.file("access.log", LOG);
     let mut kept = Transcript::new("local");
@@ -58,7 +58,7 @@ fn golden_commands_without_service() {
 }
 
 #[test]
-fn golden_signing() {
+fn sign_commands_match_golden_output() {
     let terminal = Terminal::new();
     terminal.file("body.json", BODY);
     let mut kept = Transcript::new("sign");
@@ -84,7 +84,7 @@ fn golden_signing() {
 }
 
 #[test]
-fn golden_statements() {
+fn statement_commands_match_golden_output() {
     let terminal = Terminal::new();
     macro_rules! example {
         ($($name:literal),*) => { $(terminal.file($name, include_str!(concat!("../../../statements/example/", $name)));)* };

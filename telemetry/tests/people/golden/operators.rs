@@ -22,7 +22,7 @@ fn run_and_get_member(kept: &mut Transcript, terminal: &Terminal, words: &[&str]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_identity_admin() {
+async fn admin_commands_match_golden_output() {
     let service = Service::start().await;
     let terminal = service.operators_terminal();
     let mut kept = Transcript::new("admin");
@@ -125,7 +125,7 @@ fn run_without(kept: &mut Transcript, terminal: &Terminal, words: &[&str], varie
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_log_and_store_operations() {
+async fn log_and_store_commands_match_golden_output() {
     let service = Service::start().await;
     let (terminal, name) = (service.operators_terminal(), &service.stores.name);
     let mut kept = Transcript::new("stream_workers");

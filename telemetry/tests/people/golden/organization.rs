@@ -23,7 +23,7 @@ async fn dns() -> (TestDns, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_organization_commands() {
+async fn organization_commands_match_golden_output() {
     let (proxy, (dns, texts)) = (WebhookProxy::start().await, dns().await);
     let dns_server = ("TELEMETRY_DNS_SERVER", dns.address.to_string());
     let settings: Vec<_> = proxy.settings().into_iter().chain([dns_server]).collect();

@@ -5,7 +5,7 @@ use crate::terminal::Terminal;
 use crate::test_service::Service;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn golden_person_commands() {
+async fn person_commands_match_golden_output() {
     let service = Service::start().await;
     let person = Terminal::new().with("TELEMETRY_URL", service.url());
     let mut kept = Transcript::new("person");

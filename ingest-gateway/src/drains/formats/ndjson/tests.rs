@@ -46,7 +46,7 @@ fn fastly(members: &str) -> [String; 2] {
 
 /// `$server_name` is the first name of the block that responded, and `_` by convention where that is the default one.
 #[test]
-fn requested_host_counts_before_configured_names() {
+fn prefers_the_requested_host_to_configured_names() {
     for (hosts, expected) in [
         (r#""host":"www.example.com","server_name":"_""#, "www.example.com"),
         (r#""server_name":"_","host":"www.example.com""#, "www.example.com"),
@@ -72,7 +72,7 @@ fn requested_host_counts_before_configured_names() {
 
 /// `$content_type` of nginx is a header that visitors send.
 #[test]
-fn media_types_of_requests_hide_no_page() {
+fn request_media_types_do_not_hide_pages() {
     for members in [json!({}), json!({"sent_http_content_type": "text/html"}), json!({"resp_content_type": "text/html"})] {
         let mut members = members;
         members["content_type"] = "image/png".into();
@@ -101,7 +101,7 @@ fn media_types_of_requests_hide_no_page() {
 }
 
 #[test]
-fn reads_media_types_of_responses() {
+fn reads_response_media_types() {
     for name in [
         "media_type",
         "sent_http_content_type",
@@ -119,7 +119,7 @@ fn reads_media_types_of_responses() {
 
 /// A visitor requests the page again with `If-None-Match`. Servers may repeat the media type of the page.
 #[test]
-fn revalidations_of_pages_are_not_assets() {
+fn page_revalidations_are_not_assets() {
     let log = |status, media_type| {
         nginx(&json!({"request_uri": "/wiki/Node.js", "status": status, "sent_http_content_type": media_type}))
     };
@@ -136,7 +136,7 @@ fn revalidations_of_pages_are_not_assets() {
 
 /// Formats log how long a request took as `time`.
 #[test]
-fn durations_are_not_times() {
+fn does_not_read_durations_as_times() {
     for duration in ["0.003", "3421", "\"3421\"", "1500000", "\"0.003\"", "\"3ms\"", "0"] {
         for log in fastly(&format!("\"time\":{duration}")) {
             assert_eq!(kept(FormatId::Fastly, &log).at_ms, AT_MS, "{log}");
@@ -153,7 +153,7 @@ fn durations_are_not_times() {
 }
 
 #[test]
-fn spellings_of_one_host_do_not_contradict() {
+fn spellings_of_a_host_do_not_contradict_each_other() {
     for host in ["WWW.Example.COM", "www.example.com:443", "www.example.com.", "example.com", "-", "cache-fra1", "192.0.2.5"] {
         for log in fastly(&format!("\"http_host\":\"{host}\"")) {
             assert!(url(FormatId::Fastly, &log).to_ascii_lowercase().contains("example.com/article?page=2"), "{log}");
@@ -193,7 +193,7 @@ fn dates_do_not_turn_fastly_lines_into_fluent_bit() {
 
 /// nginx escapes quotes, backslashes and bytes that aren't ASCII as `\xHH` unless its format has `escape=json`.
 #[test]
-fn nginx_escapes_in_json_hide_no_fetch() {
+fn nginx_escapes_in_json_do_not_hide_fetches() {
     let log = nginx(&json!({"request_uri": "/caf~C3~A9?a=~22b~E9", "http_user_agent": format!("{BOT} ~22x~22 ~5Cx ~C3")}));
     let log = log.replace('~', r"\x");
     let event = kept(FormatId::Json, &log);
@@ -211,7 +211,7 @@ fn nginx_escapes_in_json_hide_no_fetch() {
 }
 
 #[test]
-fn request_lines_beside_clientip_are_no_targets() {
+fn does_not_read_a_request_line_next_to_clientip_as_target() {
     let line = json!({"timestamp": "2026-11-01T10:00:00+00:00", "clientip": "132.196.86.7", "http_host": "www.example.com",
         "request": "GET /article?page=2 HTTP/1.1", "status": "200", "agent": BOT});
     let mut with_method = line.clone();
@@ -246,7 +246,7 @@ fn reads_logstash_patterns() {
 
 /// Logstash's patterns match no target with a space. Those up to Logstash 7 keep the request line, the later ones only the whole line.
 #[test]
-fn reads_targets_that_patterns_do_not_match() {
+fn reads_targets_that_no_pattern_matches() {
     let whole = r#"132.196.86.7 - - [01/Nov/2026:10:00:00 +0000] "GET /an \xC3\xA9?page=2 HTTP/1.1" 200 5120 "-" "x""#;
     let logstash = |members: Value| {
         let mut line: Value = serde_json::from_str(FormatId::Logstash.row().sample).unwrap();
@@ -282,7 +282,7 @@ fn reads_targets_that_patterns_do_not_match() {
 
 /// The JSON formats in the documentation of Istio, Envoy Gateway, Loggly (Apache) and Vector (`parse_apache_log`).
 #[test]
-fn reads_the_names_of_documented_formats() {
+fn reads_the_documented_member_names() {
     for line in [
         json!({"authority": "www.example.com", "start_time": "2026-11-01T10:00:00.000Z", "method": "GET", "path": "/article",
             "response_code": 200, "user_agent": BOT, "bytes_sent": 10, "downstream_remote_address": "10.44.1.23:37652"}),
@@ -300,7 +300,7 @@ fn reads_the_names_of_documented_formats() {
 
 /// Apache decodes `%U`, and writes a vertical tab as `\v`.
 #[test]
-fn decoded_targets_of_apache_are_no_request_lines() {
+fn decoded_apache_targets_are_not_request_lines() {
     for (request, path) in [
         ("/a b/c", "/a%20b/c"),
         ("/my file.html", "/my%20file.html"),
@@ -319,7 +319,7 @@ fn decoded_targets_of_apache_are_no_request_lines() {
 
 /// AWS WAF logs a request in an object with the name that Google's load balancer uses.
 #[test]
-fn lines_of_aws_waf_are_bad() {
+fn rejects_aws_waf_lines() {
     let log = json!({"timestamp": 1_793_527_200_000_i64, "action": "ALLOW", "httpRequest": {"clientIp": "203.0.113.5", "uri": "/a",
         "httpMethod": "GET", "headers": [{"name": "User-Agent", "value": BOT}]}});
     assert!(matches!(outcome(FormatId::Json, &log.to_string()), LineOutcome::Bad(_)));
@@ -329,7 +329,7 @@ fn lines_of_aws_waf_are_bad() {
 
 /// Versions of the Elastic Common Schema before 1.6 require lower case. Everywhere else, such a method is another one.
 #[test]
-fn lower_case_methods_of_ecs_are_read() {
+fn reads_lower_case_ecs_methods() {
     for method in ["get", "head", "GET"] {
         let log = FormatId::Ecs.row().sample.replace("\"GET\"", &format!("\"{method}\""));
         assert_eq!(url(FormatId::Ecs, &log), "https://www.example.com/article?page=2", "{method}");
@@ -342,7 +342,7 @@ fn lower_case_methods_of_ecs_are_read() {
 
 /// nginx's logs can have names of Logstash's patterns, and JSON has decoded their texts.
 #[test]
-fn names_of_logstash_in_other_logs_change_no_text() {
+fn logstash_names_in_other_logs_do_not_change_the_text() {
     let agent = format!("{BOT} \\x41 \\\\");
     let line = json!({"timestamp": "2026-11-01T10:00:00+00:00", "clientip": "132.196.86.7", "host": "www.example.com", "verb": "GET",
         "request": "GET /article HTTP/1.1", "response": "200", "agent": agent});
@@ -359,7 +359,7 @@ fn names_of_logstash_in_other_logs_change_no_text() {
 }
 
 #[test]
-fn names_contradicting_members() {
+fn reports_contradicting_members() {
     for (members, expected) in [
         (r#""http_host":"victim.test""#, ["host", "http_host"]),
         (r#""time_start":"2026-10-01T10:00:00Z""#, ["time_start", "timestamp"]),
@@ -379,7 +379,7 @@ fn names_contradicting_members() {
 }
 
 #[test]
-fn names_contradicting_members_of_large_lines_quickly() {
+fn reports_contradicting_members_of_large_lines_quickly() {
     let objects: String = (0..5_000).map(|n| format!("\"x{n}\":{{\"a\":{n}}},")).collect();
     let log = FormatId::Fastly.row().sample.replacen('{', &format!("{{{objects}\"http_host\":\"victim.test\","), 1);
     let began = std::time::Instant::now();

@@ -196,7 +196,7 @@ async fn assert_figures(demo: &Demo, page: &Page, asked: &str, trace: &str) {
 }
 
 #[tokio::test]
-async fn u1_pages_show_the_numbers_of_the_api() {
+async fn u1_pages_show_the_numbers_from_the_api() {
     let demo = Demo::start().await;
     let seed = random_seed();
     let (mut random, now) = (StdRng::seed_from_u64(seed), Clock::System.now());

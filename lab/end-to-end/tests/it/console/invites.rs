@@ -19,7 +19,7 @@ async fn mailed(demo: &Demo, email: &str, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn only_the_invited_person_accepts_an_invite_once() {
+async fn only_the_invited_person_can_accept_an_invite_once() {
     let demo = Demo::start().await;
     let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
     let members = format!("/console/o/{}/members", demo.env("OWNER_ORG_ID"));

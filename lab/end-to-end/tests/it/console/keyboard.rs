@@ -57,7 +57,7 @@ async fn check_tab_order(browser: &Browser, address: &str) {
 }
 
 #[tokio::test]
-async fn u2_u3_pages_are_accessible_and_load_nothing_foreign() {
+async fn u2_u3_pages_are_accessible_and_self_contained() {
     let demo = demo_with_an_event().await;
     let (axe, addresses) = (axe(), addresses(&demo).await);
     let browser = Browser::start().await;

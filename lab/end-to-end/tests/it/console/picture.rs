@@ -12,7 +12,7 @@ const SIZE: (u32, u32) = (1_280, 860);
 const MAX_BYTES: usize = 200_000;
 
 #[tokio::test]
-async fn readme_has_one_small_console_picture() {
+async fn readme_has_one_small_console_screenshot() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if std::env::var_os("WRITE_DOCS").is_some() {
         std::fs::write(root.join(FILE), overview().await).unwrap();

@@ -53,7 +53,7 @@ async fn sessions(browser: &Browser, demo: &Demo) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn u4_sign_in_link_is_secret_and_works_once() {
+async fn u4_sign_in_link_is_secret_and_works_only_once() {
     let demo = Demo::start().await;
     let foreign = AttackerServer::serving(String::new()).await;
     let (asking, opening) = (Browser::start().await, Browser::start().await);
@@ -84,7 +84,7 @@ async fn u4_sign_in_link_is_secret_and_works_once() {
 }
 
 #[tokio::test]
-async fn u4_sign_in_replaces_planted_sessions() {
+async fn u4_signing_in_replaces_planted_sessions() {
     let demo = Demo::start().await;
     let browser = Browser::start().await;
     browser.sign_in(&demo, "USER_SESSION").await;

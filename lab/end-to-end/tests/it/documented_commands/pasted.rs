@@ -42,7 +42,7 @@ documents! {
 
 /// Reports errors that are visible before anything runs.
 #[test]
-fn documents_can_be_pasted() {
+fn commands_in_documents_work_when_pasted() {
     let read = |name: &&str| Page::read(name, &std::fs::read_to_string(super::command_search::root().join(name)).unwrap());
     let faults: Vec<String> = DOCUMENTS.iter().flat_map(|name| read(name).faults()).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));

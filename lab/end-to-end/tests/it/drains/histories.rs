@@ -228,7 +228,7 @@ impl Compared {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_random_log_histories_equal_the_model() {
+async fn s1_reads_of_random_logs_equal_the_model() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut demo = Demo::start().await;

@@ -177,7 +177,7 @@ async fn everything(demo: &Demo, metrics: SocketAddr) -> Vec<Place> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d4_no_personal_data_is_stored() {
+async fn d4_does_not_store_personal_data() {
     let planted = size("PLANTED", 4_500);
     let metrics = free_address();
     let settings = [("TELEMETRY_LOG", "trace".to_owned()), ("TELEMETRY_METRICS_LISTEN", metrics.to_string())];

@@ -163,7 +163,7 @@ async fn claim(demo: &Demo, log: &Log) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d3_redelivered_logs_change_no_read() {
+async fn d3_redelivered_logs_do_not_change_reads() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let demo = Demo::start().await;

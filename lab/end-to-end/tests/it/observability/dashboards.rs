@@ -88,7 +88,7 @@ fn summed(items: &[Value], by: &[&str], figures: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn dashboards_use_existing_sources_and_metrics() {
+fn dashboards_use_existing_data_sources_and_metrics() {
     let (sources, mut asked) = (read("infra/observability/grafana/datasources.yml"), 0);
     assert_eq!(dashboards().into_keys().collect::<Vec<_>>(), ["operator.json", "publisher.json"]);
     for (name, dashboard) in dashboards() {
@@ -113,7 +113,7 @@ fn dashboards_use_existing_sources_and_metrics() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn publisher_dashboard_counts_like_the_api() {
+async fn publisher_dashboard_shows_the_apis_counts() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let pipeline = Pipeline::start().await;

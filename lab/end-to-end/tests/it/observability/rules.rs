@@ -55,7 +55,7 @@ fn promtool_accepts_rules_and_configuration() {
 }
 
 #[test]
-fn alerts_have_firing_and_silent_test_cases() {
+fn every_alert_has_a_firing_and_a_silent_test_case() {
     promtool(&["test", "rules", "rules_test.yml"]);
     let cases = read("infra/observability/prometheus/rules_test.yml");
     let cases: Vec<&str> = cases.split("\n  - name: ").skip(1).collect();
@@ -70,7 +70,7 @@ fn alerts_have_firing_and_silent_test_cases() {
 }
 
 #[test]
-fn alerts_have_a_runbook() {
+fn every_alert_has_a_runbook() {
     let explained = read("docs/alerts.md");
     let headings: BTreeSet<&str> = explained.lines().filter_map(|line| line.strip_prefix("### ")).collect();
     let alerts = alerts_in_the_rules();

@@ -335,7 +335,7 @@ async fn seen_at_home(scene: &TestApp) -> BTreeSet<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn u4_the_console_hides_data_of_others() {
+async fn u4_the_console_hides_other_organizations_data() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let scene = TestApp::start().await;

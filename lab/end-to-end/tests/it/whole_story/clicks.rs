@@ -113,7 +113,7 @@ fn spellings(id: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn s18_networks_learn_nothing_from_click_tokens() {
+async fn s18_networks_cannot_use_click_tokens_to_see_sessions() {
     let Participants { app: world, publisher, publisher_key, agent, agent_org, agent_key, network_org, network_key } =
         &Participants::begin().await;
     let visible = json!({"visible_in_click_token_lookups": true});
