@@ -6,6 +6,8 @@
 mod fetch;
 mod provider_account;
 mod provider;
+#[cfg(test)]
+mod token_tests;
 mod tokens;
 
 pub(crate) use provider::{Providers, PublicProvider};

@@ -133,6 +133,8 @@ impl Provider {
             "the issuer is not a public HTTPS server on port 443; use one that is, or add its host:port to TELEMETRY_OIDC_ALLOW"
         );
         ensure!(!written.client_id.is_empty(), "the client_id is empty; copy it from the provider");
+        // An empty secret would verify HMAC signatures that anyone can make.
+        ensure!(written.client_secret.as_deref() != Some(""), "the client_secret is empty; omit it for a public client");
         let redirect = format!("{}/api/v1/identity/auth/oidc/{}/callback", public_url.as_str().trim_end_matches('/'), written.id);
         let scopes = written.scopes.unwrap_or_else(|| vec!["email".to_owned()]);
         Ok(Self {
@@ -329,6 +331,7 @@ mod tests {
             with("issuer", json!("id.example.com")),
             with("client_id", json!("")),
             with("client_secret", json!(["hunter2"])),
+            with("client_secret", json!("")),
             with("client_secert", json!("hunter2")),
             with("trust_email", json!("yes")),
         ];

@@ -108,7 +108,7 @@ impl UserClaims {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InvalidToken {
     /// The provider may have rotated its keys.
-    #[error("the token's key is not in the provider's key set")]
+    #[error("no key in the provider's key set signed the token")]
     UnknownKey,
     #[error("the token or a claim in it is unreadable: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -222,8 +222,13 @@ impl Verifier<'_> {
             return Err(InvalidToken::Claim("the provider doesn't advertise the token's algorithm"));
         }
         let message = &token.as_bytes()[..head.len() + 1 + body.len()];
-        let key = self.keys(&header)?.into_iter().find(|key| key.verify_signature(&header.alg, message, &signature).is_ok());
-        let key = key.ok_or(InvalidToken::Claim("the token's signature is invalid"))?;
+        let is_signer = |key: &CoreJsonWebKey| {
+            may_be_signature(&header.alg, &signature) && key.verify_signature(&header.alg, message, &signature).is_ok()
+        };
+        let key = self.keys(&header)?.into_iter().find(is_signer).ok_or(match header.kid {
+            Some(_) => InvalidToken::Claim("the token's signature is invalid"),
+            None => InvalidToken::UnknownKey,
+        })?;
         let claims: SignedClaims = serde_json::from_slice(&payload)?;
         if claims.iss != self.metadata.issuer().as_str() {
             return Err(InvalidToken::Claim("the token is from another issuer"));
@@ -253,6 +258,16 @@ impl Verifier<'_> {
         };
         let keys: Vec<_> = self.metadata.jwks().keys().iter().filter(fits).cloned().collect();
         if keys.is_empty() { Err(InvalidToken::UnknownKey) } else { Ok(keys) }
+    }
+}
+
+/// Returns false for HMACs of another length, at which `openidconnect` panics.
+fn may_be_signature(algorithm: &CoreJwsSigningAlgorithm, signature: &[u8]) -> bool {
+    match algorithm {
+        CoreJwsSigningAlgorithm::HmacSha256 => signature.len() == 32,
+        CoreJwsSigningAlgorithm::HmacSha384 => signature.len() == 48,
+        CoreJwsSigningAlgorithm::HmacSha512 => signature.len() == 64,
+        _ => true,
     }
 }
 
