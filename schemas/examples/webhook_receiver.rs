@@ -1,10 +1,10 @@
-//! A receiver of webhooks: checks each delivery, acts once, answers soon.
+//! A webhook receiver that verifies each delivery, processes it once and responds quickly.
 //!
 //! ```sh
 //! WEBHOOK_SECRET=whsec_… cargo run -p schemas --example webhook_receiver -- 127.0.0.1:9000
 //! ```
 //!
-//! Put it behind what terminates TLS, because deliveries go to HTTPS only; it has to get the body as it was sent.
+//! Put it behind a proxy that terminates TLS, because deliveries require HTTPS. The proxy must not change the body.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -14,7 +14,7 @@ use axum::routing::post;
 use schemas::webhook::verify::{Delivery, Receiver, Rejection};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is done with a delivery that is ours, fresh and new.
+/// Callback for a verified delivery that was not processed before.
 type Act = Box<dyn Fn(&Delivery) + Send + Sync>;
 
 struct Inbox {
@@ -32,7 +32,7 @@ async fn main() {
     axum::serve(listener, app(&secret, Box::new(act))).await.expect("the listener stays open");
 }
 
-/// One endpoint at `/`, for any path that its URL has.
+/// Serves one endpoint at `/`, whatever the path of its URL.
 pub(crate) fn app(secret: &str, act: Act) -> Router {
     let inbox = Inbox { receiver: Mutex::new(Receiver::new(secret)), act };
     Router::new().route("/", post(receive)).route("/{*path}", post(receive)).with_state(Arc::new(inbox))
@@ -49,7 +49,7 @@ async fn receive(State(inbox): State<Arc<Inbox>>, headers: HeaderMap, body: Byte
             receiver.remember(delivery.id());
             StatusCode::NO_CONTENT
         }
-        // Done before; without a 2xx it would come again.
+        // Already processed. Without a 2xx, the sender would retry.
         Err(Rejection::Repeated) => StatusCode::NO_CONTENT,
         Err(rejection) => {
             eprintln!("refused: {rejection}");

@@ -1,4 +1,4 @@
-//! Identifies the bot that sent a request, and checks whether its address is one of its operator's (docs/api/crawlers.md#bot-table).
+//! Identifies the bot that sent a request, and checks whether its operator publishes its address (docs/api/crawlers.md#bot-table).
 //!
 //! User agents, headers and addresses are never stored or logged here.
 
@@ -19,9 +19,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 const BUNDLED: &str = include_str!("../data/bots.json");
-/// Name and operator of bots that the table does not have: a CDN verified them, or they claim an unknown `Signature-Agent`.
+/// Name and operator of bots that the table doesn't list: a CDN verified them, or they claim an unknown `Signature-Agent`.
 pub const OTHER: &str = "other";
-/// Cloudflare's categories (`VerifiedBotCategory`) of bots that fetch for answers or training, with the purpose of each.
+/// Cloudflare's categories (`VerifiedBotCategory`) of bots that fetch for answers or training, and their purposes.
 const CATEGORIES: &[(&str, Purpose)] = &[
     ("AI Crawler", Purpose::Training),
     ("AI Search", Purpose::Search),
@@ -62,8 +62,8 @@ pub struct Classified {
     /// Operator that the bot claims, or [`OTHER`].
     pub operator: Arc<str>,
     pub purpose: Purpose,
-    /// Whether the address is one of the operator's. `None` if the operator publishes no addresses, if no public address is given,
-    /// or if the address is outside a list that changes.
+    /// Whether the operator publishes the address. `None` if the operator publishes no addresses, the address isn't public, or it isn't in
+    /// the copy of a list that changes often.
     pub verified: Option<bool>,
     /// The list that the address was compared with.
     pub list: Option<Arc<AddressSource>>,
@@ -155,8 +155,8 @@ impl BotTable {
         &self.version
     }
 
-    /// Identifies the bot that sent a request: by its user agent, else by its `Signature-Agent` header, else by the CDN's category.
-    /// Returns `None` for people and all other programs.
+    /// Identifies the bot that sent a request by its user agent, `Signature-Agent` header or CDN category, in this order. Returns `None`
+    /// for people and other programs.
     pub fn classify(&self, sender: &Sender<'_>) -> Option<Classified> {
         if let Some((bot, variant)) = self.find_named(sender.user_agent) {
             return Some(bot.classified(variant, sender.address));
@@ -165,12 +165,12 @@ impl BotTable {
         signed.or_else(|| sender.category.and_then(other_of_category))
     }
 
-    /// Like `classify`, for a text only: a user agent or the name of an agent.
+    /// Like `classify`, for a single text: a user agent or an agent's name.
     pub fn classify_text(&self, text: &str) -> Option<Classified> {
         self.classify(&Sender { user_agent: text, ..Sender::default() })
     }
 
-    /// Returns the CDN whose own user agent this is. An origin behind a CDN logs it for every visitor.
+    /// Returns the CDN that uses this user agent. An origin behind a CDN logs it for every visitor.
     pub fn cdn(&self, user_agent: &str) -> Option<&str> {
         self.cdns.iter().find(|cdn| cdn.eq_ignore_ascii_case(user_agent.trim())).map(String::as_str)
     }
@@ -189,7 +189,7 @@ impl BotTable {
         self.bots.get(self.bot_by_pattern[found.pattern().as_usize()]).map(|bot| (bot, variant))
     }
 
-    /// Returns the bot that the header claims. The address is not checked, because the header names the owner of a key.
+    /// Returns the bot that the header claims. Doesn't check the address, because the header names a key owner.
     fn claimed_by_header(&self, header: &str) -> Option<Classified> {
         let host = signature_agent::host(header)?;
         let bot = self.bot_by_signature_agent.get(&host).and_then(|at| self.bots.get(*at));
@@ -213,7 +213,7 @@ impl Bot {
 }
 
 impl Addresses {
-    /// Returns whether the address is one of the operator's, or `None` if that is unknown.
+    /// Returns whether the operator publishes the address, or `None` if that is unknown.
     fn verify(&self, address: IpAddr) -> Option<bool> {
         let address = address.to_canonical();
         let is_inside = self.networks.iter().any(|network| network.contains(&address));
@@ -222,7 +222,7 @@ impl Addresses {
     }
 }
 
-/// Returns whether the internet routes the address to one host. Documentation addresses count as public, because no proxy has one.
+/// Returns whether an address is public unicast. Documentation addresses count as public, because proxies never use them.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

@@ -20,17 +20,16 @@ pub struct ClickToken {
     pub expires_at: DateTime<Utc>,
 }
 
-/// How an event's URL relates to the link of the click token that bound it, if another organization issued the token
+/// How an event's URL relates to the link of its click token, if another organization issued the token
 /// (docs/api/click-tokens.md#what-a-token-shows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkRelation {
-    /// The event has no URL, so it got the link's. The reporter doesn't see it.
+    /// The event has no URL and uses the link's. The reporter doesn't see it.
     Taken,
-    /// On the link's host, whose owner may learn which session the click belongs to.
+    /// Same host as the link, so its owner may see the click's session.
     Same,
-    /// On another host. Its owner learns no details of the session, because a token's holder can name any host; the exception is an
-    /// owner who also owns the link's host.
+    /// Another host. Its owner can't see the session, because a token holder can name any host, unless the owner also owns the link's host.
     Other,
 }
 
@@ -40,7 +39,7 @@ impl LinkRelation {
         if site_of_url(token_url).is_some_and(|own| site_of_url(content_url) == Some(own)) { Self::Same } else { Self::Other }
     }
 
-    /// The stored number. 0 is an event that no other organization's token bound.
+    /// Returns the stored number; 0 if no other organization's token bound the event.
     pub fn code(link: Option<Self>) -> i8 {
         match link {
             None => 0,
@@ -56,8 +55,8 @@ pub fn site_of_url(url: &str) -> Option<Site> {
     ContentUrl::parse(url).ok()?.site
 }
 
-/// The response of a token lookup (docs/api/click-tokens.md#get-ctxtoken). It never contains the session's id in any of the forms
-/// listed there.
+/// The response of a token lookup (docs/api/click-tokens.md#get-ctxtoken). It doesn't contain the session id in any of the forms listed
+/// there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClickManifest {
     #[serde(with = "crate::instant")]

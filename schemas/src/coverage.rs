@@ -12,7 +12,7 @@ pub struct Coverage {
     pub spans: Vec<CoverageSpan>,
 }
 
-/// Consecutive hours that are all covered or all uncovered.
+/// Consecutive hours with the same coverage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoverageSpan {
     pub start: String,

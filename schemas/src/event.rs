@@ -128,7 +128,7 @@ impl SourceRole {
         name.parse().ok()
     }
 
-    /// The stored number of a role: 1 to 4 in the order of [`SourceRole::ALL`]; 0 without a role.
+    /// Returns the stored number: 1 to 4 in the order of [`SourceRole::ALL`], or 0 without a role.
     pub fn code(role: Option<Self>) -> u8 {
         match role {
             None => 0,

@@ -1,7 +1,7 @@
 //! The keys that decide which reports describe the same event (docs/api/event-keys.md#keys).
 //!
-//! Keys must never change: keys of stored rows are compared with keys of replayed records. A change of any rule here
-//! needs a new domain word and a rebuild of the store.
+//! Keys must never change: stored keys are compared with the keys of replayed records. Changing a rule here requires a new domain word and
+//! a rebuild of the store.
 
 mod canonical_ids;
 
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventKey(pub u128);
 
-/// The identity of a report before any lookup, in the order in which the gateway tries the variants.
+/// The identity of a report before any lookup, in the order the gateway tries the variants.
 ///
 /// Every own key contains the organization but not the host, because a click token that only the worker can look up may still
 /// determine the host.
@@ -26,8 +26,8 @@ pub enum OwnId<'a> {
         /// Canonical, see [`canonical_id`].
         id: &'a str,
     },
-    /// A report without an id in a request with an `Idempotency-Key`. The key also contains the event's subject, so that reusing
-    /// the header for another event doesn't merge the two. It doesn't contain time and details, because they may differ in a retry.
+    /// A report without an id in a request with an `Idempotency-Key`. The key also contains the event's subject, so reusing the header for
+    /// another event doesn't merge the two. It contains neither time nor details, because they can differ in a retry.
     Idempotent {
         org: OrgId,
         idempotency_key: &'a str,
@@ -36,11 +36,11 @@ pub enum OwnId<'a> {
         /// Index in the request.
         index: usize,
     },
-    /// A session started with an `Idempotency-Key`: a retry starts the same one.
+    /// A session started with an `Idempotency-Key`. A retry starts the same session.
     Started { org: OrgId, idempotency_key: &'a str },
-    /// A session uploaded without an id and without an `Idempotency-Key`: a retry is the same session.
+    /// A session uploaded without an id and without an `Idempotency-Key`: a retry uploads the same session.
     Uploaded { org: OrgId, body: &'a [u8] },
-    /// A report without an id or `Idempotency-Key`. Its content identifies it, so that a retry is the same report.
+    /// A report without an id or `Idempotency-Key`. Its content identifies it, so a retry is the same report.
     Content {
         org: OrgId,
         /// The event as written to the log, without keys.
@@ -59,7 +59,7 @@ pub enum FetchedContent<'a> {
 }
 
 impl EventKey {
-    /// The reporter's own key of a report.
+    /// Computes the reporter's own key of a report.
     pub fn own(id: &OwnId<'_>) -> Self {
         match id {
             OwnId::Reported { org, id } => hash("reported", &[org.0.as_bytes(), id.as_bytes()]),
@@ -75,8 +75,8 @@ impl EventKey {
         }
     }
 
-    /// The correlation id with the content, as all observers of one fetch report them. `telemetry_id` is canonical, see
-    /// [`canonical_telemetry_id`].
+    /// Computes a key from the correlation id and the content, which all observers of a fetch report alike. `telemetry_id` is canonical,
+    /// see [`canonical_telemetry_id`].
     pub fn correlation(telemetry_id: &str, content: FetchedContent<'_>) -> Self {
         match content {
             FetchedContent::Page(page) => hash("correlated page", &[telemetry_id.as_bytes(), page.as_bytes()]),
@@ -84,20 +84,20 @@ impl EventKey {
         }
     }
 
-    /// The key that all observers of one fetch share. It contains the host but no organization: an id that was first used on
-    /// another host doesn't match. `host` is a reversed canonical host, or empty if it can't be owned.
+    /// Computes the key that all observers of a fetch share. It contains the host but no organization, so an id first used on another host
+    /// doesn't match. `host` is a reversed canonical host, or empty if it can't be owned.
     pub fn shared(host: &str, correlation: Self) -> Self {
         hash("retrieval", &[host.as_bytes(), &correlation.bytes()])
     }
 
-    /// The identity of a report that carries a correlation id. It contains the observer and the shared key, so that a copy
-    /// never belongs to another event or observer.
+    /// Computes the identity of a report with a correlation id. It contains the observer and the shared key, so a copy always belongs to
+    /// the same event and observer.
     pub fn for_correlated_report(org: OrgId, role: Option<SourceRole>, drain: Option<DrainId>, shared: Self, own: Self) -> Self {
         let (role, drain) = (SourceRole::code(role), drain.map(|drain| drain.0).unwrap_or_default());
         hash("observer", &[org.0.as_bytes(), &[role], drain.as_bytes(), &shared.bytes(), &own.bytes()])
     }
 
-    /// The identity of any other report. It doesn't contain the drain, so that a line that is delivered through two drains or
+    /// Computes the identity of a report without a correlation id. It doesn't contain the drain, so a line delivered through two drains or
     /// imported again is one report. `host` as in [`EventKey::shared`].
     pub fn for_report(org: OrgId, host: &str, own: Self) -> Self {
         hash("report", &[org.0.as_bytes(), host.as_bytes(), &own.bytes()])
@@ -108,7 +108,7 @@ impl EventKey {
     }
 }
 
-/// Hashes the parts, each after its length, so that different lists of parts never have the same bytes.
+/// Hashes the parts, each prefixed with its length, so different lists never hash the same bytes.
 fn hash(domain: &str, parts: &[&[u8]]) -> EventKey {
     let mut digest = Sha256::new();
     for part in std::iter::once(&domain.as_bytes()).chain(parts) {

@@ -1,4 +1,4 @@
-//! Organizations, scopes, keys, delegations and settings, as used by the identity API and every authenticated service. One file per noun.
+//! Identity types that every authenticated service uses: organizations, scopes, keys, delegations and settings. One file per type.
 
 mod access_request;
 mod analyst_account;

@@ -38,7 +38,7 @@ uuid_ids! {
     DelegationId;
     /// A platform's request for a delegation.
     DelegationRequestId;
-    /// A message to one webhook endpoint, the same for all attempts; the `id` of the signed body.
+    /// A message to one webhook endpoint; the `id` in the signed body, the same for all attempts.
     DeliveryId;
     DomainId;
     /// A log stream of a CDN or a server.
@@ -49,7 +49,7 @@ uuid_ids! {
     ManifestId;
     /// An organization: content owner, platform or agent.
     OrgId;
-    /// A session that an agent reported. Unique only together with its organization.
+    /// A session that an agent reported. Unique only within its organization.
     SessionId;
     /// A person who can sign in.
     UserId;

@@ -1,4 +1,4 @@
-//! Types that the services share: ids, sites, secrets, events, log records, read responses, webhooks and errors.
+//! Types shared by the services: ids, sites, secrets, events, log records, read responses, webhooks and errors.
 
 #[macro_use]
 mod named_enum;

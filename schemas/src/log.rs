@@ -1,7 +1,7 @@
 //! The log: topic names, and the record of one accepted request (docs/api/event-keys.md#replays-and-records).
 //!
-//! A replay reads records of any age. Only add optional members, and increase [`RECORD_VERSION`] if an older worker would misread a
-//! new record.
+//! Replays read records of any age, so only add optional members. Increase [`RECORD_VERSION`] if an older worker would misread a new
+//! record.
 
 use crate::bots::Purpose;
 use crate::click_tokens::{LinkRelation, site_of_url};
@@ -19,14 +19,14 @@ use serde_with_macros::skip_serializing_none;
 pub const TELEMETRY_TOPIC: &str = "telemetry.v1";
 /// Records that a worker could not decode, unchanged.
 pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
-/// The record version that this build writes, and the newest one it reads. A worker rejects a newer record, so update workers
-/// before gateways. Increase it if an older worker would store a new record wrongly, or if a rule for keys or sites changes: a
-/// replay of older records must produce the same rows as before.
+/// The record version that this build writes, and the newest it reads. Workers reject newer records, so update workers before gateways.
+/// Increase the version if an older worker would store a new record wrongly, or if a rule for keys or sites changes: replaying older
+/// records must still produce the same rows.
 pub const RECORD_VERSION: u16 = 1;
-/// Maximum size of a record, which the topics must accept: an inflated request of 4 MiB plus what normalizing adds.
+/// Maximum size of a record, which the topics must accept: a decompressed request of 4 MiB, and what normalizing adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
-/// Bytes of a dead letter besides its record: headers and framing.
+/// Maximum size of a dead letter's headers and framing, without its record.
 pub const MAX_DEAD_LETTER_OVERHEAD_BYTES: usize = 16 * 1024;
 
 pub mod header {
@@ -35,9 +35,9 @@ pub mod header {
     pub const ORG: &str = "org";
     /// The request id of the write.
     pub const REQUEST_ID: &str = "request-id";
-    /// The store's buckets with its reports ([`crate::shard::Buckets`]).
+    /// The store buckets of its reports ([`crate::shard::Buckets`]).
     pub const BUCKETS: &str = "buckets";
-    /// On a dead letter: why decoding failed.
+    /// On a dead letter: the reason why decoding failed.
     pub const REASON: &str = "reason";
     /// On a dead letter: `topic/partition/offset` of the original.
     pub const ORIGIN: &str = "origin";
@@ -62,26 +62,26 @@ pub struct LogRecord {
     /// The [`RECORD_VERSION`] of the build that wrote it.
     pub v: u16,
     pub org: OrgId,
-    /// Whether `org` is a content owner, which reports only for its verified hosts. Its reports take precedence when describing a
-    /// fetch (docs/api/counting.md#5-one-report-represents-the-event).
+    /// Whether `org` is a content owner, which can report only for its verified hosts. Its reports take precedence in describing a fetch
+    /// (docs/api/counting.md#5-one-report-represents-the-event).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_owners: bool,
     /// When the gateway accepted it, in microseconds UTC. The earlier of two copies wins.
     pub received_at_us: i64,
     pub kind: RecordKind,
-    /// The drain, if the lines were sent with a drain's key.
+    /// The drain, if the lines were sent with a drain key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainId>,
-    /// Facts about the session, if the request is about one.
+    /// Facts about the session, if the request has a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionFacts>,
-    /// The reporter's sessions that the events name, without duplicates. The worker stores them before the events become visible.
+    /// The reporter's sessions that events name, without duplicates. The worker stores them before the events become visible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named_sessions: Vec<SessionReport>,
     /// Normalized events with keys, without members that must not be stored.
     #[serde(default)]
     pub events: Vec<LogEvent>,
-    /// A drain's requests by bots that returned no content. They are not events.
+    /// Bot requests in a drain that returned no content. They aren't events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_fetches: Vec<FailedFetch>,
 }
@@ -93,8 +93,8 @@ impl LogRecord {
     }
 }
 
-/// A bot's request that returned no content, according to its status (docs/api/drains.md#what-is-kept). It contains neither query
-/// nor user agent, because no figure depends on them.
+/// A bot request that returned no content, according to its status (docs/api/drains.md#what-is-kept). Contains neither query nor user
+/// agent, because no figure depends on them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedFetch {
     /// The key that the line's event would have if it had returned content ([`LogEvent::own_key`]).
@@ -119,11 +119,11 @@ pub struct FailedFetch {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogEvent {
-    /// The reporter's own key of the report, derived from its id, the `Idempotency-Key` or its content. It contains the
-    /// organization but not the host, which a click token may still determine.
+    /// The reporter's own key, derived from the report's id, the `Idempotency-Key` or its content. Contains the organization but not the
+    /// host, because a click token may still determine the host.
     pub own_key: EventKey,
-    /// Correlation id and content of a fetch. Observers with the same key and host report the same fetch. The gateway computes it,
-    /// because `content_url` may lose click tokens afterwards.
+    /// Key from the correlation id and the content of a fetch. Observers with the same key and host report the same fetch. The gateway
+    /// computes it, because `content_url` may lose click tokens afterwards.
     pub correlation_key: Option<EventKey>,
     /// The reporter's own id, canonical.
     pub id: Option<String>,
@@ -140,25 +140,25 @@ pub struct LogEvent {
     /// Correlation id, canonical.
     pub content_telemetry_id: Option<String>,
     pub session_id: Option<SessionId>,
-    /// The organization that owns the session, if that is not the reporter: the issuer of the click token.
+    /// The organization that owns the session, if it isn't the reporter: the issuer of the click token.
     pub session_org: Option<OrgId>,
-    /// How the event's URL relates to the token's link. Present together with `session_org`.
+    /// How the event's URL relates to the token's link. Set together with `session_org`.
     pub link: Option<LinkRelation>,
-    /// Reversed host of that link, if `link` is [`ClickLink::Other`] and the host can be owned. An owner of both hosts may learn
-    /// which session the click belongs to (docs/api/click-tokens.md#what-a-token-shows).
+    /// Reversed host of that link, if `link` is [`LinkRelation::Other`] and the host can be owned. An owner of both hosts may learn which
+    /// session the click belongs to (docs/api/click-tokens.md#what-a-token-shows).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub link_site: String,
-    /// Hash of a click token that the gateway could not look up. The worker does, as of `received_at_us`. If the reporter also
-    /// names a `session_id`, its own token must belong to that session, and another organization's token doesn't bind the event.
+    /// Hash of a click token that the gateway could not look up. The worker looks it up as of `received_at_us`. If the reporter also names
+    /// a `session_id`, its own token must belong to that session, and another organization's token doesn't bind the event.
     pub ctx_hash: Option<SecretHash>,
-    /// Hash of a click token that doesn't bind the event: with a session it is unknown, expired or another organization's, or the event's
-    /// type can't be bound.
+    /// Hash of a click token that doesn't bind the event: an unknown, expired or foreign token next to a session, or a token on a type that
+    /// can't be bound.
     pub kept_ctx_hash: Option<SecretHash>,
-    /// The responding agent, as the reporter names it. If absent, the worker sets the session's agent.
+    /// Name of the responding agent. If absent, the worker uses the session's agent.
     pub agent_id: Option<String>,
     pub turn_id: Option<String>,
     pub output_id: Option<String>,
-    /// The bot and its response, if an edge or origin reports them.
+    /// The bot and its response, if an edge or origin reported them.
     pub crawler: Option<Box<Crawler>>,
     /// The type-specific object, as written.
     pub data: Option<Box<RawValue>>,
@@ -167,10 +167,10 @@ pub struct LogEvent {
 }
 
 impl LogEvent {
-    /// Sets the session of the event's click token, and the token's URL if the event has none. Removes the agent for another
-    /// organization's session, because only that organization can name it.
+    /// Sets the session of the event's click token, and the token's URL if the event has none. Removes the agent for a foreign session,
+    /// because only that organization can name it.
     ///
-    /// Call it only after `own_key` is computed: a retry is the same report whether its token could be looked up or not.
+    /// Call it only after computing `own_key`: a retry is the same report whether or not its token could be looked up.
     pub fn bind_to_click(&mut self, reporter: OrgId, issuer: OrgId, session: SessionId, token_url: &str) {
         self.ctx_hash = None;
         self.session_id = Some(session);
@@ -190,13 +190,13 @@ impl LogEvent {
         }
     }
 
-    /// Returns whether this issuer's click token can bind the event. A session id belongs to its reporter and is not compared with
+    /// Returns whether this issuer's click token can bind the event. A session id belongs to its reporter, so it isn't compared with
     /// another organization's.
     pub fn can_be_bound_by(&self, reporter: OrgId, issuer: OrgId) -> bool {
         self.session_id.is_none() || issuer == reporter
     }
 
-    /// Returns whether the session depends on a click token that is not looked up yet.
+    /// Returns whether the session depends on a click token that has not been looked up.
     pub fn is_unresolved(&self) -> bool {
         self.ctx_hash.is_some()
     }
@@ -206,7 +206,7 @@ impl LogEvent {
         self.agent_id.is_none() && self.session_id.is_some()
     }
 
-    /// Returns whether the worker must look up its click token or agent.
+    /// Returns whether the worker must look up a click token or an agent.
     pub fn needs_worker_lookup(&self) -> bool {
         self.is_unresolved() || self.lacks_agent()
     }

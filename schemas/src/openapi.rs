@@ -1,7 +1,7 @@
-//! Builds the OpenAPI 3.1 description of every endpoint from one hand-written document per surface (`schemas/openapi/`).
+//! Builds the OpenAPI 3.1 document of every endpoint from one hand-written file per surface (`schemas/openapi/`).
 //!
-//! The documents are hand-written because handlers parse bodies by hand, with rules that types don't show. Tests compare each entry
-//! with the running service. An entry lists only the endpoint's own responses; those of shared layers are added here.
+//! The files are hand-written because handlers parse bodies by rules that types don't show. Tests compare each entry with the running
+//! service. An entry lists only the endpoint's own responses; the responses of shared layers are added here.
 
 use serde_json::{Map, Value, json};
 
@@ -44,7 +44,7 @@ pub fn document(surfaces: &[Surface]) -> Value {
     document
 }
 
-/// Replaces references to all shared parameters of a document, `#/components/parameters`, by these parameters.
+/// Expands references to `#/components/parameters` into all shared parameters of a document.
 fn expand_parameters(part: &mut Value) {
     let Some(Value::Object(shared)) = part.pointer("/components/parameters").cloned() else { return };
     let operations = members(part, "/paths").values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut);
@@ -63,7 +63,7 @@ fn finish(paths: &mut Map<String, Value>, surface: Option<Surface>) {
     }
 }
 
-/// Adds responses that occur before the handler runs: from the HTTP layer, credentials, and reading paths and bodies.
+/// Adds the responses that occur before the handler runs: from the HTTP layer, authentication, and parsing of paths and bodies.
 fn add_shared_responses(method: &str, operation: &mut Value, surface: Option<Surface>) {
     // 400: the Host header is missing or repeated.
     let mut shared = vec![("400", "BadRequest"), ("500", "Internal"), ("503", "Unavailable")];
@@ -75,7 +75,7 @@ fn add_shared_responses(method: &str, operation: &mut Value, surface: Option<Sur
         shared.extend(of_bodies);
     }
     if surface == Some(Surface::Identity) {
-        // Two session cookies count as none, and changes from other sites' pages are rejected.
+        // Two session cookies are rejected, and so are changes requested by other sites' pages.
         shared.push(("401", "Unauthenticated"));
         shared.extend((method != "get").then_some(("403", "Forbidden")));
     }
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Collects every text of a value, at any depth.
+    /// Collects all strings in a value, at any depth.
     fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::String(text) => found.push(text),
@@ -175,7 +175,7 @@ mod tests {
         is_reference || value["description"].as_str().is_some_and(|text| !text.is_empty())
     }
 
-    /// Lists objects without a name, and schemas, members and parameters without a description.
+    /// Returns unnamed objects, and schemas, members and parameters without a description.
     fn undescribed(value: &Value, place: &str, is_named: bool, found: &mut Vec<String>) {
         value.as_array().into_iter().flatten().for_each(|item| undescribed(item, place, false, found));
         let needs_text = is_named || value.get("in").is_some();

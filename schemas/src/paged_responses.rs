@@ -16,7 +16,7 @@ pub const URLS_PAGE: u64 = 20;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// The items from `offset` on, at most `limit`.
+    /// The items from `offset`, at most `limit`.
     pub items: Vec<T>,
     pub total: u64,
     /// The limit that was applied.
@@ -24,7 +24,7 @@ pub struct Page<T> {
     pub offset: u64,
 }
 
-/// One event. All reports of a fetch are one item, with the content of the report that represents it.
+/// One event. A fetch is one item, with the content of the report that represents it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventItem {
     /// The reporter's id, or the event's key as a UUID.
@@ -38,7 +38,7 @@ pub struct EventItem {
     pub event_timestamp: String,
     /// Other reported members, and `observers`: the roles that reported it.
     pub event_data: BTreeMap<String, Box<RawValue>>,
-    /// The organization that owns the session, or else the reporter.
+    /// The organization that owns the session; without a session, the reporter.
     pub platform_id: String,
     /// The reporter's name for its agent; empty if missing.
     pub agent_id: String,
@@ -70,16 +70,16 @@ pub struct EventReport {
 pub struct EventReports {
     #[serde(flatten)]
     pub event: EventItem,
-    /// The part of corroboration in which a fetch counts; null for other events.
+    /// The corroboration part that the fetch counts in; null for other events.
     pub corroboration: Option<String>,
-    /// Events with this id in the period. Ids belong to reporters, so two reporters may use the same one.
+    /// Number of events with this id in the period. Ids belong to reporters, so two reporters may use the same one.
     pub events_of_this_id: u64,
     pub total_reports: u64,
-    /// The first reports by precedence. The first one represents the event.
+    /// Reports in order of precedence, possibly truncated. The first represents the event.
     pub reports: Vec<EventReport>,
 }
 
-/// One event, for its reporter or the issuer of the click token that bound it.
+/// One event, for its reporter or for the issuer of its click token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentEventItem {
     #[serde(flatten)]
@@ -96,11 +96,11 @@ pub struct AgentEventItem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UrlMetric {
     pub content_url: String,
-    /// By page and agent: the agent's organization; empty without a claim.
+    /// Split by page and agent: the agent's organization; empty without a claim.
     pub platform_id: Option<String>,
-    /// By page and agent: the platform's name for the agent.
+    /// Split by page and agent: the platform's name for the agent.
     pub agent_id: Option<String>,
-    /// By page and agent: the bot that servers saw; empty with a claim.
+    /// Split by page and agent: the bot that servers saw; empty with a claim.
     pub bot: Option<String>,
     pub total_events: u64,
     /// Distinct pairs of platform and session.
@@ -110,7 +110,7 @@ pub struct UrlMetric {
     pub last_seen: String,
 }
 
-/// Fetches of a day, of one agent or of all, by who reported them. The four parts add up to `retrievals`.
+/// A day's fetches by reporter, of one agent or of all. The four parts add up to `retrievals`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorroborationItem {
     pub day: String,
@@ -127,7 +127,7 @@ pub struct CorroborationItem {
     pub claimed_by_agent_only: u64,
     /// Reported by an edge or origin, but by no agent.
     pub seen_by_server_only: u64,
-    /// Reported by neither: by an index, or without a role and session.
+    /// Reported by neither: by an index only, or without a role and a session.
     pub seen_by_neither: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The error format (RFC 9457) and every error code of this service.
+//! The error format (RFC 9457) and all error codes.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,12 +36,12 @@ codes! {
     /// The key or user session is missing or unknown.
     Unauthenticated = 401, "unauthenticated", "Not authenticated";
     MissingScope = 403, "missing_scope", "Missing scope";
-    /// Not permitted for the requested data.
+    /// The requested data is not permitted.
     Forbidden = 403, "forbidden", "Forbidden";
     NotFound = 404, "not_found", "Not found";
     MethodNotAllowed = 405, "method_not_allowed", "Method not allowed";
     RequestTimeout = 408, "request_timeout", "Request timeout";
-    /// Contradicts stored data.
+    /// The request contradicts stored data.
     Conflict = 409, "conflict", "Conflict";
     /// The object existed, but has expired.
     Expired = 410, "expired", "Expired";
@@ -66,13 +66,13 @@ pub struct Problem {
     pub kind: String,
     pub title: String,
     pub status: u16,
-    /// A sentence about this error.
+    /// A sentence that describes this error.
     pub detail: String,
-    /// Stable, for programs.
+    /// Stable identifier for programs.
     pub code: String,
     /// Also in the `x-request-id` response header.
     pub request_id: String,
-    /// The path that serves the request, if it was sent to the wrong one.
+    /// The right path, if the request was sent to the wrong one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub see: Option<String>,
     /// Every broken rule of the body.
@@ -87,7 +87,7 @@ pub struct Fault {
     pub index: Option<usize>,
     /// Dotted member name.
     pub field: String,
-    /// Stable, for programs.
+    /// Stable identifier for programs.
     pub code: String,
     pub detail: String,
 }

@@ -1,6 +1,6 @@
-//! The keys under which the worker stores a report (docs/api/event-keys.md#keys). Pure.
+//! Keys under which the worker stores a report (docs/api/event-keys.md#keys). Pure.
 //!
-//! Compute them only after click tokens have been looked up, because the host is part of every key.
+//! Compute them only after looking up click tokens, because every key contains the host.
 
 use crate::event_key::EventKey;
 use crate::ids::{DrainId, OrgId};
@@ -10,7 +10,7 @@ use crate::log::LogEvent;
 pub struct ReportKeys {
     /// The key that all observers of a fetch share; `None` without a correlation id.
     pub shared: Option<EventKey>,
-    /// Equal for all copies of one report.
+    /// The same for all copies of a report.
     pub identity: EventKey,
 }
 
@@ -77,7 +77,7 @@ mod tests {
         assert_ne!(ReportKeys::new(REPORTER, None, &elsewhere), imported, "another host is another event");
     }
 
-    /// The gateway resolved the token in one copy and left it to the worker in the other.
+    /// The gateway resolved the token of one copy and left the other to the worker.
     #[test]
     fn resolved_and_unresolved_copies_have_one_identity() {
         let token = crate::secrets::PlainClickToken::presented("ctx_secret").hash();

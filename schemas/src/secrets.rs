@@ -1,8 +1,8 @@
-//! Creates, checks and hashes API keys, user sessions, sign-in tokens, click tokens and webhook secrets. A secret is shown once and
-//! never logged. Only its hash is stored, except for webhook secrets, which are stored sealed because they sign.
+//! Creates, checks and hashes API keys, user sessions, sign-in tokens, click tokens and webhook secrets. Secrets are shown once and never
+//! logged. Only their hashes are stored, except for webhook secrets, which are stored encrypted because they are needed for signing.
 //!
-//! The plain types implement neither `Debug` nor `Display`, so that they are not printed by accident. The prefixes are part of the
-//! public contract (docs/api/http.md#authentication) and never change.
+//! The plain types implement neither `Debug` nor `Display`, so they can't be printed by accident. The prefixes are part of the public
+//! contract (docs/api/http.md#authentication) and never change.
 
 use crate::identity::OrgType;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -14,11 +14,11 @@ use std::ops::Range;
 
 /// Random base62 characters in an API key: 178 bits.
 const KEY_RANDOM_CHARS: usize = 30;
-/// Base62 characters of a CRC-32, which rejects typos without a query.
+/// Base62 characters of a CRC-32 that detects typos without a query.
 const KEY_CHECKSUM_CHARS: usize = 6;
 /// Random base62 characters in a user session: 256 bits.
 const SESSION_RANDOM_CHARS: usize = 43;
-/// Characters of a key that lists show.
+/// Characters of a key that are shown in lists.
 const VISIBLE_PREFIX_CHARS: usize = 12;
 /// Random base62 characters in a click token: 256 bits.
 const CLICK_TOKEN_RANDOM_CHARS: usize = 43;
@@ -97,18 +97,18 @@ impl PlainApiKey {
         SecretHash::of(&self.0)
     }
 
-    /// The first characters, which lists show.
+    /// Returns the first characters, which are shown in lists.
     pub fn visible_prefix(&self) -> &str {
         &self.0[..VISIBLE_PREFIX_CHARS]
     }
 
-    /// The whole key, for the only response that contains it.
+    /// Returns the whole key, for the only response that contains it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// Defines a random bearer secret that this service creates and looks up by its hash.
+/// Defines a random secret that this service creates and looks up by its hash.
 macro_rules! random_secret {
     ($(#[$says:meta])* $name:ident, $prefix:expr, $random_chars:expr) => {
         $(#[$says])*
@@ -123,13 +123,13 @@ macro_rules! random_secret {
                 SecretHash::of(&self.0)
             }
 
-            /// The whole secret, for the only response or email that contains it.
+            /// Returns the whole secret, for the only response or email that contains it.
             pub fn reveal(&self) -> &str {
                 &self.0
             }
         }
     };
-    // Any text may be presented; an unknown one has no row.
+    // Any text may be presented. If it is unknown, the lookup finds no row.
     ($(#[$says:meta])* $name:ident, $prefix:expr, $random_chars:expr, presented as it is) => {
         random_secret!($(#[$says])* $name, $prefix, $random_chars);
 
@@ -148,7 +148,7 @@ random_secret!(
     SESSION_RANDOM_CHARS
 );
 random_secret!(
-    /// The token in a sign-in email, valid once, for 15 minutes. It has the length of a session, because it is worth one.
+    /// The token in a sign-in email, valid once within 15 minutes. As long as a session token, because it can be exchanged for one.
     PlainSignInToken,
     "",
     SESSION_RANDOM_CHARS,
@@ -162,7 +162,7 @@ random_secret!(
     presented as it is
 );
 random_secret!(
-    /// The secret in an invitation's email, which claims the invitation once.
+    /// The secret in an invitation email. It can be used once.
     PlainInvite,
     INVITE_PREFIX,
     INVITE_RANDOM_CHARS,
@@ -219,7 +219,7 @@ impl PlainWebhookSecret {
         Self(format!("{WEBHOOK_SECRET_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), WEBHOOK_SECRET_RANDOM_CHARS)))
     }
 
-    /// The whole secret, for the only response that contains it, for sealing and for signing.
+    /// Returns the whole secret, for the only response that contains it, for encryption and for signing.
     pub fn reveal(&self) -> &str {
         &self.0
     }

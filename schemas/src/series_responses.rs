@@ -33,7 +33,7 @@ pub struct Series<T> {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesItem {
-    /// Start of the bucket: a whole hour or day in UTC.
+    /// Start of the bucket: a full hour or day in UTC.
     pub start: String,
     pub event_type: Option<String>,
     /// Split by role: `agent`, `edge`, `origin` or `index`.
@@ -51,7 +51,7 @@ pub struct SeriesItem {
     /// Split by verified: whether the request came from an address of the operator; null if unknown.
     #[serde(default, deserialize_with = "even_null")]
     pub verified: Option<Option<bool>>,
-    /// Split by status: HTTP status; 0 if unknown, and for failed fetches if the request wasn't answered.
+    /// Split by status: HTTP status; 0 if unknown, or if a failed fetch got no response.
     pub status: Option<u16>,
     /// Split by outcome: `fetch`, `revalidation` or `failed`; empty for events other than fetches.
     pub outcome: Option<String>,
@@ -66,7 +66,7 @@ pub struct SeriesItem {
     pub total_sessions: u64,
 }
 
-/// Distinguishes null from a missing member.
+/// Deserializes null differently from a missing member.
 fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<bool>>, D::Error> {
     Option::deserialize(value).map(Some)
 }
@@ -75,7 +75,7 @@ fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<bool>>
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSeriesItem {
-    /// Start of the bucket: a whole hour or day in UTC.
+    /// Start of the bucket: a full hour or day in UTC.
     pub start: String,
     pub event_type: Option<String>,
     /// Split by role: `agent`, `edge`, `origin` or `index`.
@@ -93,9 +93,9 @@ pub struct AgentSeriesItem {
     pub total_events: Option<u64>,
     /// Distinct sessions of these events in this bucket.
     pub total_sessions: Option<u64>,
-    /// Not split, or split by type: distinct events that other organizations reported with its click tokens.
+    /// Without a split, or split by type: distinct events that other organizations reported with its click tokens.
     pub clicks: Option<u64>,
-    /// Not split, or split by outcome: sessions with an outcome.
+    /// Without a split, or split by outcome: sessions with an outcome.
     pub outcomes: Option<u64>,
     /// Split by outcome: sum of the values in minor units; may exceed 64 bits.
     pub value_amount: Option<u128>,
@@ -135,7 +135,7 @@ pub struct OwnAgentCount {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clicks {
     pub total_events: u64,
-    /// Distinct sessions of the organization to which they belong.
+    /// Distinct sessions of these events, all owned by the organization.
     pub total_sessions: u64,
     pub events_by_type: Vec<TypeCount>,
 }
@@ -145,7 +145,7 @@ pub struct Outcomes {
     pub total: u64,
     /// Adds up to `total`; most frequent first, then by name.
     pub by_type: Vec<OutcomeCount>,
-    /// Also adds up to `total`; by currency.
+    /// Also adds up to `total`, grouped by currency.
     pub by_currency: Vec<OutcomeValue>,
 }
 

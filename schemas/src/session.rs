@@ -1,4 +1,4 @@
-//! Sessions as agents report them: privacy level, outcome, and the facts that go to the log (docs/api/sessions.md#session-members).
+//! Agent sessions: privacy level, outcome, and the facts that are written to the log (docs/api/sessions.md#session-members).
 
 use crate::ids::SessionId;
 use chrono::{DateTime, Utc};
@@ -9,11 +9,11 @@ use serde_with_macros::skip_serializing_none;
 pub const MAX_PRIOR_SESSIONS: usize = 100;
 
 named_enum! {
-    /// How much of a conversation may be stored and shown, from the strictest level (docs/api/click-tokens.md#members-of-a-manifest).
+    /// How much of a conversation may be stored and shown, strictest first (docs/api/click-tokens.md#members-of-a-manifest).
     pub enum PrivacyLevel {
         /// Only token counts.
         Minimal = "minimal",
-        /// No text of queries or responses.
+        /// No query or response text.
         Intent = "intent",
         Summary = "summary",
         Full = "full",
@@ -25,7 +25,7 @@ impl PrivacyLevel {
         name.parse().ok()
     }
 
-    /// The number stored in PostgreSQL. A stricter level has a lower number.
+    /// Returns the number stored in PostgreSQL. Stricter levels have lower numbers.
     pub fn code(self) -> i16 {
         match self {
             Self::Minimal => 0,
@@ -35,7 +35,7 @@ impl PrivacyLevel {
         }
     }
 
-    /// Returns the level of a stored number. An unknown level of a newer build counts as the strictest.
+    /// Returns the level for a stored number. Unknown numbers from a newer build count as the strictest level.
     pub fn from_code(code: i16) -> Self {
         Self::ALL.into_iter().find(|level| level.code() == code).unwrap_or(Self::Minimal)
     }
@@ -74,7 +74,7 @@ pub struct Outcome {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionReport {
-    /// The session. It belongs to the organization that reports the events.
+    /// The session, which belongs to the organization that reports the events.
     pub session_id: SessionId,
     pub privacy_level: Option<PrivacyLevel>,
     /// The session that delegated work to this one, as reported.
@@ -111,7 +111,7 @@ pub struct SessionFacts {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prior_session_ids: Vec<SessionId>,
     pub privacy_level: Option<PrivacyLevel>,
-    /// Start, as reported or as observed by the gateway.
+    /// Start as reported, or else as observed by the gateway.
     pub started_at: Option<DateTime<Utc>>,
     pub ended_at: Option<DateTime<Utc>>,
     pub outcome: Option<Outcome>,

@@ -1,6 +1,6 @@
-//! Assigns reports to shards of the store (docs/operating/scaling.md#clickhouse-shards). Pure.
+//! Assigns reports to store shards (docs/operating/scaling.md#clickhouse-shards). Pure.
 //!
-//! The bucket of a report must never change. Otherwise two shards could store copies of one report.
+//! A report's bucket must never change; otherwise two shards could store copies of one report.
 
 use crate::event_key::EventKey;
 use crate::log::LogRecord;
@@ -11,16 +11,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// The header of a record that every shard must read.
+/// Header value of a record that every shard must read.
 const ALL: &str = "*";
 
-/// One of 256 parts of all events. Each shard has some of them.
+/// One of 256 parts of all events. Each shard stores some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bucket(u8);
 
 impl Bucket {
-    /// Returns the bucket of an event on `site`, a reversed host. All events of a host are in one bucket. An event whose host can't
-    /// be owned is in the bucket of its key, because reports of several organizations can share that key.
+    /// Returns the bucket of an event on `site`, a reversed host. All events of a host are in one bucket. An event whose host can't be
+    /// owned is in its key's bucket, because several organizations' reports can share that key.
     pub fn new(site: &str, key: impl FnOnce() -> EventKey) -> Self {
         match site {
             "" => Self(key().0.to_be_bytes()[0]),
@@ -29,11 +29,10 @@ impl Bucket {
     }
 }
 
-/// The buckets of a record's reports. The gateway writes them to a header, so that a shard skips other shards' records without
-/// decoding them.
+/// The buckets of a record's reports. The gateway writes them to a header, so a shard can skip other shards' records without decoding them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Buckets {
-    /// Unknown, because only the worker can look up a click token, or because every shard needs the record's facts about sessions.
+    /// Unknown, because only the worker can look up a click token, or because every shard needs the record's session facts.
     All,
     /// These buckets, possibly none.
     Some(BTreeSet<Bucket>),
@@ -70,7 +69,8 @@ impl Buckets {
     }
 }
 
-/// A shard of the store, written `2/3`: its number and the number of shards. Shard 2/3 has every third bucket, from the second one.
+/// A shard of the store, written as its number and the number of shards, such as `2/3`. Shard 2/3 has every third bucket, starting with the
+/// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u16,
@@ -79,10 +79,10 @@ pub struct Shard {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardTask {
-    /// Skip the record, because it has no report of this shard.
+    /// Skip the record, because it has no report for this shard.
     Skip,
     Read,
-    /// Read the record and, if it is invalid, count it as rejected. Exactly one shard does, so that the counts add up.
+    /// Read the record, and count it as rejected if it is invalid. Exactly one shard does, so the counts add up.
     ReadAndCount,
 }
 
@@ -97,7 +97,7 @@ impl Shard {
         self.count == 1
     }
 
-    /// Returns what the shard does with a record of these buckets.
+    /// Returns what this shard does with a record in these buckets.
     pub fn duty(self, buckets: &Buckets) -> ShardTask {
         let (is_own, counting) = match buckets {
             Buckets::All => (true, 0),

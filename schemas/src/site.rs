@@ -11,21 +11,21 @@ use url::{Host, Url};
 
 const MAX_HOST_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
-/// Maximum labels of an ownable host. Owners of each parent host are looked up.
+/// Maximum labels of an ownable host, because the owners of every parent host are looked up.
 const MAX_LABELS: usize = 32;
-/// A label that is not in the public suffix list, because no domain can have it. `x.mythic-beasts.com` is a rule of its own.
+/// A label that can't be in the public suffix list, because no domain can contain it. `x.mythic-beasts.com` has its own rule.
 const UNLISTED: &str = "_";
-/// A host with this prefix and the host without it have the same pages.
+/// A host has the same pages with and without this prefix.
 const WWW: &str = "www.";
 
-/// A canonical host without a leading `www.` and with reversed labels (`com.example.blog`), so that a domain and its subdomains are
-/// one key range in a sorted table.
+/// A canonical host without a leading `www.` and with reversed labels (`com.example.blog`), so a domain and its subdomains form one key
+/// range in a sorted table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SiteError {
-    /// According to the URL standard.
+    /// Not a host according to the URL standard.
     #[error("not a host name")]
     NotAHost,
     /// IPv4 or IPv6, in any spelling.
@@ -71,8 +71,8 @@ impl Site {
         &self.0
     }
 
-    /// Returns the shortest host name of this site (`blog.example.com`). A host with two leading `www.` loses only one of them, so
-    /// one is put back; the result always parses to this site again.
+    /// Returns the shortest host name of this site (`blog.example.com`). Parsing removes only one of two leading `www.`, so one is added
+    /// back here; the result always parses to this site again.
     pub fn domain(&self) -> String {
         let host = reversed(&self.0);
         if without_www(&host) == host { host } else { format!("{WWW}{host}") }
@@ -99,7 +99,7 @@ impl FromStr for Site {
     }
 }
 
-/// Returns the public host name in a URL, with its `www.` and without a trailing dot: the name to connect to.
+/// Returns the public host name in a URL, including `www.` and without a trailing dot, to connect to it.
 pub fn host_name(url: &Url) -> Result<String, SiteError> {
     match url.host() {
         Some(Host::Domain(host)) => ownable_name(host).map(str::to_owned),
@@ -108,8 +108,8 @@ pub fn host_name(url: &Url) -> Result<String, SiteError> {
     }
 }
 
-/// Returns whether names below this host (`co.uk`, `github.io`), or below each name one level down (`*.kawasaki.jp`), belong to
-/// different owners. Uses the public suffix list at build time.
+/// Returns whether names below this host (`co.uk`, `github.io`), or below each name one level down (`*.kawasaki.jp`), belong to different
+/// owners. Uses the public suffix list from build time.
 pub fn is_public_suffix(host: &str) -> bool {
     psl::domain_str(host).is_none() || psl::domain_str(&format!("{UNLISTED}.{host}")).is_none()
 }

@@ -8,7 +8,7 @@ use std::ops::Not;
 /// `GET /content-owners/summary`. Figures: docs/api/event-keys.md#figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The owner of the data; the grantor's id for a delegated read.
+    /// The data's owner; the grantor's id for a delegated read.
     pub organization_id: OrgId,
     pub domains: Vec<String>,
     /// A fetch that several observers report counts once.

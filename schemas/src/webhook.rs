@@ -1,6 +1,6 @@
-//! Webhooks: event types, the envelope with its data, and endpoints as listed.
+//! Webhooks: event types, the envelope with its data, and endpoints in lists.
 //!
-//! `signature` signs deliveries, `schedule` defines retries, `progress` is the delivery log, and `verify` is for receivers.
+//! `signature` signs deliveries, `retry_schedule` defines retries, `delivery_log` contains their progress, and `verify` is for receivers.
 
 pub mod delivery_log;
 pub mod retry_schedule;
@@ -48,13 +48,13 @@ pub struct Envelope {
     /// Also in `X-Svc-Event-Type`.
     #[serde(rename = "type")]
     pub kind: EventType,
-    /// RFC 3339: when the event happened, not when it is sent.
+    /// RFC 3339; when the event happened, not when it is sent.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     pub data: Data,
 }
 
-/// The object of the event (docs/api/webhooks.md#delivery).
+/// The event's object (docs/api/webhooks.md#delivery).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Data {

@@ -1,7 +1,7 @@
 //! Checks webhook URLs: HTTPS, a public host name and port 443, or a receiver that the operator allows.
 //!
-//! Names are not resolved here. Every attempt checks the resolved address, because a name that passes here may still point to a
-//! private network (docs/api/webhooks.md#webhook-url).
+//! Names are not resolved here. Every attempt checks the resolved address, because a name accepted here may still resolve to a private
+//! network (docs/api/webhooks.md#webhook-url).
 
 use crate::site::host_name;
 use std::{fmt, str::FromStr};
@@ -28,8 +28,8 @@ const RESERVED_SUFFIXES: [&str; 13] = [
     "workgroup",
 ];
 
-/// Receivers (`host:port`) that are allowed although they are not public. Empty in production. `*:port` allows a port other than
-/// 443 for public receivers.
+/// Receivers (`host:port`) that are allowed although they aren't public. Empty in production. `*:port` allows public receivers on a port
+/// other than 443.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedReceivers(Vec<(String, u16)>);
 
@@ -81,7 +81,7 @@ pub fn parse_webhook_url(text: &str, allowed: &AllowedReceivers) -> Result<Url, 
     if text.len() > MAX_RECEIVER_URL_BYTES {
         return Err("url must have at most 2048 bytes");
     }
-    // The URL standard drops tabs and line breaks and converts backslashes, so the displayed URL would differ from the called one.
+    // The URL standard drops tabs and line breaks and converts backslashes, so the displayed URL could differ from the requested one.
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err("url must not contain spaces, backslashes or control characters");
     }
@@ -118,7 +118,7 @@ fn text_has_userinfo(text: &str) -> bool {
     authority.contains('@')
 }
 
-/// Sets the host without a trailing dot, which certificates don't have.
+/// Sets the host without a trailing dot, because certificates don't contain one.
 fn with_host(mut url: Url, host: &str) -> Option<Url> {
     url.set_host(Some(host)).ok()?;
     Some(url)

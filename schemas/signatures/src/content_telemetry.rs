@@ -8,16 +8,16 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 pub const TAG: &str = "content-telemetry";
-/// Longest time between `created` and `expires`, in seconds.
+/// Maximum time between `created` and `expires`, in seconds.
 pub const MAX_LIFETIME: i64 = 300;
-/// Shortest and longest nonce, in characters.
+/// Minimum and maximum length of a nonce, in characters.
 const NONCE_CHARS: std::ops::RangeInclusive<usize> = 16..=128;
 const LABEL: &str = "ct";
 
 /// Checks a report. `body` is the body as sent, for example compressed; `now` is in Unix seconds.
 ///
-/// `is_first_use` gets the key's thumbprint, the nonce and the second until which the nonce has to be remembered. It is called only
-/// for a signature that is valid otherwise.
+/// `is_first_use` is called only if everything else is valid. It gets the key's thumbprint, the nonce, and the second until which the nonce
+/// must be remembered.
 pub fn verify(
     request: &Request<'_>,
     body: &[u8],
@@ -53,7 +53,7 @@ fn read(request: &Request<'_>) -> Result<Option<RequestSignature>, Reason> {
     Ok(Some(claim))
 }
 
-/// Returns the components that a report's signature has to cover; others would put secrets into the signature base.
+/// Returns the components that a report's signature must cover. Other components would put secrets into the signature base.
 fn components(request: &Request<'_>) -> Vec<&'static str> {
     let mut names = vec!["@method", "@target-uri", "content-type", "content-digest"];
     if request.header("content-encoding").is_some() {
@@ -73,18 +73,18 @@ fn check_digest(request: &Request<'_>, body: &[u8]) -> Result<(), Reason> {
     }
 }
 
-/// How to sign one request.
+/// Signs one request.
 pub struct Signer<'a> {
     pub key: &'a PrivateKey,
     /// The key's id in the manifest, or its thumbprint.
     pub key_id: &'a str,
     /// Unix seconds.
     pub created: i64,
-    /// 16 to 128 printable ASCII characters that no other request has.
+    /// 16 to 128 printable ASCII characters, unique per request.
     pub nonce: &'a str,
 }
 
-/// Returns the headers to add to a request, which has to have a `Content-Type` and, if the body is encoded, its `Content-Encoding`.
+/// Returns the headers to add to a request. The request must have a `Content-Type` and, if its body is encoded, a `Content-Encoding`.
 pub fn sign_request(request: &Request<'_>, body: &[u8], signer: &Signer<'_>) -> Result<[(&'static str, String); 3], Reason> {
     let digest = format!("sha-256=:{}:", BASE64.encode(&Sha256::digest(body)));
     let headers = [request.headers, &[("content-digest", &digest)]].concat();

@@ -1,4 +1,4 @@
-//! Ed25519 keys: of Content Telemetry manifests (multibase), of JWK Sets, and private keys.
+//! Ed25519 keys: public keys in Content Telemetry manifests (multibase) and JWK Sets, and private keys.
 
 use chrono::DateTime;
 use data_encoding::BASE64URL_NOPAD;
@@ -13,7 +13,7 @@ use thiserror::Error;
 const ED25519: [u8; 2] = [0xed, 0x01];
 const MAX_KEYS: usize = 100;
 const MAX_ID_CHARS: usize = 256;
-/// Numbers above this are milliseconds, which some directories publish.
+/// Larger numbers are milliseconds, which some directories publish.
 const MAX_SECONDS: f64 = 1e11;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +35,13 @@ pub enum KeyError {
 }
 
 impl PublicKey {
-    /// Rejects keys of small order, with which anyone can sign.
+    /// Rejects low-order keys, for which anyone can forge signatures.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, KeyError> {
         let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak());
         key.map(Self).ok_or(KeyError::BadPoint)
     }
 
-    /// Parses `z` and the base58btc of 0xed 0x01 and 32 bytes, e.g. `z6Mk…`.
+    /// Parses a multibase key such as `z6Mk…`: `z`, then base58btc of 0xed 0x01 and the 32 bytes.
     pub fn from_multibase(text: &str) -> Result<Self, KeyError> {
         let encoded = text.strip_prefix('z').ok_or(KeyError::NotBase58)?;
         // Decoding takes quadratic time.
@@ -72,10 +72,10 @@ impl PublicKey {
     }
 }
 
-/// A key that may sign, with its names and the time in which it is valid.
+/// A signing key with its names and validity period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The id in the manifest. Keys of a JWK Set have only their thumbprint.
+    /// Id in the manifest. Keys from a JWK Set have only a thumbprint.
     pub id: Option<String>,
     pub public: PublicKey,
     /// Unix seconds, inclusive.
@@ -138,7 +138,7 @@ pub fn manifest_keys(manifest: &[u8]) -> Result<Vec<Key>, ManifestError> {
     let mut keys = Vec::new();
     for (index, entry) in manifest.keys.into_iter().enumerate() {
         let key = entry.key(index)?;
-        // A thumbprint as its own key's id is one name.
+        // A key may use its own thumbprint as its id.
         let own = HashSet::from([entry.id, key.public.thumbprint()]);
         if own.into_iter().any(|name| !names.insert(name)) {
             return Err(ManifestError::DuplicateId(index));
@@ -176,7 +176,7 @@ struct Jwk {
     d: Option<String>,
 }
 
-/// Returns the Ed25519 signing keys of a JWK Set. Ignores other entries, and keys whose private part is published.
+/// Returns the Ed25519 signing keys in a JWK Set. Ignores other entries, and keys that include the private part.
 pub fn key_set(text: &[u8]) -> Result<Vec<Key>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Set {
@@ -207,7 +207,7 @@ fn bytes(base64url: &str) -> Option<[u8; 32]> {
     BASE64URL_NOPAD.decode(base64url.trim_end_matches('=').as_bytes()).ok()?.try_into().ok()
 }
 
-/// A private key. Implements neither `Debug` nor `Display`, so that it is not printed by accident.
+/// A private key. Implements neither `Debug` nor `Display`, so it can't be printed by accident.
 pub struct PrivateKey(SigningKey);
 
 impl PrivateKey {
@@ -215,14 +215,14 @@ impl PrivateKey {
         Self(SigningKey::from_bytes(&rand::random()))
     }
 
-    /// Parses a private JWK. Returns `None` if it is not an Ed25519 key or its public part is another key's.
+    /// Parses a private JWK. Returns `None` if it isn't an Ed25519 key or its public part doesn't match.
     pub fn from_jwk(text: &str) -> Option<Self> {
         let jwk: Jwk = serde_json::from_str(text).ok()?;
         let key = Self(SigningKey::from_bytes(&bytes(jwk.d.as_deref()?)?));
         (jwk.key()?.public == key.public()).then_some(key)
     }
 
-    /// The key as a private JWK, for the file that stores it.
+    /// Returns the key as a private JWK, for the file that stores it.
     pub fn to_jwk(&self) -> String {
         let [d, x] = [self.0.as_bytes(), self.public().as_bytes()].map(|bytes| BASE64URL_NOPAD.encode(bytes));
         json!({"kty": "OKP", "crv": "Ed25519", "x": x, "d": d}).to_string()

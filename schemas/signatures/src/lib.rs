@@ -1,7 +1,7 @@
-//! Signs and verifies HTTP Message Signatures (RFC 9421) with Ed25519: of reports (docs/api/signatures.md) and of agents that fetch
-//! pages (Web Bot Auth).
+//! Signs and verifies HTTP Message Signatures (RFC 9421) with Ed25519, for reports (docs/api/signatures.md) and for agents that fetch pages
+//! (Web Bot Auth).
 //!
-//! Opens no socket and reads no clock: the caller passes the request, the keys, the time and a check of nonces.
+//! Opens no socket and reads no clock: the caller passes the request, the keys, the time and a nonce check.
 
 mod signature_base;
 mod request_signature;
@@ -22,16 +22,16 @@ pub use signature_base::Request;
 /// How far a signer's clock may be ahead, in seconds.
 pub const MAX_SKEW: i64 = 60;
 
-/// The result for one request.
+/// Result of verifying one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Valid,
     Invalid(Reason),
-    /// The request has no signature with the profile's tag.
+    /// The request has no signature with this profile's tag.
     None,
 }
 
-/// Why a signature is invalid. The first three concern its form, and the others are checked afterwards, in this order.
+/// Why a signature is invalid. The first three reasons concern its form; the others are checked afterwards, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A header or parameter has an invalid form, or occurs twice.
@@ -40,11 +40,11 @@ pub enum Reason {
     Incomplete,
     /// Another algorithm, component or discovery type, or several signatures with the profile's tag.
     Unsupported,
-    /// `Content-Digest` has another SHA-256 than the body.
+    /// `Content-Digest` doesn't match the body.
     DigestMismatch,
     /// Expired, created in the future, or valid for too long.
     Stale,
-    /// No known key has this `keyid`.
+    /// No key has this `keyid`.
     NoKey,
     /// The key is not valid at this time.
     ExpiredKey,
@@ -82,13 +82,13 @@ impl Reason {
     }
 }
 
-/// The result for one request, with what is needed to check it again later.
+/// Result of verifying one request, with the data needed to verify it again later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedSignature {
     pub verdict: Verdict,
     /// `None` if the request has no signature, or one that can't be read.
     pub claim: Option<RequestSignature>,
-    /// The key that the signature was checked with.
+    /// The key that was used to verify the signature.
     pub key: Option<PublicKey>,
 }
 

@@ -1,10 +1,10 @@
-//! A signature that a request carries.
+//! A request's signature.
 
 use crate::structured_fields::{dictionary, required_integer, required_string, string};
 use crate::{CheckedSignature, Key, MAX_SKEW, PublicKey, Reason, Request, Verdict};
 use sfv::{BareItem, InnerList, ListEntry, Parameters};
 
-/// What a signature claims. `base`, `signature` and the key are enough to check it again (`verify_base`).
+/// What a signature claims. With the key, `base` and `signature` are enough to verify it again (`verify_base`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestSignature {
     /// The signed text.
@@ -13,18 +13,18 @@ pub struct RequestSignature {
     pub key_id: String,
     /// Unix seconds.
     pub created: i64,
-    /// Unix seconds; the last second in which the signature is valid.
+    /// Unix seconds, inclusive.
     pub expires: i64,
     pub nonce: Option<String>,
 }
 
-/// Whether the key signed this signature base.
+/// Returns whether the key signed this signature base.
 pub fn verify_base(base: &str, signature: &[u8; 64], key: &PublicKey) -> bool {
     key.verify(base.as_bytes(), signature)
 }
 
 impl RequestSignature {
-    /// Reads the request's only signature with this tag, and the components that it covers.
+    /// Reads the only signature with this tag, and the components it covers.
     pub(crate) fn read(request: &Request<'_>, tag: &str) -> Result<Option<(Self, InnerList)>, Reason> {
         let Some(inputs) = request.header("signature-input") else { return Ok(None) };
         let inputs = dictionary(&inputs)?;
@@ -48,8 +48,8 @@ impl RequestSignature {
 
     /// Checks time, key, signature and nonce. `max_lifetime` is in seconds.
     ///
-    /// `is_first_use` is called last and only for a signature that is valid otherwise, with the key's thumbprint, the nonce and the
-    /// second until which the nonce has to be remembered.
+    /// `is_first_use` is called last, only if everything else is valid. It gets the key's thumbprint, the nonce, and the second until which
+    /// the nonce must be remembered.
     pub(crate) fn check(
         self,
         keys: &[Key],

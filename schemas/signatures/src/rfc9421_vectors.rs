@@ -1,4 +1,4 @@
-//! The vectors of RFC 9421, appendix B, that use Ed25519, and the signature bases of those with other algorithms.
+//! The Ed25519 vectors of RFC 9421, appendix B, and the signature bases of the vectors with other algorithms.
 
 use crate::structured_fields::dictionary;
 use crate::testing::{Sent, rfc_key};

@@ -5,25 +5,25 @@ use crate::structured_fields::{dictionary, serialized, string};
 use sfv::{FieldType, InnerList, Item};
 use std::collections::HashSet;
 
-/// A request as it was received or will be sent.
+/// A received or outgoing request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub method: &'a str,
     /// Absolute and without a fragment, e.g. `https://telemetry.example/events`.
     pub target_uri: &'a str,
-    /// Only these headers can be covered. The signature base contains their values: pass no secrets.
+    /// Only these headers can be covered. Don't pass secrets, because the signature base contains the values.
     pub headers: &'a [(&'a str, &'a str)],
 }
 
 impl Request<'_> {
-    /// Returns the values of a header, joined as one list.
+    /// Returns all values of a header as one list.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let lines = self.headers.iter().filter(|(each, _)| each.eq_ignore_ascii_case(name));
         let values: Vec<&str> = lines.map(|(_, value)| value.trim_matches([' ', '\t'])).collect();
         (!values.is_empty()).then(|| values.join(", "))
     }
 
-    /// Returns the text that a signature with these components and parameters signs.
+    /// Returns the text to sign for these components and parameters.
     pub(crate) fn signature_base(&self, input: &InnerList) -> Result<String, Reason> {
         let (mut base, mut seen) = (String::new(), HashSet::new());
         for component in &input.items {
@@ -71,7 +71,7 @@ impl Request<'_> {
     }
 }
 
-/// Returns the normalized authority: lower case, without the scheme's own port.
+/// Returns the normalized authority: lower case, without the scheme's default port.
 fn host(scheme: &str, authority: &str) -> String {
     let default = if scheme.eq_ignore_ascii_case("http") { ":80" } else { ":443" };
     authority.strip_suffix(default).unwrap_or(authority).to_ascii_lowercase()

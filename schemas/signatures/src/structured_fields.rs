@@ -1,10 +1,10 @@
-//! Structured fields (RFC 9651), read strictly.
+//! Strict parser for structured fields (RFC 9651).
 
 use crate::Reason;
 use sfv::{BareItem, Dictionary, FieldType, ListEntry, Parameters, Parser};
 
-/// Parses a dictionary. Rejects what parses but is not in canonical form, apart from whitespace: repeated members or parameters, of
-/// which a parser keeps the last, and unusual base64.
+/// Parses a dictionary. Rejects input that isn't canonical apart from whitespace, such as repeated members or parameters (a parser keeps
+/// the last one) or unusual base64.
 pub(crate) fn dictionary(value: &str) -> Result<Dictionary, Reason> {
     let parsed: Dictionary = Parser::new(value).parse().map_err(|_| Reason::Malformed)?;
     let canonical = parsed.serialize().unwrap_or_default();
@@ -16,12 +16,12 @@ fn without_whitespace(text: &str) -> impl Iterator<Item = u8> {
     text.bytes().filter(|byte| !matches!(byte, b' ' | b'\t'))
 }
 
-/// Serializes a member as it stands in the signature base.
+/// Serializes a member for the signature base.
 pub(crate) fn serialized(entry: &ListEntry) -> String {
     vec![entry.clone()].serialize().unwrap_or_default()
 }
 
-/// Returns a parameter that has to be a string, if it exists.
+/// Returns a string parameter. Fails if it has another type.
 pub(crate) fn string<'a>(parameters: &'a Parameters, name: &str) -> Result<Option<&'a str>, Reason> {
     match parameters.get(name) {
         None => Ok(None),

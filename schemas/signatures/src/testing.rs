@@ -1,4 +1,4 @@
-//! Requests that tests change and sign.
+//! Requests that tests can modify and sign.
 
 use crate::structured_fields::dictionary;
 use crate::{Key, PrivateKey, Request};
@@ -19,7 +19,7 @@ pub(crate) fn named(id: &str, key: &PrivateKey) -> Key {
     Key { id: Some(id.to_owned()), public: key.public(), not_before: None, expires: None }
 }
 
-/// What happens to a request after signing.
+/// A modification after signing.
 pub(crate) type Change = fn(&mut Sent);
 
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Sent {
         self.set("signature", &format!("{label}=:{}:", BASE64.encode(&key.sign(base.as_bytes()))));
     }
 
-    /// Flips one bit of one byte of a part. Returns `false` if that does not change the part.
+    /// Flips one bit of one byte of a part. Returns `false` if the part is unchanged.
     pub(crate) fn flip(&mut self, part: &str, at: usize, bit: u8) -> bool {
         let flipped = |text: &str| {
             let mut bytes = text.as_bytes().to_vec();

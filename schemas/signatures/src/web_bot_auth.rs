@@ -6,14 +6,14 @@ use sfv::{BareItem, InnerList, Item, ListEntry, Parser, StringRef, TokenRef};
 use url::Url;
 
 pub const TAG: &str = "web-bot-auth";
-/// The directory of an origin.
+/// Path of an origin's key directory.
 const DIRECTORY: &str = "/.well-known/http-message-signatures-directory";
 
-/// A signature and the address of the key set that it names. It identifies nobody until `verify` returns `Valid`.
+/// A signature and the key set URL that it names. It doesn't identify the sender until `verify` returns `Valid`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedAgent {
     pub claim: RequestSignature,
-    /// Where to fetch the key set, with `https`. Chosen by the sender: fetch it only by the rules for foreign addresses.
+    /// HTTPS URL of the key set. The sender chooses it, so fetch it with the same precautions as any foreign URL.
     pub key_set: Url,
 }
 
@@ -28,15 +28,15 @@ impl SignedAgent {
         Ok(Some(Self { claim, key_set: key_set(&agent(request, &input)?)? }))
     }
 
-    /// The origin of the key set, which a valid signature identifies as the sender.
+    /// Returns the key set's origin. A valid signature identifies it as the sender.
     pub fn signed_by(&self) -> String {
         self.key_set.origin().ascii_serialization()
     }
 
     /// Checks the signature with the keys of `key_set`. `now` is the time of the fetch in Unix seconds.
     ///
-    /// `is_first_use` gets the key's thumbprint, the nonce and the second until which the nonce has to be remembered. It is called
-    /// only for a signature that is valid otherwise and has a nonce.
+    /// `is_first_use` is called only if the signature has a nonce and everything else is valid. It gets the key's thumbprint, the nonce,
+    /// and the second until which the nonce must be remembered.
     pub fn verify(self, keys: &[Key], now: i64, is_first_use: impl FnOnce(&str, &str, i64) -> bool) -> CheckedSignature {
         self.claim.check(keys, now, i64::MAX, is_first_use)
     }
@@ -70,7 +70,7 @@ fn agent(request: &Request<'_>, input: &InnerList) -> Result<Item, Reason> {
     }
 }
 
-/// Returns the address of an agent's key set: the value itself, or the directory of an origin.
+/// Returns the URL of an agent's key set: the value itself, or the directory below an origin.
 fn key_set(agent: &Item) -> Result<Url, Reason> {
     let BareItem::String(address) = &agent.bare_item else { return Err(Reason::Malformed) };
     let mut url = Url::parse(address.as_str()).map_err(|_| Reason::Malformed)?;

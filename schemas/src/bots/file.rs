@@ -1,4 +1,4 @@
-//! The file of a bot table. Rejects patterns that would match nothing or people.
+//! Parses bot tables. Rejects patterns that would never match, or that would match people.
 
 use super::{BotTableError, Purpose};
 use ipnet::IpNet;
@@ -24,7 +24,7 @@ pub(super) struct BotFile {
     pub(super) cdns: Vec<Cdn>,
 }
 
-/// A CDN that fetches with a user agent of its own.
+/// A CDN that fetches with its own user agent.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cdn {

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// Bytes that are read on each side of a name. A name inside a longer word is not a product.
+/// Bytes to read on each side of a name. A name inside a longer word isn't a product.
 const MAX_WORD_BYTES: usize = 128;
 const MAX_VARIANT_BYTES: usize = 32;
-/// Words before a name that only compare another agent with it.
+/// Words that compare an agent with the name that follows.
 const COMPARISONS: &[&[u8]] = &[b"like", b"compatible with", b"not", b"unlike", b"as"];
 
 pub(super) struct Product {
@@ -13,7 +13,7 @@ pub(super) struct Product {
     pub(super) variant: Option<Range<usize>>,
 }
 
-/// Returns the product whose name is at `start..end`, or `None` if the name is part of an address, a link, another word or a
+/// Returns the product whose name is at `start..end`, or `None` if the name is part of an email address, a link, another word or a
 /// comparison.
 pub(super) fn product(text: &[u8], start: usize, end: usize) -> Option<Product> {
     let before = text.get(start.saturating_sub(MAX_WORD_BYTES)..start)?;

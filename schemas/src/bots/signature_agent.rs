@@ -1,6 +1,6 @@
 //! The `Signature-Agent` header: the origin whose keys sign a request (draft-ietf-webbotauth-httpsig-protocol-01).
 //!
-//! No signature is verified here, so the header only claims an origin.
+//! The signature isn't verified here, so the header is only a claim.
 
 /// Longer hosts do not exist (RFC 1035).
 const MAX_HOST_BYTES: usize = 253;

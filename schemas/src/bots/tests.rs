@@ -1,4 +1,4 @@
-//! Tests the bundled table with known user agents, and the rules of `product` and `signature_agent`.
+//! Tests the bundled table with known user agents, and the rules for products and `Signature-Agent`.
 
 mod addresses;
 mod labelled_user_agents;
@@ -73,12 +73,12 @@ fn treats_a_suffix_as_a_variant_of_the_bot() {
     assert_eq!(variant(&format!("GPTBot-{}/1.0", "x".repeat(32))), of("GPTBot", &"x".repeat(32)));
     assert_eq!(bot(&format!("GPTBot-{}/1.0", "x".repeat(33))), None);
     assert_eq!(bot("GPTBot-x@example.org"), None);
-    // Variants that a list names have their own entries.
+    // Listed variants have their own entries.
     assert_eq!(variant("AI2Bot-DeepResearchEval (+https://www.allenai.org/crawler)"), ("AI2Bot-DeepResearchEval".into(), None));
     assert_eq!(variant("Googlebot-Image/1.0"), ("Googlebot-Image".into(), None));
 }
 
-/// Rows that are tested individually, because the whole corpus tolerates a few errors.
+/// These rows are tested individually, because the test of the whole corpus tolerates a few errors.
 #[test]
 fn variants_in_browser_wrappers_keep_their_own_names() {
     let chrome = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible;";
@@ -114,7 +114,7 @@ fn matches_every_pattern_only_as_a_product() {
                 [("/", ""), (".", ""), ("@", ""), (":", ""), ("=", ""), ("x", ""), ("-", ""), ("_", ""), (" like ", "")]
             {
                 let user_agent = format!("x{before}{pattern}{after}");
-                // Part of the pattern may be a pattern too: `Claude-Code` of `Claude-User (claude-code`.
+                // Part of a pattern may match too: `Claude-Code` in `Claude-User (claude-code`.
                 assert_ne!(bot(&user_agent).filter(|_| !pattern.contains([' ', '/'])).as_deref(), Some(name), "{user_agent}");
             }
         }
@@ -174,7 +174,7 @@ fn signature_agent_is_only_a_claim_of_a_bot() {
     assert_eq!((named.bot.as_ref(), named.verified), ("GPTBot", Some(true)), "the user agent comes first");
 }
 
-/// Bot names are values of a column and rows of responses, so visitors must not be able to add any.
+/// Bot names are column values and rows of responses, so visitors must not be able to add new ones.
 #[test]
 fn f55_visitors_cannot_name_new_bots() {
     let named = (0..1_000).map(|n| bot(&format!("GPTBot-x{n}/1.0")).unwrap());

@@ -1,4 +1,4 @@
-//! Canonical forms of the ids in keys. Stored ids stay as reported, except that UUIDs are written one way.
+//! Canonical forms of the ids in keys. Stored ids remain as reported, except that UUIDs have one form.
 
 use std::borrow::Cow;
 use uuid::Uuid;
@@ -9,7 +9,7 @@ pub fn canonical_id(id: &str) -> String {
     Uuid::try_parse(id).map_or_else(|_| id.to_owned(), |uuid| uuid.to_string())
 }
 
-/// Placeholders that loggers, languages and people write instead of a correlation id, in lower case.
+/// Lower-case placeholders that loggers, languages and people write instead of a correlation id.
 const NO_TELEMETRY_ID: [&str; 8] = [
     "",
     "-",
@@ -39,8 +39,7 @@ pub fn telemetry_id_of_line(logged: &str) -> Option<String> {
 const DOI_PREFIXES: [&str; 7] =
     ["doi:", "https://doi.org/", "http://doi.org/", "https://dx.doi.org/", "http://dx.doi.org/", "doi.org/", "dx.doi.org/"];
 
-/// Returns the form of a content id that is part of keys: `doi:10.…` in lower case for every spelling of a DOI, and any other
-/// id unchanged.
+/// Returns the content id as used in keys: `doi:10.…` in lower case for every spelling of a DOI; other ids are unchanged.
 pub fn canonical_content_id(id: &str) -> Cow<'_, str> {
     let lower = id.trim().to_ascii_lowercase();
     let doi = DOI_PREFIXES.iter().find_map(|prefix| lower.strip_prefix(prefix)).map(str::trim_start).filter(|doi| is_doi(doi));

@@ -16,7 +16,7 @@ pub struct AccessRequest {
     pub org_name: String,
     pub admin_email: String,
     pub use_case: String,
-    /// `status`, `reviewed_at`, `reviewed_by`, `reviewer_note` and `approved_org_id`.
+    /// Serialized as `status`, `reviewed_at`, `reviewed_by`, `reviewer_note` and `approved_org_id`.
     #[serde(flatten)]
     pub state: AccessState,
     #[serde(with = "crate::instant")]

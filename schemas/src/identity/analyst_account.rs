@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct AnalystAccount {
     pub id: AnalystAccountId,
     pub organization_id: OrgId,
-    /// The content owner that shares its data; absent if the account reads the organization's own.
+    /// The content owner that shares its data; absent if the account reads the organization's own data.
     pub delegated_from: Option<OrgId>,
     /// The member who uses it; removing the member revokes it.
     pub user_id: Option<UserId>,

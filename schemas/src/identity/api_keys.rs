@@ -8,7 +8,7 @@ use uuid::Uuid;
 pub const MAX_KEYS: i64 = 1_000;
 
 named_enum! {
-    /// What a key may do (docs/api/http.md#authentication), in alphabetical order. Independent of its prefix.
+    /// What a key may do (docs/api/http.md#authentication), in alphabetical order. Doesn't depend on the key's prefix.
     pub enum Scope {
         /// List identity objects of the key's organization.
         IdentityRead = "identity:read",
@@ -28,7 +28,7 @@ impl Scope {
 }
 
 named_enum! {
-    /// Creator of a key, as in the audit trail.
+    /// The creator of a key, as in the audit trail.
     pub enum MakerKind {
         Key = "key",
         /// An owner of the organization.

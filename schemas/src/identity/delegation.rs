@@ -1,4 +1,4 @@
-//! Delegations: a content owner lets a platform read its telemetry.
+//! Delegations: a content owner allows a platform to read its telemetry.
 
 use super::Scope;
 use crate::ids::{DelegationId, OrgId};

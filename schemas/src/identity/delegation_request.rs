@@ -1,6 +1,6 @@
-//! Requests of a platform for a delegation from a content owner: pending, then approved or denied once, or expired.
+//! A platform's requests for a delegation from a content owner: pending, then approved or denied once, or expired.
 //!
-//! A resolved request never expires (409 before 410).
+//! A resolved request never expires, so 409 takes precedence over 410.
 
 use super::Scope;
 use crate::ids::{DelegationId, DelegationRequestId, OrgId};
@@ -16,18 +16,18 @@ pub struct DelegationRequest {
     pub id: DelegationRequestId,
     pub requester_org_id: OrgId,
     pub requester_name: String,
-    /// The content owner that is asked: the domain's verified owner when the request was created.
+    /// The content owner: the domain's verified owner when the request was created.
     pub grantor_org_id: OrgId,
     pub grantor_name: String,
-    /// The domain by which the content owner was found, canonical.
+    /// Canonical domain that identified the content owner.
     pub domain: String,
     pub scopes: Vec<Scope>,
-    /// `status`, `resolved_at` and `delegation_id`.
+    /// Serialized as `status`, `resolved_at` and `delegation_id`.
     #[serde(flatten)]
     pub state: RequestState,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; a request that is still pending then expires.
+    /// RFC 3339; a request still pending at this time expires.
     #[serde(with = "crate::instant")]
     pub expires_at: DateTime<Utc>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const TXT_LABEL: &str = "_content-telemetry";
 /// Prefix of the TXT record's value, before the token.
 pub const TXT_PREFIX: &str = "svc-verify=";
-/// Path of a participant's manifest. Its member [`MANIFEST_MEMBER`] contains the token.
+/// Path of a participant's manifest. Its member [`MANIFEST_MEMBER`] contains the verification token.
 pub const MANIFEST_PATH: &str = "/.well-known/content-telemetry.json";
 /// Member with a token or a list of tokens.
 pub const MANIFEST_MEMBER: &str = "verification_token";
@@ -16,7 +16,7 @@ pub const MANIFEST_MEMBER: &str = "verification_token";
 pub const META_NAME: &str = "content-telemetry-verification";
 
 named_enum! {
-    /// A way to verify a domain, in the order of trust.
+    /// Ways to verify a domain, most trusted first.
     pub enum VerificationMethod {
         DnsTxt = "dns_txt",
         WellKnown = "well_known",

@@ -9,13 +9,13 @@ use std::str::FromStr;
 pub const MAX_DRAINS: i64 = 100;
 pub const MAX_DRAIN_HOSTS: usize = 100;
 
-/// The provider of a drain, which determines its formats; the last segment of the path that logs are sent to.
+/// A drain's provider, which determines its log formats; the last segment of the path that receives logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrainProvider {
     Cloudflare,
     Fastly,
-    /// Amazon Data Firehose with the logs of `CloudFront`.
+    /// `CloudFront` logs through Amazon Data Firehose.
     Firehose,
     /// Akamai `DataStream` 2.
     Akamai,
@@ -24,7 +24,7 @@ pub enum DrainProvider {
     Azure,
     /// JSON objects in lines, or one array of them.
     Ndjson,
-    /// The combined log format, and others in lines of text.
+    /// The combined log format and other text formats.
     Combined,
 }
 
@@ -42,7 +42,7 @@ pub enum DrainBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainResponse {
     Counts,
-    /// The counts, and this header of the request.
+    /// The counts, and the value of this request header.
     CountsAndHeader(&'static str),
     Firehose,
 }
@@ -59,7 +59,7 @@ pub struct DrainProviderFacts {
     /// Default role of its drains.
     pub role: DrainRole,
     pub signs: bool,
-    /// Whether the provider requests the list of services that may send.
+    /// Whether the provider requests a list of services that may send logs.
     pub asks_for_service: bool,
     /// Whether an object can be a batch, with the lines in its member `records`, as Azure Event Hubs sends them.
     pub batches_records: bool,
@@ -150,7 +150,7 @@ impl DrainProvider {
         self.facts().name
     }
 
-    /// Returns the default role of its drains; text logs are written by the owner's server.
+    /// Returns the default role. Text logs are written by the owner's server.
     pub fn default_role(self) -> DrainRole {
         self.facts().role
     }
@@ -165,9 +165,9 @@ impl FromStr for DrainProvider {
 }
 
 named_enum! {
-    /// Where the lines of a drain are written.
+    /// Where a drain's lines are written.
     pub enum DrainRole {
-        /// By a CDN, or a proxy before the server.
+        /// By a CDN, or a proxy in front of the server.
         Edge = "edge",
         /// By the server itself.
         Origin = "origin",
@@ -181,14 +181,14 @@ pub struct Drain {
     pub name: String,
     pub provider: DrainProvider,
     pub path: String,
-    /// Canonical hosts whose lines are accepted; empty for every host that the organization may report for.
+    /// Canonical hosts whose lines are accepted. If empty, every host the organization may report for.
     pub hosts: Vec<String>,
     pub role: DrainRole,
     /// Share of lines that the provider sends, as declared by the owner.
     pub sampling: f64,
-    /// Whether the drain has a secret with which the provider signs.
+    /// Whether the drain has a signing secret.
     pub has_secret: bool,
-    /// Fastly service of the drain.
+    /// The drain's Fastly service.
     pub fastly_service_id: Option<String>,
     pub created_by: KeyCreator,
     #[serde(with = "crate::instant")]
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Returns the enums of a document that contain providers.
+    /// Returns the enums in a document that list providers.
     fn enums(document: &serde_json::Value) -> Vec<&serde_json::Value> {
         let children: Vec<_> = match document {
             serde_json::Value::Array(elements) => elements.iter().collect(),

@@ -1,4 +1,4 @@
-//! Health of a drain: what it has sent in recent hours, and what was stored of it (docs/api/identity.md#health-of-a-drain).
+//! Health of a drain: the lines it sent in recent hours, and how many were stored (docs/api/identity.md#health-of-a-drain).
 
 use crate::ids::DrainId;
 use chrono::{DateTime, Utc};
@@ -10,7 +10,7 @@ pub const HEALTH_BAD_LINES: i64 = 10;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DrainHealth {
     pub drain_id: DrainId,
-    /// RFC 3339: when the last batch was accepted, in any hour; null before the first.
+    /// RFC 3339; when the last batch was accepted, or null if none was.
     #[serde(default, with = "crate::instant::optional")]
     pub last_batch_at: Option<DateTime<Utc>>,
     #[serde(flatten)]
@@ -25,7 +25,7 @@ pub struct DrainHealth {
 pub struct DrainFigures {
     pub lines: u64,
     pub kept: u64,
-    /// Requests of people. They are dropped and only counted.
+    /// Requests by people, which are only counted.
     pub people: u64,
     /// Unreadable lines.
     pub bad: u64,
@@ -34,7 +34,7 @@ pub struct DrainFigures {
     /// Requests by bots that returned no content.
     pub refused: u64,
     pub bytes: u64,
-    /// The longest time from a request to the acceptance of its line; null without lines.
+    /// Maximum time from a request to the acceptance of its line; null without lines.
     pub lag_ms: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ pub struct BadLine {
     pub seen_at: DateTime<Utc>,
 }
 
-/// One hour. Without lines the figures are unknown and therefore absent, not zero.
+/// One hour. Without lines, the figures are unknown and therefore absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainHour {
     /// RFC 3339: start of the hour.

@@ -13,7 +13,7 @@ named_enum! {
         Valid = "valid",
         Invalid = "invalid",
         Unreachable = "unreachable",
-        /// The organization may not publish manifests on the host any more.
+        /// The organization may no longer publish manifests on this host.
         Unverified = "unverified",
     }
 }

@@ -31,15 +31,15 @@ pub struct Membership {
 pub struct Invite {
     pub id: InviteId,
     pub organization_id: OrgId,
-    /// Only somebody who signs in with this address can claim the invitation.
+    /// Only a person with this address can claim the invitation.
     pub email: String,
     pub role: Role,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; from then on the invitation can't be claimed.
+    /// RFC 3339; the invitation can't be claimed after this time.
     #[serde(with = "crate::instant")]
     pub expires_at: DateTime<Utc>,
-    /// RFC 3339; absent if no email was sent, in which case invite again.
+    /// RFC 3339; absent if the email wasn't sent. In that case, invite again.
     #[serde(default, with = "crate::instant::optional")]
     pub mailed_at: Option<DateTime<Utc>>,
 }

@@ -14,12 +14,12 @@ pub struct OrganizationSettings {
 }
 
 impl OrganizationSettings {
-    /// Returns whether `share_sessions_via_click_tokens` applies to the type: those that create click tokens.
+    /// Returns whether `share_sessions_via_click_tokens` applies to this type, because it creates click tokens.
     pub fn has_sharing(org_type: OrgType) -> bool {
         org_type.is_platform_or_agent()
     }
 
-    /// Returns whether `visible_in_click_token_lookups` applies to the type: those that own content.
+    /// Returns whether `visible_in_click_token_lookups` applies to this type, because it owns content.
     pub fn has_visibility(org_type: OrgType) -> bool {
         org_type == OrgType::ContentOwner
     }

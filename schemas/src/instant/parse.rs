@@ -1,4 +1,4 @@
-//! Parses timestamps of reporters, servers and log shippers. Reports, log lines and query parameters all use this parser.
+//! Parses timestamps from reporters, servers and log shippers. Reports, log lines and query parameters all use this parser.
 //!
 //! | form | example | written by |
 //! |---|---|---|

@@ -1,6 +1,6 @@
-//! Content URLs as reported, stored and used in keys.
+//! Content URLs as reported, as stored, and as used in keys.
 //!
-//! Owners look up pages by the URL they reported, so the rest stays unchanged.
+//! Owners look up pages by the URL they reported, so everything else stays unchanged.
 
 use super::{Site, page};
 use url::Url;
@@ -9,12 +9,12 @@ pub const MAX_URL_BYTES: usize = 8_192;
 /// The query parameter with a click token. It is a bearer secret and is never stored.
 const CLICK_TOKEN_PARAMETER: &str = "ctx";
 
-/// A content URL in stored form, with what keys need from it.
+/// A content URL in stored form, with the parts that keys need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentUrl {
     /// Without user info, fragment, `ctx` parameter and the host's trailing dot.
     pub stored: String,
-    /// The page, the same for all spellings of the URL, so that observers of a fetch agree on it.
+    /// The page, the same for all spellings of the URL, so all observers of a fetch agree on it.
     pub keyed: String,
     /// `None` if the host can't be owned (an IP address, `localhost`, a label with an underscore).
     pub site: Option<Site>,
@@ -60,7 +60,7 @@ fn strip_credentials(url: &mut Url) {
     url.set_password(None).expect("an http URL has a host, so it can have a password");
 }
 
-/// Works on the text between `&`, so that other parameters keep their exact bytes.
+/// Works on the text between `&`, so other parameters keep their exact bytes.
 fn strip_click_token(url: &mut Url) {
     let Some(query) = url.query() else { return };
     let is_token = |pair: &&str| {

@@ -1,20 +1,20 @@
-//! The page of a URL, the same for all its spellings. It is part of a fetch's key. Rules and examples:
+//! A URL's page, which is the same for all its spellings and part of a fetch's key. Rules and examples:
 //! docs/api/event-keys.md#key-of-a-retrieval.
 //!
-//! Only parts that never identify content are removed, so that different pages stay distinct. Changing a rule requires a new record
-//! version (`log::RECORD_VERSION`).
+//! Removes only parts that never identify content, so different pages stay distinct. Changing a rule requires a new record version
+//! (`log::RECORD_VERSION`).
 
 use super::without_www;
 use std::fmt::Write as _;
 use url::Url;
 
-/// Parameters that identify a visitor's source, not the page. All parameters with the prefix [`CAMPAIGN`] do too.
+/// Parameters that identify where a visitor came from, not the page. Parameters with the prefix [`CAMPAIGN`] do too.
 const TRACKING: [&str; 12] =
     ["gclid", "gclsrc", "dclid", "fbclid", "msclkid", "yclid", "mc_cid", "mc_eid", "igshid", "_hsenc", "_hsmi", "ref_src"];
 const CAMPAIGN: &str = "utm_";
 
-/// Expects a content URL without user info, fragment and click token. The `url` crate has already resolved dot segments, lowercased
-/// the host, and removed the scheme's default port.
+/// Returns the page of a content URL without user info, fragment and click token. The `url` crate has already resolved dot segments,
+/// lowercased the host, and removed the scheme's default port.
 pub(super) fn page_of_url(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let mut page = strip_www(host).to_owned();
@@ -50,9 +50,8 @@ fn is_tracking(name: &str) -> bool {
     is_campaign || TRACKING.iter().any(|tracking| name.eq_ignore_ascii_case(tracking))
 }
 
-/// Normalizes percent-escapes (RFC 3986, 6.2.2): upper-case hexadecimal digits, unreserved characters unescaped, and invalid
-/// characters escaped. A percent sign that starts no escape is escaped too, because the normalized text after it could turn it into
-/// one.
+/// Normalizes percent-escapes (RFC 3986, 6.2.2): upper-case hexadecimal digits, unreserved characters unescaped, and invalid characters
+/// escaped. A percent sign that doesn't start an escape is escaped too, because the normalized text after it could turn it into one.
 fn normalize_escapes(text: &str) -> String {
     let mut settled = String::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -109,7 +108,7 @@ mod tests {
         for (reported, expected) in rows {
             assert_eq!(page(reported), expected, "{reported}");
         }
-        // A table can't contain these.
+        // The documented table can't contain these.
         assert_eq!(page("https://a.example/a|b%7cc"), "a.example/a%7Cb%7Cc");
     }
 
@@ -122,7 +121,7 @@ mod tests {
     }
 
     fn pages() -> impl Strategy<Value = Page> {
-        // Names similar to tracking parameters, and lists long enough to test a stable sort.
+        // Names similar to tracking parameters, and lists long enough to detect an unstable sort.
         let names = "([abz]|q|ref|source|utm|utmost|gcli|gclids|ctxt|mc|hsenc)";
         let parameters = prop::collection::vec((names, "[a-c0~é]{0,2}"), 0..40);
         let segments = prop::collection::vec("[a-c~é]{1,2}", 0..3);
@@ -133,7 +132,7 @@ mod tests {
         })
     }
 
-    /// Minimal changes that turn one page into another.
+    /// Minimal changes that make a different page.
     #[derive(Clone, Debug)]
     enum Step {
         Drop(Index),
@@ -216,7 +215,7 @@ mod tests {
         fn of(&self, page: &Page) -> String {
             let escaped = |nth: usize, text: &str| -> String {
                 match self.escaped[nth % self.escaped.len()] {
-                    // Escapes with upper and lower case digits, of characters that need one and of others.
+                    // Escapes with upper-case and lower-case digits, both required and optional.
                     true => text
                         .bytes()
                         .enumerate()
@@ -238,7 +237,7 @@ mod tests {
                     break;
                 }
                 let (one, other) = (one.index(names.len()), other.index(names.len()));
-                // Moving a parameter past others of its name would change the list.
+                // Moving a parameter past others with the same name would change the list.
                 let between = &names[one.min(other)..=one.max(other)];
                 if between.iter().filter(|name| **name == names[one]).count() == 1 {
                     let (pair, name) = (pairs.remove(one), names.remove(one));

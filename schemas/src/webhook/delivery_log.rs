@@ -1,7 +1,6 @@
 //! Progress of a delivery, as in its owner's log.
 //!
-//! It contains only the status of a response, and no details of a failed name lookup, so that the URL's owner learns nothing about
-//! the internal network.
+//! It contains only response statuses, and no details about failed DNS lookups, so it doesn't reveal anything about the internal network.
 
 use super::EventType;
 use crate::ids::DeliveryId;
@@ -15,7 +14,7 @@ named_enum! {
         Delivered = "delivered",
         /// Failed eight times.
         DeadLetter = "dead_letter",
-        /// Its endpoint was disabled, or had too many waiting deliveries.
+        /// Its endpoint was disabled, or had too many pending deliveries.
         Dropped = "dropped",
     }
 }
@@ -60,7 +59,7 @@ pub struct LoggedDelivery {
     pub id: DeliveryId,
     pub event_type: EventType,
     pub status: DeliveryStatus,
-    /// Completed attempts since it was last requested.
+    /// Completed attempts since the last request for delivery.
     pub attempts: i32,
     /// RFC 3339: when the event happened.
     #[serde(with = "crate::instant")]

@@ -18,16 +18,16 @@ pub const RETRY_DELAYS: [Duration; 7] = [
     HOUR.saturating_mul(12),
     HOUR.saturating_mul(12),
 ];
-/// Minimum and maximum share of a delay that is added, so that deliveries that failed together don't retry together. The minimum
-/// compensates for clock differences. The maximum stays below a tenth, because finding a due attempt takes time too.
+/// Minimum and maximum share of a delay that is added as jitter, so deliveries that failed together don't retry together. The minimum
+/// compensates for clock differences. The maximum is less than a tenth, because finding a due attempt takes time too.
 const MIN_JITTER: f64 = 0.01;
 const MAX_JITTER: f64 = 0.09;
 
 /// Returns the delay after `failed` attempts, or `None` after the eighth. `took` is the duration of the last attempt; `chance` in
 /// 0..1 spreads the retries.
 ///
-/// The delay counts from the end of that attempt. Its duration is subtracted from the added share, so that the retry is never early
-/// and not late.
+/// The delay starts at the end of that attempt. The attempt's duration is subtracted from the jitter, so the retry is neither early nor
+/// late.
 pub fn retry_delay(failed: usize, took: Duration, chance: f64) -> Option<Duration> {
     let nominal = failed.checked_sub(1).and_then(|index| RETRY_DELAYS.get(index))?;
     let added = |share: f64| nominal.mul_f64(1.0 + share);
@@ -51,7 +51,7 @@ mod tests {
                     let (from_end, from_start) = (gap(took), took + gap(took));
                     let most = nominal.mul_f64(1.1) + Duration::from_secs(1);
                     assert!(from_end > *nominal && from_end < most, "{from_end:?} after attempt {}", index + 1);
-                    // A tenth of a minute is less than an attempt may take.
+                    // An attempt may take longer than a tenth of a minute.
                     assert!(from_start < most || *nominal == MINUTE && took == ATTEMPT_DEADLINE, "{from_start:?} after {took:?}");
                 }
             }

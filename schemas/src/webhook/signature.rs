@@ -16,16 +16,16 @@ pub mod header {
     pub const DELIVERY_ID: &str = "x-svc-delivery-id";
 }
 
-/// Returns the signature header. The key is the secret as it was shown, including `whsec_` (docs/api/webhooks.md#signature).
+/// Returns the signature header. The key is the secret as shown, including `whsec_` (docs/api/webhooks.md#signature).
 pub fn sign(secret: &str, timestamp: i64, body: &[u8]) -> String {
     let mac = keyed(secret).map(|mac| over(mac, &timestamp.to_string(), body));
     let code = mac.expect("HMAC accepts keys of any length").finalize().into_bytes();
     HEXLOWER.encode(&code)
 }
 
-/// Returns whether the signature matches the body and timestamp, in constant time. The timestamp is used as it was sent.
+/// Returns, in constant time, whether the signature matches the body and the timestamp as sent.
 pub(super) fn is_signed(secret: &str, timestamp: &str, body: &[u8], signature: &str) -> bool {
-    // Only lower-case hex is accepted, which is what is sent.
+    // Senders use lower-case hex, so nothing else is accepted.
     match (keyed(secret), HEXLOWER.decode(signature.as_bytes())) {
         (Ok(mac), Ok(code)) => over(mac, timestamp, body).verify_slice(&code).is_ok(),
         _ => false,

@@ -50,10 +50,10 @@ pub enum Rejection {
     /// Signed too long ago, or in the future.
     #[error("the timestamp is too old or in the future")]
     Stale,
-    /// Correctly signed, but unknown to this version of the library.
+    /// Correctly signed, but this version of the library can't read it.
     #[error("the body is not a known event")]
     Unreadable,
-    /// Respond with 2xx, because the sender missed the first response.
+    /// Already processed. Respond with 2xx, because the sender missed the first response.
     #[error("the delivery was already received")]
     Repeated,
 }
@@ -77,14 +77,14 @@ pub fn verify<'a>(
         return Err(Rejection::Stale);
     }
     let envelope: Envelope = serde_json::from_slice(body).map_err(|_| Rejection::Unreadable)?;
-    // The headers are not signed. This check detects a delivery that is replayed with another id.
+    // The headers are not signed. This detects a delivery replayed under another id.
     let is_same_id = header(header::DELIVERY_ID).is_none_or(|id| id.parse() == Ok(envelope.id));
     let is_same_type = header(header::EVENT_TYPE).is_none_or(|kind| kind == envelope.kind.as_str());
     if is_same_id && is_same_type { Ok(Delivery { envelope }) } else { Err(Rejection::Forged) }
 }
 
-/// An endpoint's secrets and its processed deliveries, in memory, which is enough for a single process. Repeats may arrive for 39
-/// hours, and whenever one is requested.
+/// An endpoint's secrets and its processed deliveries, in memory, which is enough for a single process. Repeats can arrive for 39 hours,
+/// and whenever someone requests a redelivery.
 pub struct Receiver {
     secrets: Vec<String>,
     handled: HashSet<DeliveryId>,
@@ -92,12 +92,12 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Creates a receiver with the endpoint's secret as it was shown.
+    /// Creates a receiver with the endpoint's secret as shown.
     pub fn new(secret: impl Into<String>) -> Self {
         Self { secrets: vec![secret.into()], handled: HashSet::new(), oldest_first: VecDeque::new() }
     }
 
-    /// Also accepts signatures with this secret, as needed while a secret is rotated.
+    /// Also accepts signatures with this secret, for use during a rotation.
     #[must_use]
     pub fn or(mut self, secret: impl Into<String>) -> Self {
         self.secrets.push(secret.into());
@@ -121,7 +121,7 @@ impl Receiver {
         outcome.and_then(|delivery| if self.handled.contains(&delivery.id()) { Err(Rejection::Repeated) } else { Ok(delivery) })
     }
 
-    /// Remembers a processed delivery. Call it only after processing, so that an interrupted one is accepted again.
+    /// Remembers a delivery. Call it only after processing, so an interrupted delivery is accepted again.
     pub fn remember(&mut self, id: DeliveryId) {
         if !self.handled.insert(id) {
             return;

@@ -45,7 +45,7 @@ fn verifies_its_own_signatures() {
     assert!(!claim.base.contains("secret"), "{}", claim.base);
 }
 
-/// Requests that were signed like this, so that only the rule in question is broken.
+/// These requests are signed as they are, so each breaks only one rule.
 #[test]
 fn returns_the_reason_for_unusual_signature_inputs() {
     let (last, later) = (format!("expires={}", NOW + 300), format!("expires={}", NOW + 301));

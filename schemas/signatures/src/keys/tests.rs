@@ -42,7 +42,7 @@ fn rejects_malformed_multibase_with_the_reason() {
         (with(&ED25519, &[]), KeyError::BadLength),
         (format!("z{}", "2".repeat(100_000)), KeyError::BadLength),
     ];
-    // Points of small order, with which one signature fits every message.
+    // Low-order points, for which one signature matches every message.
     let small_order = [[0; 32], {
         let mut one = [0; 32];
         one[0] = 1;

@@ -104,7 +104,7 @@ fn returns_the_reason_for_unusual_signature_agents() {
     }
 }
 
-/// Requests that were signed like this, so that only the rule in question is broken.
+/// These requests are signed as they are, so each breaks only one rule.
 #[test]
 fn returns_the_reason_for_unusual_signature_inputs() {
     let cases = [

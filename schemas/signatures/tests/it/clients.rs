@@ -1,4 +1,4 @@
-//! The clients of `infra/clients` sign requests that this crate verifies.
+//! The clients in `infra/clients` sign requests that this crate verifies.
 
 use data_encoding::BASE64;
 use serde_json::Value;
@@ -12,7 +12,7 @@ const URL: &str = "https://telemetry.example/events?a=%20b";
 const ID: &str = r#"a "quoted\" id"#;
 const BODY: &str = "{\"events\":[\"ü\"]}";
 
-/// Signs with `signRequest`, and lets a client report through a `fetch` that fails once.
+/// Signs with `signRequest`, and reports through a client whose `fetch` fails once.
 const JAVASCRIPT: &str = r#"
 const [client, jwk, id, now, url, body] = process.argv.slice(1);
 const { signRequest, ContentTelemetry } = await import(`${client}/javascript/content-telemetry.mjs`);
@@ -99,7 +99,7 @@ fn python_client_signs_every_attempt() {
     verify_all("python3", &["-c", PYTHON]);
 }
 
-/// RFC 8032 leaves no choice, so every implementation returns the same signature.
+/// RFC 8032 signatures are deterministic, so every implementation returns the same one.
 #[test]
 fn python_signs_like_the_library() {
     const SCRIPT: &str = "import base64, json, sys

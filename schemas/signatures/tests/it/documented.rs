@@ -1,4 +1,4 @@
-//! The example and the list of reasons in `docs/api/signatures.md`.
+//! Verifies the example and the list of reasons in `docs/api/signatures.md`.
 
 use signatures::content_telemetry::verify;
 use signatures::{Reason, Request, Verdict, manifest_keys};

@@ -1,4 +1,4 @@
-//! What other programs sign.
+//! Signatures by other programs.
 
 mod clients;
 mod documented;

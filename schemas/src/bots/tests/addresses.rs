@@ -1,4 +1,4 @@
-//! Tests the verification of operators' addresses.
+//! Tests the verification of addresses.
 
 use super::super::*;
 

@@ -30,7 +30,7 @@ struct Score {
 }
 
 impl Score {
-    /// Counts a row. Search engines of the table don't count: they are bots, but not AI agents.
+    /// Counts a row. Search engines in the table don't count, because they are bots but not AI agents.
     fn add(&mut self, row: &Row, found: Option<&str>) {
         match (row.label, row.bot, found) {
             ("ai", _, Some(_)) => self.right += 1,
@@ -49,7 +49,7 @@ impl Score {
     }
 }
 
-/// Returns bots whose names come from the source of the held-out rows. Those rows prove nothing about the table.
+/// Returns bots whose names come from the same source as the held-out rows. Those rows don't measure the table.
 fn taken_from_the_lists() -> BTreeSet<String> {
     let table: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
     let entries = table["bots"].as_array().unwrap().iter();

@@ -4,7 +4,7 @@ use super::{CAMPAIGN, TRACKING};
 use crate::log::RECORD_VERSION;
 use crate::site::ContentUrl;
 
-/// Parameters that are removed, besides those with the prefix `utm_`.
+/// Parameters that are removed, in addition to those with the prefix `utm_`.
 const DROPPED: [&str; 13] =
     ["ctx", "gclid", "gclsrc", "dclid", "fbclid", "msclkid", "yclid", "mc_cid", "mc_eid", "igshid", "_hsenc", "_hsmi", "ref_src"];
 
@@ -127,7 +127,7 @@ fn normalizes_escaped_unreserved_characters() {
         let (plain, escaped) = (char::from(byte), format!("%{byte:02x}"));
         let is_one = |before: &str| page(&format!("{before}x{plain}x")) == page(&format!("{before}x{escaped}x"));
         let is_other = RESERVED.contains(&byte) || REMOVED.contains(&byte);
-        // In a path a backslash is a slash; in a query an apostrophe is always escaped.
+        // In a path, a backslash is a slash. In a query, an apostrophe is always escaped.
         assert_eq!(is_one("https://a.example/"), !is_other && byte != b'\\', "{plain:?} in a path");
         assert_eq!(is_one("https://a.example/?q="), !is_other || byte == b'\'', "{plain:?} in a query");
     }
