@@ -6,7 +6,7 @@ use crate::State;
 use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
 use crate::query::Query;
-use crate::screens::clicks::BY_OTHERS;
+use crate::screens::reports::BY_OTHERS;
 use crate::session::{Member, SignedIn};
 use crate::window::{PeriodParameters, Window};
 use axum::body::{Body, Bytes};

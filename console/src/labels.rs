@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 /// Type of an event about a request, whatever its outcome.
 const FETCH: &str = "content_retrieved";
+/// Type of an engagement; with a click token it is a visit.
+const ENGAGED: &str = "content_engaged";
 
 /// The label of a missing value.
 pub(crate) const UNKNOWN: &str = "Unknown";
@@ -78,6 +80,7 @@ pub(crate) const ACTIONS: &[Label] = &[
     ("partner.trusted", "Trusted as partner"),
     ("partner.untrusted", "No longer trusted as partner"),
     ("settings.changed", "Settings changed"),
+    ("telemetry.read", "Data viewed"),
     ("webhook.created", "Webhook endpoint added"),
     ("webhook.deleted", "Webhook endpoint deleted"),
     ("webhook.disabled", "Webhook endpoint disabled"),
@@ -99,6 +102,7 @@ const TARGETS: &[Label] = &[
     ("domain", "Domain"),
     ("drain", "Log drain"),
     ("invite", "Invite"),
+    ("manifest", "Manifest"),
     ("organization", "Organization"),
     ("user", "User"),
     ("webhook_delivery", "Webhook delivery"),
@@ -113,6 +117,7 @@ const DETAILS: &[Label] = &[
     ("endpoint_id", "Endpoint"),
     ("event_types", "Events"),
     ("from", "Previous owner"),
+    ("host", "Host"),
     ("grantee_org_id", "Partner"),
     ("grantor_org_id", "Content owner"),
     ("hosts", "Hosts"),
@@ -122,6 +127,7 @@ const DETAILS: &[Label] = &[
     ("of_member", "Member"),
     ("org_name", "Name"),
     ("org_type", "Type"),
+    ("prefix", "Key prefix"),
     ("provider", "Provider"),
     ("provisioned_by", "Set up by"),
     ("replaced", "Replaced"),
@@ -178,6 +184,16 @@ pub(crate) fn event_of<'a>(event_type: &'a str, data: &Map<String, Value>) -> &'
         Some(status) if event_type == FETCH && !(200..300).contains(&status) => "Failed fetch",
         _ => event(event_type),
     }
+}
+
+/// Returns the label of an event that others reported with a click token.
+pub(crate) fn token_event(event_type: &str) -> &str {
+    if event_type == ENGAGED { "Visit" } else { event(event_type) }
+}
+
+/// Returns the label of all events of a type that others reported with click tokens.
+pub(crate) fn token_events(event_type: &str) -> &str {
+    if event_type == ENGAGED { "Visits" } else { events(event_type) }
 }
 
 /// Returns the label of all events of a type.

@@ -39,6 +39,7 @@ const AGENT: &[NavigationLine] = &[
     ("Analytics", "Overview", "reported", true),
     ("Analytics", "Events", "reports", true),
     ("Analytics", "Click token events", "clicks", true),
+    ("Setup", "Get started", "start", false),
 ];
 
 /// Screens of every organization, after those of its kind.

@@ -1,5 +1,6 @@
 //! The screens: one file each, with a template of the same name, and what several of them share.
 
+mod agent_start;
 pub(crate) mod agents;
 pub(crate) mod all_webhooks;
 pub(crate) mod audit;

@@ -66,12 +66,8 @@ impl Entry {
 
     /// Returns the remaining details as text.
     fn details(&self) -> Vec<(&str, String)> {
-        let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        self.detail
-            .iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| (labels::detail(name), told(value)))
-            .collect()
+        let given = self.detail.iter().filter(|(_, value)| !value.is_null());
+        given.map(|(name, value)| (labels::detail(name), text(name, value))).collect()
     }
 }
 
@@ -124,6 +120,16 @@ impl Audit {
 
     fn chosen(&self) -> &str {
         labels::action(&self.action)
+    }
+}
+
+/// Returns a value as text, a list with commas, and scopes as permissions.
+fn text(name: &str, value: &Value) -> String {
+    match value {
+        Value::String(scope) if name == "scopes" => labels::permission(scope).to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(|value| text(name, value)).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::events::as_text;
 use super::reported::{SUMMARY, behind_outcomes};
-use super::reports::OWN_EVENTS;
+use super::reports::{BY_OTHERS, OWN_EVENTS};
 use super::{Filters, Pager, TableFooter, reporter};
 use crate::State;
 use crate::failure::Failure;
@@ -20,8 +20,6 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 const LIMIT: u64 = 50;
-/// Filters the organization's events to those that others reported.
-pub(crate) const BY_OTHERS: (&str, &str) = ("reported_by", "other");
 
 /// `GET /agent/summary`
 #[derive(Deserialize)]
@@ -31,13 +29,14 @@ struct Summary {
 }
 
 impl TypeCount {
-    pub(super) fn label(&self) -> &str {
-        if self.other { ALL_OTHERS } else { labels::events(&self.event_type) }
+    /// Returns the label of events that others reported with click tokens.
+    pub(super) fn token_label(&self) -> &str {
+        if self.other { ALL_OTHERS } else { labels::token_events(&self.event_type) }
     }
 
     fn key(&self, column: &str) -> Option<Key> {
         match column {
-            "type" => Some(Key::text(self.label())),
+            "type" => Some(Key::text(self.token_label())),
             "clicks" => Some(Key::number(self.count.0)),
             _ => None,
         }

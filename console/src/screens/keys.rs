@@ -14,7 +14,7 @@ use askama::Template;
 use axum::extract::{Path, State as Shared};
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -115,14 +115,19 @@ pub(crate) async fn revoke(
 }
 
 /// Returns a command that reports one fetch of a page of `domain`.
-pub(crate) fn report(state: &State, key: &str, domain: &str) -> String {
+pub(super) fn report_command(state: &State, key: &str, domain: &str, source_role: &str) -> String {
     let event = json!({"events": [{
-        "type": "content_retrieved", "timestamp": schemas::instant::text(state.clock.now()), "source_role": "origin",
+        "type": "content_retrieved", "timestamp": schemas::instant::text(state.clock.now()), "source_role": source_role,
         "content_url": format!("https://{domain}/first-event"), "content_telemetry_id": Uuid::new_v4(),
     }]});
+    post_command(state, "events", &event, key)
+}
+
+/// Returns a curl command that posts a body.
+pub(super) fn post_command(state: &State, path: &str, body: &Value, key: &str) -> String {
     // Curl reads the key from standard input, because every account on a machine can list process arguments.
     format!(
-        "curl -sS '{}/events' -H @- -H 'Content-Type: application/json' \\\n  -d '{event}' <<< 'X-API-Key: {key}'",
+        "curl -sS '{}/{path}' -H @- -H 'Content-Type: application/json' \\\n  -d '{body}' <<< 'X-API-Key: {key}'",
         state.public_base()
     )
 }
@@ -146,7 +151,7 @@ async fn view(
         let own = super::beside_secret(true, own)?;
         needs_proof = member.is_owner_of_content() && own.as_ref().is_some_and(Vec::is_empty);
         let own = own.unwrap_or_default();
-        trial = own.first().map(|domain| report(state, &created.key, domain)).unwrap_or_default();
+        trial = own.first().map(|domain| report_command(state, &created.key, domain, "origin")).unwrap_or_default();
     }
     Ok(Page(Keys {
         headings,

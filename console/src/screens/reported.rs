@@ -73,7 +73,11 @@ struct TypeRow {
 
 impl TypeRow {
     fn label(&self) -> &str {
-        self.counted.label()
+        match self.is_of_others {
+            true => self.counted.token_label(),
+            false if self.counted.other => ALL_OTHERS,
+            false => labels::events(&self.counted.event_type),
+        }
     }
 
     fn key(&self, column: &str) -> Option<Key> {

@@ -20,6 +20,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 pub(super) const OWN_EVENTS: &str = "/agent/events";
+/// Filters the organization's events to those that others reported.
+pub(crate) const BY_OTHERS: (&str, &str) = ("reported_by", "other");
 const LIMIT: u64 = 50;
 
 impl OwnEvent {
@@ -29,7 +31,7 @@ impl OwnEvent {
     }
 
     pub(super) fn label(&self) -> &str {
-        labels::event(&self.event_type)
+        if self.reported_by == BY_OTHERS.1 { labels::token_event(&self.event_type) } else { labels::event(&self.event_type) }
     }
 
     fn role(&self) -> &str {

@@ -1,9 +1,9 @@
-//! First steps: verify a domain, create a key, send an event, and see it arrive while the page is open.
+//! First steps of content owners: verify a domain, create a key, send an event, and see it arrive while the page is open.
 //!
 //! Progress is read from the API alone, so the steps work in any order and on any device.
 
-use super::keys::report;
-use super::{FormError, members};
+use super::keys::report_command;
+use super::{FormError, agent_start, members};
 use crate::State;
 use crate::api::DOMAINS;
 use crate::failure::Failure;
@@ -46,8 +46,11 @@ pub(crate) struct Arrival {
 impl askama::filters::HtmlSafe for Arrival {}
 
 /// `GET /console/o/{organization}/start`
-pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> Result<Page<Start>, Failure> {
-    view(&state, &member, None).await
+pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> Result<Response, Failure> {
+    if member.is_owner_of_content() {
+        return Ok(view(&state, &member, None).await?.into_response());
+    }
+    Ok(agent_start::view(&state, &member).await?.into_response())
 }
 
 /// Returns the guide, with the error of a form.
@@ -70,6 +73,9 @@ pub(super) async fn view(state: &State, member: &Member, problem: FormError) -> 
 
 /// `GET /console/o/{organization}/start/arrival`. Returns 204 until an event has arrived, so that nothing on the page is replaced.
 pub(crate) async fn arrival(Shared(state): Shared<Arc<State>>, member: Member) -> Result<Response, Failure> {
+    if !member.is_owner_of_content() {
+        return agent_start::arrival(&state, &member).await;
+    }
     let domains: Vec<Domain> = member.api().get(DOMAINS, &Vec::new()).await?;
     let arrival = read(&state, &member, &domains).await?;
     Ok(if arrival.total == 0 { StatusCode::NO_CONTENT.into_response() } else { Page(arrival).into_response() })
@@ -83,7 +89,7 @@ async fn read(state: &State, member: &Member, domains: &[Domain]) -> Result<Arri
     Ok(Arrival {
         home: member.organization.home(),
         is_verified: verified.is_some(),
-        trial: report(state, "YOUR-KEY", named),
+        trial: report_command(state, "YOUR-KEY", named, "origin"),
         total: page.total,
         first: page.items.into_iter().next(),
     })

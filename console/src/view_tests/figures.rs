@@ -39,7 +39,7 @@ fn pages() -> Vec<String> {
         "audit",
         "refused",
     ];
-    let agent = ["reported?D", "reports?D", "clicks?D", "partners"];
+    let agent = ["reported?D", "reports?D", "clicks?D", "start", "partners"];
     let operator = ["requests", "organizations", "webhooks", HOOK];
     let person = ["/sign-in", "/sign-in?token=a", "/sign-in/invite?token=a", "/console/organizations", "/console/requests"];
     let all = own.map(|screen| format!("{OWNER}/{screen}")).into_iter().chain(agent.map(|screen| format!("{AGENT}/{screen}")));

@@ -295,6 +295,36 @@ async fn guide_shows_the_results_of_its_forms() {
 }
 
 #[tokio::test]
+async fn agents_have_a_guide_with_a_session_to_send() {
+    const EVENTS: &str = "GET /agent/events";
+    let (stub, mut reader) = Stub::start().await;
+    stub.says(EVENTS, 200, json!({"items": [], "total": 0, "limit": 1, "offset": 0}));
+    let page = reader.open(&format!("{AGENT}/start")).await;
+    for part in ["<h1>Get started</h1>", "/sessions/bulk", "Waiting for the first event.", "Track visits"] {
+        assert!(page.html.contains(part), "{part}: {}", page.html);
+    }
+    let arrival = format!("{AGENT}/start/arrival");
+    assert_eq!(reader.part(&arrival).await.status, 204);
+    stub.recovers(EVENTS);
+    let arrived = reader.part(&arrival).await;
+    assert!(arrived.html.contains("Events are arriving.") && !arrived.html.contains("hx-get"), "{}", arrived.html);
+}
+
+#[tokio::test]
+async fn engagements_with_click_tokens_are_visits() {
+    let (stub, mut reader) = Stub::start().await;
+    let event = |reporter: &str| {
+        json!({"event_id": NUMBER, "session_id": NUMBER, "event_type": "content_engaged", "content_url": "https://example.com/",
+            "event_timestamp": "2026-11-01T10:00:00.000Z", "event_data": {}, "platform_id": NUMBER, "agent_id": "", "source_role": "origin",
+            "content_telemetry_id": "", "reported_by": reporter})
+    };
+    stub.says("GET /agent/events", 200, json!({"items": [event("self"), event("other")], "total": 2, "limit": 50, "offset": 0}));
+    let page = reader.open(&format!("{AGENT}/reports?since=2026-11-01&until=2026-11-02")).await;
+    let types: Vec<String> = page.tables().remove(0).rows.iter().map(|row| row[1].clone()).collect();
+    assert_eq!(types, ["Engagement", "Visit"]);
+}
+
+#[tokio::test]
 async fn accepts_a_pasted_url_as_a_domain() {
     let (stub, mut reader) = Stub::start().await;
     let domain = json!({"id": NUMBER, "organization_id": NUMBER, "domain": "example.net", "verified": false, "verification_method": null,
