@@ -1,4 +1,4 @@
-//! Authentication. A handler declares the credential it needs as an argument type, so a missing check is a missing argument.
+//! Authentication. A handler declares the credential it needs as an argument type, so a missing check shows as a missing argument.
 
 pub use crate::caller::{Caller, Credential, Membership, SessionUser, Tenant, named_organization};
 
@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 pub const API_KEY_HEADER: &str = "x-api-key";
 
 impl SessionUser {
-    /// Returns the person of a session; 401 if there is no such session.
+    /// Returns the session's person; 401 without a valid session.
     pub async fn find(
         parts: &Parts,
         session: &PlainUserSession,
@@ -29,7 +29,7 @@ impl SessionUser {
     }
 }
 
-/// Passes the organization of the request's key to outer layers; a request extension.
+/// Request extension that passes the organization of the request's key to outer layers.
 #[derive(Clone, Debug, Default)]
 pub struct RequestOrganization(Arc<OnceLock<OrgId>>);
 
@@ -50,7 +50,7 @@ pub struct Reporter(pub Caller);
 pub struct KeyReader(pub Caller);
 
 impl Caller {
-    /// Returns the caller of a key. `presented` is `None` without a key header, and `Some(None)` if the header isn't a well-formed key.
+    /// Returns the key's caller. `presented` is `None` without a key header, and `Some(None)` if the header isn't a well-formed key.
     pub async fn from_key<S: HasIdentityTables>(
         parts: &Parts,
         state: &S,
@@ -99,7 +99,7 @@ async fn with_scope<S: HasIdentityTables>(parts: &mut Parts, state: &S, scope: S
     Ok(caller)
 }
 
-/// Returns the key if there is exactly one key header with a well-formed key. Rejects two headers.
+/// Returns the key if there is exactly one key header, with a well-formed key.
 pub fn presented_key(headers: &HeaderMap) -> Option<PlainApiKey> {
     PlainApiKey::parse(single_header(headers, API_KEY_HEADER)?)
 }
@@ -121,7 +121,7 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::sync::Mutex;
 
-    /// Records each lookup and finds no caller.
+    /// Records each lookup and never finds a caller.
     struct Notes {
         directory: IdentityTables,
         asked: Mutex<Vec<SecretHash>>,
@@ -152,7 +152,7 @@ mod tests {
         let (code, asked) = ask(key.reveal()).await;
         assert_eq!(code, Code::Unauthenticated);
         assert_eq!(asked.iter().map(SecretHash::as_bytes).collect::<Vec<_>>(), [&sha256], "one lookup for any valid key");
-        // The checksum is not secret: anyone can compute it, so a wrong one needs no lookup.
+        // Anyone can compute the checksum, so a wrong one needs no lookup.
         let typo = format!("{}{}", &key.reveal()[..key.reveal().len() - 1], if key.reveal().ends_with('x') { "y" } else { "x" });
         for never_minted in [typo.as_str(), "", "svc_pk_", &key.reveal()[1..], &key.reveal().to_uppercase()] {
             let (refused, asked) = ask(never_minted).await;

@@ -1,7 +1,7 @@
-//! Budgets for the bytes that a tenant writes to the stores (docs/api/http.md#budgets).
+//! Byte budgets for what a tenant writes to the stores (docs/api/http.md#budgets).
 //!
-//! A budget starts full and refills evenly within an hour. Each row costs [`ROW_BYTES`] in addition to its own bytes, which
-//! accounts for the overhead of small rows.
+//! A budget starts full and refills evenly within an hour. Each row costs [`ROW_BYTES`] in addition to its own bytes, because small rows
+//! have overhead.
 
 use crate::http::ApiError;
 use crate::metric_definitions::common;
@@ -13,7 +13,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Overhead of a row: its columns and its share of the indexes and the write-ahead log.
+/// Overhead per row: its columns, and its share of the indexes and the write-ahead log.
 pub const ROW_BYTES: u64 = 1_024;
 const REFILL: TimeDelta = TimeDelta::hours(1);
 /// Minimum number of tenants before full budgets are removed from memory.
@@ -33,7 +33,7 @@ pub struct Budgets<K: Copy + Eq + Hash = OrgId> {
 
 struct Tenants<K> {
     spent: HashMap<K, Spent>,
-    /// Number of tenants that triggers the next sweep: twice as many as remained after the last one, so that not every write sweeps.
+    /// Number of tenants that triggers the next sweep: twice as many as the last one left, so that most writes don't sweep.
     sweep_at: usize,
 }
 
@@ -49,13 +49,13 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         Self { size, spent: Mutex::new(Tenants { spent: HashMap::new(), sweep_at: SWEEP_FROM }) }
     }
 
-    /// Spends `bytes` before a write; returns 429 if the budget is too low. A write larger than the whole budget requires a full one.
+    /// Spends `bytes` before a write; returns 429 if too few are left. A write larger than the whole budget requires a full budget.
     pub fn spend(&self, key: K, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
         self.spend_more(key, 0, bytes, now)
     }
 
-    /// Like [`Self::spend`], for a write that has already spent `before`. Such a write has to be repeated from its beginning, so
-    /// `Retry-After` is the time after which the budget admits `before` and `bytes`, or is full.
+    /// Like [`Self::spend`], for a write that has already spent `before` and must be repeated from the beginning if this fails.
+    /// `Retry-After` is the time until the budget has `before` and `bytes`, or is full.
     pub fn spend_more(&self, key: K, before: u64, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
         self.change(key, now, |spent, size| {
             let bytes = bytes.min(size);
@@ -64,7 +64,7 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         })
     }
 
-    /// Returns 429 if less than `bytes` is left, without spending anything: for a write in parts that can't be larger than the budget.
+    /// Returns 429 if less than `bytes` is left, without spending anything. For a write in parts that can't exceed the budget.
     pub fn check(&self, key: K, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
         self.change(key, now, |spent, size| {
             let lacking = spent.saturating_add(bytes).saturating_sub(size);
@@ -72,8 +72,8 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         })
     }
 
-    /// Spends `bytes` for a write whose size was unknown in advance. Returns whether the budget sufficed; if not, the budget is
-    /// empty now and the caller must skip the write.
+    /// Spends `bytes` for a write of initially unknown size. Returns whether the budget sufficed; if not, the budget is now empty and the
+    /// caller must skip the write.
     pub fn spend_late(&self, key: K, bytes: u64, now: DateTime<Utc>) -> bool {
         let mut had_all = true;
         let spent = self.change(key, now, |spent, size| {
@@ -109,7 +109,7 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         }
     }
 
-    /// Returns the bytes still spent. A clock that moved back doesn't refill it.
+    /// Returns the bytes that are still spent. Setting the clock back doesn't refill the budget.
     fn remaining(&self, spent: Spent, now: DateTime<Utc>) -> u64 {
         let passed = (now - spent.at).clamp(TimeDelta::zero(), REFILL).num_milliseconds().unsigned_abs();
         let refilled = u128::from(self.size) * u128::from(passed) / u128::from(REFILL.num_milliseconds().unsigned_abs());

@@ -1,4 +1,4 @@
-//! Callers and their permissions: API keys, and people with their memberships.
+//! Callers and their permissions: API keys, and people with memberships.
 
 use crate::http::{ApiError, Parameters};
 use axum::http::Uri;
@@ -13,16 +13,16 @@ pub struct Caller {
     pub org_id: OrgId,
     pub org_type: OrgType,
     pub scopes: Vec<Scope>,
-    /// Whether its reports must conform to the public 1.0 spec in full.
+    /// Whether its reports must conform fully to the public 1.0 spec.
     pub strict: bool,
-    /// The drain that the key belongs to; such a key has no scopes.
+    /// The key's drain. Drain keys have no scopes.
     pub drain: Option<DrainId>,
-    /// The organization's earliest owner; the organization may have none.
+    /// The organization's earliest owner, if it has an owner.
     pub owner: Option<UserId>,
 }
 
-/// Unit of fair sharing: a person with their sessions and the keys of all organizations whose earliest owner they are, or an
-/// organization without an owner.
+/// Unit of fair sharing: a person with their sessions and the keys of every organization whose earliest owner they are, or an organization
+/// without an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tenant {
     Organization(OrgId),
@@ -52,7 +52,7 @@ struct ActsFor {
     organization_id: Option<String>,
 }
 
-/// Returns the organization in the parameter `organization_id`, if any.
+/// Returns the organization in the parameter `organization_id`.
 pub fn named_organization(uri: &Uri) -> Result<Option<OrgId>, ApiError> {
     let Parameters(ActsFor { organization_id }) = Parameters::from_uri(uri)?;
     let parsed = organization_id.map(|id| id.parse().map_err(|_| invalid_organization()));
@@ -64,8 +64,8 @@ fn invalid_organization() -> ApiError {
 }
 
 impl SessionUser {
-    /// Returns the organization that the request names, or the person's only one. The error is the same for an organization
-    /// that doesn't exist and one that the person doesn't belong to.
+    /// Returns the organization that the request names, or the person's only one. Returns the same error for unknown organizations and for
+    /// those the person doesn't belong to.
     pub fn acting_for(&self, uri: &Uri) -> Result<Membership, ApiError> {
         match (named_organization(uri)?, self.organizations.as_slice()) {
             (Some(named), _) => self.member_of(named),
@@ -93,7 +93,7 @@ impl Caller {
         self.owner.map_or(Tenant::Organization(self.org_id), Tenant::Person)
     }
 
-    /// Returns 403 for a key without `scope`.
+    /// Returns 403 if the key doesn't have `scope`.
     pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
         if self.scopes.contains(&scope) {
             return Ok(());
@@ -105,7 +105,7 @@ impl Caller {
         Err(ApiError::new(Code::MissingScope, detail))
     }
 
-    /// Returns the drain of a drain key, or `None` for a key with `telemetry:write`; rejects any other key.
+    /// Returns the drain of a drain key, or `None` for a key with `telemetry:write`. Rejects other keys.
     pub fn require_drain_or_write(&self) -> Result<Option<DrainId>, ApiError> {
         if self.drain.is_none() {
             self.require(Scope::TelemetryWrite)?;

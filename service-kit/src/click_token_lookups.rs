@@ -1,4 +1,4 @@
-//! Lookups of click tokens (gateway and worker) and of the agents of sessions (worker).
+//! Looks up click tokens (for gateway and worker) and session agents (for the worker).
 //!
 //! A token counts if it was valid when its event was accepted, and an agent if the session had named it by then.
 
@@ -15,7 +15,7 @@ pub type Session = (OrgId, SessionId);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuedClickToken {
-    /// Organization that issued the token.
+    /// The organization that issued the token.
     pub org: OrgId,
     pub session: SessionId,
     pub content_url: String,
@@ -41,13 +41,13 @@ impl SessionAgent {
     }
 }
 
-/// Cache of click lookups, bounded in bytes because links vary in length.
+/// Click cache, limited in bytes because links vary in length.
 pub struct ClickTokenCache(Cache<SecretHash, IssuedClickToken>);
 
 impl ClickTokenCache {
     /// Maximum size in bytes; about 100,000 clicks of usual length.
     const BUDGET: usize = 32 * 1024 * 1024;
-    /// Overhead of an entry besides its texts, in bytes.
+    /// Bytes per entry besides its texts.
     const BESIDE_TEXTS: usize = 192;
 
     pub fn put(&mut self, hash: SecretHash, clicked: IssuedClickToken) {
@@ -71,8 +71,8 @@ impl Default for ClickTokenCache {
 /// Token hash, organization, session, content URL, expiry.
 type Row = (Vec<u8>, Uuid, Uuid, String, DateTime<Utc>);
 
-/// Returns the sessions of these tokens, including expired ones. A token that is absent was never issued: PostgreSQL stores
-/// a token before the API returns it.
+/// Returns the sessions of these tokens, including expired tokens. A token missing from the result was never issued: PostgreSQL stores a
+/// token before the API returns it.
 pub async fn find_tokens(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<SecretHash, IssuedClickToken>, sqlx::Error> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT token_hash, organization_id, session_id, content_url, expires_at FROM click_tokens WHERE token_hash = ANY($1)",
@@ -87,7 +87,7 @@ pub async fn find_tokens(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap
     Ok(rows.into_iter().filter_map(clicked).collect())
 }
 
-/// Returns the agents of these sessions. Sessions that are unknown or have no agent are absent.
+/// Returns these sessions' agents. Unknown sessions and sessions without an agent are missing from the result.
 pub async fn find_agents(pool: &PgPool, sessions: &[Session]) -> Result<HashMap<Session, SessionAgent>, sqlx::Error> {
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
     let rows: Vec<(Uuid, Uuid, String, DateTime<Utc>)> = sqlx::query_as(

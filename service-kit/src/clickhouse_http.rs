@@ -24,7 +24,7 @@ use url::Url;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum length of a stored exception text, in bytes.
 const MAX_EXCEPTION_BYTES: usize = 2_000;
-/// Multipart boundary; random enough not to occur in a body.
+/// Multipart boundary, random enough not to occur in a body.
 const BOUNDARY: &str = "content-telemetry-8c1f0c7a55e94f0f9f5e7f4c1d0a3b26";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -40,7 +40,7 @@ pub struct ClickHouseHttp {
 pub struct Statement<'a> {
     /// The statement, followed by the data of an insert.
     pub body: Bytes,
-    /// ClickHouse runs only one statement per query id at a time; random if absent.
+    /// ClickHouse runs only one statement per query id at a time. Random if absent.
     pub query_id: Option<&'a str>,
     pub settings: &'a [(&'a str, &'a str)],
     pub table: Option<ExternalTable<'a>>,
@@ -56,7 +56,7 @@ pub struct ExternalTable<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StatementError {
-    /// ClickHouse rejected or failed the statement; it no longer runs.
+    /// ClickHouse rejected the statement, or it failed. It no longer runs.
     #[error("{text}")]
     Exception {
         /// ClickHouse's exception code.
@@ -100,12 +100,12 @@ impl ClickHouseHttp {
     ///
     /// # Errors
     ///
-    /// Fails if ClickHouse returns an exception, which may follow the first rows, or doesn't respond.
+    /// Fails if ClickHouse doesn't respond or returns an exception, possibly after the first rows.
     pub async fn send(&self, statement: Statement<'_>) -> Result<Bytes, StatementError> {
         self.respond(statement, |body| Full::new(body).boxed_unsync()).await
     }
 
-    /// Like [`send`](Self::send), but passes on each part of the result as it arrives. An error may follow some parts.
+    /// Like [`send`](Self::send), but passes on each part of the result as it arrives. An error may follow after some parts.
     pub async fn send_and_receive(
         &self,
         statement: Statement<'_>,
@@ -158,7 +158,7 @@ impl ClickHouseHttp {
         Ok(body.map_err(|error| self.no_response(&Sources(&error)))?.to_bytes())
     }
 
-    /// Sends a statement and returns the response once its headers report success.
+    /// Sends a statement and returns the response once its headers indicate success.
     async fn begin(
         &self,
         statement: Statement<'_>,

@@ -1,4 +1,4 @@
-//! Client addresses: the peer of the connection, or the address that trusted proxies report in `X-Forwarded-For`.
+//! Client addresses: the connection's peer, or the address that trusted proxies report in `X-Forwarded-For`.
 
 use axum::http::{Extensions, HeaderMap};
 use clap::Args;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The address of the connection's peer; a request extension that the server sets.
+/// The address of the connection's peer. A request extension set by the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
 
@@ -49,7 +49,7 @@ impl Default for ClientSettings {
 pub enum TrustedProxies {
     #[default]
     Unset,
-    /// Clients connect directly (`none`).
+    /// Clients connect directly; written as `none`.
     NoProxies,
     Networks(Vec<IpNet>),
 }
@@ -72,7 +72,7 @@ fn network(text: &str) -> Result<IpNet, String> {
     text.parse().ok().or_else(alone).ok_or_else(|| format!("`{text}` is not a network; use a form such as 10.0.0.0/8, or none"))
 }
 
-/// Unit of limits per client: an IPv4 address, or an IPv6 /64 network.
+/// Unit of per-client limits: an IPv4 address or an IPv6 /64 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientAddress(IpAddr);
 
@@ -97,8 +97,8 @@ impl ClientSettings {
         networks.iter().any(|network| network.contains(&address.to_canonical()))
     }
 
-    /// Returns the client's address. Each trusted proxy appends the address it saw, so the list is read from its end up to the
-    /// first untrusted address. Without a peer (a router without a server), all requests have the same address.
+    /// Returns the client's address. Each trusted proxy appends the address it saw, so the list is read from the end to the first untrusted
+    /// address. Without a peer (a router without a server), all requests share one address.
     pub fn client_address(&self, extensions: &Extensions, headers: &HeaderMap) -> ClientAddress {
         let mut client = extensions.get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0.to_canonical());
         let said: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Time as a parameter: the system clock in production, a manual clock in tests.
+//! The clock as a parameter: the system clock in production, a manual clock in tests.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 #[derive(Clone, Debug)]
 pub enum Clock {
     System,
-    /// Changes only when advanced.
+    /// Changes only when it is advanced.
     Manual(Arc<AtomicI64>),
 }
 

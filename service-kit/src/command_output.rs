@@ -1,5 +1,4 @@
-//! Output formats and exit codes of the operators' commands, the same as those of the other commands
-//! (docs/cli.md#operators-commands).
+//! Output formats and exit codes of operator commands, the same as those of the other commands (docs/cli.md#operators-commands).
 
 use crate::database_clients::UnavailableStore;
 use crate::http::ApiError;
@@ -48,7 +47,7 @@ pub fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
     Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
-/// Prints columns under their titles, numbers right-aligned.
+/// Prints a table with column titles and right-aligned numbers.
 pub fn print_table(titles: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
     Ok(std::io::stdout().lock().write_all(table(titles, rows).as_bytes())?)
 }
@@ -106,7 +105,7 @@ fn of_status(status: u16) -> u8 {
     }
 }
 
-/// Runs a command. Prints an error in red on a terminal unless `NO_COLOR` is set.
+/// Runs a command. Prints errors in red on a terminal unless `NO_COLOR` is set.
 pub async fn run(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let Err(error) = work.await else { return ExitCode::SUCCESS };
     if is_closed(&error) {
@@ -118,7 +117,7 @@ pub async fn run(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     ExitCode::from(code_of(&error))
 }
 
-/// Whether the reader of the output has closed the pipe.
+/// Returns whether the reader of the output has closed the pipe.
 fn is_closed(error: &anyhow::Error) -> bool {
     let is_pipe = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.downcast_ref::<std::io::Error>().is_some_and(is_pipe)

@@ -1,9 +1,9 @@
-//! Points where chaos runs abort a process to test recovery: `FAIL_POINT=NAME:1/N` aborts it when it reaches NAME for the
-//! N-th time.
+//! Crash points, at which chaos runs abort a process to test recovery: `FAIL_POINT=NAME:1/N` aborts it when it reaches NAME for the N-th
+//! time.
 //!
 //! Without the feature `crash-points`, a point is an empty function.
 
-/// Logs at startup that a point is armed.
+/// Logs at startup that a crash point is armed.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub fn announce() {}
@@ -13,7 +13,7 @@ pub fn announce() {}
 #[inline(always)]
 pub fn reached(_name: &str) {}
 
-/// Marks the point `name`, where an abort first does `do_half`.
+/// Marks the point `name`. If it aborts, it runs `do_half` first.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub fn reached_halfway(_name: &str, _do_half: impl FnOnce()) {}
@@ -28,7 +28,7 @@ mod armed {
 
     struct Armed {
         name: String,
-        /// Count of the pass that aborts.
+        /// Number of the pass that aborts.
         last: u64,
         passed: AtomicU64,
     }
@@ -52,7 +52,7 @@ mod armed {
         }
     }
 
-    /// Logs at startup that a point is armed.
+    /// Logs at startup that a crash point is armed.
     pub fn announce() {
         if let Some(armed) = ARMED.as_ref() {
             tracing::warn!(pass = armed.last, "FAIL_POINT is armed: this process will abort at {}", armed.name);
@@ -64,7 +64,7 @@ mod armed {
         reached_halfway(name, || {});
     }
 
-    /// Like [`reached`], but does `do_half` before aborting.
+    /// Like [`reached`], but runs `do_half` before aborting.
     pub fn reached_halfway(name: &str, do_half: impl FnOnce()) {
         if ARMED.as_ref().is_some_and(|armed| armed.is_last_pass(name)) {
             do_half();

@@ -17,9 +17,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Server-side timeouts of statements and of idle transactions, in milliseconds. They release the locks of a process that
 /// crashed or lost its network.
 const LIMITS: [(&str, &str); 2] = [("statement_timeout", "3000"), ("idle_in_transaction_session_timeout", "30000")];
-/// Timeout for the last statement of a connection that returns to the pool; longer than the statement timeout.
+/// Timeout for the last statement on a connection that returns to the pool. Longer than the statement timeout.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(4);
-/// Timeout for the ping of an idle connection, short enough to open a new one while the caller waits.
+/// Timeout for pinging an idle connection, short enough to open a new one while the caller waits.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_CONNECTIONS: u32 = 16;
 
@@ -27,7 +27,7 @@ const MAX_CONNECTIONS: u32 = 16;
 #[error("{0}")]
 pub(crate) struct UnavailableStore(String);
 
-/// Returns a pool that connects on first use. Acquiring has a timeout: a stopped database is an error, not a hang.
+/// Returns a pool that connects on first use. Acquiring a connection has a timeout, so a stopped database causes an error, not a hang.
 pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
     postgres_with(settings, &[])
 }
@@ -55,7 +55,7 @@ pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<Pg
     options.context("DATABASE_URL: not a PostgreSQL URL; use postgres://user:password@host:5432/database")
 }
 
-/// Returns an error with the address, without user and password.
+/// Returns an error with the address, without user name and password.
 pub(crate) fn unreachable_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
     let options = pool.connect_options();
     let (host, port) = (options.get_host(), options.get_port());
@@ -66,7 +66,7 @@ pub(crate) fn unreachable_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow
         .into()
 }
 
-/// Returns the error of a server that responds but rejects, with a fix by SQLSTATE. Names user and database, never the password.
+/// Returns the error for a server that responded with a rejection, with a fix by SQLSTATE. Names user and database, but never the password.
 pub(crate) fn rejected_by_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> anyhow::Error {
     let options = pool.connect_options();
     let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
@@ -89,8 +89,8 @@ pub async fn postgres_responds(pool: &PgPool, within: Duration) -> bool {
     timeout(within, sqlx::query("SELECT 1").execute(pool)).await.is_ok_and(|answer| answer.is_ok())
 }
 
-/// Returns a client of the configured database. Disables the query condition cache, because it has returned too few rows
-/// (`stores::version`).
+/// Returns a client of the configured database. Disables the query condition cache, because it has returned too few rows (see
+/// `clickhouse_version`).
 pub fn clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
     let client = clickhouse_server(settings)?.with_database(&settings.clickhouse_database);
     Ok(client.with_setting("use_query_condition_cache", "0"))
@@ -121,7 +121,7 @@ pub(crate) fn clickhouse_address(settings: &ClickHouseSettings) -> anyhow::Resul
     Ok((url, user, password))
 }
 
-/// Returns a client that trusts the system's authorities and the configured one.
+/// Returns a client that trusts the system's certificate authorities and the configured one.
 fn over_tls(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
     let tls = tls_trust::client_config("TELEMETRY_CLICKHOUSE_CA", settings.clickhouse_ca.as_deref())?;
     let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
@@ -130,7 +130,7 @@ fn over_tls(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client>
     Ok(clickhouse::Client::with_http_client(http))
 }
 
-/// Returns the user to log in as; ClickHouse's `default` if the URL has no user.
+/// Returns the user to sign in as; ClickHouse's `default` if the URL doesn't contain one.
 pub(crate) fn clickhouse_user(settings: &ClickHouseSettings) -> String {
     let user = Url::parse(&settings.clickhouse_url).map(|url| url.username().to_owned()).unwrap_or_default();
     if user.is_empty() { "default".to_owned() } else { user }
@@ -141,7 +141,7 @@ pub(crate) fn address(settings: &ClickHouseSettings) -> String {
     url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default()
 }
 
-/// Returns an error with the address, without user and password.
+/// Returns an error with the address, without user name and password.
 pub(crate) fn unreachable_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
     if error.to_string().contains("(UNKNOWN_DATABASE)") {
         let database = &settings.clickhouse_database;

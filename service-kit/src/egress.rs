@@ -37,7 +37,7 @@ use url::{Host, Url};
 pub enum EgressError {
     /// The URL is not allowed: not HTTPS, not a public hostname, or not port 443.
     RefusedUrl,
-    /// At least one address of the name is not public.
+    /// At least one of the name's addresses is not public.
     RefusedAddress,
     /// The name has no address, or DNS didn't respond.
     NoAddress,
@@ -75,7 +75,7 @@ impl Egress {
         Ok(Self { names, tls: Arc::new(tls), allowed: settings.webhook_allow.clone(), allows_plain_http: false })
     }
 
-    /// Returns a guard for servers that the operator chooses: it allows `allowed`, and plain HTTP for those of them on this
+    /// Returns a guard for servers chosen by the operator: allows `allowed`, and plain HTTP for the servers among them that run on this
     /// machine.
     #[must_use]
     pub fn for_operators(self, allowed: AllowedReceivers) -> Self {
@@ -99,8 +99,8 @@ impl Egress {
         self.send(url, EgressRequest { method: Method::POST, headers, body }, deadline, cap).await
     }
 
-    /// Sends a request; `deadline` and `cap` as in [`Egress::get`]. With a cap of 0 it returns after the response head and
-    /// ignores errors of the body.
+    /// Sends a request; `deadline` and `cap` as in [`Egress::get`]. With a cap of 0, it returns after the response head and ignores errors
+    /// in the body.
     pub async fn send(
         &self,
         url: &Url,
@@ -111,7 +111,7 @@ impl Egress {
         timeout(deadline, self.attempt(url, message, cap)).await.unwrap_or(Err(EgressError::Timeout))
     }
 
-    /// Returns the URL to call, if it is allowed; addresses are checked only when it is called.
+    /// Returns the URL to request if it is allowed. Its addresses are checked later, when it is requested.
     pub fn check(&self, url: &Url) -> Result<Url, EgressError> {
         if self.may_be_plain(url) && self.allowed.allows(url) {
             return Ok(url.clone());
@@ -124,7 +124,7 @@ impl Egress {
         self.allows_plain_http && url.scheme() == "http" && is_this_machine(url) && is_bare
     }
 
-    /// Returns the TXT records of `name`, each as one string. Doesn't check addresses, because it doesn't connect to them.
+    /// Returns the TXT records of `name`, each as one string. Doesn't check addresses, because it doesn't connect to any.
     pub async fn txt_records(&self, name: &str, deadline: Duration) -> Result<Vec<String>, EgressError> {
         timeout(deadline, self.names.txt_records(name)).await.unwrap_or(Err(EgressError::Timeout))
     }

@@ -1,4 +1,4 @@
-//! `GET /health` (the process is up) and `GET /ready` (its dependencies respond).
+//! `GET /health` (the process is running) and `GET /ready` (its dependencies respond).
 
 use crate::database_clients::{clickhouse_responds, postgres_responds};
 use crate::metric_definitions::common as measures;
@@ -27,7 +27,7 @@ const WATCH_EVERY: Duration = Duration::from_secs(5);
 
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
-/// Resolves to the state of a usable dependency, or `None` if it is unavailable.
+/// Resolves to a usable dependency's state, or to `None` if it is unavailable.
 type ProbeFuture = Pin<Box<dyn Future<Output = Option<&'static str>> + Send>>;
 
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Probe {
         })
     }
 
-    /// Creates a probe whose `ask` returns the state of a usable dependency in a word, or `None`.
+    /// Creates a probe whose `ask` returns a usable dependency's state in one word, or `None`.
     pub fn with_state<F, Fut>(name: &'static str, ask: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -80,7 +80,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(probes: Vec<Probe>) -> Router<S>
         .route("/ready", get(move || report_readiness(probes.clone())))
 }
 
-/// Checks the dependencies periodically until the handle is dropped, so that Prometheus has the same data as `/ready`.
+/// Checks the dependencies periodically until the handle is dropped, so Prometheus has the same data as `/ready`.
 pub fn watch(probes: Vec<Probe>) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
@@ -114,8 +114,8 @@ async fn report_readiness(probes: Vec<Probe>) -> Response {
     }
 }
 
-/// Requests `/health` of the process on this address: the `health` subcommand of every service, for containers without an
-/// HTTP client.
+/// Requests `/health` from the process on this address. Every service's `health` subcommand calls it, for containers without an HTTP
+/// client.
 async fn check_local_process(listen: SocketAddr) -> anyhow::Result<()> {
     let target = if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen };
     let ask = async {

@@ -1,4 +1,4 @@
-//! Hourly deletion of old rows in small batches; safe to run in several processes at once.
+//! Hourly deletion of old rows in small batches. Several processes may run it concurrently.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -8,12 +8,12 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
 const EVERY: Duration = Duration::from_secs(3_600);
-/// Rows per statement, few enough to hold locks only briefly.
+/// Rows per statement, few enough that locks are held only briefly.
 const BATCH: i64 = 1_000;
 /// Pause between two statements.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// Runs `round` every hour until the handle is dropped, starting now. It returns how many of `what` it deleted.
+/// Runs `round` every hour until the handle is dropped, starting immediately. It returns the number of deleted `what`.
 pub fn hourly<F, Fut, E>(what: &'static str, mut round: F) -> AbortOnDropHandle<()>
 where
     F: FnMut() -> Fut + Send + 'static,
@@ -34,8 +34,8 @@ where
     }))
 }
 
-/// Deletes rows older than `before` in batches. The statement takes `before` as `$1` and the batch size as `$2`, and skips
-/// rows that another process is deleting (`FOR UPDATE SKIP LOCKED`).
+/// Deletes rows older than `before` in batches. The statement takes `before` as `$1` and the batch size as `$2`, and must skip rows that
+/// another process is deleting (`FOR UPDATE SKIP LOCKED`).
 pub async fn delete_in_batches(pool: &PgPool, statement: &'static str, before: DateTime<Utc>) -> Result<u64, sqlx::Error> {
     let mut deleted = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Shared by all HTTP services: the error format, the layer around handlers, bodies and parameters.
+//! HTTP code that all services share: the error format, the middleware around handlers, bodies and parameters.
 
 mod body;
 mod request_middleware;

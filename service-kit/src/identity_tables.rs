@@ -1,4 +1,4 @@
-//! Read-only lookups in the tables of identity-api: callers, verified domains, delegations.
+//! Read-only lookups in identity-api's tables: callers, verified domains, delegations.
 //!
 //! Credentials are not cached here, so a revocation takes effect at the next lookup.
 
@@ -24,7 +24,7 @@ pub struct IdentityTables {
     unknown_credentials: Arc<UnknownCredentials>,
 }
 
-/// A service state that can look up callers; required by the credential extractors.
+/// A service state that can look up callers. The credential extractors require it.
 pub trait HasIdentityTables: Send + Sync {
     fn identity_tables(&self) -> &IdentityTables;
 
@@ -33,7 +33,7 @@ pub trait HasIdentityTables: Send + Sync {
         async { Ok(self.identity_tables().find_key(hash).await?) }
     }
 
-    /// Called when a valid key is used. Services that record it pass it to their [`crate::key_uses::KeyUses`].
+    /// Called when a valid key is used. Services that record key uses pass it to their [`crate::key_uses::KeyUses`].
     fn record_use(&self, _key: ApiKeyId) {}
 }
 
@@ -51,20 +51,20 @@ impl<T: HasIdentityTables> HasIdentityTables for Arc<T> {
     }
 }
 
-/// A verified host of an organization, with the part of its history the organization may read.
+/// An organization's verified host, with the part of its history that the organization may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedSite {
     pub site: Site,
-    /// Earlier events belong to a previous owner; `None` shows all history.
+    /// Start of the readable history. Earlier events belong to a previous owner; `None` means the whole history.
     pub visible_from: Option<DateTime<Utc>>,
-    /// Subdomains verified by other organizations.
+    /// Subdomains that other organizations have verified.
     pub excluded: Vec<Site>,
-    /// Subdomains that others owned until the given time; those owners keep the earlier events. Sorted; an entry also applies
-    /// to the subdomains of its host.
+    /// Subdomains that others owned until the given time. Those owners keep the earlier events. Sorted; an entry also applies to subdomains
+    /// of its host.
     pub formerly_owned: Vec<(Site, DateTime<Utc>)>,
 }
 
-/// One version of a signing key, as a manifest of the organization listed it.
+/// One version of a signing key, as listed in an organization's manifest.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct ListedKey {
     /// Id of the version.
@@ -73,7 +73,7 @@ pub struct ListedKey {
     pub key_id: String,
     /// Ed25519.
     pub public_key: [u8; 32],
-    /// The key is invalid from then on.
+    /// The key is invalid from this time on.
     pub expires: Option<DateTime<Utc>>,
 }
 
@@ -95,12 +95,12 @@ impl From<OwnedRow> for OwnedSite {
     }
 }
 
-/// Returns until when another organization owned `site` or one of its parents.
+/// Returns the time until which another organization owned `site` or one of its parents.
 fn latest(site: &Site, until: DateTime<Utc>, left: &[(Site, DateTime<Utc>)]) -> DateTime<Utc> {
     left.iter().filter(|(above, _)| site.is_within(above)).map(|(_, until)| *until).fold(until, DateTime::max)
 }
 
-/// Timeout of one lookup, including a PostgreSQL that stops responding midway.
+/// Timeout of one lookup, even if PostgreSQL stops responding midway.
 const LOOK_UP_DEADLINE: Duration = Duration::from_millis(2_500);
 
 async fn bounded<T>(look_up: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
@@ -112,7 +112,7 @@ fn org_type_of(text: &str) -> Result<OrgType, sqlx::Error> {
 }
 
 impl OwnedSite {
-    /// Whether this verification makes `site` the owner's.
+    /// Returns whether this verification makes the owner of `site`.
     pub fn covers(&self, site: &Site) -> bool {
         site.is_within(&self.site) && !self.excluded.iter().any(|other| site.is_within(other))
     }
@@ -132,8 +132,8 @@ impl IdentityTables {
         &self.unknown_credentials
     }
 
-    /// Returns the caller of a key unless the key is revoked or expired. A drain key gets no scopes, whatever its row contains,
-    /// so only routes that call [`Caller::feeds`] accept it.
+    /// Returns the caller of a key unless the key is revoked or expired. A drain key gets no scopes, whatever its row contains, so only
+    /// routes that call [`Caller::require_drain_or_write`] accept it.
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
         let row: Option<KeyRow> = bounded(sqlx::query_as(
             "SELECT k.id, o.id, o.org_type, m.user_id, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
@@ -149,7 +149,7 @@ impl IdentityTables {
                 key_id: ApiKeyId(key),
                 org_id: OrgId(org),
                 org_type: org_type_of(&org_type)?,
-                // Ignore scopes that a newer build granted and this one doesn't know.
+                // Ignore scopes granted by a newer build that this one doesn't know.
                 scopes: scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok()).collect(),
                 strict,
                 drain: drain.map(DrainId),
@@ -159,9 +159,9 @@ impl IdentityTables {
         .transpose()
     }
 
-    /// Returns the person of a session that has neither ended nor expired, with their memberships.
+    /// Returns the person of a session that has not ended or expired, with their memberships.
     pub async fn find_user_session(&self, hash: &SecretHash, now: DateTime<Utc>) -> Result<Option<SessionUser>, sqlx::Error> {
-        // One row per organization, or one row without an organization.
+        // One row per organization, or one row without organization columns.
         let rows: Vec<(Uuid, Option<Uuid>, Option<String>)> = bounded(
             sqlx::query_as(
                 "SELECT s.user_id, o.id, o.org_type FROM user_sessions s LEFT JOIN memberships m ON m.user_id = s.user_id \
@@ -180,8 +180,8 @@ impl IdentityTables {
         Ok(Some(SessionUser { user_id: user, organizations: organizations.collect::<Result<_, sqlx::Error>>()? }))
     }
 
-    /// Returns the verified sites of an organization, sorted. The subdomains of a host are the index range from `host.` to
-    /// `host/` (the character after the dot); `starts_with` would compare every pair of domains.
+    /// Returns an organization's verified sites, sorted. A host's subdomains are the index range from `host.` to `host/` (the character
+    /// after the dot); `starts_with` would compare every pair of domains.
     pub async fn owned_sites(&self, org: OrgId) -> Result<Vec<OwnedSite>, sqlx::Error> {
         let rows: Vec<OwnedRow> = bounded(sqlx::query_as(
             "SELECT d.site, d.visible_from, array( \
@@ -201,7 +201,7 @@ impl IdentityTables {
         Ok(rows.into_iter().map(OwnedSite::from).collect())
     }
 
-    /// Returns the verified owner of a host. The longest verified host among itself and its parents decides.
+    /// Returns a host's verified owner: the owner of the longest verified host among it and its parents.
     pub async fn owner_of(&self, site: &Site) -> Result<Option<OrgName>, sqlx::Error> {
         let candidates: Vec<String> = site.candidates().iter().map(|site| site.as_str().to_owned()).collect();
         let row: Option<(Uuid, String)> = bounded(
@@ -216,7 +216,7 @@ impl IdentityTables {
         Ok(row.map(|(id, name)| OrgName { id: OrgId(id), name }))
     }
 
-    /// Returns the keys that the organization's manifests listed at this time, with expired ones, so that a verifier can tell
+    /// Returns the keys that the organization's manifests listed at this time, including expired ones, so a verifier can distinguish
     /// `expired_key` from `no_key`.
     pub async fn manifest_keys(&self, org: OrgId, at: DateTime<Utc>) -> Result<Vec<ListedKey>, sqlx::Error> {
         bounded(
@@ -231,7 +231,7 @@ impl IdentityTables {
         .await
     }
 
-    /// Whether `grantor` currently allows `grantee` to read its telemetry.
+    /// Returns whether `grantor` currently allows `grantee` to read its telemetry.
     pub async fn has_delegation(&self, grantor: OrgId, grantee: OrgId) -> Result<bool, sqlx::Error> {
         bounded(
             sqlx::query_scalar(

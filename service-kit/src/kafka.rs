@@ -1,4 +1,4 @@
-//! Kafka clients, and checks of the topics' configuration.
+//! Kafka clients, and checks of the topic configuration.
 
 use crate::settings::KafkaSettings;
 use anyhow::{Context, bail};
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 /// Produce timeout, including retries; shorter than every HTTP deadline.
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(8);
-/// The client library's maximum message size, uncompressed.
+/// The client library's maximum message size, before compression.
 const MOST_BYTES: &str = "1000000000";
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often to look for a topic before reporting it as missing, and the pause between.
+/// Number of times to look for a topic before reporting it as missing, and the pause in between.
 const ABSENCE_TRIES: u32 = 25;
 const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
 const PARTITIONS: i32 = 6;
@@ -37,19 +37,19 @@ pub fn client(settings: &KafkaSettings) -> anyhow::Result<ClientConfig> {
     Ok(config)
 }
 
-/// Returns the producer of accepted requests. An acknowledged record is on every in-sync replica.
+/// Returns the producer for accepted requests. An acknowledged record is on every in-sync replica.
 pub fn producer(settings: &KafkaSettings) -> anyhow::Result<FutureProducer> {
     producer_config(settings)?.create().with_context(|| no_client(settings))
 }
 
-/// Returns the configuration of every producer. It isn't idempotent: if a broker rejects the first request of a new producer and
-/// becomes the partition's leader before the second, librdkafka's idempotent producer reports the first as delivered although it
-/// is lost (<https://github.com/confluentinc/confluent-kafka-go/issues/921>). Duplicate records are counted once.
+/// Returns the configuration of every producer. It isn't idempotent, because librdkafka's idempotent producer can lose a record: if a
+/// broker rejects a new producer's first request and becomes the partition's leader before the second, the first is reported as delivered
+/// (<https://github.com/confluentinc/confluent-kafka-go/issues/921>). Duplicate records are counted once.
 pub fn producer_config(settings: &KafkaSettings) -> anyhow::Result<ClientConfig> {
     let mut config = client(settings)?;
     config
         .set("acks", "all")
-        // Batch the records that wait for a response instead of sending them one by one.
+        // Batch records while earlier ones wait for a response, instead of sending them one by one.
         .set("max.in.flight.requests.per.connection", "5")
         .set("compression.type", "lz4")
         .set("linger.ms", "1")
@@ -59,12 +59,12 @@ pub fn producer_config(settings: &KafkaSettings) -> anyhow::Result<ClientConfig>
     Ok(config)
 }
 
-/// Returns the producer of dead letters and retried records; it accepts any size that the log has accepted.
+/// Returns the producer for dead letters and retried records. It accepts any size that the log accepts.
 pub fn producer_of_any_size(settings: &KafkaSettings) -> anyhow::Result<FutureProducer> {
     producer_config(settings)?.set("message.max.bytes", MOST_BYTES).create().with_context(|| no_client(settings))
 }
 
-/// Creates missing topics and leaves existing ones unchanged.
+/// Creates missing topics. Leaves existing ones unchanged.
 pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(settings)?;
     let brokers =
@@ -77,7 +77,7 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
             settings.kafka_brokers
         );
     }
-    // -1 means the brokers' default replication factor.
+    // -1 means the broker's default replication factor.
     let copies = if is_cluster { 3 } else { -1 };
     let limits = limits(settings).map(|(topic, limit)| (topic, limit.to_string()));
     let topics = limits.iter().map(|(topic, limit)| {
@@ -96,8 +96,8 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rejects topics that can't keep the promise of a 2xx: missing, accepting smaller records than the gateway does, compacted, or,
-/// in a cluster, acknowledging with too few copies.
+/// Rejects topics that can't keep the promise of a 2xx: missing topics, topics that are compacted or have too low a size limit and, in a
+/// cluster, topics that require too few copies for an acknowledgement.
 pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(settings)?;
     for (topic, least) in limits(settings) {
@@ -141,8 +141,7 @@ fn limits(settings: &KafkaSettings) -> [(&str, usize); 2] {
     [(&settings.topic, record), (&settings.rejected_topic, record + schemas::log::MAX_DEAD_LETTER_OVERHEAD_BYTES)]
 }
 
-/// Returns the replicas of a topic. A broker may not know a new topic yet and then returns no partitions, so this retries for a
-/// while.
+/// Returns a topic's replicas. A broker may not know a new topic yet and then returns no partitions, so this retries for a while.
 async fn replicas(admin: &AdminClient<DefaultClientContext>, settings: &KafkaSettings, topic: &str) -> anyhow::Result<usize> {
     for _ in 0..ABSENCE_TRIES {
         let metadata = admin.inner().fetch_metadata(Some(topic), ADMIN_TIMEOUT);
@@ -156,19 +155,19 @@ async fn replicas(admin: &AdminClient<DefaultClientContext>, settings: &KafkaSet
     bail!("topic {topic}: no broker returned its partitions; start again when the cluster is stable")
 }
 
-/// Retention of a log, not counting segments that are still open.
+/// A topic's retention, not counting segments that are still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     ForEver,
     For(Duration),
 }
 
-/// A record outlives the retention until its segment is rolled and the broker cleans up.
+/// Time that a record can outlive the retention, until its segment is rolled and the broker deletes it.
 const OVERSTAY: TimeDelta = TimeDelta::days(30);
 
 impl Retention {
-    /// Returns how long to keep data that a record may reference up to `after` its creation; `None` means forever. The log's
-    /// retention is the minimum. If the log is kept forever, `wished` decides, and replays may miss older data.
+    /// Returns how long to keep data that a record may reference up to `after` its creation; `None` means forever. The log's retention is
+    /// the minimum. If the log is kept forever, `wished` decides, and replays may find older data missing.
     pub fn retention_for(self, wished: Option<TimeDelta>, after: TimeDelta) -> Option<TimeDelta> {
         let Self::For(kept) = self else { return wished };
         let needed = TimeDelta::from_std(kept).ok()?.checked_add(&(after + OVERSTAY))?;
@@ -176,14 +175,14 @@ impl Retention {
     }
 }
 
-/// Returns the retention of a topic. A value that isn't a number of milliseconds, such as -1, means forever.
+/// Returns a topic's retention. A value that isn't a number of milliseconds, such as -1, means forever.
 pub async fn retention(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Retention> {
     let found = topic_config(&admin(settings)?, settings, topic).await?;
     let found = found.with_context(|| format!("topic {topic} does not exist"))?;
     Ok(found.number("retention.ms").map_or(Retention::ForEver, |ms: u64| Retention::For(Duration::from_millis(ms))))
 }
 
-/// Sets the retention of a topic and leaves its other settings unchanged.
+/// Sets a topic's retention. Leaves its other settings unchanged.
 pub async fn set_retention(settings: &KafkaSettings, topic: &str, keep: Duration) -> anyhow::Result<()> {
     let admin = admin(settings)?;
     let found = topic_config(&admin, settings, topic).await?.with_context(|| format!("topic {topic} does not exist"))?;
@@ -214,8 +213,7 @@ impl TopicConfig {
     }
 }
 
-/// Returns the settings of a topic, or `None` if it doesn't exist. A broker may not know a new topic yet, so this retries for a
-/// while.
+/// Returns a topic's settings, or `None` if it doesn't exist. A broker may not know a new topic yet, so this retries for a while.
 async fn topic_config(
     admin: &AdminClient<DefaultClientContext>,
     settings: &KafkaSettings,
@@ -243,7 +241,7 @@ pub async fn responds(producer: &FutureProducer, topic: &str, within: Duration) 
     asked.await.unwrap_or(false)
 }
 
-/// Returns the client that creates topics and alters topics and groups.
+/// Returns the client for creating topics and altering topics and groups.
 pub fn admin(settings: &KafkaSettings) -> anyhow::Result<AdminClient<DefaultClientContext>> {
     client(settings)?.create().with_context(|| no_client(settings))
 }

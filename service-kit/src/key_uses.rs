@@ -1,4 +1,4 @@
-//! Records in the background when keys are used, at most once a minute per key.
+//! Records key uses in the background, at most once a minute per key.
 //!
 //! While PostgreSQL is unavailable, uses wait in a bounded queue in memory.
 
@@ -15,7 +15,7 @@ use uuid::Uuid;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Minimum interval between two writes for a key.
 const ONCE_IN: Duration = Duration::from_secs(60);
-/// Maximum number of waiting keys and of remembered keys. A use beyond that is dropped; the next one is recorded.
+/// Maximum number of queued keys and of remembered keys. Further uses are dropped; a later use is recorded.
 const MAX_KEYS: usize = 20_000;
 
 /// Handle for one service; cheap to clone.
@@ -28,8 +28,8 @@ struct Uses {
 }
 
 impl KeyUses {
-    /// Writes uses with `statement`, whose parameters are the keys (`$1`, uuid[]) and the seconds since each use (`$2`, float8[]).
-    /// Stops when the last handle is dropped.
+    /// Writes uses with `statement`, whose parameters are the keys (`$1`, uuid[]) and the seconds since each use (`$2`, float8[]). The task
+    /// stops when the last handle is dropped.
     pub fn start(pool: PgPool, statement: &'static str) -> Self {
         let uses = Self::silent();
         tokio::spawn(write_uses(Arc::downgrade(&uses.0), pool, statement));
@@ -53,7 +53,7 @@ impl Uses {
         }
     }
 
-    /// Removes and returns the waiting uses, sorted by key so that two processes can't deadlock.
+    /// Removes and returns the queued uses, sorted by key so that two processes can't deadlock.
     fn take(&mut self, now: Instant) -> Vec<(ApiKeyId, Instant)> {
         let mut taken: Vec<_> = self.waiting.drain().collect();
         taken.sort_unstable();
@@ -63,7 +63,7 @@ impl Uses {
         taken
     }
 
-    /// Queues uses again after a failed write, unless the key was used since.
+    /// Queues uses again after a failed write, unless the key was used in the meantime.
     fn put_back(&mut self, taken: Vec<(ApiKeyId, Instant)>) {
         for (key, used) in taken {
             self.told.invalidate(&key);
@@ -87,7 +87,7 @@ async fn write_uses(uses: Weak<Mutex<Uses>>, pool: PgPool, statement: &'static s
         let ago: Vec<f64> = taken.iter().map(|(_, used)| now.duration_since(*used).as_secs_f64()).collect();
         match sqlx::query(statement).bind(keys).bind(ago).execute(&pool).await {
             Ok(_) => {}
-            // PostgreSQL would reject a retry as well; the next use is recorded as usual.
+            // PostgreSQL would reject a retry as well. The next use is recorded as usual.
             Err(error @ sqlx::Error::Database(_)) => tracing::warn!(keys = taken.len(), "failed to record key uses: {error}"),
             Err(error) => {
                 tracing::debug!(keys = taken.len(), "failed to record key uses, will retry: {error}");

@@ -1,6 +1,5 @@
-//! The foundation of every process: settings, clock, logs and metrics, stores, HTTP, authentication.
+//! Code that every process needs: settings, clock, logs, metrics, stores, HTTP, authentication.
 
-// Processes: setup, lifecycle and observability.
 pub mod process;
 pub mod command_output;
 pub mod settings;

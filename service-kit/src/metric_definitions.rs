@@ -1,4 +1,4 @@
-//! Metric definitions: each crate lists its metrics in a table with name, unit, help and labels.
+//! Metric definitions. Each crate lists its metrics in a table with name, unit, help and labels.
 
 use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
@@ -22,18 +22,18 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct MetricLabel {
     pub label: &'static str,
-    /// The possible values, as documented.
+    /// The possible values, as shown in the documentation.
     pub description: &'static str,
-    /// All values if they are known in advance; empty for route templates and status codes.
+    /// All values, if known in advance; empty for route templates and status codes.
     pub values: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Follows the Prometheus conventions: the base unit, then `_total` for counters.
+    /// Follows the Prometheus conventions: base unit, then `_total` for counters.
     pub name: &'static str,
     pub kind: Kind,
-    /// `seconds`, `bytes`, or the things that are counted.
+    /// `seconds`, `bytes`, or the counted things.
     pub unit: &'static str,
     pub help: &'static str,
     pub labels: &'static [MetricLabel],
@@ -77,8 +77,8 @@ impl Metric {
     }
 }
 
-/// Describes the metrics and exports counters as 0 from the first scrape, because Prometheus misses an increase of a counter it
-/// hasn't seen before. Gauges with labels start with their first measured value.
+/// Describes the metrics. Exports counters as 0 from the first scrape on, because Prometheus misses the increase of a counter it hasn't
+/// seen before. Gauges with labels start with their first measured value.
 pub fn register_metrics(measures: &[Metric]) {
     for measure in measures {
         let Metric { name, help, .. } = *measure;
@@ -101,7 +101,7 @@ pub fn register_metrics(measures: &[Metric]) {
     }
 }
 
-/// Defines metrics and the crate's table `METRICS`, which thus always lists all of them.
+/// Defines metrics and the crate's table `METRICS`, which therefore always lists all of them.
 #[macro_export]
 macro_rules! metric_definitions {
     ($($name:ident = $measure:expr;)*) => {

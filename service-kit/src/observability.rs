@@ -1,4 +1,4 @@
-//! Logs and metrics of a process, both global; started only by `main`.
+//! A process's logs and metrics. Both are global, so only `main` starts them.
 //!
 //! Label values come from enums and route templates, never from callers.
 
@@ -23,7 +23,7 @@ use tracing_subscriber::EnvFilter;
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// In seconds, from a fast cache hit to a request at its deadline and an event that waited for an outage to end.
+/// In seconds, from a fast cache hit to a request at its deadline or an event that waited for the end of an outage.
 const DURATION_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
 
@@ -34,7 +34,7 @@ pub fn start(settings: &ProcessSettings) -> anyhow::Result<()> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), DURATION_BUCKETS)?
         .install_recorder()?;
-    // Both run until the process exits: the last scrape may arrive while everything else drains.
+    // Both run until the process exits, because the last scrape may arrive while everything else drains.
     tokio::spawn(keep_up(handle.clone()));
     tokio::spawn(server::serve(
         listener,
@@ -59,7 +59,7 @@ async fn keep_up(handle: PrometheusHandle) {
     }
 }
 
-/// Returns the routes of the metrics listener, without the boundary because scrapes must not be counted as requests. The server
+/// Returns the metrics listener's routes, without the request middleware because scrapes must not be counted as requests. The server
 /// validates heads here too.
 pub fn exposition(render: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
     let shielded = map_response(|mut response: Response| {
@@ -70,9 +70,9 @@ pub fn exposition(render: impl Fn() -> String + Clone + Send + Sync + 'static) -
     Router::new().route("/metrics", get(metrics)).layer(shielded)
 }
 
-/// Starts logging without metrics, for commands that end on their own.
+/// Starts logging without metrics, for short-lived commands.
 pub fn start_logs(settings: &ProcessSettings) -> anyhow::Result<()> {
-    // PostgreSQL sends notices about what a repeated migration skips.
+    // PostgreSQL sends notices about steps that a repeated migration skips.
     let filter = EnvFilter::try_new(format!("sqlx::postgres::notice=warn,{}", settings.log))
         .with_context(|| format!("TELEMETRY_LOG={}: not a log filter; try `info`", settings.log))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the OpenAPI document of this process.
+//! `GET /openapi.json`: this process's OpenAPI document.
 
 use axum::Router;
 use axum::body::Bytes;

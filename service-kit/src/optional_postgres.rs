@@ -1,4 +1,4 @@
-//! PostgreSQL for callers that can continue without it: queries have a short timeout and are skipped while it is unavailable.
+//! PostgreSQL for callers that can continue without it. Queries have a short timeout and are skipped while it is unavailable.
 
 use crate::clock::Clock;
 use crate::http::ApiError;
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Pause between queries while PostgreSQL is unavailable, so that requests don't queue behind it.
 const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 
-/// A pool and whether PostgreSQL responds to one kind of query (reads may work while writes don't). Cheap to clone.
+/// A pool, and whether PostgreSQL responds to one kind of query (reads may work while writes don't). Cheap to clone.
 #[derive(Clone)]
 pub struct OptionalPostgres {
     pool: PgPool,
@@ -50,7 +50,7 @@ impl OptionalPostgres {
         self.away.lock().expect("no holder of the lock panics").is_pause(self.clock.now())
     }
 
-    /// Returns the result, or `None` while PostgreSQL is unavailable. Fails only if PostgreSQL responds with an error.
+    /// Returns the result, or `None` while PostgreSQL is unavailable. Fails only if PostgreSQL returns an error.
     pub async fn query<T>(&self, question: impl Future<Output = Result<T, sqlx::Error>>) -> Result<Option<T>, ApiError> {
         let Some(before) = self.answers_if_asked() else { return Ok(None) };
         let answer = match tokio::time::timeout(PATIENCE, question).await {
@@ -73,8 +73,8 @@ impl OptionalPostgres {
         answer
     }
 
-    /// Returns the number of responses so far, or `None` if the query should be skipped. While PostgreSQL is unavailable, one
-    /// request per pause tries it and the others skip it.
+    /// Returns the number of responses so far, or `None` if the query should be skipped. While PostgreSQL is unavailable, one request per
+    /// pause is tried and the others are skipped.
     fn answers_if_asked(&self) -> Option<u64> {
         let mut away = self.away.lock().expect("no holder of the lock panics");
         let now = self.clock.now();
@@ -87,7 +87,7 @@ impl OptionalPostgres {
         Some(away.answers)
     }
 
-    /// Records a query without a response. If other queries got one meanwhile, PostgreSQL counts as available.
+    /// Records a query without a response. If other queries got a response in the meantime, PostgreSQL counts as available.
     fn record_failure(&self, answers_before: u64, why: &str) {
         let mut away = self.away.lock().expect("no holder of the lock panics");
         if away.answers == answers_before {

@@ -1,4 +1,4 @@
-//! Files and directories that only the process's account can read, regardless of its umask.
+//! Files and directories that only the process's account can read, whatever its umask.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 
-/// Creates a directory and its missing parents; removes access for others if it exists.
+/// Creates a directory and its missing parents. Restricts the access to an existing one.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)?;
     if fs::metadata(path)?.permissions().mode() & 0o777 == FOLDER {

@@ -24,7 +24,7 @@ pub fn main(all: impl Future<Output = ExitCode>) -> ExitCode {
     code
 }
 
-/// A process to run, boxed so that each service's crate compiles its own future instead of the program that starts all of them.
+/// A process to run, boxed so that each service's crate compiles its own future, not the program that starts all of them.
 pub type Process = Pin<Box<dyn Future<Output = ExitCode>>>;
 
 /// Runs `work` until it is asked to stop, with logs and metrics; see [`run`].
@@ -40,8 +40,8 @@ where
     run(work).await
 }
 
-/// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal or a drain timeout ends the process at
-/// once. Returns a failure if the work ends early or with an error.
+/// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal or a drain timeout ends the process at once. Returns
+/// a failure if the work ends early or fails.
 pub async fn run<F, Fut>(work: F) -> ExitCode
 where
     F: FnOnce(CancellationToken) -> Fut,
@@ -65,8 +65,8 @@ where
     }
 }
 
-/// Raises the limit on open files to the hard limit and returns it. The usual 1,024 exists for programs that use `select`; here
-/// a few slow callers could exhaust it.
+/// Raises the limit on open files to the hard limit and returns it. The usual 1,024 exists for programs that use `select`; here, a few slow
+/// callers could exhaust it.
 pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
@@ -94,7 +94,7 @@ fn report(ended: anyhow::Result<()>, was_asked: bool) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            // Print it as the plain last line, where people who start a process by hand look for it.
+            // Print it as the last line, without log format, for people who start a process by hand.
             eprintln!("{error:#}");
             ExitCode::FAILURE
         }

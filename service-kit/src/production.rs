@@ -1,7 +1,7 @@
 //! Settings that `TELEMETRY_PROFILE=production` rejects because they are only suitable for development. Each error is one line
 //! with the setting, its value and the fix.
 //!
-//! The configuration of the stores is checked elsewhere (`kafka::check_topics`, `stores::check_clickhouse`).
+//! The stores' configuration is checked elsewhere (`kafka::check_topics`, `databases::check_clickhouse`).
 
 mod network_size;
 
@@ -37,7 +37,7 @@ impl PostgresSettings {
 }
 
 impl ClickHouseSettings {
-    /// Rejects HTTP without TLS, except to this machine.
+    /// Rejects HTTP without TLS, except for connections to this machine.
     pub fn harden(&self) -> anyhow::Result<()> {
         let url = Url::parse(&self.clickhouse_url).ok();
         let url = url.as_ref().filter(|url| url.scheme() != "https" && !is_this_machine(url));
@@ -51,8 +51,8 @@ impl ClickHouseSettings {
 }
 
 impl ClientSettings {
-    /// Rejects unset proxies (behind an unlisted proxy, all clients would share the limits of one address) and networks so large that
-    /// anyone could forge an address.
+    /// Rejects unset proxies (behind an unlisted proxy, all clients would share one address's limits) and networks so large that anyone
+    /// could forge an address.
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
             self.trusted_proxies != TrustedProxies::Unset,
@@ -70,7 +70,7 @@ impl ClientSettings {
 }
 
 impl WebhookSettings {
-    /// Rejects the settings that weaken the guard of outgoing requests.
+    /// Rejects settings that weaken the guard for outgoing requests.
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
             self.webhook_allow.allows_only_ports(),

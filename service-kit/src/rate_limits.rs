@@ -1,4 +1,4 @@
-//! Token buckets (docs/api/http.md#rates), keyed by API key, person or client address.
+//! Token buckets (docs/api/http.md#rates) per API key, person or client address.
 
 use crate::http::ApiError;
 use governor::clock::{Clock, DefaultClock};
@@ -18,7 +18,7 @@ const SECONDS_AT_ONCE: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero")
 
 type Buckets<K, C> = RateLimiter<K, DefaultKeyedStateStore<K>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
-/// Buckets of one service, keyed by `K`.
+/// A service's buckets, keyed by `K`.
 pub struct RateLimits<K: Hash + Eq + Copy = ApiKeyId, C: Clock + Clone = DefaultClock> {
     buckets: Option<Buckets<K, C>>,
     capacity: u32,
@@ -62,7 +62,7 @@ impl<K: Hash + Eq + Copy, C: Clock + Clone> RateLimits<K, C> {
         self.admit_many(key, NonZeroU32::MIN)
     }
 
-    /// Takes `count` tokens or none; more than the capacity costs a full bucket.
+    /// Takes `count` tokens, or none if there are too few. A count above the capacity costs a full bucket.
     pub fn admit_many(&self, key: K, count: NonZeroU32) -> Result<(), ApiError> {
         let Some(buckets) = &self.buckets else { return Ok(()) };
         self.sweep_now_and_then(buckets);
@@ -81,10 +81,10 @@ impl<K: Hash + Eq + Copy, C: Clock + Clone> RateLimits<K, C> {
     }
 }
 
-/// Rate of an organization as a multiple of the rate of one of its credentials.
+/// An organization's rate, as a multiple of one credential's rate.
 const CREDENTIALS_OF_ORGANIZATION: u32 = 2;
 
-/// Rates of one service: a bucket for each credential, and one for each organization.
+/// A service's rates: a bucket for each credential and for each organization.
 pub struct CallerRateLimits<K: Hash + Eq + Copy = ApiKeyId> {
     credentials: RateLimits<K>,
     organizations: RateLimits<OrgId>,
@@ -104,7 +104,7 @@ impl<K: Hash + Eq + Copy> CallerRateLimits<K> {
         self.admit_many(credential, organization, NonZeroU32::MIN)
     }
 
-    /// Takes a token from the credential's bucket only, before the organization is known.
+    /// Takes a token only from the credential's bucket, before the organization is known.
     pub fn admit_credential(&self, credential: K) -> Result<(), ApiError> {
         self.credentials.admit(credential)
     }
@@ -127,7 +127,7 @@ mod tests {
     use std::time::Duration;
     use uuid::Uuid;
 
-    /// Returns how many of 10,000 requests at once are admitted.
+    /// Returns how many of 10,000 concurrent requests are admitted.
     fn admitted<C: Clock + Clone>(rates: &RateLimits<&str, C>, key: &'static str) -> usize {
         (0..10_000).filter(|_| rates.admit(key).is_ok()).count()
     }
@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(admitted(&rates, "a"), rate);
             for (seconds, again) in [(60, rate), (30, rate / 2), (3_600, rate)] {
                 clock.advance(Duration::from_secs(seconds));
-                // Half a token stays in the one-per-minute bucket, and the next hour fills it.
+                // Half a token stays in the one-per-minute bucket. The next hour fills it.
                 assert_eq!(admitted(&rates, "a"), again, "{rate} a minute, {seconds} seconds later");
             }
         }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn million_invalid_keys_use_little_memory() {
-        // At this rate, a bucket is full again, and removed by the sweep, a microsecond after its only request.
+        // At this rate, a bucket is full again a microsecond after its only request, and the sweep removes it.
         let rates = RateLimits::per_key(1_000_000);
         for key in 0..1_000_000_u32 {
             assert!(rates.admit(key).is_ok());

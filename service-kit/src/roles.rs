@@ -1,5 +1,5 @@
-//! The services' accounts in PostgreSQL and ClickHouse, with the grants of `schemas/postgres/roles/grants.sql` and
-//! `schemas/clickhouse/accounts.xml`, and the check that production uses no other (`privileges`).
+//! The services' PostgreSQL and ClickHouse accounts, with the grants in `schemas/postgres/roles/grants.sql` and
+//! `schemas/clickhouse/accounts.xml`, and the check that production accounts have no further privileges (`excess_privileges`).
 
 mod clickhouse_grants;
 mod excess_privileges;
@@ -18,7 +18,7 @@ use sqlx::PgPool;
 
 const GRANTS: &str = include_str!("../../schemas/postgres/roles/grants.sql");
 
-/// Advisory lock for grants only.
+/// Advisory lock, used only for grants.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('telemetry.grants'))";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +45,14 @@ impl Role {
 }
 
 impl PostgresSettings {
-    /// Returns the same database with the user and development password of `role`.
+    /// Returns the same database with the role's user and development password.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
         Ok(Self { database_url: renamed(&self.database_url, role).context("DATABASE_URL: not a URL with a host")? })
     }
 }
 
 impl ClickHouseSettings {
-    /// Returns the same database with the user and development password of `role`.
+    /// Returns the same database with the role's user and development password.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
         let url = renamed(&self.clickhouse_url, role).context("CLICKHOUSE_URL: not an HTTP URL with a host")?;
         Ok(Self { clickhouse_url: url, ..self.clone() })
@@ -68,8 +68,8 @@ fn renamed(address: &str, role: Role) -> Option<String> {
     Some(url.into())
 }
 
-/// Returns a service's password on a `cargo local` server, derived from the password of the administrator or of the tables'
-/// owner; `None` if all accounts share one password.
+/// Returns a service's password on a `cargo local` server, derived from the password of the administrator or table owner; `None` if all
+/// accounts share one password.
 fn own_password(user: &str, password: &str, role: Role) -> Option<String> {
     const ROOT: &str = "each";
     let follow = |password: &str, account: &str| HEXLOWER.encode(&Sha256::digest(format!("{password} {account}")));
@@ -79,7 +79,7 @@ fn own_password(user: &str, password: &str, role: Role) -> Option<String> {
     password.starts_with(ROOT).then(|| follow(&owners(), role.name()))
 }
 
-/// Creates missing roles in PostgreSQL with the passwords that [`PostgresSettings::signed_in_as`] uses; for development.
+/// Creates missing roles in PostgreSQL with the passwords used by [`PostgresSettings::signed_in_as`]. For development.
 pub async fn create_for_development(settings: &PostgresSettings) -> anyhow::Result<()> {
     let own = |role| settings.signed_in_as(role).ok().and_then(|own| password(&own.database_url));
     create_missing(&database_clients::postgres(settings)?, own).await
@@ -92,8 +92,8 @@ fn password(address: &str) -> Option<String> {
     url::form_urlencoded::parse(format!("p={escaped}").as_bytes()).next().map(|(_, password)| password.into_owned())
 }
 
-/// Creates missing roles in PostgreSQL. A role without a password can't log in until an administrator sets one. Safe to run in
-/// several processes at once.
+/// Creates missing roles in PostgreSQL. A role without a password can't log in until an administrator sets one. Several processes may run
+/// it concurrently.
 pub(crate) async fn create_missing(pool: &PgPool, password: impl Fn(Role) -> Option<String>) -> anyhow::Result<()> {
     let missing = missing(pool).await?;
     if missing.is_empty() {
@@ -147,8 +147,8 @@ pub(crate) async fn grant(pool: &PgPool) -> anyhow::Result<()> {
     granted.await.context("DATABASE_URL: failed to grant the services their privileges; connect as the owner of the tables")
 }
 
-/// Returns the statement that only a server administrator can run: it revokes the creation of large objects, which PostgreSQL
-/// grants to everyone. `None` if that is already done.
+/// Returns the statement that only a server administrator can run: it revokes the creation of large objects, which PostgreSQL grants to
+/// everyone. `None` if it isn't needed any more.
 pub async fn statement_for_administrator(pool: &PgPool) -> anyhow::Result<Option<String>> {
     let statement = sqlx::query_scalar(
         "SELECT 'REVOKE EXECUTE ON FUNCTION ' || string_agg(oid::regprocedure::text, ', ' ORDER BY oid) || ' FROM PUBLIC' \

@@ -11,7 +11,7 @@ use std::fmt;
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-/// Version byte of sealed data, which identifies the cipher.
+/// Version byte of encrypted data. Identifies the cipher.
 const XCHACHA20_POLY1305: u8 = 1;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl SecretsKey {
 }
 
 impl SecretsSettings {
-    /// Returns the cipher, or an error of one line that names the fix.
+    /// Returns the cipher, or a one-line error that names the fix.
     pub fn sealer(&self) -> anyhow::Result<Sealer> {
         let key = self.secrets_key.as_ref().context(
             "TELEMETRY_SECRETS_KEY is not set: generate a key once with `openssl rand -base64 32`, store it, and use the same key at every start",
@@ -72,9 +72,9 @@ impl fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Encrypts `secret`, bound to its `place`: it can't be decrypted in another row.
+    /// Encrypts `secret` for one `place`: it can't be decrypted in another row.
     pub fn seal(&self, secret: &str, place: &[u8]) -> anyhow::Result<Vec<u8>> {
-        // 192 random bits don't repeat in practice, so no counter is needed.
+        // 192 random bits don't repeat in practice, so a counter isn't needed.
         let nonce: [u8; NONCE_BYTES] = rand::random();
         let payload = Payload { msg: secret.as_bytes(), aad: place };
         let encrypted = self.0.encrypt(&XNonce::from(nonce), payload).map_err(|_| anyhow!("failed to encrypt a secret"))?;

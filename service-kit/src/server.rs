@@ -1,7 +1,7 @@
-//! Serves a router on a listener: rejects malformed heads, sets deadlines for heads and for reading responses, limits
-//! connections in total and per address, and stops within a bounded time.
+//! Serves a router on a listener: rejects malformed heads, enforces deadlines for sending heads and reading responses, limits connections
+//! in total and per address, and stops within a bounded time.
 //!
-//! Heads are validated here because not every router has the boundary.
+//! Heads are validated here because not every router has the request middleware.
 
 mod request_framing;
 mod connection_stream;
@@ -29,11 +29,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// Measured from the first byte of a connection, or the end of a response, to the end of the next request head.
+/// Time from the first byte of a connection, or the end of a response, to the end of the next request head.
 pub(crate) const HEAD_DEADLINE: Duration = Duration::from_secs(10);
-/// Time for requests in progress after a stop; clients that hang are cut off afterwards.
+/// Time for requests in progress after a stop. Hanging clients are cut off afterwards.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
-/// Maximum number of connections; more wait in the listen queue.
+/// Maximum number of connections. Further ones wait in the listen queue.
 const MAX_CONNECTIONS: usize = 10_000;
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, such as "too many open files".
@@ -47,7 +47,7 @@ pub struct ServerLimits {
 }
 
 impl ServerLimits {
-    /// Returns limits for these clients at the default pace over plain HTTP.
+    /// Returns limits for these clients with the default pace, over plain HTTP.
     pub fn for_clients(clients: &ClientSettings) -> Self {
         Self { clients: clients.clone(), ..Self::default() }
     }
@@ -58,7 +58,7 @@ impl ServerLimits {
     }
 }
 
-/// Opens a listener, or returns an error that names the setting.
+/// Opens a listener. Errors name the setting.
 pub async fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
@@ -87,7 +87,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: ServerLimits, 
             );
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
-            // Ignore connection errors of clients; the boundary has counted the request.
+            // Ignore clients' connection errors; the request middleware has counted the request.
             let _ = watched.await;
             drop(places);
         });
@@ -142,7 +142,7 @@ async fn accept(
     }
 }
 
-/// Returns the connection's slot of its address; `None` for a trusted proxy, which has many clients.
+/// Takes the connection's slot for its address; `None` for a trusted proxy, which has many clients.
 fn place(
     addresses: &Arc<Slots<ClientAddress>>,
     clients: &ClientSettings,

@@ -27,10 +27,9 @@ pub fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     named.map(|(_, value)| value).collect()
 }
 
-/// Returns the session in the cookie, if any; 401 for two sessions, or for a bearer token that contradicts the cookie.
+/// Returns the session in the cookie. Returns 401 for two sessions, or for a bearer token that contradicts the cookie.
 ///
-/// Ignores values that aren't session tokens: they belong to another program's cookie of the same name and must not prevent
-/// signing in.
+/// Ignores values that aren't session tokens: they belong to another program's cookie of the same name and must not prevent signing in.
 pub fn presented(headers: &HeaderMap, transport: Transport) -> Result<Option<PlainUserSession>, ApiError> {
     let mut sessions = values(headers, name(transport)).into_iter().filter_map(PlainUserSession::parse);
     let cookie = sessions.next();

@@ -1,4 +1,4 @@
-//! Settings shared by all processes, read from the command line and the environment. `--help` is their documentation.
+//! Settings of all processes, from the command line and the environment. `--help` documents them.
 
 mod bots;
 pub mod kafka_security;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// Prefixes of this product's settings, except the three addresses that deployments usually name already.
 const PREFIXES: [&str; 2] = ["TELEMETRY_", "WEBHOOK_"];
 
-/// Names of the settings of all binaries, one per line; generated together with `docs/settings.md`.
+/// Setting names of all binaries, one per line. Generated together with `docs/settings.md`.
 const NAMES: &str = include_str!("settings/names.txt");
 
 /// Settings for the listeners and the log.
@@ -136,7 +136,6 @@ pub struct PostgresSettings {
     pub database_url: String,
 }
 
-/// Webhook targets permitted in addition to public HTTPS servers.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WebhookSettings {
     /// Non-public webhook targets (development only); *:PORT permits another port for public ones [default: none; `telemetry all` allows
@@ -153,7 +152,7 @@ pub struct WebhookSettings {
 }
 
 impl WebhookSettings {
-    /// Logs a warning for each setting that weakens the protection of outgoing webhooks. Called at startup.
+    /// Logs a warning for each setting that weakens the protection of outgoing webhooks. Call it at startup.
     pub fn warn_if_open(&self) {
         if !self.webhook_allow.is_empty() {
             tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW permits webhook targets other than public servers on port 443; don't use it in production");
@@ -186,18 +185,18 @@ impl fmt::Debug for SecretSetting {
     }
 }
 
-/// Accepts only plain identifiers, so that DDL never has to quote the name.
+/// Accepts only plain identifiers, so DDL never has to quote the name.
 fn database_name(name: &str) -> Result<String, String> {
     let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     is_plain.then(|| name.to_owned()).ok_or_else(|| "use lowercase letters, digits and underscores".to_owned())
 }
 
-/// Parses the settings of a process. On an error, exits with one line that names the setting, the value and the fix.
+/// Parses a process's settings. On an error, exits with one line that names the setting, the value and the fix.
 pub fn parse<S: Parser>() -> S {
     parse_from(std::env::args_os())
 }
 
-/// Like [`parse`], with the given arguments; the first is the program's name.
+/// Like [`parse`], with the given arguments. The first is the program's name.
 pub fn parse_from<S: Parser>(words: impl IntoIterator<Item = impl Into<OsString>>) -> S {
     let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
     let program = S::command();
@@ -210,7 +209,7 @@ pub fn parse_from<S: Parser>(words: impl IntoIterator<Item = impl Into<OsString>
     settings
 }
 
-/// Returns the arguments of the chosen subcommand. Those of others may have the same name and another meaning.
+/// Returns the chosen subcommand's arguments. Other subcommands' arguments may have the same name and another meaning.
 fn known_to<'a>(program: &'a Command, word: Option<&OsString>) -> Vec<&'a Arg> {
     match word.and_then(|word| program.find_subcommand(word)) {
         Some(subcommand) => program.get_arguments().chain(arguments(subcommand)).collect(),
@@ -218,7 +217,7 @@ fn known_to<'a>(program: &'a Command, word: Option<&OsString>) -> Vec<&'a Arg> {
     }
 }
 
-/// Prints help and version as they are, and any error in one line.
+/// Prints help and version unchanged, and errors on one line.
 fn refuse(refusal: &clap::Error, known: &[&Arg]) -> ! {
     if refusal.use_stderr() {
         eprintln!("{}", one_line(&refusal.to_string(), known));
@@ -227,7 +226,7 @@ fn refuse(refusal: &clap::Error, known: &[&Arg]) -> ! {
     refusal.exit()
 }
 
-/// Joins clap's message into one line and adds the settings' names in the environment.
+/// Joins clap's message into one line, and adds the environment variables of its settings.
 fn one_line(text: &str, known: &[&Arg]) -> String {
     let is_said = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(is_said);

@@ -1,7 +1,7 @@
-//! Slots that tenants share: no tenant may take more than it leaves for all others (docs/api/http.md#shares).
+//! Slots shared by tenants: no tenant may take more than it leaves for all others (docs/api/http.md#shares).
 //!
-//! A tenant that takes all it can gets half of the slots, the next one a quarter, and so on. Dropping a slot frees it.
-//! For work that ends within milliseconds, a tenant may take all slots until another one waits ([`Slots::for_short_work`]).
+//! A tenant that takes all it can gets half of the slots, the next one a quarter, and so on. Dropping a slot releases it. For work that
+//! takes milliseconds, a tenant may take all slots until another one waits ([`Slots::for_short_work`]).
 
 use crate::metric_definitions::common;
 use schemas::ids::OrgId;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// What the slots are for; a label of the metrics.
+/// What the slots are used for; a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     Reads,
@@ -26,12 +26,12 @@ pub enum Pool {
     LargeBodies,
     Writes,
     SessionChanges,
-    /// Identity requests by key.
+    /// Identity requests with API keys.
     IdentityRequests,
     IdentitySessions,
     /// Request bodies, in KiB.
     Bodies,
-    /// Responses of reads without a slot, in KiB.
+    /// Responses of reads that have released their slot, in KiB.
     Responses,
 }
 
@@ -56,7 +56,7 @@ impl NoSlot {
     }
 }
 
-/// The slots of one pool, shared between values of `K`: organizations, or client addresses before authentication.
+/// One pool's slots, shared by values of `K`: organizations, or client addresses before authentication.
 #[derive(Debug)]
 pub struct Slots<K: Copy + Eq + Hash = OrgId> {
     /// `None` for a pool without metrics.
@@ -77,7 +77,7 @@ struct State<K> {
     next_waiter: u64,
 }
 
-/// One or more taken slots, freed on drop.
+/// One or more taken slots. Released on drop.
 #[derive(Debug)]
 pub struct Slot<K: Copy + Eq + Hash = OrgId> {
     slots: Arc<Slots<K>>,
@@ -90,13 +90,13 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         Self::create(Some(pool), size, true)
     }
 
-    /// Creates a pool of `size` slots, at least two, in which a tenant may take all slots while no other waits. A tenant that waits
+    /// Creates a pool of `size` slots, at least two, in which a tenant may take all slots while no other tenant waits. A waiting tenant
     /// gets the next free slot.
     pub fn for_short_work(pool: Pool, size: usize) -> Arc<Self> {
         Self::create(Some(pool), size.max(2), false)
     }
 
-    /// Creates a pool without a total limit; each [`Slots::take`] sets the tenant's limit. It has no metrics.
+    /// Creates a pool without a total limit and without metrics. Each [`Slots::take`] sets the tenant's limit.
     pub(crate) fn unlimited() -> Arc<Self> {
         Self::create(None, usize::MAX, false)
     }
@@ -108,7 +108,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         Arc::new(slots)
     }
 
-    /// Takes a slot for a tenant that may have up to `most` at a time.
+    /// Takes a slot for a tenant that may have up to `most` of them.
     pub fn take(self: &Arc<Self>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
         self.take_from(&mut self.lock(), key, most).inspect_err(|why| self.note(why.limit()))
     }
@@ -132,7 +132,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         }
     }
 
-    /// Counts a rejection in the metrics because one credential reached its limit.
+    /// Counts a rejection in the metrics, because one credential reached its limit.
     pub fn note_credential_limit(&self) {
         self.note(common::CREDENTIAL);
     }
@@ -141,7 +141,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.size.saturating_sub(self.lock().taken)
     }
 
-    /// Returns the tenants with slots and how many they have.
+    /// Returns the tenants that have slots, with their number.
     pub fn by_key(&self) -> Vec<(K, usize)> {
         self.lock().by_key.iter().map(|(key, taken)| (*key, *taken)).collect()
     }
@@ -219,7 +219,7 @@ impl<K: Copy + Eq + Hash> Slot<K> {
         self.key
     }
 
-    /// Takes more slots for the same tenant, up to `count` in total. On an error, the number stays unchanged.
+    /// Takes more slots for the same tenant, up to `count` in total. On an error, the number is unchanged.
     pub fn grow_to(&mut self, count: usize) -> Result<(), NoSlot> {
         let Some(more) = count.checked_sub(self.count).filter(|more| *more > 0) else { return Ok(()) };
         self.slots.add(&mut self.slots.lock(), self.key, more).inspect_err(|why| self.slots.note(why.limit()))?;

@@ -1,8 +1,7 @@
-//! A cache of lookups that serves stale results while their store is unavailable.
+//! A lookup cache that serves stale results while the store is unavailable.
 //!
-//! Only for writes: reads and identity-api need revocations at once. A key that was never looked up is unavailable during an
-//! outage, not rejected. Unsuccessful lookups don't evict successful ones
-//! (`a11_unknown_keys_do_not_evict_known_ones`).
+//! Use it only for writes: reads and identity-api must apply revocations at once. During an outage, a key that was never looked up is
+//! unavailable, not rejected. Unsuccessful lookups don't evict successful ones (`a11_unknown_keys_do_not_evict_known_ones`).
 
 use crate::clock::Clock;
 use crate::http::ApiError;
@@ -14,19 +13,19 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How long a result is used without a new lookup. Together with the lookup's timeout, a revocation reaches every process within
-/// a second.
+/// Time for which a result is used without a new lookup. Together with the lookup timeout, a revocation reaches every process within a
+/// second.
 const FRESH: TimeDelta = TimeDelta::milliseconds(800);
-/// How long a stale result may be used: a minute of outage, plus the time by which the last lookup may predate the outage.
+/// Time for which a stale result may be used: a minute of outage, plus the time by which the last lookup may predate the outage.
 const MAX_STALENESS: TimeDelta = TimeDelta::seconds(62);
 /// Pause between lookups while the store is unavailable, so that requests don't queue behind it.
 const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 const PATIENCE: Duration = Duration::from_millis(500);
 const MAX_ENTRIES: usize = 20_000;
-/// Maximum number of entries without a result: lookups in progress, and keys that don't exist.
+/// Maximum number of entries without a result: lookups in progress, and nonexistent keys.
 const MAX_UNANSWERED: usize = 2_000;
 
-/// Results by key; concurrent lookups of a key share one query.
+/// Results by key. Concurrent lookups of a key share one query.
 pub struct StaleCache<K, V> {
     clock: Clock,
     entries: Cache<K, Arc<Entry<V>>>,
@@ -39,7 +38,7 @@ struct Entry<V> {
 }
 
 enum State<V> {
-    /// No lookup before `until`, so requests that waited for a failed lookup fail too.
+    /// No lookups until `until`, so requests that waited for a failed lookup fail too.
     Unknown { until: Option<DateTime<Utc>> },
     Known {
         /// `None` if the key doesn't exist.
@@ -59,7 +58,7 @@ where
         Self { clock, entries: lru(MAX_ENTRIES).build(), pending: lru(MAX_UNANSWERED).build() }
     }
 
-    /// Returns the value of `key`, calling `ask` unless a fresh result is cached. `None` if the key doesn't exist.
+    /// Returns the value of `key`. Calls `ask` unless a fresh result is cached. `None` if the key doesn't exist.
     pub async fn find<Fut>(&self, key: &K, ask: impl FnOnce() -> Fut) -> Result<Option<V>, ApiError>
     where
         Fut: Future<Output = Result<Option<V>, sqlx::Error>>,
@@ -108,7 +107,7 @@ impl<V: Clone> Entry<V> {
     /// Returns the result without a lookup, or `None` if a lookup is needed.
     fn cached_result(&self, now: DateTime<Utc>) -> Option<Result<Option<V>, ApiError>> {
         match &*self.state() {
-            // If the clock was set back, the result seems to be from the future; look it up again.
+            // If the clock was set back, the result seems to be from the future, so look it up again.
             State::Known { value, asked_at, ask_at } => (now < *ask_at && now >= *asked_at).then(|| Ok(value.clone())),
             State::Unknown { until: Some(until) } if now < *until => {
                 Some(Err(ApiError::unavailable(anyhow::anyhow!("the store did not respond to a recent lookup"))))

@@ -1,4 +1,4 @@
-//! Test helpers for the services: stores on the shared servers, seeded organizations, a server.
+//! Test helpers for the services: stores on shared servers, seeded organizations, a server.
 
 mod clickhouse_proxy;
 mod dns;
@@ -27,10 +27,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Timeout for eventual conditions on a busy machine; a broker waits 45 s for a killed group member.
+/// Timeout for eventual conditions on a busy machine. A broker waits 45 s for a killed group member.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// A router served on its own port until dropped. Panics then if a response wasn't in the OpenAPI document.
+/// Serves a router on its own port until dropped. Dropping it panics if a response wasn't in the OpenAPI document.
 pub struct TestServer {
     pub url: String,
     _stop: DropGuard,
@@ -54,19 +54,19 @@ impl TestServer {
     }
 }
 
-/// How long a client keeps an idle connection: much less than the server does, even on a busy machine.
+/// Time for which a client keeps an idle connection: much shorter than the server's, even on a busy machine.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Returns a client with a timeout. It closes idle connections before the server does, because a request on a connection that the
-/// server is closing would fail.
+/// Returns a client with a timeout. It closes idle connections before the server does, because a request on a connection that is being
+/// closed would fail.
 pub fn client() -> reqwest::Client {
-    // In a workspace with another TLS crate, the client requires a provider even if it doesn't use TLS.
+    // In a workspace with another TLS crate, the client requires a crypto provider even without TLS.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().timeout(Duration::from_secs(30)).pool_idle_timeout(IDLE);
     builder.no_proxy().build().expect("the options are valid")
 }
 
-/// Returns a ClickHouse request with the credentials of the URL in headers: servers of `cargo local` reject parameters next to
+/// Returns a ClickHouse request with the URL's credentials in headers, because `cargo local` servers reject parameters next to
 /// `Authorization`.
 pub fn clickhouse_request(method: reqwest::Method, url: &str) -> reqwest::RequestBuilder {
     let mut url = reqwest::Url::parse(url).expect("the address of ClickHouse is a URL");
@@ -77,12 +77,11 @@ pub fn clickhouse_request(method: reqwest::Method, url: &str) -> reqwest::Reques
     password.into_iter().fold(asked, |asked, password| asked.header("X-ClickHouse-Key", password))
 }
 
-/// First and longest pause between two attempts: most conditions hold soon, and each attempt costs the shared servers more than a
-/// pause.
+/// First and longest pause between two attempts. Most conditions hold soon, and each attempt costs the shared servers more than a pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// Retries until `ask` returns a value; panics with `what` after a timeout.
+/// Retries until `ask` returns a value. Panics with `what` after a timeout.
 pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> Fut) -> T {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let mut pause = FIRST_PAUSE;
@@ -96,13 +95,13 @@ pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask:
     panic!("timed out after {PATIENCE:?}: {what}");
 }
 
-/// Returns the number of iterations from the environment variable `setting`, or `usual`.
+/// Returns the number of iterations in the environment variable `setting`, or `usual`.
 pub fn size(setting: &str, usual: usize) -> usize {
     let given = std::env::var_os(setting).map(|size| size.to_string_lossy().parse());
     given.map_or(usual, |size| size.unwrap_or_else(|_| panic!("{setting} is a number")))
 }
 
-/// Returns the seed of a randomized test and prints it, so that `TEST_SEED=<seed>` replays a failure.
+/// Returns a randomized test's seed and prints it, so that `TEST_SEED=<seed>` repeats a failure.
 pub fn random_seed() -> u64 {
     let given = std::env::var_os("TEST_SEED").map(|seed| seed.to_string_lossy().parse().expect("TEST_SEED is a number"));
     let seed = given.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);

@@ -21,11 +21,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use moka::sync::Cache;
 use schemas::secrets::SecretHash;
 
-/// How long a credential counts as unknown; one created meanwhile works within a second.
+/// Time for which a credential counts as unknown. If it is created in the meantime, it works within a second.
 const UNKNOWN_FOR: TimeDelta = TimeDelta::milliseconds(800);
-/// Maximum number of unknown credentials in the cache, separate from the others.
+/// Maximum number of unknown credentials in the cache, separate from recognized ones.
 const MAX_UNKNOWN: usize = 10_000;
-/// Maximum number of recognized credentials in the cache; an evicted one costs its address another token.
+/// Maximum number of recognized credentials in the cache. An evicted one costs its address another token.
 const MAX_RECOGNIZED: usize = 50_000;
 
 pub struct UnknownCredentials {
@@ -51,7 +51,7 @@ impl UnknownCredentials {
         }
     }
 
-    /// Returns the result of `look_up`; 401 if the credential is unknown, and 429 if the address has tried too many.
+    /// Returns the result of `look_up`. Returns 401 if the credential is unknown, and 429 if the address has tried too many.
     pub async fn limited_lookup<T>(
         &self,
         request: &Parts,
@@ -78,14 +78,14 @@ impl UnknownCredentials {
         self.recognized.invalidate(credential);
         self.unknown.insert(*credential, asked_at);
         measures::unknown_credential(measures::LOOKED_UP);
-        // The credential was valid until now.
+        // The credential was valid before.
         if is_recognised {
             self.pay(client)?;
         }
         Err(ApiError::unauthenticated())
     }
 
-    /// Returns the error for a malformed credential, which needs no lookup.
+    /// Returns the error for a malformed credential, which doesn't need a lookup.
     pub fn reject(&self, request: &Parts) -> ApiError {
         let client = self.clients.client_address(&request.extensions, &request.headers);
         self.pay(client).err().unwrap_or_else(ApiError::unauthenticated)

@@ -1,4 +1,4 @@
-//! Compares a ClickHouse table with the statement that creates it in this build: columns, engine and keys.
+//! Compares a ClickHouse table (columns, engine and keys) with the statement that creates it in this build.
 
 use anyhow::ensure;
 
@@ -55,7 +55,7 @@ impl Contract {
         client.query(DESCRIPTION).bind(self.name).bind(self.name).fetch_optional().await
     }
 
-    /// Returns whether the account has the right to read the table, whether it exists or not.
+    /// Returns whether the account may read the table, even if the table doesn't exist.
     pub(super) async fn is_readable(&self, client: &clickhouse::Client) -> Result<bool, clickhouse::error::Error> {
         let granted: u8 = client.query(&format!("CHECK GRANT SELECT ON {}", self.name)).fetch_one().await?;
         Ok(granted == 1)
@@ -63,7 +63,7 @@ impl Contract {
 
     /// # Errors
     ///
-    /// Fails if the table is missing or different. What `ALTER` can't change requires a new database, filled from the log.
+    /// Fails if the table is missing or different. If `ALTER` can't fix it, create a new database and fill it from the log.
     pub(super) fn check(&self, found: Option<&Table>) -> anyhow::Result<()> {
         let Self { name, .. } = self;
         let Some(found) = found else {
@@ -72,7 +72,7 @@ impl Contract {
         let fix = "fill a new database with `telemetry stream-workers rebuild`";
         let missing = self.columns.iter().find(|column| found.columns.iter().all(|own| own != *column));
         ensure!(missing.is_none(), "table {name} has no column {}; {fix}", missing.unwrap_or(&""));
-        // It reads the tables of the shards, which their writers check.
+        // It reads the shards' tables, which their writers check.
         if found.engine == DISTRIBUTED {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Contract {
         Ok(())
     }
 
-    /// Returns whether the engine and its arguments match. Replicated engines don't (docs/deploy.md#clickhouse).
+    /// Returns whether the engine and its arguments match. Replicated engines don't match (docs/deploy.md#clickhouse).
     fn has_engine(&self, found: &Table) -> bool {
         let own = found.engine_full.split(" PARTITION BY ").next().and_then(|full| full.split(" ORDER BY ").next());
         own.and_then(|own| own.split(" PRIMARY KEY ").next()) == Some(self.engine)

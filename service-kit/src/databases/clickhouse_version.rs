@@ -1,13 +1,13 @@
-//! ClickHouse versions that count correctly.
+//! ClickHouse versions that return correct counts.
 //!
-//! ClickHouse caches which granules match a condition. Before its pull request 105686, it could cache part of a condition as the
-//! whole, and later reads counted too few rows (ClickHouse#104781). The services disable that cache
-//! (`use_query_condition_cache=0`), but other readers of the tables don't, so the server needs the fix too.
+//! ClickHouse caches which granules match a condition. Before its pull request 105686, it could cache part of a condition as the whole, and
+//! later reads returned too few rows (ClickHouse#104781). The services disable that cache (`use_query_condition_cache=0`), but other
+//! readers of the tables don't, so the server needs the fix too.
 
-/// The first fixed release of each line; every later line has the fix, and no earlier one.
+/// The first fixed release of each line. Every later line has the fix, and no earlier one does.
 const MENDED: [[u32; 4]; 3] = [[26, 3, 13, 13], [26, 4, 4, 15], [26, 5, 2, 12]];
 
-/// Returns an error with the reason if this version must not be used.
+/// Returns an error with the reason if this version is not supported.
 pub(super) fn refuse(version: &str) -> Result<(), String> {
     let Some(found) = parse(version) else { return Err(format!("unknown ClickHouse version {version:?}")) };
     let line = |of: &[u32; 4]| [of[0], of[1]];

@@ -5,7 +5,7 @@ use crate::database_clients::{clickhouse_server, unreachable_clickhouse};
 use crate::settings::ClickHouseSettings;
 use anyhow::{Context as _, ensure};
 
-/// Suffix of the database with these tables.
+/// Suffix of the database that contains these tables.
 const SUFFIX: &str = "_all";
 
 #[must_use]
@@ -13,8 +13,8 @@ pub fn for_all_shards(settings: &ClickHouseSettings) -> ClickHouseSettings {
     ClickHouseSettings { clickhouse_database: format!("{}{SUFFIX}", settings.clickhouse_database), ..settings.clone() }
 }
 
-/// Creates tables on this server that read the tables of `settings` on all servers of a cluster, in a database with the suffix
-/// `_all`. They are not used for inserts.
+/// Creates tables on this server that read the tables of `settings` on all servers of a cluster. The tables are in a database with the
+/// suffix `_all` and are not used for inserts.
 ///
 /// # Errors
 ///

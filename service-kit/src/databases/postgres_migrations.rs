@@ -1,6 +1,6 @@
-//! PostgreSQL migrations: one command applies them, and services check them at startup.
+//! PostgreSQL migrations. One command applies them, and services check them at startup.
 //!
-//! A migration must not remove anything that the previous release uses, because both run during an upgrade
+//! A migration must not remove anything that the previous release uses, because both releases run during an upgrade
 //! (`migrations_only_add`).
 
 use crate::database_clients::{rejected_by_postgres, unreachable_postgres};
@@ -10,16 +10,16 @@ use sqlx::PgPool;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../schemas/postgres");
 
-/// Applies the missing migrations and grants each service its privileges. Several processes may run it at once.
+/// Applies missing migrations and grants each service its privileges. Several processes may run it concurrently.
 pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
     drop(pool.acquire().await.map_err(|error| unreachable_postgres(pool, &error))?);
-    // Ignores the migrations of a newer build: they only add, and this build may be the one being replaced.
+    // Ignore a newer build's migrations: they only add, and this build may be the one being replaced.
     let mut migrations = sqlx::migrate!("../schemas/postgres");
     migrations.set_ignore_missing(true);
     migrations.run(pool).await.context("DATABASE_URL: failed to migrate the tables")?;
     roles::create_missing(pool, |_| None).await?;
     if newest_applied(pool).await? > MIGRATIONS.iter().map(|migration| migration.version).max() {
-        // This build doesn't know the grants of the newer tables and would revoke them.
+        // This build doesn't know the grants for the newer tables and would revoke them.
         return Ok(());
     }
     roles::grant(pool).await
@@ -43,7 +43,7 @@ pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// Returns the part of a migration that a process of the previous release can't handle.
+    /// Returns the part of a migration that the previous release can't handle.
     fn breaks_previous_release(sql: &str) -> Option<String> {
         let words = [
             "DROP TABLE",

@@ -1,6 +1,6 @@
 //! DNS lookups through the system's servers or the configured one.
 //!
-//! Lookups are not cached, so the checked addresses are the ones that are called.
+//! Lookups are not cached, so connections use exactly the checked addresses.
 
 use super::EgressError;
 use anyhow::{Context, anyhow};
@@ -30,7 +30,7 @@ impl DnsResolver {
         Ok(Self(builder.build().context("failed to create the DNS resolver")?))
     }
 
-    /// Returns every address of the host of `url`, with its port. A host that is an address is returned as is.
+    /// Returns every address of the URL's host, with its port. A host that is already an address is returned as is.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, EgressError> {
         let port = url.port_or_known_default().ok_or(EgressError::RefusedUrl)?;
         let name = match url.host() {
@@ -65,7 +65,7 @@ fn of_system<B>(found: Result<B, NetError>) -> anyhow::Result<B> {
     })
 }
 
-/// Appends the dot that disables this machine's search domains.
+/// Appends the dot that disables search domains.
 fn absolute(name: &str) -> String {
     format!("{}.", name.trim_end_matches('.'))
 }
@@ -80,7 +80,7 @@ fn only(server: SocketAddr) -> ResolverConfig {
 }
 
 fn options(mut options: ResolverOpts) -> ResolverOpts {
-    // Both families, so that all addresses are checked.
+    // Look up both families, so that all addresses are checked.
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     options.cache_size = 0;
     options.timeout = QUESTION_TIMEOUT;

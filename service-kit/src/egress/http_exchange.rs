@@ -1,6 +1,6 @@
 //! One connection, one request, one response.
 //!
-//! The whole attempt has no timeout here: the caller drops the future when its deadline expires.
+//! There is no timeout here: the caller drops the future when its deadline expires.
 
 use super::{EgressError, EgressRequest, TlsError};
 use axum::body::Bytes;
@@ -25,16 +25,16 @@ use url::Url;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum addresses to try; a name may have hundreds.
 const MAX_ADDRESSES: usize = 4;
-/// Maximum size of the response head, including interim responses.
+/// Maximum size of a response head, including interim responses.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Maximum ratio of a chunked body's wire size to its content; smaller chunks are cut.
+/// Maximum ratio of a chunked body's wire size to its content. Bodies in smaller chunks are truncated.
 const FRAMED: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressResponse {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The body, possibly cut.
+    /// The body, possibly truncated.
     pub body: Vec<u8>,
     /// Whether the body is incomplete.
     pub is_truncated: bool,
@@ -49,7 +49,7 @@ pub(super) async fn exchange(
 ) -> Result<EgressResponse, EgressError> {
     let stream = connect(addresses).await?;
     let request = request(url, message)?;
-    // The guard permits http only for the operator's servers on this machine.
+    // The guard permits plain HTTP only for the operator's servers on this machine.
     if url.scheme() == "http" {
         ask(stream, request, cap).await
     } else {
@@ -62,7 +62,7 @@ async fn ask(
     request: Request<Full<Bytes>>,
     cap: usize,
 ) -> Result<EgressResponse, EgressError> {
-    // The limit includes interim responses, whose number is unlimited.
+    // The limit includes interim responses, because a server can send any number of them.
     let (reader, writer) = split(stream);
     let bounded = join(reader.take((MAX_HEAD_BYTES + FRAMED * cap) as u64), writer);
     let (mut sender, connection) = http1::Builder::new()
@@ -70,7 +70,7 @@ async fn ask(
         .handshake(TokioIo::new(bounded))
         .await
         .map_err(|_| EgressError::Unreachable)?;
-    // Aborts the connection when this call ends, so that it never reads on without a caller.
+    // Abort the connection when this call ends, so it doesn't continue reading without a caller.
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     let answer = sender.send_request(request).await.map_err(|error| broken(&error))?;
     read(answer, cap).await
@@ -79,7 +79,7 @@ async fn ask(
 async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, EgressError> {
     for address in addresses.iter().take(MAX_ADDRESSES) {
         if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            // Send small requests without delay. Failing to set this only costs latency.
+            // Send small requests without delay. If this fails, only latency suffers.
             let _ = stream.set_nodelay(true);
             return Ok(stream);
         }
@@ -87,7 +87,7 @@ async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, EgressError> {
     Err(EgressError::Unreachable)
 }
 
-/// Performs the TLS handshake for the name in the URL, independent of the address.
+/// Performs the TLS handshake for the URL's host name, whatever the address.
 async fn secure(url: &Url, stream: TcpStream, tls: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, EgressError> {
     let host = url.host_str().ok_or(EgressError::RefusedUrl)?;
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|_| EgressError::RefusedUrl)?;

@@ -1,7 +1,7 @@
 //! Public unicast addresses (docs/api/webhooks.md#webhook-url; V2).
 //!
-//! For IPv6, only global unicast is allowed, which rejects every embedding of an IPv4 address (mapped, compatible, NAT64, 6to4,
-//! Teredo) without a list of them. The standard library has this check only on nightly (`IpAddr::is_global`).
+//! For IPv6, only global unicast is allowed, which rejects every IPv6 form of an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo)
+//! without listing them. The standard library's check (`IpAddr::is_global`) is unstable.
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -32,7 +32,7 @@ const FORBIDDEN_V4: [Ipv4Net; 15] = [
     v4(224, 0, 0, 4),     // multicast
     v4(240, 0, 0, 4),     // reserved, broadcast
 ];
-/// Public addresses that serve cloud-internal services, such as instance credentials.
+/// Public addresses of cloud-internal services, such as instance credentials.
 const INSIDE_CLOUDS: [Ipv4Net; 4] = [
     Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32), // Azure: metadata, DNS, health
     Ipv4Net::new_assert(Ipv4Addr::new(192, 80, 8, 124), 32),  // Equinix Metal: metadata
@@ -41,7 +41,7 @@ const INSIDE_CLOUDS: [Ipv4Net; 4] = [
 ];
 /// Global unicast.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
-/// Exceptions within global unicast.
+/// Exceptions to global unicast.
 const FORBIDDEN_V6: [Ipv6Net; 4] = [
     v6(0x2001, 0, 23),     // protocol assignments, Teredo
     v6(0x2001, 0xdb8, 32), // documentation
@@ -63,7 +63,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    /// Number of random addresses; more than ten million with all their embeddings.
+    /// Number of random addresses. With all their embeddings, more than ten million.
     const CASES: usize = 1_000_000;
 
     /// The same tables, implemented with number ranges instead of prefixes.
@@ -99,7 +99,7 @@ mod tests {
         (0x2000..=0x3fff).contains(&a) && !is_special
     }
 
-    /// Every embedding of an IPv4 address in an IPv6 address.
+    /// Returns every IPv6 address that embeds an IPv4 address.
     fn carriers(v4: Ipv4Addr, rest: u64) -> [Ipv6Addr; 9] {
         let number = u128::from(u32::from(v4));
         let (high, rest) = (|prefix: u128| prefix << 96, u128::from(rest));
@@ -116,7 +116,7 @@ mod tests {
         ]
     }
 
-    /// The first and last address of every network, and their neighbors.
+    /// Returns the first and last address of every network, and their neighbors.
     fn edges() -> Vec<Ipv4Addr> {
         let ends =
             FORBIDDEN_V4.iter().chain(&INSIDE_CLOUDS).flat_map(|net| [u32::from(net.network()), u32::from(net.broadcast())]);
@@ -145,7 +145,7 @@ mod tests {
         let mut random = StdRng::seed_from_u64(random_seed());
         let mut public = 0;
         for case in 0..CASES {
-            // Half of the cases are near the boundaries.
+            // Choose half of the cases near the boundaries.
             let mut address: u128 = random.random();
             if case % 2 == 0 {
                 let heads: [u128; 8] =

@@ -1,4 +1,4 @@
-//! Certificate authorities to trust: the system's, and the one that the operator adds.
+//! Trusted certificate authorities: the system's, and the one that the operator adds.
 
 use anyhow::{Context, ensure};
 use rustls::CertificateError;
@@ -9,16 +9,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Which check of a server's certificate failed: enough to fix it, without details about the network.
+/// Reason why a server's certificate was rejected: enough to fix it, without details about the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlsError {
     Expired,
     NotYetValid,
-    /// No trusted authority signed it.
+    /// Not signed by a trusted authority.
     UnknownAuthority,
     OtherName,
     AuthorityAsServer,
-    /// Anything else: no TLS, no common version or cipher, an unreadable certificate.
+    /// Any other reason: no TLS, no common version or cipher, an unreadable certificate.
     Other,
 }
 
@@ -29,7 +29,7 @@ impl TlsError {
         match fault {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Self::NotYetValid,
-            // A bad signature means an authority with the same name as a trusted one.
+            // A bad signature means that an untrusted authority has the same name as a trusted one.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::UnknownAuthority,
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => Self::OtherName,
             CertificateError::Other(other)
@@ -42,10 +42,10 @@ impl TlsError {
     }
 }
 
-/// Returns a client configuration for TLS 1.2 and 1.3 without client certificate. `setting` is named in errors about `extra_authority`.
+/// Returns a client configuration for TLS 1.2 and 1.3 without a client certificate. Errors about `extra_authority` name `setting`.
 pub(crate) fn client_config(setting: &str, extra_authority: Option<&Path>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    // Ignore unreadable certificates of the system.
+    // Ignore the system's unreadable certificates.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = extra_authority {
         add_from(file, &mut roots).with_context(|| format!("{setting}={}", file.display()))?;

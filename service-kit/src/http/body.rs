@@ -1,4 +1,4 @@
-//! Reads JSON bodies; checks content type, encoding, size and pace before parsing.
+//! Reads JSON bodies. Checks content type, encoding, size and pace before parsing.
 
 use super::ApiError;
 use super::inflate::{Encoding, inflate};
@@ -43,7 +43,7 @@ impl BodyReader {
         self.read_admitted(&parts.headers, body, |_| Ok(()), std::future::ready(())).await
     }
 
-    /// Like [`Self::read`]. Calls `admit` with the body's size whenever it grows; an error stops reading. Awaits `turn` before
+    /// Like [`Self::read`]. Calls `admit` with the body's size whenever it grows, and stops reading if that fails. Awaits `turn` before
     /// decompressing, and drops its result afterwards.
     pub async fn read_admitted<T>(
         &self,
@@ -85,8 +85,8 @@ impl BodyReader {
     }
 }
 
-/// Reads a body of at most `max_bytes` as sent; fails after a pause of ten seconds. Calls `admit` with the size whenever it
-/// grows; an error stops reading.
+/// Reads a body of at most `max_bytes` as sent. Fails if ten seconds pass without data. Calls `admit` with the size whenever it grows, and
+/// stops reading if that fails.
 pub async fn read_wire(
     mut body: Body,
     max_bytes: usize,
@@ -130,7 +130,7 @@ pub fn is_form(headers: &HeaderMap) -> bool {
     media_type.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
-/// Whether the type is `application/json` or `+json`. A charset must be UTF-8; many clients write `utf8`.
+/// Returns whether the type is `application/json` or `+json`. A charset must be UTF-8, also written `utf8` as many clients do.
 fn is_json(content_type: &str) -> bool {
     let mut parts = content_type.split(';').map(|part| part.trim().to_ascii_lowercase());
     let media_type = parts.next().unwrap_or_default();

@@ -3,13 +3,13 @@
 use super::sanitize_text;
 use serde_json::value::RawValue;
 
-/// Returns a string as is and any other value as JSON, safe for spreadsheets.
+/// Returns a string as is and any other value as JSON, escaped for spreadsheets.
 pub fn cell(value: &RawValue) -> String {
     let text: String = serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
     sanitize_text::for_spreadsheet(&text)
 }
 
-/// Returns one line including its line end.
+/// Returns one line with its line ending.
 pub fn record(cells: impl Iterator<Item = String>) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(cells.collect::<Vec<_>>()).expect("writing to memory cannot fail");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The error of a handler. The boundary renders and logs it.
+/// A handler's error. The request middleware renders and logs it.
 #[derive(Clone, Debug)]
 pub struct ApiError {
     pub(super) code: Code,
@@ -35,12 +35,12 @@ impl ApiError {
         Self { faults, ..Self::new(code, detail) }
     }
 
-    /// Returns 401 with the same text for every reason: a caller must not learn which part of a credential was wrong.
+    /// Returns 401 with the same text for every reason, so a caller can't find out which part of a credential was wrong.
     pub fn unauthenticated() -> Self {
         Self::new(Code::Unauthenticated, "A valid API key or user session is required.")
     }
 
-    /// Returns 503: a dependency is unavailable. `inside` is only logged.
+    /// Returns 503, for an unavailable dependency. `inside` is only logged.
     pub fn unavailable(inside: impl Into<anyhow::Error>) -> Self {
         Self {
             cause: Some(Arc::new(inside.into())),
@@ -48,7 +48,7 @@ impl ApiError {
         }
     }
 
-    /// Returns 500: an internal error. `inside` is only logged.
+    /// Returns 500, for an internal error. `inside` is only logged.
     pub fn internal(inside: impl Into<anyhow::Error>) -> Self {
         Self {
             cause: Some(Arc::new(inside.into())),
@@ -75,12 +75,12 @@ impl ApiError {
         &self.detail
     }
 
-    /// Returns the cause, for the log and for operators; never for API callers.
+    /// Returns the cause, for the log and operators. API callers must not see it.
     pub fn cause(&self) -> Option<&anyhow::Error> {
         self.cause.as_deref()
     }
 
-    /// Returns detail and cause in one line for an operator's terminal.
+    /// Returns detail and cause on one line, for an operator's terminal.
     pub fn one_line(&self) -> String {
         let inside = self.cause().map(|inside| format!(" ({inside:#})")).unwrap_or_default();
         format!("{}{}", self.detail, inside.replace('\n', " "))
@@ -106,7 +106,7 @@ fn as_sentence(fault: &Fault) -> String {
     }
 }
 
-/// A statement that PostgreSQL rejects is an internal error; anything else means that PostgreSQL is unavailable.
+/// A statement rejected by PostgreSQL is an internal error. Any other error means that PostgreSQL is unavailable.
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
         // 57xxx: operator intervention (statement timeout, shutdown); 53xxx: out of resources; 08xxx: connection; 25006: not the

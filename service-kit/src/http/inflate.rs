@@ -6,7 +6,7 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use schemas::problem::Code;
 use std::io::{self, Read};
 
-/// Maximum zstd window as a power of two; limits the memory of a decoder to 8 MiB.
+/// Maximum zstd window, as a power of two. Limits a decoder's memory to 8 MiB.
 const ZSTD_WINDOW_LOG: u32 = 23;
 const BROTLI_BUFFER_BYTES: usize = 4_096;
 
@@ -41,7 +41,7 @@ pub fn content_encoding<E: Copy>(headers: &HeaderMap, known: &[(&str, E)], refus
     }
 }
 
-/// Decompresses `wire`. Blocks for up to some milliseconds for the largest body.
+/// Decompresses `wire`. Blocks for a few milliseconds at most.
 pub(super) fn inflate(wire: &[u8], encoding: Encoding, max_bytes: usize) -> Result<Vec<u8>, ApiError> {
     let inflated = match encoding {
         Encoding::Identity => Ok(wire.to_vec()),
@@ -57,8 +57,8 @@ pub(super) fn inflate(wire: &[u8], encoding: Encoding, max_bytes: usize) -> Resu
     Ok(inflated)
 }
 
-/// Reads at most one byte more than the limit. Allocates the buffer up front, because growing it would leave the smaller
-/// buffers in the allocator; unwritten pages cost no memory.
+/// Reads at most one byte more than the limit. Allocates the buffer up front, because the allocator would retain the smaller buffers of a
+/// growing one; unwritten pages cost no memory.
 fn read_capped(reader: impl Read, max_bytes: usize) -> io::Result<Vec<u8>> {
     let mut inflated = Vec::with_capacity(max_bytes + 1);
     reader.take(max_bytes as u64 + 1).read_to_end(&mut inflated)?;
@@ -77,8 +77,7 @@ fn brotli(wire: &[u8], max_bytes: usize) -> io::Result<Vec<u8>> {
     let mut decoder = brotli_decompressor::Decompressor::new(wire, BROTLI_BUFFER_BYTES);
     let inflated = read_capped(&mut decoder, max_bytes)?;
     if inflated.len() <= max_bytes {
-        // The decoder stops at the end of the compressed data. Only another read reports trailing bytes, and only those in its
-        // buffer.
+        // The decoder stops at the end of the compressed data. Only another read detects trailing bytes, and only those in its buffer.
         let is_at_end = decoder.read(&mut [0])? == 0;
         require_end(is_at_end && decoder.get_ref().is_empty())?;
     }

@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
-/// Bodies decompressed at a time; each needs a window and the largest body.
+/// Bodies decompressed concurrently. Each needs a window and a body of maximum size.
 const THREADS: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Sends bodies to the threads, which end with the last clone.
+/// Sends bodies to the threads, which end when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct InflateThreads {
     jobs: Sender<Job>,
@@ -32,12 +32,12 @@ impl InflateThreads {
         Self { jobs }
     }
 
-    /// Runs `work` on one of the threads, or skips it if the caller is gone before it starts.
+    /// Runs `work` on one of the threads. Skips it if the caller is dropped before it starts.
     pub(super) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
         let (answer, answered) = oneshot::channel();
         let job = move || {
             if !answer.is_closed() {
-                // The receiver may be gone by now.
+                // The receiver may have been dropped.
                 let _ = answer.send(work());
             }
         };
@@ -78,7 +78,7 @@ mod tests {
         let inflaters = InflateThreads::start();
         let (release, held) = channel::<()>();
         let held = Arc::new(Mutex::new(held));
-        // Occupy every thread, so that the next job has to wait.
+        // Occupy every thread, so that the next job must wait.
         for _ in 0..THREADS {
             let held = Arc::clone(&held);
             inflaters.jobs.send(Box::new(move || assert!(held.lock().unwrap().recv().is_err()))).unwrap();

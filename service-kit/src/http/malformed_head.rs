@@ -1,4 +1,4 @@
-//! Request heads that parse but are ambiguous: another server on the path could interpret them differently.
+//! Rejects request heads that parse but are ambiguous, because another server on the path could interpret them differently.
 
 use axum::http::{Request, Version, header};
 use schemas::problem::Code;
@@ -15,14 +15,14 @@ pub(crate) struct MalformedHead {
 }
 
 impl MalformedHead {
-    /// Replaces an invalid or ambiguous head; its host is invalid, so it never matches a real one.
+    /// Replacement for an invalid or ambiguous head. Its host is invalid, so it never matches a real one.
     pub(crate) const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: *\r\n\r\n";
     const NO_HOST: &[u8] = b"*";
-    /// Replaces a head that exceeds the size limit.
+    /// Replacement for a head above the size limit.
     pub(crate) const LARGE_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: **\r\n\r\n";
     pub(crate) const LARGE_HEAD_HOST: &[u8] = b"**";
 
-    /// Returns what is wrong with a head: HTTP/1.1 requires one `Host`, and no version permits two or an invalid one.
+    /// Returns what is wrong with a head. HTTP/1.1 requires one `Host`, and no version permits two or an invalid one.
     pub(crate) fn find<B>(request: &Request<B>) -> Option<Self> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
@@ -47,7 +47,7 @@ impl MalformedHead {
     }
 }
 
-/// Whether the value is a name or an address, optionally with a port.
+/// Returns whether the value is a name or an address, optionally with a port.
 fn is_host(value: &[u8]) -> bool {
     let Ok(value) = std::str::from_utf8(value) else { return false };
     let after_address = value.find(']').map_or(0, |end| end + 1);
@@ -60,8 +60,8 @@ fn is_host(value: &[u8]) -> bool {
     port.is_none_or(is_port) && (name.starts_with('[') || is_name(name)) && Host::parse(name).is_ok()
 }
 
-/// Whether the name is plain labels (letters, digits, `-`, `_`) or an IPv4 address in four decimal numbers, with an optional
-/// final dot. Servers disagree about escaped or quoted names and about other notations of addresses.
+/// Returns whether the name consists of plain labels (letters, digits, `-`, `_`) or is an IPv4 address in four decimal numbers, with an
+/// optional trailing dot. Servers disagree about escaped or quoted names and about other notations of addresses.
 fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     let is_label = |label: &str| (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(is_plain);
@@ -70,7 +70,7 @@ fn is_name(name: &str) -> bool {
     labels.len() <= MAX_NAME_BYTES && labels.split('.').all(is_label) && (!ends_in_number || name.parse::<Ipv4Addr>().is_ok())
 }
 
-/// Whether a last label is numeric, which makes some parsers read the name as an address.
+/// Returns whether the last label is numeric, which makes some parsers read the name as an address.
 fn is_number(label: &str) -> bool {
     match label.strip_prefix("0x").or_else(|| label.strip_prefix("0X")) {
         Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),

@@ -1,4 +1,4 @@
-//! Query strings, parsed into a type before the handler runs; returns 400 if that fails.
+//! Query strings, parsed into a type before the handler runs. Returns 400 if parsing fails.
 
 use super::ApiError;
 use axum::extract::{FromRequestParts, Query};
@@ -29,7 +29,7 @@ impl<T: DeserializeOwned> Parameters<T> {
     }
 }
 
-/// Parses an RFC 3339 timestamp. An unencoded `+` arrives as a space before the offset.
+/// Parses an RFC 3339 timestamp. An unencoded `+` before the offset arrives as a space.
 pub fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
     match text.rsplit_once(' ') {
         Some((instant, offset)) if offset.len() == 5 => instant::parse_rfc3339(&format!("{instant}+{offset}")),

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName};
 
-/// Returns the values in their order, each with its weight in thousandths. Skips values with an invalid weight.
+/// Returns the values in order, each with its weight in thousandths. Skips values with an invalid weight.
 pub fn quality_values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a str, u16)> {
     let lists = headers.get_all(name).iter().filter_map(|list| list.to_str().ok());
     lists.flat_map(|list| list.split(',')).filter_map(one)

@@ -1,4 +1,4 @@
-//! The layer around every handler: request id, deadline, panics, error format, one log line, metrics.
+//! The middleware around every handler: request id, deadline, panics, error format, one log line, metrics.
 
 use super::{ApiError, MalformedHead};
 use crate::metric_definitions::common as measures;
@@ -17,10 +17,10 @@ use uuid::Uuid;
 const REQUEST_DEADLINE: Duration = Duration::from_secs(25);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
-/// Metric label of requests without a route.
+/// Metric label for requests without a route.
 const NO_ROUTE: &str = "none";
 
-/// The id in the log and in the response; a request extension.
+/// The request id in the log and the response; a request extension.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
@@ -28,11 +28,11 @@ pub struct RequestId(pub String);
 pub enum Transport {
     #[default]
     Plain,
-    /// HTTPS, terminated by a proxy in front of this process; adds Strict-Transport-Security.
+    /// HTTPS, terminated by a proxy in front of this process. Adds Strict-Transport-Security.
     Https,
 }
 
-/// Wraps a finished router that clients reach over plain HTTP.
+/// Wraps a complete router that clients reach over plain HTTP.
 pub fn with_request_middleware<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     with_request_middleware_over(Transport::Plain, router)
 }
@@ -76,8 +76,7 @@ async fn request_middleware(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// Responds instead of the router to a malformed head, and closes the connection: what follows the head may be read as
-/// another request.
+/// Responds to a malformed head instead of the router, and closes the connection, because the rest could be read as another request.
 pub(crate) fn reject_malformed_head<B>(request: &Request<B>, malformed: MalformedHead, transport: Transport) -> Response {
     let id = request_id(request.headers());
     let mut response = render_error(ApiError::new(malformed.code, malformed.detail).into_response(), &id);
@@ -95,8 +94,8 @@ fn method_label(method: &axum::http::Method) -> String {
     }
 }
 
-/// Returns the client's id if it is safe to log and return, which allows tracing across systems; otherwise a new one. An id
-/// that looks like a secret is replaced.
+/// Returns the client's id if it is safe to log and return, so requests can be traced across systems. Otherwise returns a new one, for
+/// example if the id looks like a secret.
 fn request_id(headers: &HeaderMap) -> String {
     let is_harmless = |id: &&str| {
         (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
@@ -107,14 +106,14 @@ fn request_id(headers: &HeaderMap) -> String {
     given.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned)
 }
 
-/// Converts errors of handlers, extractors and layers to the one error format.
+/// Converts errors from handlers, extractors and layers to the error format.
 fn render_error(mut response: Response, id: &str) -> Response {
     if !response.status().is_client_error() && !response.status().is_server_error() {
         return response;
     }
     let error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
-        // `/ready` has a format of its own (docs/api/http.md#health-and-readiness), and HTML pages are for people.
+        // `/ready` has its own format (docs/api/http.md#health-and-readiness), and HTML pages are for people.
         None if is_own_shape(&response) => return response,
         None => foreign(response.status()),
     };
@@ -141,7 +140,7 @@ fn is_own_shape(response: &Response) -> bool {
     kind == "application/json" || kind.starts_with("text/html")
 }
 
-/// Returns the error for a response that axum or a layer created.
+/// Returns the error for a response created by axum or a layer.
 fn foreign(status: StatusCode) -> ApiError {
     match status {
         StatusCode::NOT_FOUND => ApiError::new(Code::NotFound, "Path not found."),
@@ -167,7 +166,7 @@ fn set_request_id(response: &mut Response, id: &str) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
-/// Adds security headers. A page sets its own content security policy; everything else is not a page.
+/// Adds security headers. Pages set their own content security policy; all other responses get a strict one.
 pub(crate) fn set_security_headers(headers: &mut HeaderMap, transport: Transport) {
     let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
@@ -175,7 +174,7 @@ pub(crate) fn set_security_headers(headers: &mut HeaderMap, transport: Transport
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     if transport == Transport::Https {
-        // Two years, as preload lists require; without includeSubDomains, because other hosts of the domain aren't ours.
+        // Two years, as preload lists require. Without includeSubDomains, because other hosts of the domain aren't ours.
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=63072000"));
     }
 }

@@ -1,15 +1,15 @@
-//! Makes untrusted text safe for terminals and spreadsheets.
+//! Sanitizes untrusted text for terminals and spreadsheets.
 //!
-//! Used by the service's CSV, the CLI and `telemetry identity-api admin`, so that all of them handle the same characters.
+//! The service's CSV, the CLI and `telemetry identity-api admin` use it, so all of them handle the same characters.
 
 /// Replaces control characters.
 const REPLACEMENT: char = '\u{fffd}';
-/// First characters of a formula; some spreadsheets accept the full-width forms.
+/// First characters of a formula. Some spreadsheets accept the full-width forms.
 const RUNS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 /// Characters that some spreadsheets treat as cell separators, even within quotes. The comma is always quoted.
 const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
 
-/// Whether a character has an effect instead of a glyph: control characters, line and paragraph separators, and those that
+/// Returns whether a character has an effect instead of a glyph: control characters, line and paragraph separators, and characters that
 /// change the reading direction (Unicode: `Bidi_Control`) or are deprecated (U+206A to U+206F).
 pub fn has_effect(char: char) -> bool {
     char.is_control()
@@ -19,12 +19,12 @@ pub fn has_effect(char: char) -> bool {
         )
 }
 
-/// Returns one line for a terminal, with `�` for every control character.
+/// Returns one line for a terminal, with each control character replaced by `�`.
 pub fn for_terminal(text: &str) -> String {
     text.chars().map(|char| if has_effect(char) { REPLACEMENT } else { char }).collect()
 }
 
-/// Escapes control characters in JSON, which leaves the values unchanged. Line ends and tabs between values stay.
+/// Escapes control characters in JSON without changing its values. Line ends and tabs between values stay.
 pub fn json_for_terminal(json: &str) -> String {
     json.chars().fold(String::with_capacity(json.len()), |mut safe, char| {
         match char {
@@ -37,8 +37,8 @@ pub fn json_for_terminal(json: &str) -> String {
     })
 }
 
-/// Returns a CSV cell in which no part begins like a formula, for any separator, and no character affects a terminal. Keeps
-/// tabs, line ends and numbers.
+/// Returns a CSV cell that no spreadsheet evaluates as a formula, whatever its separator, and that doesn't control a terminal. Keeps tabs,
+/// line ends and numbers.
 pub fn for_spreadsheet(text: &str) -> String {
     if text.parse::<f64>().is_ok() {
         return text.to_owned();
@@ -58,7 +58,7 @@ pub fn for_spreadsheet(text: &str) -> String {
     safe
 }
 
-/// Whether a spreadsheet may evaluate text with this beginning, quoted or not.
+/// Returns whether a spreadsheet may evaluate a text that begins like this, quoted or not.
 fn may_be_formula(text: &str) -> bool {
     text.trim_start_matches('"').starts_with(RUNS)
 }

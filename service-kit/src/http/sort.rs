@@ -1,4 +1,4 @@
-//! The parameter `sort` of lists.
+//! The `sort` parameter of lists.
 
 use super::ApiError;
 use schemas::problem::Code;
@@ -13,7 +13,7 @@ pub struct Sort {
 }
 
 impl Sort {
-    /// Parses `field` (ascending) or `-field` (descending); `None` is the list's default order.
+    /// Parses `field` (ascending) or `-field` (descending). `None` means the list's default order.
     pub fn parse(asked: Option<&str>, sortable: &Sortable) -> Result<Option<Self>, ApiError> {
         let Some(asked) = asked else { return Ok(None) };
         let (member, is_descending) = asked.strip_prefix('-').map_or((asked, false), |member| (member, true));
@@ -24,7 +24,7 @@ impl Sort {
     }
 }
 
-/// Returns the `ORDER BY` expression: the requested order, then the default order among equals.
+/// Returns the `ORDER BY` expression: the requested order, then the default order.
 pub fn order_by(sort: Option<Sort>, usual: &str) -> String {
     match sort {
         Some(Sort { column, is_descending }) => format!("{column} {}, {usual}", if is_descending { "DESC" } else { "ASC" }),

@@ -3,7 +3,7 @@
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Number of addresses of an IPv4 /8; more than the largest content delivery networks have.
+/// Number of addresses in an IPv4 /8, more than the largest content delivery networks have.
 const TOO_MANY_V4: u64 = 1 << (32 - 8);
 const TOO_MANY_V6: u128 = 1 << (128 - 24);
 
@@ -22,7 +22,7 @@ const OWN_V6: [Ipv6Net; 3] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
 ];
 
-/// Whether the public addresses in these networks are as many as an IPv4 /8 or an IPv6 /24 has, or more.
+/// Returns whether these networks cover at least as many public addresses as an IPv4 /8 or an IPv6 /24.
 pub(super) fn is_too_broad(networks: &[IpNet]) -> bool {
     let v4: Vec<Ipv4Net> =
         networks.iter().filter_map(|network| if let IpNet::V4(v4) = network { Some(*v4) } else { None }).collect();
@@ -67,7 +67,7 @@ mod tests {
             "192.0.2.7/32",
             "8.0.0.0/9",
             "2000::/25",
-            // The widest networks of Akamai, and Cloudflare's IPv6 networks.
+            // Akamai's widest networks, and Cloudflare's IPv6 networks.
             "104.64.0.0/10,23.32.0.0/11,23.192.0.0/11,184.24.0.0/13,2.16.0.0/13",
             "2400:cb00::/32,2606:4700::/32,2803:f800::/32,2405:b500::/32,2405:8100::/32,2a06:98c0::/29,2c0f:f248::/32",
             "198.51.100.0/24,198.51.100.0/24",

@@ -1,6 +1,6 @@
 //! Compares the grants that ClickHouse reports (`SHOW GRANTS`) with those in the accounts file.
 //!
-//! ClickHouse puts names other than plain words in backquotes; they may contain any character.
+//! ClickHouse quotes names other than plain words in backquotes. They can contain any character.
 
 use super::Role;
 
@@ -21,7 +21,7 @@ pub(super) struct Grant<'a> {
 }
 
 impl<'a> Grant<'a> {
-    /// Parses a line of `SHOW GRANTS`. Returns `None` for `REVOKE` lines, which only narrow a grant.
+    /// Parses a line of `SHOW GRANTS`. Returns `None` for `REVOKE` lines, because they only narrow a grant.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (rights, rest) = split_outside_quotes(text.strip_prefix("GRANT ")?, " ON ")?;
         let object = split_outside_quotes(rest, " TO ").map_or(rest, |(object, _)| object);
@@ -31,7 +31,7 @@ impl<'a> Grant<'a> {
         Some(Self { rights, database: Name::parse(database), table: Name::parse(table), may_grant })
     }
 
-    /// Whether the grant applies to this database.
+    /// Returns whether the grant applies to this database.
     pub(super) fn concerns(&self, database: &str) -> bool {
         self.database.covers(database)
     }
@@ -43,7 +43,7 @@ impl<'a> Grant<'a> {
         }
         self.rights().into_iter().find(|right| match *right {
             "SELECT" | "SHOW" => false,
-            // Rows of any table.
+            // A right to insert into any table.
             "INSERT" => !needed.iter().any(|grant| grant.rights().contains(&"INSERT")),
             "SHOW ACCESS" => true,
             other if other.starts_with("SHOW ") => false,
@@ -78,7 +78,7 @@ struct Name {
 }
 
 impl Name {
-    /// A star within backquotes is part of the name.
+    /// A star within backquotes is a literal character.
     fn parse(written: &str) -> Self {
         let (written, is_beginning) = written.strip_suffix('*').map_or((written, false), |beginning| (beginning, true));
         let quoted = written.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
@@ -90,7 +90,7 @@ impl Name {
     }
 }
 
-/// Returns the text between backquotes without escapes.
+/// Returns the text between backquotes, without escapes.
 fn unescaped(quoted: &str) -> String {
     let mut chars = quoted.chars();
     let mut text = String::with_capacity(quoted.len());

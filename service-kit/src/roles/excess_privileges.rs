@@ -17,7 +17,7 @@ pub enum PrivilegeCheck {
     Unavailable,
 }
 
-/// Query for an account's excess privileges; its result completes a sentence after "which".
+/// Query for an account's excess privileges. Its result completes a sentence after "which".
 const BEYOND: &str = include_str!("privileges.sql");
 
 async fn find_excess_privileges(pool: &PgPool, role: Role) -> Result<Option<String>, sqlx::Error> {
@@ -37,9 +37,9 @@ fn reject_excess(pool: &PgPool, beyond: Option<String>, role: Role) -> anyhow::R
     anyhow::bail!("DATABASE_URL={host}:{port}: production can't use the account {user}, which {beyond}; {fix}")
 }
 
-/// Rejects a PostgreSQL account with more privileges than its service needs: superusers and role creators; the owner of tables,
-/// functions or the schema, who can change the audit trail; the account of another service; and write access that the service's
-/// role doesn't have. An unavailable server is an error too.
+/// Rejects a PostgreSQL account with more privileges than its service needs: superusers and role creators; owners of tables, functions or
+/// the schema, who can change the audit trail; another service's account; and write access that the service's role doesn't have. An
+/// unavailable server is an error too.
 pub async fn reject_excess_privileges(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
     let pool = database_clients::postgres(settings)?;
     let found =
@@ -47,7 +47,8 @@ pub async fn reject_excess_privileges(settings: &PostgresSettings, role: Role) -
     reject_excess(&pool, found, role)
 }
 
-/// Like [`refuse_privileged`], but an unavailable server is [`Judged::NotYet`], for services that start without PostgreSQL.
+/// Like [`reject_excess_privileges`], but returns [`PrivilegeCheck::Unavailable`] for an unavailable server, for services that start
+/// without PostgreSQL.
 pub async fn reject_excess_privileges_if_available(settings: &PostgresSettings, role: Role) -> anyhow::Result<PrivilegeCheck> {
     let pool = database_clients::postgres(settings)?;
     match find_excess_privileges(&pool, role).await {
@@ -56,7 +57,7 @@ pub async fn reject_excess_privileges_if_available(settings: &PostgresSettings, 
     }
 }
 
-/// Like [`refuse_privileged`], but retries until the server responds.
+/// Like [`reject_excess_privileges`], but retries until the server responds.
 pub async fn reject_excess_privileges_when_available(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
     while reject_excess_privileges_if_available(settings, role).await? == PrivilegeCheck::Unavailable {
         tokio::time::sleep(PAUSE).await;
@@ -64,8 +65,8 @@ pub async fn reject_excess_privileges_when_available(settings: &PostgresSettings
     Ok(())
 }
 
-/// Rejects a ClickHouse account with more rights on our database or on accounts than the accounts file grants to its service;
-/// every service may read. `telemetry stream-workers prepare` and `rebuild` create tables with another account.
+/// Rejects a ClickHouse account with more rights on our database or on accounts than the accounts file grants to its service; every service
+/// may read. `telemetry stream-workers prepare` and `rebuild` create tables with another account.
 pub async fn reject_excess_clickhouse_privileges(settings: &ClickHouseSettings, role: Role) -> anyhow::Result<()> {
     let asked = database_clients::clickhouse(settings)?.query("SHOW GRANTS FINAL").fetch_all::<String>().await;
     let granted = asked.map_err(|error| database_clients::unreachable_clickhouse(settings, &error))?;

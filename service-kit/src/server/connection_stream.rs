@@ -1,7 +1,7 @@
-//! The stream of one connection: validates the framing of requests, limits how slowly a client may read, and delivers a response
-//! that is sent before the end of its request.
+//! A connection's stream: validates the framing of requests, limits how slowly a client may read, and delivers responses that are sent
+//! before the end of their request.
 //!
-//! A slow client is cut off with a reset, which makes the kernel drop the unread data too.
+//! A slow client is cut off with a reset, so the kernel drops the unread data too.
 
 use super::read_pace::{Pace, ReadProgress};
 use super::request_framing::Framing;
@@ -16,9 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// Maximum bytes of a response that the kernel buffers unsent.
+/// Maximum unsent bytes of a response that the kernel buffers.
 const UNSENT_BYTES: u32 = 64 * 1024;
-/// Kernel timeout for a client that acknowledges nothing or has a full window, even after close.
+/// Kernel timeout for a client that doesn't acknowledge data or has a full window, even after close.
 const GONE_AFTER: Duration = Duration::from_secs(30);
 
 /// How long to read and drop the rest of a request after its response.
@@ -29,11 +29,11 @@ const READ_BYTES: usize = 16 * 1024;
 pub(super) struct ConnectionStream {
     stream: TcpStream,
     framing: Framing,
-    /// Received bytes that the parser may see; those before `seen` were read.
+    /// Received bytes that the parser may see. It has read those before `seen`.
     passed: Vec<u8>,
     seen: usize,
     progress: ReadProgress,
-    /// Timer for dropping the rest of a request, set after the last write.
+    /// Timer for dropping the rest of a request. Set after the last write.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
@@ -76,7 +76,7 @@ impl ConnectionStream {
 
 /// Sets socket options. All of them are optional, so errors are ignored.
 fn tune(stream: &TcpStream) {
-    // Small responses must not wait for the client's delayed acknowledgement.
+    // Send small responses without waiting for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
     {

@@ -1,17 +1,17 @@
 //! Minimum speed at which a client must read its response.
 //!
-//! Counts the bytes for which the client made room, not those in our send buffer: `TCP_NOTSENT_LOWAT` keeps that buffer small.
+//! Counts the bytes for which the client made room, not those in our send buffer, which `TCP_NOTSENT_LOWAT` keeps small.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Minimum progress of a client with a pending response.
+/// Minimum progress of a client while a response is pending.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub window: Duration,
-    /// Bytes that the client must read per window, unless there are fewer.
+    /// Bytes that the client must read per window, or all if there are fewer.
     pub bytes: usize,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct ReadProgress {
     timer: Pin<Box<Sleep>>,
 }
 
-/// Bytes the client has taken while others are pending.
+/// Bytes that the client has taken while others are pending.
 struct WindowTracker {
     pace: Pace,
     window: Option<Window>,
@@ -42,7 +42,7 @@ struct Window {
 struct Stalled;
 
 impl WindowTracker {
-    /// Checks progress while bytes are pending; returns the time of the next check.
+    /// Checks the progress while bytes are pending. Returns the time of the next check.
     fn check(&mut self, now: Instant) -> Result<Instant, Stalled> {
         match &self.window {
             Some(window) if now < window.until => return Ok(window.until),
@@ -71,7 +71,7 @@ impl ReadProgress {
         self.ledger.window = None;
     }
 
-    /// Called while bytes are pending; ready once the client is too slow.
+    /// Called while bytes are pending. Ready once the client is too slow.
     pub(super) fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Ok(until) = self.ledger.check(Instant::now()) {
             if self.timer.deadline() != until {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(progress.ledger.check(at(20)), Err(Stalled), "detected within two windows, regardless of earlier progress");
     }
 
-    /// Returns after how many seconds a client that reads `bytes_in(second)` bytes is cut off, with the services' settings.
+    /// Returns the number of seconds after which a client that reads `bytes_in(second)` bytes is cut off, with the services' settings.
     fn cut_after(bytes_in: impl Fn(u64) -> usize) -> Option<u64> {
         let pace = ServerLimits::for_clients(&ClientSettings::default()).pace;
         let (mut ledger, start) = (WindowTracker { pace, window: None }, Instant::now());

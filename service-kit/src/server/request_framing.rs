@@ -1,8 +1,8 @@
 //! Finds the request heads in the bytes of a connection, and requires CR LF at the end of each line.
 //!
-//! The parser accepts a bare LF; other servers and proxies don't, and that difference permits request smuggling. So the parser
-//! gets only complete heads. Each malformed head, including those it would reject itself, is replaced with a head that the
-//! service answers with an ordinary error ([`Malformed`]), as soon as the fault is found.
+//! The parser accepts a bare LF, other servers and proxies don't, and this difference permits request smuggling. So the parser gets only
+//! complete heads. Every malformed head, including those the parser would reject itself, is replaced with one that gets an ordinary error
+//! response, as soon as the fault is found.
 
 use super::MAX_HEAD_BYTES;
 use crate::http::MalformedHead;
@@ -27,11 +27,11 @@ enum ParserState {
     /// In a body with this many bytes left.
     Sized(u64),
     Chunked(Chunk),
-    /// After an error: the parser gets no more bytes.
+    /// After an error. The parser gets no more bytes.
     Refused,
 }
 
-/// Positions in a chunked body; the same states as in hyper.
+/// Positions in a chunked body, with the same states as in hyper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
     Start,
@@ -53,7 +53,7 @@ impl Framing {
         Self { place: ParserState::Head, head: Vec::new() }
     }
 
-    /// Whether a request is incomplete whose head was passed on; a response to it may already be sent.
+    /// Returns whether a request is incomplete whose head was passed on. Its response may already be sent.
     pub(super) fn is_inside_request(&self) -> bool {
         self.place != ParserState::Head
     }
@@ -80,7 +80,7 @@ impl Framing {
                     taken
                 }
                 ParserState::Chunked(Chunk::EndCr | Chunk::Trailer) if here[0] == b'\n' => {
-                    // Trailers are lines like those of a head. A NUL at the end makes the parser reject them.
+                    // Trailers are lines like those of a head. A trailing NUL makes the parser reject them.
                     passed.extend(b"\0\r\n\r\n");
                     self.place = ParserState::Refused;
                     return;
@@ -134,9 +134,9 @@ fn after_sized(left: u64) -> ParserState {
     if left == 0 { ParserState::Head } else { ParserState::Sized(left) }
 }
 
-/// Returns what follows a head, by the same rules as hyper, or the replacement for a head that hyper rejects. Also rejects a length
-/// next to a transfer coding, where hyper uses the coding and a proxy may use the length (RFC 9112, 6.1), and a repeated `chunked`,
-/// which some servers decode twice.
+/// Returns what follows a head, by hyper's rules, or the replacement for a head that hyper rejects. Also rejects a length next to a
+/// transfer coding, because hyper uses the coding and a proxy may use the length (RFC 9112, 6.1), and a repeated `chunked`, because some
+/// servers decode it twice.
 fn body_after(head: &[u8]) -> Result<ParserState, &'static [u8]> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
@@ -154,7 +154,7 @@ fn body_after(head: &[u8]) -> Result<ParserState, &'static [u8]> {
         own.map(|field| field.value).collect::<Vec<_>>()
     };
     if values("host").contains(&MalformedHead::LARGE_HEAD_HOST) {
-        // Reserved for our own replacement head.
+        // Reserved for the replacement head.
         return Err(MalformedHead::HEAD);
     }
     let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
@@ -170,7 +170,7 @@ fn body_after(head: &[u8]) -> Result<ParserState, &'static [u8]> {
     }
 }
 
-/// Whether the last coding is `chunked` and no other one is.
+/// Returns whether the last coding is `chunked` and no other one is.
 fn is_chunked_once(fields: &[&[u8]]) -> bool {
     let codings = fields.iter().flat_map(|field| field.split(|byte| *byte == b','));
     let mut chunked = codings.map(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked")).rev();
@@ -216,7 +216,7 @@ fn hex(byte: u8) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Returns what is passed on of a text that arrives in pieces of `size`.
+    /// Returns what is passed on if a text arrives in pieces of `size`.
     fn passed(text: &str, size: usize) -> String {
         let (mut framing, mut passed) = (Framing::new(), Vec::new());
         for piece in text.as_bytes().chunks(size) {
@@ -244,7 +244,7 @@ mod tests {
             for size in [1, 2, 3, 7, 1_000] {
                 assert_eq!(passed(&pipelined, size), pipelined.trim_start_matches("\r\n"), "{size}");
             }
-            // After each of them, a new head is validated again.
+            // A new head is validated after each of them.
             let then = format!("{body}GET / HTTP/1.1\nhost: a\r\n\r\n");
             assert_eq!(passed(&then, 5), format!("{}{}", body.trim_start_matches("\r\n"), refused()), "{body}");
         }

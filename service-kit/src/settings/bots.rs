@@ -1,4 +1,4 @@
-//! The table that identifies bots (docs/api/crawlers.md#bot-table).
+//! Settings of the bot table (docs/api/crawlers.md#bot-table).
 
 use anyhow::Context;
 use clap::Args;
@@ -6,7 +6,6 @@ use schemas::bots::BotTable;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Settings for identifying bots.
 #[derive(Args, Clone, Debug, Default)]
 pub struct BotSettings {
     /// Bot table to use instead of the bundled one

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use rdkafka::ClientConfig;
 use std::path::{Path, PathBuf};
 
-/// Security protocols of Kafka.
+/// Kafka's security protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
     /// No encryption, no authentication.
@@ -84,7 +84,7 @@ impl Protocol {
 }
 
 impl KafkaSecurity {
-    /// Configures the client library, after checking for mistakes that it would report late and verbosely.
+    /// Configures the client library. First checks for mistakes that the library would report late and verbosely.
     pub(crate) fn apply(&self, config: &mut ClientConfig) -> anyhow::Result<()> {
         let protocol = self.kafka_security;
         config.set("security.protocol", protocol.name());
@@ -105,7 +105,7 @@ impl KafkaSecurity {
         if protocol.is_encrypted() {
             config.set("ssl.endpoint.identification.algorithm", "https");
             if self.kafka_ca.is_none() {
-                // Use the system's authorities, wherever the linked OpenSSL would look for its own.
+                // Use the system's certificate authorities, wherever the linked OpenSSL would look for its own.
                 config.set("ssl.ca.location", "probe");
             }
         }

@@ -2,7 +2,7 @@
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-/// Settings that only some modes require: parsed in all modes, required by those that call [`Needed::or_refuse`].
+/// Settings that only some modes require. Parsed in all modes, and required by those that call [`ModeSettings::or_exit`].
 #[derive(Clone, Debug)]
 pub struct ModeSettings<S>(Result<S, String>);
 

@@ -1,4 +1,4 @@
-//! The topics of one test: writes raw records, reads dead letters, and checks what is stored.
+//! A test's topics: writes raw records, reads dead letters, and checks what is stored.
 
 use super::eventually;
 use crate::databases;
@@ -44,7 +44,7 @@ impl TestLog {
         self.put_all([(partition, payload)]).await.remove(0)
     }
 
-    /// Writes one record to a partition, with the header that names the buckets of its reports.
+    /// Writes one record to a partition, with the header that names its reports' buckets.
     pub async fn put_with_buckets(&self, partition: i32, payload: &[u8], buckets: Option<&str>) {
         let header = buckets.map(|buckets| Header { key: header::BUCKETS, value: Some(buckets) });
         let headers = header.into_iter().fold(OwnedHeaders::new(), OwnedHeaders::insert);
@@ -64,7 +64,7 @@ impl TestLog {
         origins
     }
 
-    /// Writes a dead letter as a worker does, for a record that no worker would reject.
+    /// Writes a dead letter as a worker does, for a record that a worker wouldn't reject.
     pub async fn put_dead_letter(&self, origin: &str, reason: &str, payload: &[u8]) {
         let headers = OwnedHeaders::new()
             .insert(Header { key: header::ORIGIN, value: Some(origin) })
@@ -77,7 +77,7 @@ impl TestLog {
         self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room")
     }
 
-    /// Returns how many records of the topic are not stored yet, according to the table `progress`.
+    /// Returns the number of records in the topic that are not stored yet, according to the table `progress`.
     pub async fn not_stored(&self, clickhouse: &ClickHouseSettings) -> i64 {
         let settings = self.settings.clone();
         let ends = tokio::task::spawn_blocking(move || ends(&observer(&settings, "observer"), &settings.topic));

@@ -1,5 +1,5 @@
-//! Compares the responses of a server under test with the OpenAPI document: an undocumented status fails the test that sees it,
-//! and so does a response without the security headers.
+//! Compares a tested server's responses with the OpenAPI document. An undocumented status or a response without security headers fails the
+//! test that causes it.
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -16,7 +16,7 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(&Surface::
 
 const SHIELD: [HeaderName; 4] = [CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS, REFERRER_POLICY];
 
-/// Undocumented responses, such as `GET /resolve 418`; dropping it at the end of a test panics if there are any.
+/// Undocumented responses, such as `GET /resolve 418`. Panics on drop, at the end of a test, if there are any.
 #[derive(Default)]
 pub(super) struct Undocumented(Arc<Mutex<BTreeSet<String>>>);
 
@@ -51,10 +51,10 @@ async fn note(State(undocumented): State<Arc<Mutex<BTreeSet<String>>>>, request:
     response
 }
 
-/// Whether the status is documented. 405 is documented for all paths as a whole, and only served methods have entries.
+/// Returns whether the status is documented. 405 is documented once for all paths, because only served methods have entries.
 fn is_documented(method: &Method, route: &str, status: StatusCode) -> bool {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
-    // Methods are case-sensitive: `get` is served nowhere.
+    // Methods are case-sensitive, so `get` is not a served method.
     let name = if method.as_str().bytes().all(|b| b.is_ascii_uppercase()) {
         method.as_str().to_ascii_lowercase()
     } else {

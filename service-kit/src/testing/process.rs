@@ -1,7 +1,7 @@
 //! A child process with exactly the given settings, killed at the end of its test.
 //!
-//! Cargo builds a binary only for the tests of its own package, and next to those of other packages the binary may be outdated.
-//! Test programs that need the service as a process therefore start themselves again: [`TestProcess::service`].
+//! Cargo builds a binary only for its own package's tests; for other packages' tests it may be outdated. Test programs that need the
+//! service as a process therefore start themselves again: [`TestProcess::service`].
 //!
 //! The child inherits no settings from the developer's shell or from `cargo verify`.
 
@@ -16,16 +16,15 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-/// Arguments that run the ignored test whose body is [`be_the_service`]; it must be in the root of the test program.
+/// Arguments that run the ignored test whose body is [`run_as_service`]. It must be in the root of the test program.
 const SERVICE: [&str; 5] = ["as_the_service", "--exact", "--ignored", "--nocapture", "--test-threads=2"];
 /// Environment variable with the service's arguments.
 const WORDS: &str = "TEST_SERVICE_WORDS";
-/// Separates these arguments.
 const SEPARATOR: char = '\u{1f}';
-/// Output of the test runner before the service's own.
+/// The test runner's output before the service's own.
 const RUNNER_SAYS: &str = "\nrunning 1 test\n";
 
-/// Body of the ignored test `as_the_service`: this process becomes the service until it exits.
+/// Body of the ignored test `as_the_service`, in which this process becomes the service until it exits.
 pub fn run_as_service<S, Fut>(start: impl FnOnce(S) -> Fut)
 where
     S: Parser,
@@ -54,7 +53,7 @@ impl TestProcess {
         Self::start(&own_file(), &SERVICE, &with_words(arguments, settings))
     }
 
-    /// Like [`TestProcess::service`], started by a shell that runs `first` before.
+    /// Like [`TestProcess::service`], started by a shell that runs `first` before it.
     pub fn service_after<N: AsRef<str>, V: AsRef<str>>(first: &str, settings: &[(N, V)]) -> Self {
         let (script, program) = (format!("{first} && exec \"$0\" \"$@\""), own_file());
         let typed = ["-c", &script, program.to_str().expect("cargo's folders have plain names")];
@@ -99,12 +98,12 @@ impl TestProcess {
         text(&self.stderr)
     }
 
-    /// Kills it without warning, like a machine failure.
+    /// Kills it without warning, like a power failure.
     pub async fn kill_9(&mut self) {
         self.child.kill().await.expect("a child can be killed");
     }
 
-    /// Suspends it: connections stay open without responses.
+    /// Suspends it. Connections stay open without responses.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -136,7 +135,7 @@ impl TestProcess {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until `GET url` returns 200; panics with the process's output if it exits first.
+    /// Waits until `GET url` returns 200. Panics with the process's output if the process exits first.
     pub async fn wait_until_ok(&mut self, url: &str) {
         let client = super::client();
         let process = Mutex::new(self);
@@ -163,7 +162,7 @@ fn with_words<N: AsRef<str>, V: AsRef<str>>(arguments: &[&str], settings: &[(N, 
 
 /// Returns an unused address.
 pub fn free_address() -> SocketAddr {
-    // A port chosen by the system could soon be reused for another process's outgoing connection.
+    // Another process's outgoing connection could soon reuse a port chosen by the system.
     let port = local::ports::Ports::default().choose(&[]).expect("there is a free port");
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }

@@ -1,4 +1,4 @@
-//! HTTPS servers for one test, with their own authority and valid or invalid certificates.
+//! HTTPS servers for one test, with their own certificate authority and valid or invalid certificates.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
@@ -41,12 +41,12 @@ fn server(certificate: &rcgen::Certificate, key: &KeyPair) -> Arc<ServerConfig> 
 }
 
 impl TestAuthority {
-    /// Creates an authority that nothing trusts yet.
+    /// Creates an authority that is not trusted yet.
     #[expect(clippy::new_without_default, reason = "every call creates a new authority")]
     pub fn new() -> Self {
         let mut params = params(&[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // With the same name as its certificates, OpenSSL would treat each of them as self-signed.
+        // If it had the same name as its certificates, OpenSSL would treat each of them as self-signed.
         params.distinguished_name.push(DnType::CommonName, "an authority of a test");
         let key = key();
         let certificate = params.self_signed(&key).expect("failed to sign the certificate");
@@ -68,7 +68,7 @@ impl TestAuthority {
         self.issue(names, |params| params.not_before = date_time_ymd(2120, 1, 1))
     }
 
-    /// Like [`server_for`](Self::server_for), with an authority's certificate, as `openssl req -x509` creates.
+    /// Like [`server_for`](Self::server_for), with an authority's certificate, as `openssl req -x509` creates it.
     pub fn authority_as_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
         self.issue(names, |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained))
     }
@@ -97,7 +97,7 @@ impl TestReceiver {
         Self::listen(|_stream| async {}).await
     }
 
-    /// Accepts connections, keeps them open without sending data.
+    /// Accepts connections and keeps them open without sending data.
     pub async fn silent() -> Self {
         Self::listen(|stream| async move {
             let _held = stream;

@@ -1,4 +1,4 @@
-//! Inserts organizations, keys, domains and delegations into the tables of identity-api, for the tests of other services.
+//! Inserts organizations, keys, domains and delegations into identity-api's tables, for the other services' tests.
 
 use crate::clock::Clock;
 use chrono::TimeDelta;
@@ -86,7 +86,7 @@ impl Seed<'_> {
         session.reveal().to_owned()
     }
 
-    /// Makes a person an owner of organizations.
+    /// Makes a person an owner of these organizations.
     pub async fn own(&self, email: &str, organizations: &[OrgId]) {
         sqlx::query(
             "WITH person AS (INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = $1 RETURNING id) \
@@ -113,7 +113,7 @@ impl Seed<'_> {
         UserId(user)
     }
 
-    /// Makes every key of an organization strict: its reports must conform to the public 1.0 spec in full.
+    /// Makes every key of an organization strict: its reports must conform fully to the public 1.0 spec.
     pub async fn make_strict(&self, org: OrgId) {
         sqlx::query("UPDATE api_keys SET strict = true WHERE organization_id = $1")
             .bind(org.0)

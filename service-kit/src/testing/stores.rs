@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static SWEPT: OnceCell<()> = OnceCell::const_new();
-/// The database that test stores are copied from.
+/// The database that test databases are copied from.
 static TEMPLATE: OnceCell<String> = OnceCell::const_new();
 
 #[derive(Clone)]
@@ -35,7 +35,7 @@ impl TestStores {
     }
 
     /// Creates a shard's tables on each of these servers, and tables that read all shards. Returns the shards in order;
-    /// [`databases::of_all_shards`] of any of them reads all.
+    /// [`databases::for_all_shards`] of any of them reads all.
     pub async fn prepare_shards(&self, servers: &[ClickHouse]) -> Vec<ClickHouseSettings> {
         let shards: Vec<ClickHouseSettings> =
             servers.iter().map(|server| ClickHouseSettings::at(server.url(), &self.name)).collect();
@@ -46,14 +46,14 @@ impl TestStores {
         shards
     }
 
-    /// Creates stores without ClickHouse tables, which take the longest; for tests that don't read ClickHouse.
+    /// Creates stores without ClickHouse tables, which take the longest to create. For tests that don't read ClickHouse.
     pub async fn with_topics() -> Self {
         let stores = Self::unprepared().await;
         kafka::create_topics(&stores.kafka).await.expect("the topics are created");
         stores
     }
 
-    /// Creates stores without ClickHouse tables and topics; for tests that use only PostgreSQL or run `prepare`.
+    /// Creates stores without ClickHouse tables and topics. For tests that use only PostgreSQL or run `prepare`.
     pub async fn unprepared() -> Self {
         let servers = servers().await;
         let (name, kafka) = settings(&servers);
@@ -62,7 +62,7 @@ impl TestStores {
         Self { pool, postgres, clickhouse, kafka, name }
     }
 
-    /// Returns the same stores with the account of a service, so that tests notice missing privileges. If `CLICKHOUSE_URL` has no
+    /// Returns the same stores with a service's account, so tests notice missing privileges. If `CLICKHOUSE_URL` doesn't contain a
     /// password, ClickHouse has no such accounts and the configured one is used.
     #[must_use]
     pub fn signed_in_as(&self, role: Role) -> Self {
@@ -104,7 +104,7 @@ fn settings(servers: &Endpoints) -> (String, KafkaSettings) {
     (name, kafka)
 }
 
-/// Copies the process's template database, in which all migrations are applied.
+/// Copies the process's template database, which has all migrations.
 async fn fresh_database(servers: &Endpoints, name: &str) -> (PostgresSettings, PgPool) {
     let template = TEMPLATE.get_or_init(|| migrated_template(servers)).await;
     create_database(servers, &format!("{name} TEMPLATE {template}")).await;
@@ -140,7 +140,7 @@ fn admin_pool(servers: &Endpoints) -> PgPool {
     sqlx::postgres::PgPoolOptions::new().max_connections(2).connect_lazy(&servers.database_url).expect("DATABASE_URL is a URL")
 }
 
-/// Drops what test processes that no longer run left behind; ignores errors.
+/// Drops what dead test processes left behind. Ignores errors.
 async fn sweep(servers: &Endpoints) {
     let admin = admin_pool(servers);
     let names: Vec<String> = sqlx::query_scalar("SELECT datname FROM pg_database WHERE datname LIKE 'test\\_%'")
@@ -150,7 +150,7 @@ async fn sweep(servers: &Endpoints) {
     let Ok(clickhouse) = databases::clickhouse(&ClickHouseSettings::at(&servers.clickhouse_url, "default")) else { return };
     for name in names.iter().filter(|name| is_leftover(name)) {
         let _ = sqlx::query(sqlx::AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))).execute(&admin).await;
-        // Without SYNC: a table that a killed test was reading can stay in use forever and would block this.
+        // Without SYNC, because a table that a killed test was reading can stay in use forever and would block this.
         let _ = clickhouse.query(&format!("DROP DATABASE IF EXISTS {name}")).execute().await;
     }
     sweep_topics(&servers.kafka_brokers).await;
@@ -168,7 +168,7 @@ async fn sweep_topics(brokers: &str) {
     }
 }
 
-/// Names are `test_<pid>_<n>`. Leftovers belong to a process that no longer runs, or to an earlier one with our pid.
+/// Returns whether a name (`test_<pid>_<n>`) belongs to a dead process, or to an earlier one with our pid.
 fn is_leftover(name: &str) -> bool {
     let Some(pid) = name.strip_prefix("test_").and_then(|rest| rest.split('_').next()) else { return false };
     pid.parse::<u32>().is_ok_and(|pid| pid == std::process::id() || !std::path::Path::new(&format!("/proc/{pid}")).exists())

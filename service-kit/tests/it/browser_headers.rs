@@ -1,4 +1,4 @@
-//! A15: security headers for browsers. Each test server checks them on every response.
+//! A15: security headers for browsers, which each test server checks on every response.
 
 use axum::Router;
 use axum::routing::get;
@@ -11,7 +11,7 @@ async fn a15_responses_have_security_headers() {
     for (transport, hsts) in [(Transport::Plain, None), (Transport::Https, Some("max-age=63072000"))] {
         let router = with_request_middleware_over(transport, Router::new().route("/a", get(|| async { "a" })));
         let server = TestServer::with(ServerLimits::default().with_transport(transport), router).await;
-        // The last one is rejected before the router sees it.
+        // The last one is rejected before it reaches the router.
         for (path, host) in [("/a", "a.test"), ("/nothing", "a.test"), ("/a", "a..test")] {
             let answer = client().get(format!("{}{path}", server.url)).header("host", host).send().await.unwrap();
             assert_eq!(answer.status() == 400, host == "a..test");

@@ -1,4 +1,4 @@
-//! The services' accounts in ClickHouse, as deployed, on a server of the test's own.
+//! The services' ClickHouse accounts as deployed, on the test's own server.
 
 use local::test_servers::ClickHouse;
 use service_kit::databases;
@@ -119,7 +119,7 @@ async fn s16_clickhouse_accounts_have_only_needed_privileges() {
     server.is_refused(Role::Query, "", month, "ACCESS_DENIED").await;
     assert_eq!(server.does(Role::Worker, "", "SELECT count() FROM sites FINAL").await, "1\n");
     server.is_refused(Role::Query, "", row, "ACCESS_DENIED").await;
-    // With the query id of an epoch, anyone could block the writer.
+    // With an epoch's query id, anyone could block the writer.
     server.is_refused(Role::Query, "", "SELECT slot FROM writers", "ACCESS_DENIED").await;
 
     let caps =
@@ -132,9 +132,8 @@ async fn s16_clickhouse_accounts_have_only_needed_privileges() {
     assert!(!other.send().await.unwrap().status().is_success(), "a wrong password is rejected");
 }
 
-/// The function `file` requires no grant. A server limits it to `user_files_path` for all accounts alike; the `clickhouse local`
-/// that runs here has no such limit. If a release requires a grant, this test fails and the sentence in docs/operating.md can be
-/// removed.
+/// The `file` function doesn't require a grant. A server limits it to `user_files_path` for all accounts alike; the `clickhouse local` in
+/// this test has no such limit. If a release requires a grant, this test fails and the sentence in docs/operating.md can be removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn file_function_is_limited_only_by_the_server() {
     let server = Server::start().await;
@@ -145,7 +144,7 @@ async fn file_function_is_limited_only_by_the_server() {
     }
 }
 
-/// Returns a user of `users.d` with these grants; without a list, with everything but account management.
+/// Returns a user in the format of `users.d` with these grants; without a list, with every grant except account management.
 fn user(name: &str, grants: Option<&[&str]>) -> String {
     let list = |grants: &[&str]| grants.iter().map(|grant| format!("<query>GRANT {grant}</query>")).collect::<String>();
     let grants = grants.map(|grants| format!("<grants>{}</grants>", list(grants))).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the test's own with our tables, usable with any account.
+//! A private PostgreSQL server with our tables, usable with any account.
 
 use local::test_servers::Postgres;
 use service_kit::databases;
@@ -33,7 +33,7 @@ impl Database {
         databases::postgres(&self.admin.signed_in_as(role).unwrap()).unwrap()
     }
 
-    /// Returns the same database with a user that is not one of the roles.
+    /// Returns the same database with a user that isn't one of the roles.
     pub(crate) fn as_user(&self, name: &str) -> PostgresSettings {
         PostgresSettings { database_url: self.admin.database_url.replacen("//telemetry@", &format!("//{name}@"), 1) }
     }
@@ -43,7 +43,7 @@ impl Database {
     }
 }
 
-/// Runs a statement that must fail for lack of privileges, and returns the error.
+/// Runs a statement that must fail because of missing privileges. Returns the error.
 pub(crate) async fn refusal(pool: &PgPool, statement: &str) -> String {
     let outcome = sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(pool).await;
     let Err(sqlx::Error::Database(refused)) = outcome else { panic!("{statement} must be rejected: {outcome:?}") };

@@ -1,4 +1,4 @@
-//! S6, V3 to V7: whatever a receiver does, an attempt ends in time, reads little and connects only to its own address.
+//! S6, V3 to V7: whatever a receiver does, an attempt ends in time, reads little and connects only to the receiver's address.
 
 use service_kit::egress::{Egress, EgressError, EgressResponse, TlsError};
 use service_kit::settings::WebhookSettings;
@@ -20,7 +20,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// For receivers that never finish.
 const SHORT: Duration = Duration::from_millis(1_500);
 
-/// A guard whose DNS server resolves every name to this machine, with a trusted authority.
+/// A guard whose DNS server resolves every name to this machine, and a trusted authority.
 pub(crate) struct Outside {
     pub(crate) authority: TestAuthority,
     dns: TestDns,
@@ -64,7 +64,7 @@ impl Outside {
         .await
     }
 
-    /// Reads the request, sends `first`, then `again` forever with a pause; counts the bytes it could send.
+    /// Reads the request, sends `first`, then repeats `again` with a pause. Counts the bytes that could be sent.
     async fn repeating(&self, first: &'static str, again: &'static [u8], pause: Duration) -> (TestReceiver, Arc<AtomicUsize>) {
         let sent = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&sent);
@@ -234,7 +234,7 @@ fn rejects_files_without_an_authority() {
     }
 }
 
-/// Set for the child process that runs this test alone, with a proxy in its environment.
+/// Set for the child process, which runs only this test, with a proxy in its environment.
 const CHILD: &str = "EGRESS_TEST_PROXY";
 
 #[tokio::test]

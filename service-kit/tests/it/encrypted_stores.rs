@@ -1,5 +1,5 @@
-//! Connections to every store over TLS: real servers with certificates of a test authority, which clients trust only if its file
-//! is configured.
+//! Connections to every store over TLS: real servers with a test authority's certificates, which clients trust only if its file is
+//! configured.
 
 use local::test_servers::{ClickHouse, Kafka, Postgres, ScramListener};
 use service_kit::settings::kafka_security::{KafkaSecurity, Protocol};
@@ -50,14 +50,14 @@ async fn kafka_requires_tls_password_and_authority() {
     kafka::check_topics(&good).await.unwrap();
 
     let open = KafkaSettings::at(broker.scram_address());
-    // Each waits for brokers as long as a start does, so run them concurrently.
+    // Run them concurrently, because each waits for brokers as long as a starting service does.
     let refused = [settings(&foreign, "correct horse"), settings(&ca, "battery staple"), open];
     let asked = refused.map(|bad| tokio::spawn(async move { kafka::check_topics(&bad).await }));
     for answer in asked {
         let said = format!("{:#}", answer.await.unwrap().unwrap_err());
         assert!(said.starts_with("KAFKA_BROKERS=") && !said.contains("battery staple"), "{said}");
     }
-    // Production's requirements are checked against a real topic too: a single broker has one copy.
+    // Check production's requirements on a real topic too: a single broker keeps only one copy.
     let mut production = good;
     production.harden().unwrap();
     let said = kafka::check_topics(&production).await.unwrap_err().to_string();
@@ -105,7 +105,7 @@ async fn clickhouse_requires_the_configured_authority() {
     let at = folder.path().to_owned();
     let server = tokio::task::spawn_blocking(move || ClickHouse::start(&at).unwrap()).await.unwrap();
     let inside = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
-    // `clickhouse local` has no TLS, so terminate it in front, like a load balancer.
+    // `clickhouse local` doesn't support TLS, so terminate TLS in front of it, like a load balancer.
     let (acceptor, listener) = (TlsAcceptor::from(own.server_for(HERE)), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let url = format!("https://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The privileges of each role in PostgreSQL, compared with a checked-in matrix on a server of the test's own.
+//! Each role's privileges in PostgreSQL, compared with a checked-in matrix on the test's own server.
 
 use crate::database::{Database, refusal};
 use service_kit::databases;
@@ -21,7 +21,7 @@ const RIGHTS: &str = "\
              AND has_any_column_privilege(role, c.oid, p)))) AS rights \
     GROUP BY role, relname ORDER BY role, relname";
 
-/// Privileges of the roles on anything but tables; they should only be able to connect.
+/// The roles' privileges on anything except tables. They should only be able to connect.
 const ELSEWHERE: &str = "\
     SELECT role || ' ' || may FROM unnest($1::text[]) role CROSS JOIN LATERAL ( \
         SELECT 'makes schemas' WHERE has_database_privilege(role, current_database(), 'CREATE') \
@@ -37,7 +37,7 @@ const ELSEWHERE: &str = "\
         UNION ALL SELECT 'executes ' || f.oid::regprocedure FROM pg_proc f WHERE f.proname ~ '^lo(_|read$|write$)' \
             AND f.pronamespace = 'pg_catalog'::regnamespace AND has_function_privilege(role, f.oid, 'EXECUTE')) AS more (may)";
 
-/// Statements that only a server administrator can forbid, not the owner of the tables.
+/// Statements that only a server administrator can forbid, not the table owner.
 const LARGE_OBJECTS: [&str; 7] = [
     "SELECT lo_create(0)",
     "SELECT lo_creat(-1)",
@@ -192,7 +192,7 @@ async fn each_service_is_let_in(database: &Database) {
     }
 }
 
-/// Returns why production rejects an account with these privileges for `query-api`, or `None` if it accepts it.
+/// Returns the reason why production rejects an account with these privileges for `query-api`, or `None` if it accepts the account.
 async fn judged(database: &Database, user: &str, statements: &str) -> Option<String> {
     database.admin(&format!("CREATE ROLE {user} LOGIN; GRANT CONNECT ON DATABASE telemetry TO {user}; {statements}")).await;
     let refused = roles::reject_excess_privileges(&database.as_user(user), Role::Query).await.err()?.to_string();
@@ -202,7 +202,7 @@ async fn judged(database: &Database, user: &str, statements: &str) -> Option<Str
     Some(why.to_owned())
 }
 
-/// Each account exceeds its service, either itself or through a membership that requires SET ROLE.
+/// Each account exceeds its service's privileges, either itself or through a membership that requires SET ROLE.
 #[tokio::test(flavor = "multi_thread")]
 async fn production_rejects_accounts_with_excess_privileges() {
     const SERVER: &str = "has server-wide privileges";
@@ -237,7 +237,7 @@ async fn production_rejects_accounts_with_excess_privileges() {
     for other in Role::ALL.into_iter().filter(|role| *role != Role::Query) {
         accounts.push((format!("GRANT {} TO ACCOUNT", other.name()), "has the privileges of another service".to_owned()));
     }
-    // These come last because each takes something from the previous account.
+    // These come last, because each takes something from the account before it.
     for (statements, expected) in [
         (format!("ALTER FUNCTION {FUNCTION} OWNER TO ACCOUNT"), "owns the function refuse_change_of_audit_log"),
         ("GRANT CREATE ON SCHEMA public TO ACCOUNT".to_owned(), "can create objects in the schema public"),
@@ -273,7 +273,7 @@ async fn production_accepts_accounts_with_the_services_privileges() {
     }
 }
 
-/// For a service's own role, the error names what to revoke, because there is no other role to use.
+/// For a service's own role, the error names the privileges to revoke, because there is no other role to use.
 #[tokio::test(flavor = "multi_thread")]
 async fn error_names_the_privileges_to_revoke() {
     let database = Database::migrated().await;

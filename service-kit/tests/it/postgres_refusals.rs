@@ -1,4 +1,4 @@
-//! API errors for statements that PostgreSQL rejects.
+//! Maps PostgreSQL's rejections to API errors.
 
 use crate::database::Database;
 use schemas::problem::Code;

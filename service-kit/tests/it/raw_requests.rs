@@ -1,4 +1,4 @@
-//! A12: ambiguous requests (request smuggling), byte by byte over real sockets, on both kinds of listener.
+//! A12: ambiguous requests (request smuggling), byte by byte over real sockets, on both kinds of listeners.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -9,7 +9,7 @@ use service_kit::testing::{TestServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Starts a service with its boundary and the metrics listener without one. Both have the same two paths.
+/// Starts a service with the request middleware, and the metrics listener without it. Both have the same two paths.
 async fn listeners() -> [TestServer; 2] {
     let paths = || {
         let echo = post(|body: Bytes| async { body });
@@ -19,12 +19,12 @@ async fn listeners() -> [TestServer; 2] {
     [TestServer::start(with_request_middleware(paths())).await, TestServer::start(metrics).await]
 }
 
-/// Returns the complete response to bytes that are sent in pieces of `size`.
+/// Sends bytes in pieces of `size`, and returns the complete response.
 async fn exchange(server: &TestServer, bytes: &[u8], size: usize) -> String {
     let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.set_nodelay(true).unwrap();
     for piece in bytes.chunks(size) {
-        // Send everything even after an error: a reset would lose the response.
+        // Send everything even after an error, because a reset would lose the response.
         stream.write_all(piece).await.unwrap();
         tokio::task::yield_now().await;
     }
@@ -41,7 +41,7 @@ fn statuses(answer: &str) -> Vec<&str> {
 const SIZES: &[usize] = &[1, 7, 1_000];
 const GOOD: &str = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// Returns requests that get a 400, each with the piece sizes to use. A head that is rejected as a whole is answered at once, which
+/// Returns requests that get a 400, each with the piece sizes to use. A head that is rejected as a whole gets its response at once, which
 /// leaves no time for more pieces.
 fn refused() -> Vec<(String, &'static [usize])> {
     let mut refused: Vec<(String, &'static [usize])> = [
@@ -105,7 +105,7 @@ async fn rejects_ambiguous_requests_and_disconnects() {
             assert_eq!(statuses(&answer), ["400"], "{bad:?}: {answer}");
             assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{bad:?}: {answer}");
             assert!(answer.contains("x-request-id") && answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
-            // Also after valid requests on the same connection.
+            // The same requests after valid ones on the same connection.
             let later = format!("{GOOD}POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n\n\n{bad}{GOOD}");
             for size in sizes {
                 assert_eq!(statuses(&exchange(server, later.as_bytes(), *size).await), ["200", "200", "400"], "{bad:?}");
@@ -155,7 +155,7 @@ async fn finds_bare_line_feeds_in_large_heads() {
     }
 }
 
-/// Oversized heads end at the limit, so that no unread bytes reset the connection.
+/// Oversized heads end at the limit, so that unread bytes don't reset the connection.
 #[tokio::test]
 async fn head_limits_are_exact() {
     let of_bytes = |bytes: usize| format!("GET /hello HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "x".repeat(bytes - 37));
@@ -212,7 +212,7 @@ async fn closes_rejected_requests_within_seconds() {
     }
 }
 
-/// 413, 415, 401 and 404 are sent after the head; proxies and clients that write before they read are still sending the body then.
+/// 413, 415, 401 and 404 are sent after the head, while proxies and clients that write before they read are still sending the body.
 #[tokio::test]
 async fn delivers_responses_sent_before_the_body() {
     const BODY: usize = 1024 * 1024;

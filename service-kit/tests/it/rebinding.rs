@@ -1,4 +1,4 @@
-//! V1, V2, V6: DNS names that change between two lookups never lead to internal addresses.
+//! V1, V2, V6: DNS names whose records change between two lookups never lead to internal addresses.
 
 use crate::egress::CAP;
 use service_kit::egress::{Egress, EgressError};
@@ -25,19 +25,19 @@ fn guard(dns: &TestDns, allow: &str) -> Egress {
     Egress::new(&WebhookSettings { webhook_allow, webhook_extra_ca: None, dns_server: Some(dns.address) }).unwrap()
 }
 
-/// Two of seven queries return a public address. A lookup consists of two queries (A and AAAA), so one attempt in seven sees only
-/// public addresses; a second lookup to connect would lead to the canary.
+/// Two of seven queries return a public address. A lookup consists of two queries (A and AAAA), so one attempt in seven sees only public
+/// addresses. If connecting used a second lookup, it would reach the canary.
 #[tokio::test]
 async fn s5_v1_rebinding_never_reaches_internal_addresses() {
     let (asked, canary) = (Arc::new(AtomicUsize::new(0)), TestReceiver::canary().await);
     let counted = Arc::clone(&asked);
     let dns = TestDns::start(move |_| {
         let is_inside = counted.fetch_add(1, Ordering::Relaxed) % 7 >= 2;
-        // Unassigned: connecting fails or exceeds the deadline.
+        // Unassigned, so connecting fails or exceeds the deadline.
         if is_inside { vec![record("127.0.0.1"), record("::1")] } else { vec![record(NOBODYS)] }
     })
     .await;
-    // Any public host on the canary's port, with the same address checks as on port 443.
+    // Allow any public host on the canary's port, with the same address checks as on port 443.
     let port = canary.address.port();
     let egress = guard(&dns, &format!("*:{port}"));
     let url = Url::parse(&format!("https://flip.test:{port}/")).unwrap();
@@ -73,7 +73,7 @@ async fn rejects_names_with_any_internal_address() {
     }
 }
 
-/// The DNS response changes with every query, so a second lookup to connect would lead to the canary.
+/// The DNS response changes with every query. If connecting used a second lookup, it would reach the canary.
 #[tokio::test]
 async fn connects_only_to_checked_addresses() {
     let (asked, canary) = (Arc::new(AtomicUsize::new(0)), TestReceiver::canary().await);

@@ -1,4 +1,4 @@
-//! A3, S15: clients that don't read their response, over real sockets.
+//! A3, S15: clients that don't read their responses, over real sockets.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -25,7 +25,7 @@ fn limits() -> ServerLimits {
     ServerLimits { pace: PACE, ..ServerLimits::for_clients(&clients) }
 }
 
-/// A body of pieces that counts how many bodies exist.
+/// A body of many pieces, which counts the existing bodies.
 struct Pieces {
     left: usize,
     held: Arc<AtomicUsize>,
@@ -50,7 +50,7 @@ impl hyper::body::Body for Pieces {
     }
 }
 
-/// Serves 64 MiB; returns the number of responses in progress.
+/// Serves 64 MiB. Returns the number of responses in progress.
 async fn serving() -> (TestServer, Arc<AtomicUsize>) {
     let held = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&held);
@@ -71,7 +71,7 @@ async fn asked(server: &TestServer, path: &str) -> TcpStream {
     stream
 }
 
-/// Reads until the server closes; returns whether most of the response is missing.
+/// Reads until the server closes the connection. Returns whether most of the response is missing.
 async fn is_cut(mut stream: TcpStream) -> bool {
     let mut read = Vec::new();
     let ended = stream.read_to_end(&mut read).await;
@@ -102,7 +102,7 @@ async fn cuts_off_clients_that_read_single_bytes() {
     assert!(is_cut(stream).await);
 }
 
-/// Much slower than possible, but faster than required.
+/// Reads much slower than possible, but faster than required.
 #[tokio::test]
 async fn steady_clients_get_the_whole_response() {
     let (server, _) = serving().await;

@@ -1,4 +1,4 @@
-//! S5: more than 400 spellings of internal URLs. No canary is ever reached, whether the URL or its address is rejected.
+//! S5: more than 400 spellings of internal URLs. None of them reaches the canary, whether the URL or its address is rejected.
 
 use crate::egress::CAP;
 use service_kit::egress::{Egress, EgressError};
@@ -131,7 +131,7 @@ fn corpus() -> BTreeSet<String> {
 async fn s5_rejects_every_spelling_of_internal_addresses() {
     let canary = TestReceiver::canary().await;
     let dns = TestDns::start(|_| vec![DnsRecord::Address(Ipv4Addr::LOCALHOST.into())]).await;
-    // The canary's port is allowed for public receivers, so a spelling that passes would reach it.
+    // The canary's port is allowed for public receivers, so an accepted spelling would reach it.
     let port = canary.address.port();
     let settings = WebhookSettings {
         webhook_allow: format!("*:{port}").parse().unwrap(),
