@@ -1,13 +1,13 @@
-//! Columns of a report that the merge function doesn't read.
+//! The columns of a report that the merge function doesn't read.
 
 use schemas::ids::{OrgId, SessionId};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The only event type with several observers: servers and agents both report a fetch.
+/// The only event type with several observers, because servers and agents both report fetches.
 pub const CONTENT_RETRIEVED: &str = "content_retrieved";
 
-/// Codes of roles in the tables: the reported role, or agent for event types that only agents report.
+/// Role codes in the tables: the reported role, or agent for event types that only agents report.
 pub mod role {
     pub const NONE: u8 = 0;
     pub const AGENT: u8 = 1;
@@ -15,7 +15,7 @@ pub mod role {
     pub const ORIGIN: u8 = 3;
 }
 
-/// The columns of `events` that describe one report. They are shared because merging clones reports.
+/// Columns of `events` that describe one report. Shared, because merging clones reports.
 pub type Facts = Arc<ReportFacts>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,22 +25,22 @@ pub struct ReportFacts {
     pub url: String,
     /// The [`role`] that the report counts for.
     pub role: u8,
-    /// Organization of the session: the reporter, or the issuer of the click token.
+    /// The session's organization: the reporter, or the issuer of the click token.
     pub platform: OrgId,
     /// The reporter's name for its agent; empty if unnamed.
     pub agent: String,
     /// The [`session_digest`]; 0 without a session.
     pub session: u64,
-    /// Host that a reader must be allowed to see to get platform, agent and session. Empty shows them to all readers, `-` hides
+    /// Host that readers must be allowed to see to get platform, agent and session. An empty host shows them to all readers, and `-` hides
     /// them from all.
     pub link_site: String,
-    /// The bot and the response, if an edge or origin reported the event.
+    /// The bot and its response, if an edge or origin reported the event.
     pub fetch: Option<Fetch>,
-    /// Whether the owner of the host reported it ([`LogRecord::is_owners`](schemas::log::LogRecord::is_owners)).
+    /// Whether the host's owner reported it ([`LogRecord::is_owners`](schemas::log::LogRecord::is_owners)).
     pub is_owners: bool,
 }
 
-/// A bot and the response that it received.
+/// A bot and the response to its request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetch {
     /// Name of the bot, or `other`; empty if unknown.
@@ -48,7 +48,7 @@ pub struct Fetch {
     pub operator: String,
     /// `training`, `search` or `user`; empty if unknown.
     pub purpose: String,
-    /// Whether the request came from an address that the operator publishes: 0 unknown, 1 no, 2 yes.
+    /// Whether the operator publishes the request's address: 0 unknown, 1 no, 2 yes.
     pub verified: u8,
     /// HTTP status; 0 if unknown.
     pub status: u16,
@@ -84,7 +84,7 @@ mod tests {
         let digest = |org, session| session_digest(OrgId(Uuid::from_u128(org)), SessionId(Uuid::from_u128(session)));
         assert_eq!(digest(1, 2), digest(1, 2));
         assert_ne!(digest(1, 2), digest(2, 1));
-        // The stored digests must not change, or a session would count twice.
+        // Stored digests must not change, or a session would count twice.
         assert_eq!(digest(1, 2), 8_707_295_509_107_917_372);
     }
 }

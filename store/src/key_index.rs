@@ -1,25 +1,25 @@
-//! Finds the row of each key of `events`.
+//! Finds the row of each key in `events`.
 //!
-//! The writer builds the index from `events` after a takeover and uses it once it is complete: a key that is not in it has no
-//! row. The index takes 16 bytes per key and a quarter for growth. It stores 64 bits of a keyed hash, with a secret of the
-//! process, so clients can't choose colliding keys. Keys that collide by chance are stored in full.
+//! The writer builds the index from `events` after a takeover and uses it once it is complete: a key missing from the index has no row. The
+//! index takes 16 bytes per key, and a quarter more for growth. It stores 64 bits of a keyed hash with a process secret, so clients can't
+//! choose colliding keys. Keys that collide by chance are stored in full.
 
 use crate::report::Home;
 use schemas::event_key::EventKey;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// Growing moves the entries of one shard, which delays a report by a few milliseconds at most.
+/// Growing moves one shard's entries, which delays a report by a few milliseconds at most.
 const SHARDS: usize = 256;
-/// Bits of a fingerprint that choose the shard.
+/// Number of fingerprint bits that choose the shard.
 const SHARD_BITS: u32 = 8;
 const MIN_SLOTS: usize = 16;
 /// The earliest time in the tables: 1900-01-01 UTC in milliseconds.
 const FIRST_MS: i64 = -2_208_988_800_000;
-/// Bits of a packed place for the time, enough until the year 2457.
+/// Number of time bits in a packed place, enough until the year 2457.
 const TIME_BITS: u32 = 44;
 
-/// Partition and time of an event's row; with site and key they identify it.
+/// Partition and time of an event's row, which identify it together with site and key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPlace {
     pub home: Home,
@@ -50,8 +50,8 @@ impl KeyIndex {
         Self { shards, ..Self::default() }
     }
 
-    /// Returns the place of the key's row. If the place has no row with this key, the key has no row: retention dropped it, or
-    /// another key has the same fingerprint.
+    /// Returns the place of the key's row. If the place doesn't contain such a row, the key has none: retention dropped it, or another key
+    /// has the same fingerprint.
     pub fn get(&self, key: EventKey) -> Option<KeyPlace> {
         if let Some(place) = self.collided.get(&key) {
             return Some(*place);
@@ -60,7 +60,7 @@ impl KeyIndex {
         self.shards[shard_of(fingerprint)].get(fingerprint).and_then(|packed| self.unpack(packed))
     }
 
-    /// Adds a key that has no row, and keeps a key with the same fingerprint.
+    /// Adds a key without a row. Keeps an existing key with the same fingerprint.
     pub fn insert(&mut self, key: EventKey, place: KeyPlace) {
         let (fingerprint, packed) = (self.fingerprint(key), self.pack(place));
         let shard = &mut self.shards[shard_of(fingerprint)];
@@ -70,7 +70,7 @@ impl KeyIndex {
         }
     }
 
-    /// Changes the place of a key whose row was at the place from [`get`](Self::get).
+    /// Changes a key's place after its row was found at the place from [`get`](Self::get).
     pub fn update(&mut self, key: EventKey, place: KeyPlace) {
         if let Some(known) = self.collided.get_mut(&key) {
             *known = place;
@@ -87,7 +87,7 @@ impl KeyIndex {
         }
     }
 
-    /// Removes a key whose row was at the place from [`get`](Self::get).
+    /// Removes a key after its row was found at the place from [`get`](Self::get).
     pub fn remove(&mut self, key: EventKey) {
         if self.collided.remove(&key).is_none() {
             let fingerprint = self.fingerprint(key);
@@ -112,7 +112,7 @@ impl KeyIndex {
         self.secret.hash_one(key.0).max(1)
     }
 
-    /// Returns `None` if the time or the number of homes is out of range; such a place is stored in full.
+    /// Returns `None` if the time or the number of homes is out of range. Such a place is stored in full.
     fn pack(&mut self, place: KeyPlace) -> Option<u64> {
         let time = u64::try_from(place.at_ms.checked_sub(FIRST_MS)?).ok().filter(|time| time >> TIME_BITS == 0)?;
         let known = self.homes.iter().position(|home| *home == place.home);
@@ -181,7 +181,7 @@ impl Shard {
         }
     }
 
-    /// Returns the slot with this fingerprint, or the free slot where it belongs; `None` if the shard has no slots.
+    /// Returns the slot with this fingerprint, or the free slot for it; `None` if the shard has no slots.
     fn find(&self, fingerprint: u64) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
@@ -255,7 +255,7 @@ mod tests {
     fn stores_keys_with_equal_fingerprints() {
         let mut index = KeyIndex::default();
         index.insert(EventKey(1), place(1));
-        // Give another key the fingerprint of key 2: only key 2's own entry distinguishes them.
+        // Give another key the fingerprint of key 2, so that only key 2's own entry distinguishes them.
         let fingerprint = index.fingerprint(EventKey(2));
         let packed = index.pack(place(3)).unwrap();
         index.shards[shard_of(fingerprint)].put(fingerprint, packed);

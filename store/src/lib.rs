@@ -1,7 +1,7 @@
 //! The event store: one live row per event, merged before it is written (docs/adr/0014-one-row-per-event.md).
 //!
-//! This crate contains everything that doesn't need a server: the merge function, the tables and the encoding of their rows,
-//! the index of keys, and a simulator of the writer protocol, which runs in the tests.
+//! This crate contains everything that works without a server: the merge function, the tables and their row encoding, the key index, and a
+//! simulator of the writer protocol for the tests.
 
 pub mod facts;
 pub mod key_index;

@@ -22,18 +22,18 @@ use crate::row::{EventRow, EventWrite, ReportWrite, WrittenReport};
 use arrange::{Arrangement, first_copies};
 use schemas::event_key::EventKey;
 
-/// Maximum number of reports, and so of observers, per event. It limits the row size if an attacker uses many drains.
+/// Maximum number of reports, and therefore of observers, per event. Limits the row size if an attacker uses many drains.
 pub const MAX_OBSERVERS: usize = 32;
 
-/// The current rows of a group of reports; see [`keys_to_look_up`].
+/// The current rows of a report group; see [`keys_to_look_up`].
 #[derive(Clone, Debug)]
 pub struct CurrentRows<F> {
     /// The row of the group's shared key.
     pub joined: Option<EventRow<F>>,
     pub standalone: Vec<EventRow<F>>,
-    /// Rows of `reports` from an interrupted block whose reports are not in `events` yet. Only the first block of a new
-    /// writer has any, and it must cover the records that these rows come from. Otherwise a part of the interrupted block
-    /// could stay visible without the rest, or a report could get a second row.
+    /// Rows of `reports` from an interrupted block whose reports are not in `events` yet. Only a new writer's first block has any, and it
+    /// must cover the records that these rows come from. Otherwise, part of the interrupted block could stay visible without the rest, or a
+    /// report could get a second row.
     pub interrupted: Vec<WrittenReport>,
     /// The first month that retention keeps. Earlier months have no rows and get no new ones.
     pub first_month: Home,
@@ -81,8 +81,8 @@ impl<F> Changes<F> {
     }
 }
 
-/// Returns the keys of the rows that [`merge`] needs: those of the new reports, which could stand alone, and those of the
-/// reports in the shared event, because an interrupted block may have written them. Requires the row of the shared key.
+/// Returns the keys of the rows that [`merge`] needs: the new reports' keys, because each report could be an event of its own, and the keys
+/// of the shared event's reports, because an interrupted block may have written them. Requires the row of the shared key.
 pub fn keys_to_look_up<F>(joined: Option<&EventRow<F>>, new: &[Report<F>]) -> Vec<EventKey> {
     let stored = joined.into_iter().flat_map(|row| &row.reports).map(|report| report.accepted.identity);
     let mut keys: Vec<EventKey> = stored.chain(new.iter().map(|report| report.accepted.identity)).collect();
@@ -93,13 +93,13 @@ pub fn keys_to_look_up<F>(joined: Option<&EventRow<F>>, new: &[Report<F>]) -> Ve
 
 /// Merges new reports of one [group](Report::group), in any order, into its current rows.
 ///
-/// Writes nothing for reports that are stored, even if their `facts` differ: a report with the same identity and acceptance
-/// doesn't change a row. Skips reports accepted before the first month, unless another copy is stored.
+/// Writes nothing for stored reports, even if their `facts` differ: a report with the same identity and acceptance doesn't change a row.
+/// Skips reports accepted before the first month, unless another copy is stored.
 pub fn merge<F: Clone>(current: &CurrentRows<F>, new: &[Report<F>]) -> Changes<F> {
     merge_with_limit(current, new, MAX_OBSERVERS)
 }
 
-/// Like [`merge`], with another limit, for tests.
+/// Like [`merge`], with another observer limit. For tests.
 pub(crate) fn merge_with_limit<F: Clone>(current: &CurrentRows<F>, new: &[Report<F>], most_observers: usize) -> Changes<F> {
     let Some(report) = new.first() else { return Changes::default() };
     let firsts = first_copies(current, new);

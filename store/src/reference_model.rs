@@ -1,6 +1,6 @@
-//! A model of the store that knows all reports, and the reports that tests generate.
+//! A store model that knows all reports, and generated reports.
 //!
-//! The model shares no code with the merge function.
+//! The model doesn't share code with the merge function.
 
 use crate::report::{Acceptance, Observer, Report};
 use schemas::event::SourceRole;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 /// Identifies a copy of a report in a test.
 pub(crate) type Facts = u32;
 
-/// The reports of each event, in order of acceptance.
+/// Each event's reports, in order of acceptance.
 pub(crate) type Events<'a> = BTreeMap<EventKey, Vec<&'a Report<Facts>>>;
 
 pub(crate) fn events<'a>(reports: impl Iterator<Item = &'a Report<Facts>>, most_observers: usize) -> Events<'a> {
@@ -41,7 +41,7 @@ fn by_acceptance<'a>(reports: impl Iterator<Item = &'a Report<Facts>>) -> Vec<&'
     reports
 }
 
-/// Returns the time of an event: that of its first timely report, or else of its first report.
+/// Returns an event's time: that of its first timely report, or else of its first report.
 pub(crate) fn time_ms(reports: &[&Report<Facts>]) -> i64 {
     let (day_ms, hour_ms) = (86_400_000, 3_600_000);
     let is_timely = |report: &&&Report<Facts>| {
@@ -72,7 +72,7 @@ impl fmt::Debug for Spec {
 }
 
 impl Spec {
-    /// Returns whether the report with this identity carries a correlation id.
+    /// Returns whether the report with this identity has a correlation id.
     pub(crate) fn has_shared_key(identity: EventKey) -> bool {
         identity.0 >> 100 == 1
     }
@@ -85,7 +85,7 @@ impl Spec {
         let drain = (role == Some(SourceRole::Edge) && key.is_some()).then(|| DrainId(Uuid::from_u128(n)));
         let org = OrgId(Uuid::from_u128(n / 4));
         let host = u128::from(key.unwrap_or(0) % 2);
-        // Without a correlation id, neither role nor drain is part of the identity.
+        // Without a correlation id, the identity contains neither role nor drain.
         let identity = match key {
             Some(key) => (1 << 100) | (u128::from(key) << 32) | (n << 16) | u128::from(id),
             None => (2 << 100) | ((n / 4) << 16) | u128::from(id),

@@ -6,32 +6,32 @@ use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
 use schemas::site::Site;
 
-/// Maximum time from an event to the acceptance of its report, if the report is timely.
+/// Maximum time from an event to the acceptance of a timely report.
 const TIMELY_BEFORE_US: i64 = 24 * 60 * 60 * 1_000_000;
-/// Maximum time from the acceptance of a timely report to its event: clocks differ.
+/// Maximum time from the acceptance of a timely report to its event, because clocks differ.
 const TIMELY_AFTER_US: i64 = 60 * 60 * 1_000_000;
 
 /// One reported event.
 ///
-/// `F` contains everything else that was reported: URL, session, agent, status and so on. The merge function never reads it, so
-/// new columns don't affect the rules.
+/// `F` contains everything else that was reported: URL, session, agent, status and so on. The merge function never reads it, so new columns
+/// don't affect the rules.
 #[derive(Clone, Debug)]
 pub struct Report<F> {
-    /// Key of the event that this report may join, if it has a correlation id. It depends on the canonical host, the
-    /// correlation id and the URL (or the `content_id`), so reports about different hosts never share a key.
+    /// Key of the event that this report may join, if it has a correlation id. Depends on the canonical host, the correlation id and the
+    /// URL (or the `content_id`), so reports about different hosts never share a key.
     pub shared_key: Option<EventKey>,
     pub accepted: Acceptance,
     pub observer: Observer,
     /// Canonical host; `None` if it can't be owned. All reports with one key have the same host.
     pub site: Option<Site>,
-    /// Reported time of the event, in milliseconds UTC. Clients choose it freely.
+    /// Reported time of the event, in milliseconds UTC. Clients can choose any time.
     pub at_ms: i64,
     pub facts: F,
 }
 
 impl<F> Report<F> {
-    /// Returns the key of the report's group. Reports of different groups can't affect each other's events, so one call of the
-    /// merge function handles one group.
+    /// Returns the key of the report's group. Reports in different groups can't affect each other's events, so the merge function handles
+    /// one group at a time.
     pub fn group(&self) -> EventKey {
         self.shared_key.unwrap_or(self.accepted.identity)
     }
@@ -42,13 +42,13 @@ impl<F> Report<F> {
 pub struct Observer {
     pub org: OrgId,
     pub role: Option<SourceRole>,
-    /// The log drain, for log lines that carry a correlation id.
+    /// The drain, for log lines with a correlation id.
     pub drain: Option<DrainId>,
 }
 
 impl Observer {
-    /// Returns the position in the order agent, edge, origin, index, no role. The report with the smallest position represents
-    /// the event (docs/api/counting.md#5-one-report-represents-the-event).
+    /// Returns the position in the order agent, edge, origin, index, no role. The report with the lowest position represents the event
+    /// (docs/api/counting.md#5-one-report-represents-the-event).
     pub fn precedence(&self) -> u8 {
         match SourceRole::code(self.role) {
             0 => u8::MAX,
@@ -57,8 +57,7 @@ impl Observer {
     }
 }
 
-/// The order of acceptance: by time, by place in the request, by identity. The order is total, so exactly one report is the
-/// first accepted.
+/// The order of acceptance: by time, by place in the request, by identity. The order is total, so exactly one report is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Acceptance {
     /// When the gateway accepted the request, in microseconds UTC.
@@ -67,21 +66,21 @@ pub struct Acceptance {
     pub place: u16,
     /// Identifies the report. Of its copies, the first accepted counts.
     ///
-    /// The identity of a report with a correlation id must include its observer and its `shared_key`, so that a copy never
-    /// belongs to another event or observer. It is also the key of the event of a standalone report.
+    /// The identity of a report with a correlation id must include its observer and its `shared_key`, so that all copies belong to the same
+    /// event and observer. It is also the event key of a standalone report.
     pub identity: EventKey,
 }
 
-/// Bits of [`Acceptance::stored`] for the place in the request.
+/// Number of bits in [`Acceptance::stored`] for the place in the request.
 const PLACE_BITS: u32 = 12;
 
 impl Acceptance {
-    /// Returns time and place as the column `received` stores them: microseconds * 4096 + place.
+    /// Returns time and place as stored in the column `received`: microseconds * 4096 + place.
     pub fn stored(&self) -> u64 {
         u64::try_from(self.at_us).unwrap_or(0) << PLACE_BITS | u64::from(self.place)
     }
 
-    /// Limits a place to what [`stored`](Self::stored) has room for. Records of the gateway never exceed it.
+    /// Limits a place to the maximum that [`stored`](Self::stored) can encode. The gateway's records never exceed it.
     pub fn clamp_place(place: usize) -> u16 {
         const LAST: u16 = (1 << PLACE_BITS) - 1;
         u16::try_from(place).unwrap_or(LAST).min(LAST)
@@ -93,16 +92,16 @@ impl Acceptance {
         Self { at_us: i64::try_from(received >> PLACE_BITS).unwrap_or(0), place, identity }
     }
 
-    /// Returns whether the report of an event at this time, in milliseconds UTC, is timely: at most 24 hours before and one
-    /// hour after acceptance, inclusive.
+    /// Returns whether the report of an event at this time, in milliseconds UTC, is timely: at most 24 hours before and one hour after
+    /// acceptance, inclusive.
     pub fn is_timely(&self, at_ms: i64) -> bool {
         let late_by_us = self.at_us.saturating_sub(at_ms.saturating_mul(1_000));
         (-TIMELY_AFTER_US..=TIMELY_BEFORE_US).contains(&late_by_us)
     }
 }
 
-/// A partition of the tables: a month of acceptance. The writer chooses it when it first writes a key, and it doesn't change
-/// until the row is deleted. Reads don't filter by it, and figures don't depend on it.
+/// A table partition: a month of acceptance. The writer chooses it when it first writes a key, and it doesn't change until the row is
+/// deleted. Reads don't filter by it, and figures don't depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Home(pub u32);
 
@@ -113,8 +112,7 @@ impl Home {
         Self(u32::try_from(month).unwrap_or(0))
     }
 
-    /// Returns whether retention has deleted this month, given the first month to keep. Values that are not months never
-    /// expire.
+    /// Returns whether retention has deleted this month, given the first month to keep. Values that aren't months never expire.
     pub fn is_expired(self, first_month: Self) -> bool {
         self.0 != 0 && self < first_month
     }

@@ -1,10 +1,10 @@
 //! Rows of `events` and `reports`, and their places.
 //!
-//! `events` has one live row per event, ordered by (site, time, key); `reports` has one live row per report, ordered by
-//! (organization, time, identity). Both are partitioned by home. If a row's time changes, its place changes too: the old place
-//! gets a tombstone in the same partition, so that both become visible together. The merge function doesn't set versions. The
-//! writer gives all rows of a block the version `epoch << 40 | block`; of the rows at one place, the one with the largest
-//! version wins. Tombstones must never be cleaned up, or a late copy of an old insert would restore a deleted row.
+//! `events` has one live row per event, ordered by (site, time, key); `reports` has one live row per report, ordered by (organization,
+//! time, identity). Both are partitioned by home. If a row's time changes, its place changes too: the old place gets a tombstone in the
+//! same partition, so that both become visible together. The merge function doesn't set versions. The writer gives all rows in a block the
+//! version `epoch << 40 | block`; of the rows at one place, the one with the largest version wins. Tombstones must never be cleaned up, or
+//! a late copy of an old insert would restore a deleted row.
 
 use crate::report::{Acceptance, Home, Observer};
 use schemas::event_key::EventKey;
@@ -13,18 +13,18 @@ use schemas::site::Site;
 
 #[derive(Clone, Debug)]
 pub struct EventRow<F> {
-    /// The shared key of its reports, or the identity of a standalone report.
+    /// The reports' shared key, or a standalone report's identity.
     pub key: EventKey,
     pub site: Option<Site>,
-    /// Partition; never changes while the row exists.
+    /// Partition. Never changes while the row exists.
     pub home: Home,
-    /// Reports of the event, one per observer, in order of acceptance; never empty.
+    /// The event's reports, one per observer, in order of acceptance. Never empty.
     pub reports: Vec<Entry<F>>,
 }
 
 impl<F> EventRow<F> {
-    /// Returns the time of the event in milliseconds UTC: that of its first accepted timely report, or else of its first
-    /// accepted report. So an observer can't move an event that another observer reported in time.
+    /// Returns the event's time in milliseconds UTC: that of its first accepted timely report, or else of its first accepted report. So an
+    /// observer can't move an event that another observer reported in time.
     pub fn at_ms(&self) -> i64 {
         let timely = self.reports.iter().find(|report| report.accepted.is_timely(report.at_ms));
         timely.or(self.reports.first()).map_or(0, |report| report.at_ms)
@@ -46,8 +46,8 @@ pub struct Entry<F> {
     pub observer: Observer,
     /// Reported time of the event, in milliseconds UTC.
     pub at_ms: i64,
-    /// Partition of the report's row in `reports`. A copy that was accepted earlier can replace this report, and the row
-    /// must then be found and stay in the same partition.
+    /// Partition of the report's row in `reports`. If a copy that was accepted earlier replaces this report, the row must be found and stay
+    /// in the same partition.
     pub home: Home,
     pub facts: F,
 }
@@ -58,7 +58,7 @@ impl<F> Entry<F> {
     }
 }
 
-/// Partition and sort position of a row of `events`.
+/// Partition and sort position of a row in `events`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventPlace {
     pub home: Home,
@@ -68,7 +68,7 @@ pub struct EventPlace {
     pub key: EventKey,
 }
 
-/// Partition and sort position of a row of `reports`.
+/// Partition and sort position of a row in `reports`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReportPlace {
     pub home: Home,
@@ -96,8 +96,8 @@ impl<F> EventWrite<F> {
 
 #[derive(Clone, Debug)]
 pub enum ReportWrite {
-    /// A live row with the content of the new report that has this acceptance. It depends only on these, so reports that join
-    /// or leave an event are not written again.
+    /// A live row with the content of the new report that has this acceptance. Depends only on these, so reports that join or leave an
+    /// event are not written again.
     Row(WrittenReport),
     /// Deletes the row at this place.
     Tombstone(ReportPlace),
@@ -112,7 +112,7 @@ impl ReportWrite {
     }
 }
 
-/// A live row of `reports`.
+/// A live row in `reports`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenReport {
     pub place: ReportPlace,

@@ -21,7 +21,7 @@ impl Encoder {
         self.bytes(text.as_bytes());
     }
 
-    /// Appends a String that needn't be UTF-8.
+    /// Appends a String that may not be UTF-8.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.length(bytes.len());
         self.0.extend_from_slice(bytes);
@@ -42,7 +42,7 @@ impl Encoder {
 #[derive(Debug)]
 pub struct Decoder<'a>(pub &'a [u8]);
 
-/// Error for a response that ends early or has a value of another type.
+/// The response ends early or contains a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected response from ClickHouse")]
 pub struct Malformed;
@@ -107,7 +107,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Encodes and decodes numbers in the size of their types: u8 also for Enum8, i64 also for DateTime64.
+/// Encodes and decodes numbers in their types' sizes: u8 also for Enum8, i64 also for DateTime64.
 macro_rules! numbers {
     ($($number:ident)*) => {
         impl Encoder {

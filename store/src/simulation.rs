@@ -1,10 +1,10 @@
 //! Simulates the writer protocol: writers, a network and a ClickHouse server in one thread, driven by a seed.
 //!
-//! Two or three writers run at a time. They are paused at every wait, and killed. Requests are delayed, repeated, and lost
-//! before or after they take effect. The server makes the partitions of an insert visible in any order, is killed in the middle
-//! of one, and is restored from backups. After every visible change, [`checks`] compares the tables with the model.
+//! Two or three writers run at a time. They are paused at every wait, and killed. Requests are delayed, repeated, and lost before or after
+//! they take effect. The server makes an insert's partitions visible in any order, is killed in the middle of one, and is restored from
+//! backups. After every visible change, [`checks`] compares the tables with the model.
 //!
-//! `tests` breaks each [`Rule`] and expects a violation, to verify that the simulator finds faults.
+//! The tests break each [`Rule`] and expect a violation, to verify that the simulator finds faults.
 
 mod simulated_log;
 mod blocks;
@@ -35,7 +35,7 @@ rules! {
     ClaimsExcludeEachOther,
     /// All inserts of an epoch run under one query id, and a successor waits until it is free.
     InsertsHaveOneQueryId,
-    /// A claimed epoch exceeds that of every stored row.
+    /// A claimed epoch is larger than that of every stored row.
     ExceedsStoredVersions,
     WritesReportsFirst,
     /// A writer starts at the offsets in `progress`, not at those in Kafka.
@@ -44,11 +44,11 @@ rules! {
     WaitsForIndex,
     /// Rows that other partitions depend on have their own statement.
     WritesMovesFirst,
-    /// The first blocks of a writer cover the records of an interrupted block, and only the last of them is complete.
+    /// A writer's first blocks cover an interrupted block's records, and only the last of them is complete.
     CoversInterrupted,
     /// The first blocks start from the rows that an interrupted block wrote to `reports`.
     KnowsInterrupted,
-    /// Each of the first blocks contains all interrupted reports of its groups.
+    /// Each of the first blocks contains all interrupted reports in its groups.
     KeepsGroupsWhole,
     /// A heartbeat doesn't mark the predecessor's block as complete.
     HeartbeatsSettleNothing,
@@ -56,19 +56,19 @@ rules! {
     NumbersProgressLast,
     RepeatsSameBytes,
     KeepsTombstones,
-    /// Before partitions are dropped, events with parts both in and outside of them are deleted.
+    /// Before partitions are dropped, events with parts both inside and outside of them are deleted.
     DeletesDivided,
     /// A writer deletes expired months in a new epoch, before it reads the tables.
     DeletesBeforeItReads,
-    /// A deletion keeps the row of a report that another event names too: an interrupted block has moved it.
+    /// A deletion keeps a report's row if another event refers to it too, because an interrupted block has moved the report.
     KeepsMovedReports,
-    /// Reports that were accepted in expired months are skipped.
+    /// Reports accepted in expired months are skipped.
     SkipsExpired,
     /// A backup copies `progress` first, then `events`, then `reports`.
     BacksUpProgressFirst,
 }
 
-/// The rules that a schedule follows: all of them, or all but one.
+/// The rules that a schedule follows: all, or all but one.
 #[derive(Clone, Copy)]
 struct Rules {
     broken: Option<Rule>,

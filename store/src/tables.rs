@@ -1,7 +1,7 @@
-//! The ClickHouse tables of the store: their DDL, and the encoding of their rows.
+//! The store's ClickHouse tables: their DDL and row encoding.
 //!
-//! `encode` and `decode` use the columns in the order of [`EVENT_COLUMNS`], [`REPORT_COLUMNS`] and [`FETCHED_COLUMNS`]; the
-//! test `column_lists_match_the_ddl` compares these with the DDL.
+//! `encode` and `decode` use the columns in the order of [`EVENT_COLUMNS`], [`REPORT_COLUMNS`] and [`FETCHED_COLUMNS`]. The test
+//! `column_lists_match_the_ddl` compares these with the DDL.
 
 mod decode;
 mod encode;
@@ -14,7 +14,7 @@ pub use decode::decode_events;
 pub use encode::{ReportContent, encode_event, encode_report};
 pub use failed_fetches::{FAILED_FETCH_COLUMNS, FailedFetchRow};
 
-/// Statements that create tables and views, in order. Each can be repeated.
+/// Statements that create tables and views, in order. All of them are idempotent.
 pub const DDL: &[&str] = &[
     include_str!("../clickhouse/writers.sql"),
     include_str!("../clickhouse/sites.sql"),
@@ -28,11 +28,11 @@ pub const DDL: &[&str] = &[
     include_str!("../clickhouse/publisher_events.sql"),
 ];
 
-/// Bits of the first byte of `reports.details`.
+/// Bit flags in the first byte of `reports.details`.
 const HAS_OWN_URL: u8 = 1;
 const IS_OWNERS: u8 = 2;
 
-/// Columns of an insert into `events` with their types.
+/// Columns of inserts into `events`, with their types.
 pub const EVENT_COLUMNS: &[(&str, &str)] = &[
     ("site", "String"),
     ("at", "DateTime64(3, 'UTC')"),
@@ -104,7 +104,7 @@ pub const FETCHED_COLUMNS: &[&str] = &[
     "is_deleted",
 ];
 
-/// Columns of an insert into `reports` with their types.
+/// Columns of inserts into `reports`, with their types.
 pub const REPORT_COLUMNS: &[(&str, &str)] = &[
     ("organization", "UUID"),
     ("at", "DateTime64(3, 'UTC')"),

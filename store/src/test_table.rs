@@ -1,5 +1,4 @@
-//! A table for tests: of the rows at one place, the one with the largest version wins; of equal versions, the one inserted
-//! last.
+//! A table for tests. Of the rows at one place, the one with the largest version wins; of equal versions, the one inserted last.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ impl<P, R> Default for Table<P, R> {
 }
 
 impl<P: Ord, R> Table<P, R> {
-    /// Inserts a row, or a tombstone for `None`.
+    /// Inserts a row, or a tombstone if it is `None`.
     pub(crate) fn insert(&mut self, version: u64, place: P, row: Option<R>) {
         if self.rows.get(&place).is_none_or(|(stored, _)| *stored <= version) {
             self.rows.insert(place, (version, row));

@@ -1,4 +1,4 @@
-//! Decides which reports of a group join the shared event.
+//! Decides which of a group's reports join the shared event.
 
 use super::CurrentRows;
 use crate::report::{Acceptance, Home, Observer, Report};
@@ -6,8 +6,7 @@ use crate::row::Entry;
 use schemas::event_key::EventKey;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The first accepted copy of each report, by identity. If a stored and a new copy have the same acceptance, the stored copy
-/// counts.
+/// Each report's first accepted copy, by identity. If a stored and a new copy have the same acceptance, the stored one counts.
 pub(super) type FirstCopies<F> = BTreeMap<EventKey, Entry<F>>;
 
 pub(super) fn first_copies<F: Clone>(current: &CurrentRows<F>, new: &[Report<F>]) -> FirstCopies<F> {
@@ -37,9 +36,9 @@ fn keep_first<F>(firsts: &mut FirstCopies<F>, entry: Entry<F>) {
     }
 }
 
-/// The reports of a group by event, in order of acceptance.
+/// A group's reports by event, in order of acceptance.
 pub(super) struct Arrangement<F> {
-    /// Reports of the shared event, one per observer; empty without a shared event.
+    /// Reports of the shared event, one per observer. Empty if there is no shared event.
     pub(super) joined: Vec<Entry<F>>,
     pub(super) standalone: Vec<Entry<F>>,
 }
@@ -48,8 +47,8 @@ impl<F> Arrangement<F> {
     pub(super) fn new(current: &CurrentRows<F>, firsts: FirstCopies<F>, most_observers: usize) -> Self {
         let stored_alone: BTreeSet<Acceptance> =
             current.standalone.iter().flat_map(|row| &row.reports).map(|report| report.accepted).collect();
-        // A stored standalone report joins only as an earlier copy, even if retention has deleted the reports accepted before
-        // it. Otherwise a repeat would move it without a new row of `reports`, and a crash in between would lose it.
+        // A stored standalone report joins only as an earlier copy, even if retention has deleted the reports accepted before it. Otherwise
+        // a repeat would move it without a new row in `reports`, and a crash in between would lose it.
         let stays_alone = |first: &Entry<F>| stored_alone.contains(&first.accepted);
         let mut leads: BTreeMap<Observer, Acceptance> = BTreeMap::new();
         for first in firsts.values().filter(|first| !stays_alone(first)) {

@@ -1,4 +1,4 @@
-//! The rows that differ from the stored ones, and the homes of new rows.
+//! The rows that differ from the stored ones, and the partitions of new rows.
 
 use super::CurrentRows;
 use super::arrange::{Arrangement, FirstCopies};
@@ -8,7 +8,7 @@ use schemas::event_key::EventKey;
 use schemas::site::Site;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns rows of `reports` for first copies that are not stored yet.
+/// Returns the rows to write to `reports` for first copies that are not stored yet.
 pub(super) fn report_writes<F>(current: &CurrentRows<F>, new: &[Report<F>], firsts: &FirstCopies<F>) -> Vec<ReportWrite> {
     let mut written: BTreeMap<EventKey, WrittenReport> = BTreeMap::new();
     for row in current.joined.iter().chain(&current.standalone) {
@@ -31,12 +31,12 @@ pub(super) fn report_writes<F>(current: &CurrentRows<F>, new: &[Report<F>], firs
     writes
 }
 
-/// Returns the former place of a report's row, if it differs.
+/// Returns the former place of a report's row if it is different.
 fn former_place(former: Option<&WrittenReport>, place: ReportPlace) -> Option<ReportPlace> {
     former.map(|former| former.place).filter(|former| *former != place)
 }
 
-/// Returns the rows of `events` that must be inserted first, and the others.
+/// Returns the rows of `events` to insert first, and the other rows.
 pub(super) fn event_writes<F: Clone>(
     current: &CurrentRows<F>,
     group: EventKey,
@@ -65,7 +65,7 @@ pub(super) fn event_writes<F: Clone>(
     (first, others)
 }
 
-/// Returns the writes that replace the former row; empty if the reports are the same.
+/// Returns the writes that replace the former row. Empty if the reports are the same.
 fn replace<F>(former: Option<&EventRow<F>>, row: EventRow<F>) -> Vec<EventWrite<F>> {
     let accepted = |row: &EventRow<F>| row.reports.iter().map(|report| report.accepted).collect::<Vec<Acceptance>>();
     let Some(former) = former else { return vec![EventWrite::Row(row)] };
@@ -77,7 +77,7 @@ fn replace<F>(former: Option<&EventRow<F>>, row: EventRow<F>) -> Vec<EventWrite<
     tombstone.into_iter().chain([EventWrite::Row(row)]).collect()
 }
 
-/// Homes of rows that are not stored yet.
+/// Partitions of rows that are not stored yet.
 struct Homes {
     /// The first month that retention keeps.
     first_month: Home,
@@ -110,9 +110,9 @@ impl Homes {
         Self { first_month: current.first_month, joined, is_new: current.joined.is_none(), stored, vacated, inherited }
     }
 
-    /// Returns the home of a new standalone event. A report that leaves the shared event inherits the home of one that joins
-    /// it, or stays in the shared event's home. Any other report gets its month of acceptance: its correlation id can be in use
-    /// for years, and retention must not drop all of its reports with the first month.
+    /// Returns the home of a new standalone event. A report that leaves the shared event inherits the home of one that joins it, or stays
+    /// in the shared event's home. Any other report gets its month of acceptance: its correlation id can be in use for years, and retention
+    /// must not drop all such reports with the first month.
     fn home_of_new<F>(&self, entry: &Entry<F>) -> Home {
         let identity = entry.accepted.identity;
         let is_with_joined = self.is_new || self.stored.contains(&identity);
@@ -125,8 +125,8 @@ impl Homes {
     }
 }
 
-/// Chooses for each vacated event the new standalone event that gets its home. Prefers one of the same observer, so that the
-/// observer's figure is right in between, and then one that leaves the shared event.
+/// Chooses for each vacated event the new standalone event that gets its home. Prefers one by the same observer, so that the observer's
+/// figure is right in between, and then one that leaves the shared event.
 fn heirs(
     vacated: &[(EventPlace, Observer)],
     mut new: Vec<(EventKey, Observer)>,

@@ -15,7 +15,7 @@ fn spec(observer: u8, id: u8, accepted_s: i64) -> Spec {
     Spec { key: Some(0), observer, id, accepted_s, at_s: 0 }
 }
 
-/// Merges these blocks one after another. Returns the rows, and the changes of the last block.
+/// Merges these blocks one after another. Returns the rows, and the last block's changes.
 fn after(blocks: &[&[Spec]]) -> (CurrentRows<Facts>, Changes<Facts>) {
     let (mut rows, mut last): (Vec<EventRow<Facts>>, _) = (Vec::new(), Changes::default());
     let mut copies = 0..;

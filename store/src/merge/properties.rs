@@ -55,7 +55,7 @@ impl Store {
         }
     }
 
-    /// Inserts the rows of the chosen partitions.
+    /// Inserts the rows for the chosen partitions.
     fn insert_events(&mut self, writes: &[EventWrite<Facts>], is_chosen: impl Fn(Home) -> bool) {
         for write in writes.iter().filter(|write| is_chosen(write.place().home)) {
             let row = if let EventWrite::Row(row) = write { Some(row.clone()) } else { None };
@@ -84,7 +84,7 @@ impl Store {
         (self.events.live_rows().count(), observers)
     }
 
-    /// Asserts that the rows that go first change no total, and no observer's figure unless the limit leaves observers out.
+    /// Asserts that the rows to insert first don't change a total, nor an observer's figure unless the limit leaves observers out.
     fn assert_same_figures(&self, before: &Totals) {
         let now = self.totals();
         assert_eq!(now.0, before.0);
@@ -155,7 +155,7 @@ fn histories(observers: usize, reports: usize) -> impl Strategy<Value = Vec<Vec<
     )
 }
 
-/// Returns the reports of these blocks. Specs with the same identity and acceptance become one report.
+/// Returns the reports in these blocks. Specs with the same identity and acceptance become one report.
 fn reports(blocks: &[Vec<Spec>]) -> Vec<Vec<Report<Facts>>> {
     let mut seen: BTreeMap<Acceptance, Report<Facts>> = BTreeMap::new();
     let mut copies = 0..;
@@ -194,7 +194,7 @@ proptest! {
         prop_assert!(store.changes(&some, store.version).is_empty());
     }
 
-    /// An insert into `events` stops after some partitions. The block is repeated together with the next one.
+    /// An insert into `events` stops after some partitions. The block is then repeated together with the next one.
     #[test]
     fn larger_block_completes_an_interrupted_one(
         blocks in histories(OBSERVERS, 30),

@@ -8,14 +8,14 @@ use crate::row::{EventPlace, EventRow, ReportPlace};
 use crate::test_table::Table;
 use std::rc::Rc;
 
-/// A backup copies `progress` first, so every other table contains at least what `progress` acknowledges; then `events`, then
-/// `reports`, so that no event lacks a report.
+/// A backup copies `progress` first, so every other table contains at least what `progress` acknowledges. Then it copies `events` and
+/// finally `reports`, so every event has its reports.
 #[derive(Default)]
 pub(super) struct Backup {
     progress: Option<(Vec<Claim>, Progress)>,
     events: Option<Table<EventPlace, EventRow<Facts>>>,
     reports: Option<Table<ReportPlace, StoredReport>>,
-    /// Attempts that could be visible while the tables were copied.
+    /// Attempts that may have been visible while the tables were copied.
     pub(super) visible: Vec<Rc<Attempt>>,
 }
 

@@ -13,7 +13,7 @@ use schemas::event_key::EventKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// How far a block must reach if it has a report of a group.
+/// The offsets that a block must reach if it has a report in a group.
 pub(super) type RequiredOffsets = BTreeMap<EventKey, Offsets>;
 
 /// The records between two positions.
@@ -24,8 +24,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Cuts a block of random size with records of one month; `None` at the end of the log. While interrupted reports are left
-    /// to cover, the block contains all of those of its groups.
+    /// Cuts a block of random size with records of one month; `None` at the end of the log. While interrupted reports remain to be covered,
+    /// the block contains all of them in its groups.
     pub(super) fn cut(
         log: &Log,
         from: &Offsets,
@@ -54,7 +54,7 @@ impl Block {
     }
 }
 
-/// Moves the end of a block until it has all interrupted reports of its groups.
+/// Extends a block until it has all interrupted reports in its groups.
 fn with_whole_groups(log: &Log, from: &Offsets, mut to: Offsets, needs: &RequiredOffsets) -> Offsets {
     loop {
         let groups: BTreeSet<EventKey> = log.reports(from, &to).map(|(_, report)| report.group()).collect();
@@ -115,9 +115,9 @@ impl BlockLookup {
     }
 }
 
-/// The statements of a block, in order, and the resulting changes to the index.
+/// A block's statements, in order, and the resulting changes to the index.
 pub(super) struct Plan {
-    /// The last statement inserts into `progress`, except in a deletion.
+    /// The last statement inserts into `progress`, except for a deletion.
     pub(super) statements: Vec<Rc<Statement>>,
     pub(super) events: Vec<EventWrite<Facts>>,
     pub(super) progress: Progress,
@@ -137,7 +137,7 @@ impl Plan {
         Self { statements, events: Vec::new(), progress, kind: Kind::Heartbeat }
     }
 
-    /// Deletes the months before the first one to keep: events with parts on both sides of it, then partitions.
+    /// Plans the deletion of months before the first one to keep: events with parts on both sides of it, then partitions.
     pub(super) fn deletion(first_month: Home, divided: Vec<Divided>, version: u64, rules: &Rules) -> Self {
         let block = Block { from: Offsets::new(), to: Offsets::new() };
         let attempt = Rc::new(Attempt { block, homes: BTreeSet::new() });

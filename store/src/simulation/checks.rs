@@ -1,7 +1,6 @@
 //! Compares what a read can see with the model, after every change.
 //!
-//! Acknowledged records (before the offsets in `progress`) must be visible. Blocks that have started may be visible too, each
-//! partition by partition.
+//! Acknowledged records (before the offsets in `progress`) must be visible. Started blocks may be visible too, partition by partition.
 
 use super::blocks::{Attempt, Block};
 use super::server::{Statement, Tables};
@@ -12,7 +11,7 @@ use schemas::event_key::EventKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The events of a group of reports, each with its time and reports.
+/// A report group's events, each with its time and reports.
 type Events = BTreeMap<EventKey, (i64, Vec<(Acceptance, Facts)>)>;
 
 /// A result that a read may return.
@@ -29,16 +28,16 @@ struct Figures {
 }
 
 pub(super) struct Checks {
-    /// Group of each report, by identity.
+    /// Each report's group, by identity.
     groups: BTreeMap<EventKey, EventKey>,
     /// Blocks that may be partly visible but are not acknowledged.
     attempts: Vec<Rc<Attempt>>,
     acknowledged: Offsets,
-    /// The acknowledged records, alone and with each set of attempts; empty if they must be computed again.
+    /// The acknowledged records, alone and with each set of attempts. Empty if they must be computed again.
     candidates: Vec<PossibleResult>,
     figures: Figures,
-    /// Groups with a report that was accepted in an expired month. For their events, only two things are checked: each has one
-    /// row and, at the end, the rows of its reports.
+    /// Groups with a report that was accepted in an expired month. Only two things are checked for their events: each has one row and, at
+    /// the end, its reports' rows.
     expired: BTreeSet<EventKey>,
 }
 
@@ -51,7 +50,7 @@ impl Checks {
         Self { groups, attempts, acknowledged: start, candidates, figures, expired: BTreeSet::new() }
     }
 
-    /// Records that an insert starts to take effect.
+    /// Notes that an insert starts to take effect.
     pub(super) fn evaluated(&mut self, statement: &Statement) {
         let (Statement::Reports { attempt, .. } | Statement::Events { attempt, .. }) = statement else { return };
         let is_block = attempt.block.from != attempt.block.to;
@@ -91,7 +90,7 @@ impl Checks {
         if self.expired.is_empty() { self.check_figures(log, tables) } else { Ok(()) }
     }
 
-    /// Checks the final state, when everything is read and nothing runs.
+    /// Checks the final state, when everything is read and nothing is running.
     pub(super) fn check_end(&mut self, log: &Log, tables: &Tables) -> Result<(), String> {
         self.check(log, tables)?;
         check_reports_of_events(tables)?;
@@ -157,7 +156,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Returns the partitions in which attempts change the events of each group.
+    /// Returns the partitions in which attempts change each group's events.
     fn changed_homes(&self) -> BTreeMap<EventKey, BTreeSet<Home>> {
         let mut homes: BTreeMap<EventKey, BTreeSet<Home>> = BTreeMap::new();
         for (key, home) in self.attempts.iter().flat_map(|attempt| &attempt.homes) {
@@ -192,14 +191,14 @@ impl Checks {
         let mut now = Figures { reports: tables.reports.live_rows().count(), ..Figures::default() };
         for (_, row) in tables.events.live_rows() {
             now.events += 1;
-            // Copies without a correlation id can have different roles; the first accepted counts.
+            // Copies without a correlation id can have different roles. The first accepted one counts.
             for report in row.reports.iter().filter(|report| Spec::has_shared_key(report.accepted.identity)) {
                 *now.observers.entry(report.observer).or_default() += 1;
             }
         }
         let before = std::mem::take(&mut self.figures);
         let is_less = |(observer, count)| now.observers.get(observer) < Some(count);
-        // If the limit leaves observers out, reports of two observers can change places.
+        // If the limit leaves observers out, two observers' reports can change places.
         let fell = log.most_observers >= 4 && before.observers.iter().any(is_less);
         if fell || now.events < before.events || now.reports < before.reports {
             return Err("a count decreased".to_owned());

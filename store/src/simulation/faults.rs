@@ -1,4 +1,4 @@
-//! Faults that a schedule injects.
+//! The faults that a schedule injects.
 
 use super::Rule;
 use super::schedule::Simulation;

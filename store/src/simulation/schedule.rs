@@ -1,4 +1,4 @@
-//! Runs a schedule: everything that happens, in an order that the seed determines.
+//! Runs a schedule: all events, in an order determined by the seed.
 
 use super::backup::Backup;
 use super::checks::Checks;
@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
-/// A schedule that is not finished after this number of steps never finishes.
+/// A schedule that isn't finished after this number of steps never finishes.
 const MAX_STEPS: usize = 50_000;
 
 /// Number of occurrences of each of [`KINDS`].
@@ -43,11 +43,11 @@ pub(super) struct Simulation {
     pub(super) occurrences: Occurrences,
     /// The first month to keep, once a month has expired.
     pub(super) first_month: Option<Home>,
-    /// Whether faults have ended, and the schedule runs until everything is stored.
+    /// Whether faults have ended and the schedule runs until everything is stored.
     is_finishing: bool,
 }
 
-/// Runs the schedule of a seed. Returns what happened, or the violation.
+/// Runs a seed's schedule. Returns what happened, or the violation.
 pub(super) fn run(seed: u64, rules: Rules) -> Result<Occurrences, String> {
     let mut random = StdRng::seed_from_u64(seed);
     let log = Log::generate(&mut random);
@@ -135,19 +135,19 @@ impl Simulation {
         if has_taken_over && !self.writers[id].interrupted.is_empty() {
             self.count("an interrupted block");
         }
-        // A former leader may have read a torn state, but it can't write anything.
+        // A former leader may have read a torn state, but it can't write.
         let epoch = self.server.tables.writers.iter().map(|claim| claim.epoch).max();
         let is_leader = epoch == Some(self.writers[id].claim.epoch);
         violation.filter(|_| is_leader).map_or(Ok(()), Err)
     }
 
-    /// Makes a writer send a heartbeat while it writes a block.
+    /// Sends a writer's heartbeat while it writes a block.
     fn send_heartbeat(&mut self) {
         let id = self.random.random_range(0..self.writers.len());
         self.with_context(id, Writer::send_heartbeat_during_block);
     }
 
-    /// Runs an action of a writer and returns the violation that it found.
+    /// Runs a writer's action and returns the violation that it found.
     fn with_context(&mut self, id: usize, act: fn(&mut Writer, &mut Context<'_>)) -> Option<String> {
         let is_standby = |writer: &Writer| matches!(writer.phase, Phase::TakingOver(Takeover::Standby));
         let is_leaderless = self.writers.iter().all(|writer| writer.is_dead() || is_standby(writer));

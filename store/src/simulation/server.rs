@@ -1,8 +1,7 @@
 //! Simulates the parts of a ClickHouse server that the protocol depends on.
 //!
-//! A statement is in the process list from before its condition is evaluated until its last partition is visible, and the
-//! server doesn't run two statements with one query id at a time. `writer::self_test` of stream-workers checks this assumption
-//! on a real server.
+//! A statement is in the process list from before its condition is evaluated until its last partition is visible, and the server doesn't
+//! run two statements with the same query id at a time. `writer::self_test` in stream-workers checks this assumption on a real server.
 
 use super::blocks::Attempt;
 use super::simulated_log::{Offsets, Origin};
@@ -18,8 +17,7 @@ use std::rc::Rc;
 
 pub(super) type Slot = u64;
 
-/// A row of `writers`: the owner of an epoch and the query id of its inserts. The row of epoch 0 has the query id of all
-/// claims.
+/// A row of `writers`: an epoch's owner and the query id of its inserts. The row of epoch 0 has the query id of all claims.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
     pub(super) epoch: u64,
@@ -33,7 +31,7 @@ pub(super) struct Progress {
     /// Number of the row within its epoch.
     pub(super) heartbeat: u64,
     pub(super) completed: u64,
-    /// The next records to read; all earlier ones are acknowledged.
+    /// The next records to read. All earlier ones are acknowledged.
     pub(super) next: Offsets,
 }
 
@@ -60,7 +58,7 @@ pub(super) struct Tables {
     pub(super) reports: Table<ReportPlace, StoredReport>,
 }
 
-/// A row to insert into `reports`; a tombstone if it has no content.
+/// A row to insert into `reports`. A tombstone if it has no content.
 pub(super) type ReportInsert = (ReportPlace, Option<StoredReport>);
 
 pub(super) enum Statement {
@@ -86,22 +84,22 @@ pub(super) enum Statement {
     Probe,
     ReadHead,
     ReadState,
-    /// Reads the places of a part of the keys.
+    /// Reads the places of some of the keys.
     ReadIndex {
         chunk: u128,
         chunks: u128,
     },
     ReadRows(Vec<EventPlace>),
-    /// Reads the events with parts both before this month and after its start.
+    /// Reads the events that have parts both before and after the start of this month.
     ReadDivided(Home),
-    /// Drops the partitions of `events` or `reports` before a month. It can't have a condition.
+    /// Drops the partitions of `events` or `reports` before a month. Can't have a condition.
     Drop {
         first_month: Home,
         is_events: bool,
     },
 }
 
-/// An event and the places of its reports' rows, each with whether an event without expired parts names it too.
+/// An event and the places of its reports' rows, each with whether an event without expired parts refers to it too.
 pub(super) type Divided = (EventPlace, Vec<(ReportPlace, bool)>);
 
 impl Statement {
@@ -128,7 +126,7 @@ pub(super) struct Request {
     pub(super) call: u64,
     pub(super) slot: Slot,
     pub(super) statement: Rc<Statement>,
-    /// Whether the network delays it for long.
+    /// Whether the network delays it for a long time.
     pub(super) is_slow: bool,
 }
 
@@ -137,7 +135,7 @@ pub(super) enum Reply {
     Done,
     /// The epoch is not the highest (code 395).
     Fenced,
-    /// Another statement has the query id (code 216).
+    /// Another statement uses the query id (code 216).
     Busy,
     /// The outcome is unknown.
     TimedOut,
@@ -194,7 +192,7 @@ impl Server {
         Head { writers: writers.clone(), progress_epoch: progress.epoch, largest_version }
     }
 
-    /// Starts a statement; returns the reply if it ends at once.
+    /// Starts a statement. Returns the reply if it ends at once.
     pub(super) fn begin(&mut self, request: Request, is_slow: bool) -> Option<(Request, Reply)> {
         let is_busy = self.running.iter().any(|running| running.request.slot == request.slot);
         let tables = &self.tables;

@@ -1,4 +1,4 @@
-//! Simulates the log: partitions of records, each an accepted request.
+//! Simulates the log: partitions of records, each of which is an accepted request.
 
 use crate::reference_model::{Facts, Spec};
 use crate::report::{Home, Report};
@@ -32,8 +32,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Generates reports that collide in every way: copies, ids that an observer reuses, also on other hosts, records that were
-    /// accepted before their predecessors, and changes of the month.
+    /// Generates reports that collide in every way: copies, ids that an observer reuses (also on other hosts), records accepted before
+    /// their predecessors, and changes of the month.
     pub(super) fn generate(random: &mut StdRng) -> Self {
         let step_s = [1, 43_200, 12 * 86_400, 25 * 86_400][random.random_range(0..4)];
         let mut partitions = vec![Vec::new(); random.random_range(1..=2)];
@@ -52,7 +52,7 @@ impl Log {
             let facts = specs.len() as Facts;
             let reports = record.iter().zip(facts..).map(|(spec, facts)| {
                 let mut report = spec.report(facts);
-                // Unique, so that no two reports with one identity have the same acceptance.
+                // Unique, so that two reports with one identity never have the same acceptance.
                 report.accepted.place = facts as u16;
                 report
             });

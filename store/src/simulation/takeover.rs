@@ -2,7 +2,7 @@
 //!
 //! 1. It claims an epoch: an insert into `writers` that fails unless the highest epoch is the one it has read. All claims run
 //!    under one query id, so no two are evaluated at once.
-//! 2. It uses the query id of each earlier epoch once. After that, statements of these epochs no longer run, and new ones fail.
+//! 2. It uses each earlier epoch's query id once. After that, statements of these epochs are no longer running, and new ones fail.
 //! 3. It deletes expired months.
 //! 4. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
 //!
@@ -17,7 +17,7 @@ use crate::report::{Home, Report};
 use rand::RngExt;
 use std::rc::Rc;
 
-/// Number of statements that read the index.
+/// Number of statements to read the index.
 const CHUNKS: u128 = 3;
 
 pub(super) enum Takeover {
@@ -27,7 +27,7 @@ pub(super) enum Takeover {
     Claiming(Rc<Statement>, Slot, u64),
     /// Reads which writer has the epoch.
     Confirming(Rc<Statement>, Slot, u64),
-    /// Waits for the last of these query ids to be free.
+    /// Waits until the last of these query ids is free.
     Draining(Vec<Slot>),
     /// Waits for the events that dropping expired months would divide.
     Dividing(Home),
@@ -78,7 +78,7 @@ impl Writer {
         Phase::TakingOver(next)
     }
 
-    /// Claims an epoch larger than any in `writers` or in a stored row: after a restore, `writers` may be behind.
+    /// Claims an epoch larger than any in `writers` or in a stored row, because `writers` may be behind after a restore.
     fn claim_epoch(&mut self, head: &Head, context: &mut Context<'_>) -> Takeover {
         let expected = head.epoch();
         let stored = if context.rules.is_followed(Rule::ExceedsStoredVersions) { head.largest_version >> 40 } else { 0 };
@@ -94,7 +94,7 @@ impl Writer {
     fn confirm(&mut self, head: &Head, claim: Rc<Statement>, slot: Slot, expected: u64, context: &mut Context<'_>) -> Takeover {
         let is_mine = |claim: &Claim| claim.epoch == self.claim.epoch && claim.writer == self.id;
         if head.epoch() == self.claim.epoch && head.writers.iter().any(is_mine) {
-            // A writer that wrote to `progress` has waited for all epochs before its own.
+            // A writer that wrote to `progress` has waited for all earlier epochs.
             let earlier = head.progress_epoch.max(1)..self.claim.epoch;
             let slots = head.writers.iter().filter(|claim| earlier.contains(&claim.epoch)).map(|claim| claim.slot);
             return self.drain(slots.collect(), context);

@@ -1,10 +1,10 @@
-//! Random schedules, and a check that the simulator notices broken rules.
+//! Random schedules, and a test that the simulator detects every broken rule.
 
 use super::schedule::{Occurrences, SITUATIONS, run};
 use super::{RULES, Rule, Rules};
 use std::thread;
 
-/// Maximum number of schedules until a broken rule must be noticed.
+/// Maximum number of schedules until a broken rule must be detected.
 const MAX_SCHEDULES: u64 = 20_000;
 
 fn setting(name: &str) -> Option<u64> {
@@ -25,7 +25,7 @@ fn no_schedule_violates_the_guarantees() {
     assert!(setting("STORE_SCHEDULES").is_some() || SITUATIONS.iter().all(has_happened), "{happened:?}");
 }
 
-/// Returns the first schedule that notices the broken rule.
+/// Returns the first schedule that detects the broken rule.
 fn violation(rule: Rule) -> Option<u64> {
     (0..MAX_SCHEDULES).find(|seed| run(*seed, Rules { broken: Some(rule) }).is_err())
 }

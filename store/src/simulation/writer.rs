@@ -1,8 +1,8 @@
 //! Simulates a writer, as a state machine that can be paused wherever it waits for the server.
 //!
-//! The writer inserts a block into `reports`, then `events`, then `progress`, and then changes the index in memory. A fenced
-//! writer dies. If the outcome of an insert is unknown, the writer runs a statement under its own query id, to be sure that no
-//! earlier copy is running, and sends the same bytes again.
+//! The writer inserts a block into `reports`, then `events`, then `progress`, and then changes the index in memory. A fenced writer exits.
+//! If an insert's outcome is unknown, the writer runs a statement under its own query id, to be sure that no earlier copy is running, and
+//! sends the same bytes again.
 
 use super::blocks::{Block, BlockLookup, Kind, Plan, RequiredOffsets};
 use super::server::{Claim, Progress, Reply, Request, Slot, Statement, StoredReport};
@@ -27,7 +27,7 @@ pub(super) struct Context<'a> {
     pub(super) kafka: &'a mut Offsets,
     /// The first month to keep, once a month has expired.
     pub(super) first_month: Option<Home>,
-    /// Whether no writer is active.
+    /// Whether there is no active writer.
     pub(super) is_leaderless: bool,
     pub(super) violation: &'a mut Option<String>,
 }
@@ -38,7 +38,7 @@ pub(super) enum Phase {
     LookingUp(BlockLookup),
     /// Waits for the outcome of the statement with this number.
     Writing(Plan, usize),
-    /// Waits until no statement runs under its query id, to repeat the statement with this number.
+    /// Waits until its query id is free, to repeat the statement with this number.
     WaitingForSlot(Plan, usize),
     Committing,
     Dead,
@@ -57,11 +57,11 @@ pub(super) struct Writer {
     pub(super) index: BTreeMap<EventKey, EventPlace>,
     /// Rows that this writer wrote.
     hot: BTreeMap<EventKey, EventRow<Facts>>,
-    /// Rows that an interrupted block wrote to `reports`. `cover` and `needs` are how far the first blocks must reach for them.
+    /// Rows that an interrupted block wrote to `reports`. `cover` and `needs` define how far the first blocks must reach for them.
     pub(super) interrupted: Vec<StoredReport>,
     pub(super) cover: Offsets,
     pub(super) needs: RequiredOffsets,
-    /// The writer doesn't store rows in earlier months.
+    /// The first month that the writer stores. It skips rows in earlier months.
     pub(super) first_month: Home,
 }
 
@@ -245,8 +245,8 @@ impl Writer {
         }
     }
 
-    /// Sends a heartbeat while a block is being written, without waiting for a reply. The heartbeat is true until the block's
-    /// row of `progress` is sent, which has a larger number.
+    /// Sends a heartbeat while a block is being written, without waiting for a reply. The heartbeat is correct until the block's row of
+    /// `progress` is sent, which has a larger number.
     pub(super) fn send_heartbeat_during_block(&mut self, context: &mut Context<'_>) {
         let Phase::Writing(plan, n) = &self.phase else { return };
         if self.is_paused || n + 1 >= plan.statements.len() || plan.kind == Kind::Deletion {
@@ -285,7 +285,7 @@ impl Writer {
             if self.is_covered(&self.progress.next) {
                 self.interrupted.clear();
             }
-            // `events` now contains the interrupted rows of records that were read again.
+            // `events` now contains the interrupted rows of the records that were read again.
             let next = &self.progress.next;
             self.interrupted.retain(|row| row.origin.offset >= next[row.origin.partition]);
             self.remember(plan.events);
@@ -293,7 +293,7 @@ impl Writer {
         Phase::Committing
     }
 
-    /// Sends a statement with an unknown outcome again.
+    /// Repeats a statement with an unknown outcome.
     fn repeat(&mut self, plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
         if context.rules.is_followed(Rule::RepeatsSameBytes) || plan.kind != Kind::Block {
             return self.write(plan, n, context);

@@ -40,7 +40,7 @@ fn append_defaults(columns: &[(&str, &str)], body: &mut Encoder) {
         "UInt32" | "Int32" => 4,
         "UInt64" | "Int64" => 8,
         "UInt128" | "UUID" => 16,
-        // The length of a text or of an array, or a small number.
+        // The length of a text or an array, or a small number.
         _ => 1,
     };
     body.0.resize(body.0.len() + columns.iter().map(bytes).sum::<usize>(), 0);
@@ -75,7 +75,7 @@ fn representative(row: &EventRow<Facts>) -> usize {
     (0..row.reports.len()).min_by_key(order).unwrap_or(0)
 }
 
-/// Returns whether an agent claims the fetch, and whether a server of an organization without a claim reports it
+/// Returns whether an agent claims the fetch, and whether a server reports it whose organization doesn't claim it
 /// (docs/api/event-keys.md#figures).
 fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     let is_retrieval = row.reports.iter().any(|entry| entry.facts.event_type == CONTENT_RETRIEVED);
@@ -85,9 +85,9 @@ fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     (is_retrieval && claims().next().is_some(), is_retrieval && seen.any(|entry| is_others(&entry)))
 }
 
-/// Returns the fetch as the owner's first report by precedence describes it: the first that names a bot, or else the first with
-/// a status, or else the first with a fetch. Without one, uses other observers' reports in the same order, but they can't turn an
-/// event of the owner into a failed fetch or a revalidation (docs/api/counting.md#5-one-report-represents-the-event).
+/// Returns the fetch as described by the owner's reports in order of precedence: the first that names a bot, or else the first with a
+/// status, or else the first with a fetch. Without one, uses other observers' reports in the same order, but they can't turn the owner's
+/// event into a failed fetch or a revalidation (docs/api/counting.md#5-one-report-represents-the-event).
 fn owner_fetch(row: &EventRow<Facts>) -> Fetch {
     let described = row.reports.iter().filter_map(|entry| Some((entry, entry.facts.fetch.as_ref()?)));
     let rank = |fetch: &Fetch| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.status == 0);
@@ -110,7 +110,7 @@ fn append_fetch(fetch: &Fetch, body: &mut Encoder) {
     body.u64(*bytes);
 }
 
-/// Appends the reports of agents, except the one at position `shown`.
+/// Appends the agents' reports, except the one at position `shown`.
 fn append_other_agents(row: &EventRow<Facts>, shown: usize, body: &mut Encoder) {
     let has_agent = |facts: &ReportFacts| facts.role == role::AGENT || facts.session != 0;
     let others = row.reports.iter().enumerate().filter(|(n, entry)| *n != shown && has_agent(&entry.facts));
@@ -159,18 +159,18 @@ fn details(facts: &Facts, url_of_event: &str, is_only: bool) -> Vec<u8> {
     details.0
 }
 
-/// Content of a row of `reports` besides its place.
+/// Content of a row of `reports`, without its place.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportContent<'a> {
     pub report: &'a Report<Facts>,
-    /// The rest of the report, which the facts don't contain.
+    /// The rest of the report, which is not part of the facts.
     pub event: &'a LogEvent,
     /// Partition and offset of the record in the log.
     pub origin: (i32, i64),
 }
 
-/// Appends a row of `reports`, in the order of [`REPORT_COLUMNS`]: a live one, or a tombstone if there is no content. In an
-/// issuer's row, `issuer` replaces the reporting organization.
+/// Appends a row of `reports`, in the order of [`REPORT_COLUMNS`]: a live row, or a tombstone without content. In an issuer's row, `issuer`
+/// replaces the reporting organization.
 pub fn encode_report(
     place: &ReportPlace,
     issuer: Option<OrgId>,

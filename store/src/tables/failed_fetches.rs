@@ -8,7 +8,7 @@ use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
 use schemas::log::{FailedFetch, LogRecord};
 
-/// Columns of an insert into `failed_fetches` with their types.
+/// Columns of inserts into `failed_fetches`, with their types.
 pub const FAILED_FETCH_COLUMNS: &[(&str, &str)] = &[
     ("site", "String"),
     ("at", "DateTime64(3, 'UTC')"),
@@ -25,13 +25,13 @@ pub const FAILED_FETCH_COLUMNS: &[(&str, &str)] = &[
     ("precedence", "UInt64"),
 ];
 
-/// A log line of a bot whose request returned no content. Its row depends only on its record.
+/// A bot's log line whose request returned no content. The row depends only on its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedFetchRow {
     pub organization: OrgId,
     /// The drain that delivered the line, if any.
     pub drain: Option<DrainId>,
-    /// Acceptance, with the identity that the line's report would have if content had been returned.
+    /// Acceptance, with the identity that the line's report would have if the request had returned content.
     pub accepted: Acceptance,
     pub fetch: FailedFetch,
 }

@@ -14,8 +14,8 @@ use schemas::site::Site;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Returns names and types of a table's stored columns, without codecs and comments. Columns of a `Nested` one have its name as
-/// a prefix.
+/// Returns the names and types of a table's stored columns, without codecs and comments. A `Nested` column's name is the prefix of its
+/// parts.
 fn columns_of(ddl: &str) -> Vec<(String, String)> {
     let (_, body) = ddl.split_once("\n(\n").unwrap();
     let (body, _) = body.split_once("\n)\n").unwrap();
@@ -24,7 +24,7 @@ fn columns_of(ddl: &str) -> Vec<(String, String)> {
     for line in body.lines().map(str::trim).filter(|line| !line.starts_with("--") && !line.starts_with("INDEX")) {
         match (line, line.strip_suffix(" Nested")) {
             (_, Some(name)) => nested = Some(name),
-            // The column of the previous line is an expression.
+            // The previous line's column is an expression.
             (line, _) if line.starts_with("ALIAS ") => drop(columns.pop()),
             (line, _) if line.starts_with("COMMENT ") => {}
             ("(", _) => {}
@@ -60,7 +60,7 @@ fn column_lists_match_the_ddl() {
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{positions:?}");
 }
 
-/// Takes a value of this type from the body.
+/// Reads a value of this type from the body.
 fn value<'a>(of: &str, from: &mut Decoder<'a>) -> &'a [u8] {
     let before = from.0;
     match of {
@@ -88,7 +88,7 @@ fn values(row: &EventRow<Facts>) -> Vec<(&'static str, Vec<u8>)> {
     values
 }
 
-/// Returns the response to a fetch of the row.
+/// Returns the response that contains this row.
 fn fetched(row: &EventRow<Facts>) -> Vec<u8> {
     values(row).into_iter().filter(|(name, _)| FETCHED_COLUMNS.contains(name)).flat_map(|(_, bytes)| bytes).collect()
 }
@@ -163,13 +163,13 @@ fn shows_the_agents_report_and_the_first_bot_name() {
     assert_eq!(column(&several, "bot"), b"\x04late");
     assert_eq!(column(&several, "roles"), [0b1_1110]);
     assert_eq!((column(&several, "is_claimed"), column(&several, "is_seen")), (vec![1], vec![1]));
-    // A server of the claiming organization is not a second observer.
+    // A server of the claiming organization isn't a second observer.
     let mut own = several.clone();
     own.reports.iter_mut().for_each(|entry| entry.observer.org = OrgId(Uuid::from_u128(9)));
     assert_eq!((column(&own, "is_claimed"), column(&own, "is_seen")), (vec![1], vec![0]));
 }
 
-/// Generates reports of owners and others in any role, with and without a fetch.
+/// Generates owners' and others' reports in any role, with and without a fetch.
 fn entries() -> impl Strategy<Value = Vec<Entry<Facts>>> {
     let fetches =
         ["", "GPTBot"].into_iter().flat_map(|bot| [0, 200, 404].map(|status| Some(Fetch { status, ..self::bot(bot)? })));
@@ -185,7 +185,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry<Facts>>> {
     })
 }
 
-/// Returns the event of these reports, each merged into the stored row.
+/// Merges each of these reports into the stored row, and returns the event.
 fn merged(reports: &[Entry<Facts>]) -> EventRow<Facts> {
     let (shared_key, site) = (Some(EventKey(99)), Some(Site::from_stored("com.example")));
     let mut joined = None;
