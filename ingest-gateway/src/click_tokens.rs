@@ -35,7 +35,7 @@ impl ClickTokens {
         Self { database, known: Mutex::default() }
     }
 
-    /// Resolves the presented tokens. Unknown and expired ones are missing from the result. While PostgreSQL is unavailable, cached
+    /// Resolves the presented tokens. Unknown and expired tokens are missing from the result. While PostgreSQL is unavailable, cached
     /// tokens still resolve and others stay unresolved.
     pub(crate) async fn resolve(&self, presented: BTreeSet<String>, now: DateTime<Utc>) -> Result<Tokens, ApiError> {
         if presented.is_empty() {

@@ -1,4 +1,4 @@
-//! `POST /drains/{provider}`: reads the logs of CDNs and servers, and stores the fetches by bots (docs/api/drains.md).
+//! `POST /drains/{provider}`: reads logs from CDNs and servers, and stores bots' fetches (docs/api/drains.md).
 //!
 //! ```text
 //!  who ──► body ──► inflate ──► split ──► formats ──► map ──► records on the log ──► body_counts ──► coverage ──► answer
@@ -62,9 +62,9 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time from the request's head to its response. Shorter than the server's own limit, so that the response has the provider's format.
+/// Time from the request's head to its response. Shorter than the server's own limit, so the response has the provider's format.
 const DEADLINE: Duration = Duration::from_secs(22);
-/// Longest wait for a slot after a body has arrived.
+/// Maximum wait for a slot after a body has arrived.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Shared state of the drain handlers.
@@ -73,7 +73,7 @@ pub(crate) struct Drains {
     slots: Arc<Slots<Tenant>>,
     pool: PgPool,
     drain_cache: DrainCache,
-    /// `None` if not configured; then no signature can be checked.
+    /// `None` if not configured. Then signatures can't be verified.
     sealer: Option<Sealer>,
     coverage: Coverage,
 }
@@ -92,7 +92,7 @@ impl Drains {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DrainParameters {
-    /// Host of every line.
+    /// Host of all lines.
     host: Option<String>,
     /// Observer role: `edge` or `origin`.
     role: Option<String>,
@@ -133,7 +133,7 @@ async fn process_request(
     let caller = authentication::authenticate(&parts, state).await?;
     let key_drain = key_drain::for_caller(state, &caller, provider).await?;
     state.rates.admit(caller.key_id, caller.org_id)?;
-    // Before the body, so that rejecting it costs nothing.
+    // Check this before reading the body, so that a rejection costs nothing.
     state.write_budgets.check_log(state, &caller, body.size_hint().lower()).await?;
     let encoding = Encoding::from_headers(&parts.headers)?;
     let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
@@ -145,7 +145,7 @@ async fn process_request(
     let body = read_wire(body, max_bytes, |bytes| room.grow_to(bytes).map_err(no_slot)).await?;
     secret.map_or(Ok(()), |secret| body_signature::verify(&body, &parts.headers, &secret))?;
     let slot = state.drains.slots.wait(tenant, PATIENCE).await.map_err(no_slot)?;
-    // The key may have been revoked, or its drain deleted, while the body arrived.
+    // While the body arrived, the key may have been revoked or its drain deleted.
     let caller = authentication::authenticate(&parts, state).await?;
     let key_drain = key_drain::for_caller(state, &caller, provider).await?;
     let processor = line_processor(state, provider, parameters, (caller, key_drain)).await?;
@@ -193,7 +193,7 @@ async fn line_processor(
     Ok(LineProcessor { provider, caller, role, drain, owned_sites: owned, hosts, host_finder: host, bots, limits, now })
 }
 
-/// Returns 503 even if the sender used its own share, because some senders retry only after a 5xx.
+/// Returns 503 even if the sender exhausted its own share, because some senders retry only after a 5xx.
 fn no_slot(why: NoSlot) -> ApiError {
     let refused = overloaded();
     match why {

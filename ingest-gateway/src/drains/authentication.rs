@@ -1,4 +1,4 @@
-//! Authenticates log senders by API key, in the header that the provider supports (docs/api/drains.md#credentials).
+//! Authenticates log senders by API key, in the headers that providers support (docs/api/drains.md#credentials).
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -9,11 +9,11 @@ use service_kit::auth::{API_KEY_HEADER, Caller};
 use service_kit::http::ApiError;
 use service_kit::identity_tables::HasIdentityTables;
 
-/// The access key header of Firehose.
+/// Firehose's access key header.
 const FIREHOSE_KEY: HeaderName = HeaderName::from_static("x-amz-firehose-access-key");
 const API_KEY: HeaderName = HeaderName::from_static(API_KEY_HEADER);
 
-/// Returns the caller of a request. [`super::fed`] checks which drain its key belongs to.
+/// Returns a request's caller. [`super::key_drain`] checks which drain its key belongs to.
 pub(super) async fn authenticate(parts: &Parts, state: &impl HasIdentityTables) -> Result<Caller, ApiError> {
     Caller::from_key(parts, state, presented(&parts.headers)).await
 }

@@ -1,4 +1,4 @@
-//! Hourly counts of a body, for the coverage of a drain (docs/api/drains.md#coverage).
+//! A body's hourly counts, for drain coverage (docs/api/drains.md#coverage).
 
 use super::line_fields::Reason;
 use super::line_processor::{LineOutcome, OTHER_HOST, ProcessedLine, outline};
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 const HOUR_MS: i64 = 3_600_000;
-/// More than the hours of a year; only exports of whole archives have more.
+/// More hours than a year has. Only exports of whole archives contain more.
 const MAX_HOURS: usize = 9_000;
 /// Maximum number of unreadable lines whose outline is stored.
 const MAX_BAD_LINES: usize = 10;
@@ -21,7 +21,7 @@ pub(super) struct Hour {
     pub(super) people: u64,
     pub(super) bad: u64,
     pub(super) dropped: BTreeMap<Reason, u64>,
-    /// Bots' requests that returned no content.
+    /// Bot requests that returned no content.
     pub(super) refused: u64,
     pub(super) bytes: u64,
     /// Time of the newest line.
@@ -35,7 +35,7 @@ pub(super) struct BadLine {
     pub(super) outline: String,
 }
 
-/// What is stored for some lines.
+/// Data to store for some lines.
 #[derive(Debug, Default)]
 pub(super) struct LineBatch {
     pub(super) events: Vec<LogEvent>,
@@ -64,7 +64,7 @@ impl BodyCounts {
         Self { hours: BTreeMap::new(), bad_lines: Vec::new(), lines: 0, digest: Sha256::new(), now_ms }
     }
 
-    /// Counts a line, and adds what is stored of it to the batch.
+    /// Counts a line, and adds its stored data to the batch.
     pub(super) fn count(&mut self, line: &[u8], judged: ProcessedLine, batch: &mut LineBatch) {
         let ProcessedLine { outcome, at_ms, mark, .. } = judged;
         if matches!(outcome, LineOutcome::Trial) {
@@ -77,7 +77,7 @@ impl BodyCounts {
             // Unreadable lines look alike. Within an hour, repeated ones count once.
             self.digest.update(self.now_ms.div_euclid(HOUR_MS).to_be_bytes());
         }
-        // Senders choose the hosts and times of lines of other hosts, so these lines don't create hours.
+        // Senders choose the hosts and times of lines for other hosts, so these lines don't create hours.
         let at_ms = at_ms.filter(|_| !matches!(outcome, LineOutcome::Dropped(OTHER_HOST))).unwrap_or(self.now_ms);
         let begin_ms = at_ms - at_ms.rem_euclid(HOUR_MS);
         let is_one_too_many = self.hours.len() >= MAX_HOURS && !self.hours.contains_key(&begin_ms);
@@ -136,7 +136,7 @@ impl BodyCounts {
         self.hours.values().map(of).sum()
     }
 
-    /// Returns the dropped lines of all hours, by reason.
+    /// Returns the dropped lines of all hours by reason.
     pub(super) fn dropped(&self) -> BTreeMap<Reason, u64> {
         let mut all: BTreeMap<Reason, u64> = BTreeMap::new();
         for (reason, lines) in self.hours.values().flat_map(|hour| &hour.dropped) {

@@ -1,4 +1,4 @@
-//! Processes a body into records on the log (docs/api/drains.md#bodies).
+//! Turns a body into records on the log (docs/api/drains.md#bodies).
 //!
 //! ```text
 //!  body ──► a thread, in turns: inflate, split, judge ── records ──► append ──► the answer, when all are durable
@@ -30,7 +30,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Maximum number of records that wait for the log.
+/// Maximum number of records waiting for the log.
 const WAITING_RECORDS: usize = 2;
 /// Maximum lines per record.
 const RECORD_LINES: usize = 500;
@@ -47,12 +47,12 @@ pub(super) struct BodyProcessor {
 
 pub(super) struct ProcessedBody {
     pub(super) body_counts: BodyCounts,
-    /// The id of a Firehose delivery, from its body.
+    /// A Firehose delivery's id, from its body.
     pub(super) delivery: Option<String>,
 }
 
 impl BodyProcessor {
-    /// Processes a body. Returns once every record is durable. Memory and slot are occupied until the thread ends.
+    /// Processes a body. Returns once every record is durable. Memory and slot are in use until the thread ends.
     pub(super) async fn process(self, body: Vec<u8>, taken: (BodyReservation, Slot<Tenant>)) -> Result<ProcessedBody, ApiError> {
         let (records, made) = mpsc::channel(WAITING_RECORDS);
         let state = Arc::clone(&self.state);
@@ -61,7 +61,7 @@ impl BodyProcessor {
             self.work(body, room.tenant(), records)
         });
         let (appended, worked) = tokio::join!(append_all(&state.log, made), thread);
-        // The log's error is more specific than the error of the interrupted thread.
+        // The log's error is more specific than the interrupted thread's error.
         appended?;
         worked.map_err(ApiError::internal)?
     }
@@ -76,7 +76,7 @@ impl BodyProcessor {
     }
 }
 
-/// Reads the lines of a body in turns, and sends the messages of its records. Spends the decompressed bytes that exceed the body's.
+/// Reads a body's lines in turns, and sends its records' messages. Spends the decompressed bytes that exceed the body's size.
 fn work_in_turns<T: 'static>(
     body: Vec<u8>,
     encoding: Encoding,
@@ -103,10 +103,11 @@ fn work_in_turns<T: 'static>(
     taken.map_err(|error| refused.unwrap_or_else(|| unreadable(&error)))
 }
 
-/// What a body of an organization without a verified domain spends, compressed or not: it isn't stored.
+/// Budget of an organization without a verified domain. Its bodies spend their compressed or decompressed size, although they aren't
+/// stored.
 struct LogBudget<'a> {
     state: &'a State,
-    /// `None` without a limit.
+    /// `None` if unlimited.
     org: Option<OrgId>,
     spent: u64,
 }
@@ -125,7 +126,7 @@ impl<'a> LogBudget<'a> {
     }
 }
 
-/// Reads the lines of a body, and passes on records of those that are kept. Calls `meter` with the size of each decompressed part.
+/// Reads a body's lines, and passes on records of those that are kept. Calls `meter` with the size of each decompressed part.
 pub(super) fn read_body(
     body: impl Read + 'static,
     encoding: Encoding,
@@ -174,7 +175,7 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> RecordBuilder<'_, K> {
         if self.batch.len() >= RECORD_LINES { self.send() } else { Ok(()) }
     }
 
-    /// Reads the lines of a Firehose record.
+    /// Reads a Firehose record's lines.
     fn take_record(&mut self, record: Option<&[u8]>, reader: &mut LineReader<'_>) -> io::Result<()> {
         match record.ok_or("too_long").and_then(record_lines) {
             Ok(bytes) => lines(&mut bytes.as_slice(), self.settings.drain_line_bytes, 0, |item| {

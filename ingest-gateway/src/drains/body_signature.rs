@@ -7,11 +7,11 @@ use schemas::problem::Code;
 use service_kit::http::ApiError;
 use sha1::Sha1;
 
-/// HMAC-SHA1 of the raw body, in hexadecimal digits.
+/// HMAC-SHA1 of the raw body, in hexadecimal.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-vercel-signature");
-/// Length of the signature in bytes.
+/// Length of a signature in bytes.
 const BYTES: usize = 20;
-/// Maximum size of a signed body, which is verified at once. Vercel's batches are smaller.
+/// Maximum size of a signed body, which is verified as a whole. Vercel's batches are smaller.
 pub(super) const MAX_SIGNED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Returns 403 unless the body is signed with `secret`.
@@ -25,7 +25,7 @@ fn refused() -> ApiError {
     ApiError::new(Code::Forbidden, "x-vercel-signature is missing or doesn't match the body. Check the secret of the drain.")
 }
 
-/// Returns the signature of a request. Rejects several.
+/// Returns the request's signature. Rejects multiple signatures.
 fn presented(headers: &HeaderMap) -> Option<[u8; BYTES]> {
     let mut values = headers.get_all(SIGNATURE).iter();
     let (value, other) = (values.next()?.as_bytes(), values.next());

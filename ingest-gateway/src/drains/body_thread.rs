@@ -1,4 +1,4 @@
-//! The turns of a thread that processes one body.
+//! The CPU turns of a thread that processes one body.
 
 use crate::request::cpu_permits::{CpuPermit, CpuPermits};
 use service_kit::auth::Tenant;
@@ -9,10 +9,10 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Bytes read or decompressed in one turn, which takes a few milliseconds.
+/// Bytes to read or decompress per turn, which takes a few milliseconds.
 const PERMIT_BYTES: u64 = 256 * 1024;
 
-/// The current turn and where the thread's records go. Operations fail once the request has ended.
+/// The current turn, and the channel for the thread's records. Operations fail once the request has ended.
 pub(super) struct BodyThread<T> {
     permits: Arc<CpuPermits>,
     tenant: Tenant,
@@ -29,7 +29,7 @@ impl<T> BodyThread<T> {
         Ok(turns)
     }
 
-    /// Counts bytes of the current turn. At its end, waits for the next one.
+    /// Counts the bytes of the current turn. At its end, waits for the next turn.
     pub(super) fn spend(&self, bytes: u64) -> io::Result<()> {
         self.remaining_bytes.set(self.remaining_bytes.get().saturating_sub(bytes));
         match self.remaining_bytes.get() {
@@ -39,7 +39,7 @@ impl<T> BodyThread<T> {
         }
     }
 
-    /// Passes on a record. If it has to wait for the log, other bodies get the turn.
+    /// Passes on a record. While it waits for the log, other bodies get the turn.
     pub(super) fn send(&self, record: T) -> io::Result<()> {
         match self.records.try_send(record) {
             Ok(()) => Ok(()),
@@ -81,7 +81,7 @@ mod tests {
         Tenant::Organization(OrgId(uuid::Uuid::from_u128(number)))
     }
 
-    /// Returns turns of which one is free.
+    /// Returns turns, one of which is free.
     async fn one_turn() -> (Arc<CpuPermits>, CpuPermit) {
         let turns = CpuPermits::with_cores(2);
         let taken = turns.wait(sender(0)).await;

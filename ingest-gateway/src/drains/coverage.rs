@@ -1,4 +1,4 @@
-//! Stores the counts of bodies in PostgreSQL once their records are durable (docs/api/drains.md#coverage).
+//! Stores bodies' counts in PostgreSQL once their records are durable (docs/api/drains.md#coverage).
 
 use super::body_counts::{BodyCounts, Hour};
 use super::line_id::named_id;
@@ -23,18 +23,18 @@ use uuid::Uuid;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Pause between retries while PostgreSQL is unavailable.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum number of rows that wait for PostgreSQL. Rows above it are lost and counted as lost.
+/// Maximum number of rows waiting for PostgreSQL. Further rows are lost and counted as lost.
 const MAX_WAITING: usize = 100_000;
 /// Retention of hours.
 const HOURS_STORED: TimeDelta = TimeDelta::days(400);
-/// Retention of hours that only the health of a drain shows.
+/// Retention of hours that are shown only in the drain's health.
 const HOURS_OF_HEALTH: TimeDelta = TimeDelta::days(3);
-/// How long a repeated body is recognized.
+/// Time for which a repeated body is recognized.
 const BODIES_STORED: TimeDelta = TimeDelta::days(7);
 /// Retention of unreadable lines.
 const BAD_LINES_STORED: TimeDelta = TimeDelta::days(30);
 
-/// Size of a row in PostgreSQL with its indexes, in bytes. Each update of an hour takes as much until it is vacuumed.
+/// Size of a PostgreSQL row with its indexes, in bytes. Each update of an hour takes as much until it is vacuumed.
 const BODY_BYTES: u64 = 256;
 const HOUR_BYTES: u64 = 256;
 const BAD_LINE_BYTES: u64 = 512;
@@ -56,7 +56,7 @@ pub(super) struct BodyCoverage {
     pub(super) received_at: DateTime<Utc>,
 }
 
-/// Whether coverage is shown in reads.
+/// Whether reads show the coverage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CoverageVisibility {
     /// Coverage of verified hosts, shown in reads.
@@ -66,8 +66,8 @@ pub(super) enum CoverageVisibility {
 }
 
 impl CoverageVisibility {
-    /// Returns the kind for an organization's verified hosts; `None` means that it may report for every host. Returns `None` for a content
-    /// owner without a verified domain, which anyone can create.
+    /// Returns the visibility for an organization's verified hosts. `None` as an argument means that it may report for every host. Returns
+    /// `None` for a content owner without a verified domain, because anyone can create one.
     pub(super) fn for_hosts(owned: Option<&[OwnedSite]>) -> Option<Self> {
         match owned {
             Some([]) => None,
@@ -111,7 +111,7 @@ impl Coverage {
             metrics::drain_coverage_lost();
             return;
         }
-        // If others wait, PostgreSQL is unavailable.
+        // If others are waiting, PostgreSQL is unavailable.
         if self.waiting.load(Ordering::Relaxed) == 0
             && matches!(tokio::time::timeout(PATIENCE, report.write(&self.pool)).await, Ok(Ok(())))
         {
@@ -154,12 +154,12 @@ fn expiry(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
 }
 
 impl BodyCoverage {
-    /// Returns the id that coverage is stored for: the drain, or the organization and provider.
+    /// Returns the id under which coverage is stored: the drain, or the organization and provider.
     fn source(&self) -> Uuid {
         self.drain.map_or_else(|| named_id(self.org.0, self.provider.as_str()), |drain| drain.0)
     }
 
-    /// Returns the hours to store, with their starts. Skips expired ones.
+    /// Returns the hours to store, with their start times. Skips expired hours.
     fn hours(&self) -> impl Iterator<Item = (DateTime<Utc>, &Hour)> {
         let first = self.received_at - self.visibility.hours();
         let hours = self.body_counts.hours.iter();

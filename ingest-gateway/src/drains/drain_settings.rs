@@ -1,10 +1,9 @@
-//! What a drain may send.
+//! Settings of drain bodies.
 
 use super::split::MAX_LINE_BYTES;
 use crate::request::limits::at_least;
 use clap::Args;
 
-/// Logs of CDNs.
 #[derive(Args, Clone, Debug)]
 pub struct DrainSettings {
     /// Maximum compressed size of a drain body, in bytes

@@ -1,7 +1,7 @@
 //! Reads a log without storing it, and returns what each line would become (docs/api/drains.md#what-is-kept).
 //!
-//! It runs the same code as drains, without everything that has state (keys, verified domains, the log, coverage). A copy of the rules
-//! could differ.
+//! Runs the same code as drains, without everything that has state (keys, verified domains, the log, coverage). A copy of the rules could
+//! differ.
 
 use super::body_processor::read_body;
 use super::drain_settings::DrainSettings;
@@ -25,28 +25,28 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A dry run of a log.
+/// A log's dry run.
 pub struct DrainDryRun {
     pub provider: DrainProvider,
-    /// Host of every line. Without it, lines that have no host get the only one of `hosts`.
+    /// Host of every line. Without it, lines without a host get the only one in `hosts`.
     pub host: Option<String>,
     /// Hosts whose lines would be kept, with their subdomains; empty for every host.
     pub hosts: Vec<Site>,
-    /// Table to identify bots with.
+    /// Table for identifying bots.
     pub bots: Arc<BotTable>,
     pub now: DateTime<Utc>,
 }
 
-/// The result of one line.
+/// The result for one line.
 pub struct DryLine {
-    /// Line number including blank lines, or position in the array; starts at 1.
+    /// Line number (blank lines count) or position in the array. Starts at 1.
     pub number: u64,
     /// Recognized format.
     pub format: Option<&'static LogFormat>,
     pub outcome: LineOutcome,
     /// Time of the request, in milliseconds since 1970.
     pub at_ms: Option<i64>,
-    /// Names of contradicting members of a bad line; the same name twice if the member is repeated.
+    /// A bad line's contradicting members; the same name twice if a member is repeated.
     pub members: Option<[String; 2]>,
 }
 
@@ -65,8 +65,7 @@ impl DrainDryRun {
         reader.end(&mut take)
     }
 
-    /// Processes a gzip body up to the bytes of its records. Returns the number of lines, and of those that are
-    /// kept.
+    /// Processes a gzip body up to the bytes of its records. Returns the number of lines and of kept lines.
     pub fn gzip_body(self, body: impl Read + 'static) -> io::Result<(u64, u64)> {
         let encoded = |record| serde_json::to_vec(&record).map(|bytes| drop(black_box(bytes))).map_err(io::Error::other);
         let taken = read_body(body, Encoding::Gzip, &self.judge(), &DrainSettings::default(), |_| Ok(()), encoded)?;

@@ -1,4 +1,4 @@
-//! Tests of log lines with forged addresses, hosts and requests in text from visitors.
+//! Log lines in which visitors' text contains forged addresses, hosts or requests.
 
 use super::dry_run::DryLine;
 use super::format_table::FormatId;
@@ -13,7 +13,7 @@ const OF_BOT: &str = "132.196.86.7";
 const OF_OTHER: &str = "203.0.113.5";
 const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
 
-/// Returns the events of a log whose lines are all kept.
+/// Returns the events in a log whose lines are all kept.
 fn kept(format: FormatId, host: Option<&str>, log: &str) -> Vec<LogEvent> {
     let event = |DryLine { outcome, .. }| match outcome {
         LineOutcome::Kept(event) => *event,
@@ -32,7 +32,7 @@ fn combined(before: &str) -> String {
     format!("{before} {AT} \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"")
 }
 
-/// Servers can log `X-Forwarded-For` before the time. Each proxy appends an address, and the visitor chooses what is before it.
+/// Servers can log `X-Forwarded-For` before the time. Each proxy appends an address, and visitors choose the rest.
 #[test]
 fn f56_forwarded_header_before_the_time_does_not_verify() {
     let traefik = |before: &str| format!("{} 262 \"a\" \"b\" 2ms", combined(before));
@@ -54,9 +54,9 @@ fn f56_forwarded_header_before_the_time_does_not_verify() {
         format!("\"{OF_BOT}, 172.18.0.1\" 10.0.0.1 - -"),
         format!("{OF_BOT}, unknown - -"),
         format!("{OF_BOT}, {OF_OTHER} 10.0.0.1 - -"),
-        // A user name, which visitors choose.
+        // A user name, which visitors can choose.
         format!("{OF_OTHER} {OF_BOT}"),
-        // The connection's address before a forwarded header or the requested host.
+        // The connection's address, then a forwarded header or the requested host.
         format!("{OF_OTHER} {OF_BOT} - -"),
         format!("{OF_OTHER} \"{OF_BOT}\" - -"),
         format!("{OF_OTHER}:1234 {OF_BOT} - -"),
@@ -104,7 +104,7 @@ fn f56_client_address_in_a_header_does_not_verify() {
     }
 }
 
-/// Fastly's default format doesn't escape `Fastly-Client-IP`, so a visitor can add members before those that Fastly writes.
+/// Fastly's default format doesn't escape `Fastly-Client-IP`, so visitors can add members before Fastly's own.
 #[test]
 fn f59_rejects_lines_with_repeated_json_members() {
     for format in
@@ -135,7 +135,7 @@ fn f56_host_with_bunny_separators_does_not_verify() {
     }
 }
 
-/// A server serves its own site, whichever host the request line contains.
+/// A server serves its own site, whatever host the request line contains.
 #[test]
 fn f57_hosts_in_request_lines_do_not_forge_or_hide_fetches() {
     for target in [
@@ -165,7 +165,7 @@ fn f57_hosts_in_request_lines_do_not_forge_or_hide_fetches() {
     assert_eq!(kept(FormatId::Combined, None, &named)[0].content_url.as_deref(), Some("http://www.b.test/a"), "the only host");
 }
 
-/// Text before the time is a host only in the host's place, and an invalid port hides no fetch.
+/// Text before the time is a host only in the host's place, and an invalid port doesn't hide a fetch.
 #[test]
 fn f57_forwarded_names_and_bad_ports_do_not_change_the_host() {
     for before in [
@@ -186,7 +186,7 @@ fn f57_forwarded_names_and_bad_ports_do_not_change_the_host() {
     }
 }
 
-/// In a log without request ids, a copy of an agent's request must not replace the agent's own.
+/// Without request ids, a copy of an agent's request must not replace the agent's own.
 #[test]
 fn f58_copied_requests_do_not_hide_the_agents_fetch() {
     let line = |address: &str| combined(&format!("{address} - -"));
@@ -198,7 +198,7 @@ fn f58_copied_requests_do_not_hide_the_agents_fetch() {
     }
 }
 
-/// nginx is often set up to log `"$http_x_forwarded_for" "$request_time" "$upstream_response_time"` after the user agent.
+/// nginx often logs `"$http_x_forwarded_for" "$request_time" "$upstream_response_time"` after the user agent.
 #[test]
 fn f58_times_instead_of_ids_do_not_merge_requests() {
     let line = |bot: &str, bytes: u32| {
@@ -209,7 +209,7 @@ fn f58_times_instead_of_ids_do_not_merge_requests() {
     assert_eq!(ids.len(), 3);
 }
 
-/// Servers can log a header under a name that is as usual for the address as their own.
+/// A server can log a header under a name that is just as common for addresses as its own.
 #[test]
 fn f60_second_address_in_a_line_does_not_verify() {
     let sample = FormatId::Json.row().sample;
@@ -227,12 +227,12 @@ fn f60_second_address_in_a_line_does_not_verify() {
     }
 }
 
-/// `Fastly-Client-IP` precedes most of Fastly's members, without escapes, and a field can have several names.
+/// `Fastly-Client-IP` precedes most of Fastly's members, isn't escaped, and a field can have several names.
 #[test]
 fn f61_similar_fastly_member_names_do_not_forge_fields() {
     let sample = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);
     assert_eq!(kept(FormatId::Fastly, None, &sample).len(), 1);
-    // Formats of customers don't escape every text either.
+    // Customers' formats don't escape every text either.
     let samples = [sample.as_str(), FormatId::Fastly.row().sample];
     for added in [
         "\"server_name\":\"victim.test\"",
@@ -281,7 +281,7 @@ fn f62_headers_after_the_user_agent_do_not_change_the_host() {
     assert_eq!(kept(FormatId::Combined, None, &ours)[0].content_url.as_deref(), Some("https://victim.test/a"));
 }
 
-/// Traefik doesn't escape text: a forwarded header or a user name can contain what a line has up to its status.
+/// Traefik doesn't escape text, so a forwarded header or a user name can contain the beginning of a line up to its status.
 #[test]
 fn rejects_traefik_lines_with_two_times() {
     let format = FormatId::TraefikClf.row();
@@ -304,7 +304,7 @@ fn rejects_traefik_lines_with_two_times() {
     assert!(matches!(outcomes(format, None, &log).remove(0).outcome, LineOutcome::Bad("no_host")), "{log}");
 }
 
-/// Bunny replaces the end of addresses with zeros, which can be in a bot's range.
+/// Bunny replaces the end of addresses with zeros, and the result can be in a bot's range.
 #[test]
 fn anonymized_bunny_addresses_do_not_verify() {
     let sample = FormatId::Bunny.row().sample;
@@ -313,7 +313,7 @@ fn anonymized_bunny_addresses_do_not_verify() {
     assert_eq!(verified(FormatId::Bunny, &sample.replace(OF_BOT, "2001:db8::")), None);
 }
 
-/// A visitor chooses the path, and the server the media type of its response.
+/// The visitor chooses the path; the server chooses the response's media type.
 #[test]
 fn path_extensions_do_not_hide_pages() {
     let sample = FormatId::Json.row().sample.replacen('{', "{\"content_type\":\"text/html; charset=utf-8\",", 1);
@@ -330,7 +330,7 @@ fn path_extensions_do_not_hide_pages() {
     assert!(matches!(of(&missing), LineOutcome::Dropped("asset")), "the media type describes the error page");
 }
 
-/// Caddy logs the media type by itself, Traefik if it is set to.
+/// Caddy logs the media type by default; Traefik does so if configured.
 #[test]
 fn reads_the_servers_media_types() {
     for (format, added) in [

@@ -2,7 +2,7 @@
 
 use schemas::identity::DrainProvider;
 
-/// A log format. JSON lines can match several; the first one counts.
+/// A log format. If a JSON line matches several, the first one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FormatId {
     Cloudflare,
@@ -37,16 +37,16 @@ pub enum FormatId {
 pub struct LogFormat {
     /// Index in [`FORMATS`].
     pub id: FormatId,
-    /// Name in the output of `telemetry drain test`.
+    /// Name shown by `telemetry drain test`.
     pub name: &'static str,
     pub label: &'static str,
-    /// Provider whose drains accept it.
+    /// Provider whose drains accept the format.
     pub provider: DrainProvider,
     /// URL of the vendor's documentation.
     pub source: &'static str,
-    /// A note for users, one sentence; may be empty.
+    /// One sentence for users; may be empty.
     pub note: &'static str,
-    /// Log of one agent request, including header lines that the format needs.
+    /// Log of one agent request, with any required header lines.
     pub sample: &'static str,
 }
 

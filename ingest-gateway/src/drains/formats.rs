@@ -1,6 +1,6 @@
-//! Parses the lines of each format into fields (docs/drains/formats.md).
+//! Parses each format's lines into fields (docs/drains/formats.md).
 //!
-//! Formats only parse. The same rules for what is kept apply to all of them.
+//! Formats only parse. What is kept follows the same rules for all of them.
 
 mod akamai;
 mod azure;
@@ -29,13 +29,13 @@ pub(super) use w3c::DirectiveState;
 const TRIALS: [&str; 3] = [r#"{"content":"tests"}"#, r#"{"access_validation":true}"#, "{}"];
 const MAX_TRIAL_BYTES: usize = 64;
 
-/// Why a line doesn't describe a request.
+/// Reason why a line doesn't describe a request.
 #[derive(Debug)]
 pub(super) enum NoRequest {
     Bad(Reason),
     /// A test of the destination.
     Trial,
-    /// An entry about something other than a request.
+    /// An entry that isn't about a request.
     Other,
 }
 
@@ -45,7 +45,7 @@ impl From<Reason> for NoRequest {
     }
 }
 
-/// Parses one line. If the body has directives, the columns are those of the latest one.
+/// Parses one line. If the body has directives, the latest ones define the columns.
 pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &DirectiveState) -> Result<Fields<'a>, NoRequest> {
     let columns = match heading {
         DirectiveState::Directives(columns) => Some(columns),
@@ -69,12 +69,12 @@ pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Direct
         (DrainProvider::Azure, _) => azure::parse(line),
         (DrainProvider::Combined, None) => text::parse(line),
     }?;
-    // Visitors choose the host of an absolute URL, whichever site responds.
+    // Visitors choose the host in an absolute URL, whatever site responds.
     put_url_host(Field::UnsureHost, &mut fields);
     Ok(fields)
 }
 
-/// Returns whether a member of a JSON line can contain a field, in any format.
+/// Returns whether a JSON member with this name can contain a field, in any format.
 pub(super) fn is_read(name: &str) -> bool {
     let all = [ndjson::NAMES, akamai::NAMES, azure::NAMES, cloudflare::NAMES, firehose::NAMES, vercel::NAMES];
     all.iter().any(|names| Node::ALL.iter().any(|node| names(*node, name).is_read()))
@@ -86,8 +86,8 @@ fn begins_with_day(text: &str) -> bool {
     text.len() > 4 && text[..4].iter().all(u8::is_ascii_digit) && text[4] == b'-'
 }
 
-/// Sets method and path of `method target protocol`. Spaces can be part of the target; HTTP/0.9 has no protocol. What isn't HTTP has
-/// no method.
+/// Sets method and path from `method target protocol`. The target may contain spaces; HTTP/0.9 has no protocol. Anything other than HTTP
+/// has no method.
 fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {
     match request {
         Cow::Borrowed(request) => {
@@ -104,7 +104,7 @@ fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {
     }
 }
 
-/// Splits a target that is an absolute URL, and sets this field to its host. Formats whose servers build the URL themselves set
+/// Splits a target that is an absolute URL, and sets `field` to its host. Formats whose servers build the URL themselves set
 /// [`Field::Host`].
 fn put_url_host(field: Field, fields: &mut Fields<'_>) {
     let Some((scheme, rest)) = fields.get(Field::Path).and_then(|target| target.split_once("://")) else { return };
@@ -132,7 +132,7 @@ fn method_and_target(request: &str) -> (&str, &str) {
 /// Maximum number of times that a text can be escaped.
 const MAX_ESCAPES: usize = 3;
 
-/// Decodes percent escapes, or returns `None` without any. Some logs escape two or three times.
+/// Decodes percent escapes. Returns `None` if there are none. Some logs escape two or three times.
 fn unescaped(text: &str) -> Option<String> {
     let once = |text: &str| match percent_decode_str(text).decode_utf8_lossy() {
         text if text.contains('\0') => text.replace('\0', "\u{fffd}"),
@@ -148,7 +148,7 @@ fn unescaped(text: &str) -> Option<String> {
     Some(read)
 }
 
-/// Returns the correlation header from a list of headers, as `name: value` or `name=value`, one per line or separated by commas.
+/// Returns the correlation header from a list of headers, written as `name: value` or `name=value`, one per line or separated by commas.
 fn telemetry_id_in(headers: &str) -> Option<&str> {
     let headers = headers.split(['\n', '\r', ',', ';']);
     let named = headers.filter_map(|header| header.trim().split_once([':', '=']));

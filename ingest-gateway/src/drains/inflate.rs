@@ -5,9 +5,9 @@ use flate2::read::MultiGzDecoder;
 use service_kit::http::{ApiError, content_encoding};
 use std::io::{self, Read};
 
-/// Largest zstd window, as a power of two: 8 MiB.
+/// Maximum zstd window as a power of two: 8 MiB.
 const ZSTD_WINDOW_LOG: u32 = 23;
-/// Largest decompressed Snappy block without framing; Vector sends smaller ones.
+/// Maximum decompressed size of an unframed Snappy block. Vector sends smaller ones.
 const MAX_BLOCK_BYTES: usize = 16 * 1024 * 1024;
 /// First bytes of framed Snappy.
 const SNAPPY_FRAMES: &[u8] = b"\xff\x06\x00\x00sNaPpY";
@@ -25,7 +25,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the encoding of a request. Rejects several.
+    /// Returns a request's encoding. Rejects multiple encodings.
     pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
         let known = [
             ("gzip", Self::Gzip),
@@ -39,7 +39,7 @@ impl Encoding {
     }
 }
 
-/// A reader that passes on the size of each read; an error stops reading.
+/// A reader that reports the size of each read. An error stops reading.
 pub(super) struct Metered<R, M> {
     inner: R,
     meter: M,
@@ -67,7 +67,7 @@ pub(super) fn inflated(body: impl Read + 'static, encoding: Encoding) -> io::Res
 fn inflated_from(mut body: Box<dyn Read>, encoding: Encoding) -> io::Result<Box<dyn Read>> {
     Ok(match encoding {
         Encoding::Identity => {
-            // Some senders compress without declaring it. No log begins with these bytes.
+            // Some senders don't declare their compression. No log begins with these bytes.
             let mut head = Vec::new();
             body.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head)?;
             let encoding = match head.as_slice() {

@@ -1,7 +1,7 @@
 //! Reads fields from a JSON line by their paths.
 //!
-//! Members that aren't fields are not kept. The type of a field never causes an error, because loggers write numbers as texts and texts
-//! as numbers.
+//! Members that aren't fields are not kept. A field's type never causes an error, because loggers write numbers as strings and strings as
+//! numbers.
 
 use super::format_table::FormatId;
 use super::line_fields::{Field, Fields, Reason, is_placeholder};
@@ -9,20 +9,20 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use std::borrow::Cow;
 use std::fmt;
 
-/// An object of a line. Only objects that contain fields are read.
+/// An object in a line. Only objects that contain fields are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Root,
-    /// `RequestHeaders` of Cloudflare, `proxy` of Vercel, `properties` of Azure.
+    /// Cloudflare's `RequestHeaders`, Vercel's `proxy`, Azure's `properties`.
     Inner,
-    /// `request` of Caddy.
+    /// Caddy's `request`.
     Request,
     RequestHeaders,
-    /// `resp_headers` of Caddy.
+    /// Caddy's `resp_headers`.
     ResponseHeaders,
-    /// `httpRequest` of Google.
+    /// Google's `httpRequest`.
     HttpRequest,
-    /// `http`, its members and `url`, `user_agent`, `event` of the Elastic Common Schema.
+    /// The Elastic Common Schema's `http` and its members, `url`, `user_agent` and `event`.
     Http,
     EcsRequest,
     EcsResponse,
@@ -89,11 +89,11 @@ impl FieldMapping {
     }
 }
 
-/// Returns the meaning of a member from its object and name.
+/// Returns a member's meaning from its object and name.
 pub(super) type FieldMap = fn(Node, &str) -> FieldMapping;
 
-/// Reads the fields of a JSON object. A member that is a field and occurs twice makes the line bad: in a format without escapes, a
-/// visitor can add members, and the line doesn't show which of them the server wrote.
+/// Reads a JSON object's fields. A field that occurs twice makes the line bad: in a format without escapes, visitors can add members, and
+/// the line doesn't show which of them the server wrote.
 pub(super) fn fields(line: &str, names: FieldMap) -> Result<Fields<'_>, Reason> {
     let mut fields = Fields::default();
     let mut deserializer = serde_json::Deserializer::from_str(line);
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Object<'_, 'de> {
     }
 }
 
-/// The value of a member that is a field, an object with fields, or either.
+/// The value of a member that is a field, an object with fields, or either of them.
 struct Value<'f, 'a> {
     member: FieldMapping,
     names: FieldMap,
@@ -159,9 +159,9 @@ impl<'a> Value<'_, 'a> {
         }
     }
 
-    /// Sets a field to the values of a header that the request has several times, as Caddy logs them. The first value that isn't
-    /// empty counts. User agents are joined with commas, as RFC 9110 (section 5.3) lets recipients do: servers differ in which of
-    /// them they pass on, and no user agent must hide another.
+    /// Sets a field to the values of a header that the request contains several times, as Caddy logs them. The first non-empty value
+    /// counts. User agents are joined with commas, as RFC 9110 (section 5.3) allows: servers differ in which of them they pass on, and a
+    /// user agent must not hide another.
     fn put_all(self, mut values: Vec<Cow<'a, str>>) {
         values.retain(|value| !is_placeholder(value));
         let is_user_agent = matches!(self.member.field, Some((Field::UserAgent, _)));
@@ -243,7 +243,7 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
     }
 }
 
-/// Copies a text, without NUL, which the databases can't store.
+/// Copies a text without NUL, which the databases can't store.
 fn owned<'a>(text: &str) -> Cow<'a, str> {
     Cow::Owned(if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.to_owned() })
 }

@@ -1,4 +1,4 @@
-//! The drain of a key: its provider, hosts and role (docs/api/drains.md#credentials).
+//! A key's drain: its provider, hosts and role (docs/api/drains.md#credentials).
 
 use crate::State;
 use schemas::event::SourceRole;
@@ -19,14 +19,14 @@ const FIND: &str = "SELECT provider, hosts, role, secret_sealed FROM drains WHER
 pub(super) struct KeyDrain {
     pub(super) id: DrainId,
     provider: String,
-    /// Hosts whose lines are kept; empty for every host that the organization may report for.
+    /// Hosts whose lines are kept. If empty, every host the organization may report for.
     pub(super) hosts: Vec<Site>,
     pub(super) role: SourceRole,
     secret_sealed: Option<Vec<u8>>,
 }
 
 impl KeyDrain {
-    /// Returns the secret that signs the drain's bodies, if it has one. Returns 503 if this process can't decrypt it.
+    /// Returns the drain's signing secret, if it has one. Returns 503 if this process can't decrypt it.
     pub(super) fn secret(&self, sealer: Option<&Sealer>) -> Result<Option<String>, ApiError> {
         let Some(sealed) = &self.secret_sealed else { return Ok(None) };
         let opened = match sealer {
@@ -39,10 +39,10 @@ impl KeyDrain {
     }
 }
 
-/// Cache of drains. Stale entries are used while PostgreSQL is unavailable.
+/// Drain cache. Stale entries are used while PostgreSQL is unavailable.
 pub(super) type DrainCache = StaleCache<DrainId, KeyDrain>;
 
-/// Returns the drain of a key, if it has one. Returns 403 if the drain is of another provider, or the key may not report.
+/// Returns the key's drain, if it has one. Returns 403 if the drain belongs to another provider, or the key may not report.
 pub(super) async fn for_caller(state: &State, caller: &Caller, provider: DrainProvider) -> Result<Option<KeyDrain>, ApiError> {
     let Some(id) = caller.require_drain_or_write()? else { return Ok(None) };
     let fed = state.drains.drain_cache.find(&id, || find(&state.drains.pool, id)).await?;

@@ -1,6 +1,6 @@
-//! Fields of one request in a log line.
+//! The fields of one request in a log line.
 //!
-//! Fields borrow from the line, so a person's data is dropped with it.
+//! Fields borrow from the line, so personal data is dropped with it.
 
 use super::format_table::FormatId;
 use crate::request::limits::EARLIEST_AT_MS;
@@ -9,26 +9,26 @@ use schemas::site::Site;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-/// Why a line is bad or not counted, as a label of metrics.
+/// Reason why a line is bad or not counted; a metric label.
 pub(crate) type Reason = &'static str;
 
-/// What a line can contain. Formats use different names.
+/// Fields that a line can contain. Formats use different names for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Time,
-    /// The day, if the time is a time of day; a whole time in the lines of Fluent Bit.
+    /// The day if the time is a time of day; in Fluent Bit's lines, a whole time.
     Date,
     Host,
     /// A host that may be the requested one, if [`Field::Host`] has none.
     OtherHost,
-    /// The host of a CDN's distribution.
+    /// The host of a CDN distribution.
     DistributionHost,
-    /// A host that visitors may choose: one in a line of text, recognized by its place, where other formats have a header; else that of
-    /// the request line. It counts if nothing else names the host.
+    /// A host that visitors may have chosen: in text lines, one whose position contains a header in other formats; otherwise, the request
+    /// line's host. Used only if nothing else names the host.
     UnsureHost,
     Scheme,
     Port,
-    /// A path, with or without query, or a whole URL.
+    /// A path, with or without a query, or a whole URL.
     Path,
     Query,
     Method,
@@ -37,46 +37,45 @@ pub(crate) enum Field {
     UserAgent,
     Status,
     Bytes,
-    /// Address of the visitor, with or without a port.
+    /// The visitor's address, with or without a port.
     Address,
-    /// Address of the connection, where [`Field::Address`] can be from a header.
+    /// The connection's address, for formats whose [`Field::Address`] can come from a header.
     Connection,
     RequestId,
     TelemetryId,
     Cache,
     Asn,
     Country,
-    /// Media type of the response.
+    /// The response's media type.
     MediaType,
-    /// A media type whose name doesn't say whether it is the response's. That of the request is the visitor's choice.
+    /// A media type under a name that doesn't say whether it is the response's. Visitors choose the request's media type.
     ContentType,
     Category,
     SignatureAgent,
-    /// The request that this one was made for.
+    /// The request that caused this one.
     Parent,
-    /// Who made the request, if that can be the CDN itself.
+    /// The sender of the request, if it can be the CDN itself.
     Source,
     /// `false` if another server of the CDN made the request.
     IsEdge,
-    /// The headers of the request, as one text.
+    /// The request's headers as one text.
     Headers,
-    /// What the line is about, if its log isn't only about requests.
+    /// The subject of the line, if the log isn't only about requests.
     Kind,
-    /// A line of a log within the line.
+    /// A server's log line within the line.
     Message,
 }
 
-/// Longest difference between the start and end times of one request.
+/// Maximum difference between a request's start and end times.
 const MAX_REQUEST_MS: u64 = 3_600_000;
 
-/// Longest user agent that is kept; longer ones are truncated.
+/// Maximum length of a stored user agent. Longer ones are truncated.
 pub(super) const MAX_USER_AGENT_BYTES: usize = 512;
 
 /// Number of fields.
 const FIELDS: usize = Field::Message as usize + 1;
 
-/// The fields of one line, as written. A field is absent if the format doesn't contain it, and empty if it
-/// has no value.
+/// A line's fields, as written. A field is absent if the format doesn't contain it, and empty if it has no value.
 #[derive(Debug, Default)]
 pub(crate) struct Fields<'a> {
     values: [Option<Cow<'a, str>>; FIELDS],
@@ -85,7 +84,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) format: Option<FormatId>,
     /// Formats whose names occur in the line, as a bit set.
     signs: u32,
-    /// Whether a JSON line repeats a member that is a field.
+    /// Whether a JSON line repeats a field.
     pub(super) has_repeated_member: bool,
     /// Fields with several different values, as a bit set.
     disputed: u64,
@@ -97,13 +96,13 @@ impl<'a> Fields<'a> {
         Self { format: Some(format), ..Self::default() }
     }
 
-    /// Sets a field. The first value that isn't empty counts, as in [`Fields::put_ranked`].
+    /// Sets a field. The first non-empty value counts, as in [`Fields::put_ranked`].
     pub(crate) fn put(&mut self, field: Field, value: Cow<'a, str>) {
         self.put_ranked(field, 0, value);
     }
 
-    /// Sets a field that a line can have several times. The value with the lowest rank counts, and of equal ones the first that
-    /// isn't empty. A value that can't be the field's, such as a host that nobody can own, counts only if there is no other one.
+    /// Sets a field that can occur several times in a line. The value with the lowest rank counts; among equal ranks, the first non-empty
+    /// one. An impossible value, such as a host that can't be owned, counts only if there is no other.
     pub(crate) fn put_ranked(&mut self, field: Field, rank: u8, value: Cow<'a, str>) {
         let at = field as usize;
         if self.values[at].is_none() {
@@ -138,7 +137,7 @@ impl<'a> Fields<'a> {
         self.disputed & (1 << (field as usize)) != 0
     }
 
-    /// Returns whether the line does not contain a field.
+    /// Returns whether the line doesn't contain a field.
     pub(crate) fn is_absent(&self, field: Field) -> bool {
         self.values[field as usize].is_none()
     }
@@ -147,13 +146,13 @@ impl<'a> Fields<'a> {
         self.values[field as usize].take()
     }
 
-    /// Records a format; if there are several, the first in the table counts.
+    /// Records a format. Of several, the first in the table counts.
     pub(crate) fn sign(&mut self, format: FormatId) {
         self.signs |= 1 << (format as u32);
         self.format = Some(self.format.map_or(format, |known| known.min(format)));
     }
 
-    /// Returns whether the line has names of a format, even if it is recognized as another one.
+    /// Returns whether the line contains a format's names, even if it is recognized as another format.
     pub(crate) fn has_sign(&self, format: FormatId) -> bool {
         self.signs & (1 << (format as u32)) != 0
     }
@@ -181,7 +180,7 @@ impl<'a> Fields<'a> {
         self.get(field).and_then(|value| value.parse().ok()).unwrap_or_default()
     }
 
-    /// Changes a field that has a value.
+    /// Changes a field if it has a value.
     pub(crate) fn rewrite(&mut self, field: Field, change: impl FnOnce(&str) -> Option<String>) {
         if let Some(changed) = self.get(field).and_then(change) {
             self.values[field as usize] = Some(Cow::Owned(changed));
@@ -193,7 +192,7 @@ impl<'a> Fields<'a> {
         [Field::Host, Field::OtherHost, Field::DistributionHost].into_iter().filter_map(|field| self.get(field))
     }
 
-    /// Returns the time of the request, in milliseconds UTC.
+    /// Returns the request's time in milliseconds UTC.
     pub(crate) fn at_ms(&self) -> Result<i64, Reason> {
         let (time, date) = (self.get(Field::Time), self.get(Field::Date));
         if time.or(date).is_none() {
@@ -215,8 +214,8 @@ impl<'a> Fields<'a> {
         status.parse().ok().filter(|status| (100..600).contains(status)).ok_or("bad_status")
     }
 
-    /// Returns the address of the connection, only to verify the agent. Returns `None` for an address that can be from a
-    /// header. If a line has several addresses, any of them can be from a header.
+    /// Returns the connection's address, which is used only to verify the agent. Returns `None` for an address that can come from a header.
+    /// If a line contains several addresses, any of them can.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         if self.is_disputed(Field::Address) {
             return None;
@@ -235,18 +234,18 @@ pub(super) fn truncate(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Parses an address with or without a port. An IPv4 address within IPv6 becomes the IPv4 address.
+/// Parses an address with or without a port. Converts IPv4-mapped IPv6 addresses to IPv4.
 pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
     let address = text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()));
     address.map(|address: IpAddr| address.to_canonical())
 }
 
-/// Returns whether a text is a code of two letters.
+/// Returns whether a text is a two-letter code.
 pub(super) fn is_country(text: &str) -> bool {
     text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Returns whether a text can be what a cache did with a request, such as `HIT`, `HIT, MISS` or `1`.
+/// Returns whether a text can be a cache status, such as `HIT`, `HIT, MISS` or `1`.
 pub(super) fn is_cache_status(text: &str) -> bool {
     let is_of = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ' | b',' | b'/' | b';' | b'=');
     text.bytes().all(is_of)
@@ -269,7 +268,7 @@ fn is_possible(field: Field, value: &str) -> bool {
     }
 }
 
-/// Parses a time to milliseconds since 1970. Values before 2000 are durations.
+/// Parses a time into milliseconds since 1970. Values before 2000 are durations.
 fn time_in(text: &str) -> Option<i64> {
     let parse = |text: &str| instant::parse_millis(text, TimestampFormat::Log);
     let completed = || match text.as_bytes() {
@@ -283,13 +282,13 @@ fn time_in(text: &str) -> Option<i64> {
     parse(text).or_else(completed).filter(|at_ms| *at_ms >= EARLIEST_AT_MS)
 }
 
-/// Parses the site of a host with or without a port.
+/// Parses a host's site, with or without a port.
 fn site_in(host: &str) -> Option<Site> {
     Site::from_domain(host.rsplit_once(':').map_or(host, |(name, _)| name)).ok()
 }
 
-/// Returns whether two values of a field contradict each other. One of them may lack the port of an address or host, the query of a
-/// path, or the end of a request's time range.
+/// Returns whether two values of a field contradict each other. One of them may lack the port of an address or host, the query of a path,
+/// or the end of a request's time range.
 fn is_other(field: Field, one: &str, other: &str) -> bool {
     if one == other {
         return false;
@@ -306,13 +305,13 @@ fn is_other(field: Field, one: &str, other: &str) -> bool {
     }
 }
 
-/// Returns the path of a URL or target, without the leading slash.
+/// Returns the path in a URL or target, without the leading slash.
 fn path_in(target: &str) -> &str {
     let target = target.split_once("://").map_or(target, |(_, rest)| rest.find(['/', '?', '#']).map_or("", |at| &rest[at..]));
     target.split(['?', '#']).next().unwrap_or_default().trim_start_matches('/')
 }
 
-/// Returns whether a value is a placeholder for a missing one.
+/// Returns whether a value is a placeholder.
 pub(crate) fn is_placeholder(value: &str) -> bool {
     matches!(value, "" | "-" | "(null)")
 }

@@ -1,4 +1,4 @@
-//! The id of a line's event, and the mark that identifies its body for coverage.
+//! A line's event id, and the mark that identifies it in its body's digest.
 
 use super::line_fields::{Field, Fields, MAX_USER_AGENT_BYTES, truncate};
 use schemas::event_key::telemetry_id_of_line;
@@ -7,14 +7,13 @@ use schemas::ids::OrgId;
 use sha1::{Digest, Sha1};
 use uuid::{Builder, Uuid};
 
-/// Returns the id of a line: a `UUIDv5` of the organization, the provider, time, host and path, and the provider's id of the request,
-/// which is unique per server at best. Without one, all other stored fields of the request are used. Text logs can contain another
-/// value in the place of an id, and JSON logs can contain the id from a visitor's header, so these ids don't replace
-/// the rest. `host` is the requested host's name. A visitor can copy
-/// everything that an agent sends except its address, so a verified request has another id.
+/// Returns the id of a line: a `UUIDv5` of the organization, the provider, time, host and path, and the provider's id of the request, which
+/// is unique per server at best. Without one, all other stored fields of the request are used. Text logs can contain another value in the
+/// id's place, and JSON logs can contain an id from a visitor's header, so these ids don't replace the rest. `host` is the requested host's
+/// name. A visitor can copy everything that an agent sends except its address, so a verified request has a different id.
 ///
-/// The id must not contain a text that can be a visitor's address and isn't stored: logs have other fields in the places of ids and
-/// hosts, and a reader who knows the rest of the line could find the address by trying all of them.
+/// The id must not depend on a text that can be a visitor's address and isn't stored: logs can have other fields in place of ids and hosts,
+/// and a reader who knows the rest of the line could find the address by trying all of them.
 pub(super) fn line_id(
     org: OrgId,
     provider: DrainProvider,
@@ -35,7 +34,7 @@ pub(super) fn line_id(
         id => ("line", rest.into_iter().chain([id.unwrap_or_default(), verified]).collect()),
     };
     let parts = [provider.as_str(), kind].into_iter().chain(request).chain(rest);
-    // Prefix each part with its length, so that different parts can't produce the same text.
+    // Prefix each part with its length, so different parts never produce the same text.
     let name: String = parts.map(|part| format!("{}:{part}", part.len())).collect();
     named_id(org.0, &name)
 }

@@ -25,12 +25,12 @@ use service_kit::identity_tables::OwnedSite;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Path endings of files that a page loads and that aren't content. Visitors can append one to any path.
+/// Path extensions of files that a page loads and that aren't content. Visitors can append one to any path.
 const ASSETS: &[&str] = &[
     "css", "js", "mjs", "map", "wasm", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
     "otf", "eot", "mp3", "mp4", "m4a", "m4s", "mov", "ogg", "wav", "webm", "ts", "m3u8",
 ];
-/// Prefixes of their media types.
+/// Prefixes of these files' media types.
 const ASSET_TYPES: &[&str] = &[
     "image/",
     "font/",
@@ -51,7 +51,7 @@ const ASSET_TYPES: &[&str] = &[
     "application/mp4",
     "application/ogg",
 ];
-/// Media types that servers send for files of any or unknown type.
+/// Media types that servers send for files of arbitrary or unknown type.
 const VAGUE_TYPES: &[&str] = &[
     "application/octet-stream",
     "binary/octet-stream",
@@ -62,16 +62,16 @@ const VAGUE_TYPES: &[&str] = &[
     "text/xml",
 ];
 
-/// Reason of a line whose host is not verified or not one of the drain's.
+/// Reason for a line whose host isn't verified or isn't one of the drain's.
 pub(super) const OTHER_HOST: Reason = "other_host";
 
 #[derive(Debug)]
 pub enum LineOutcome {
-    /// A fetch of content by a bot.
+    /// A bot's fetch of content.
     Kept(Box<LogEvent>),
-    /// A request of a person, or of an unknown program.
+    /// A request by a person or an unknown program.
     Person,
-    /// A bot's request that is not counted.
+    /// A bot's request that isn't counted.
     Dropped(&'static str),
     /// A bot's request that returned no content.
     Refused(Box<FailedFetch>),
@@ -81,28 +81,28 @@ pub enum LineOutcome {
     Trial,
 }
 
-/// A line's outcome, with what the counters need.
+/// A line's outcome, and the data that the counters need.
 #[derive(Debug)]
 pub(super) struct ProcessedLine {
     pub(super) outcome: LineOutcome,
-    /// Time of the request, if the line has one.
+    /// The request's time, if the line contains one.
     pub(super) at_ms: Option<i64>,
-    /// Identifies the line, without address and user agent.
+    /// Identifies the line. Doesn't contain address and user agent.
     pub(super) mark: [u8; 16],
     /// Recognized format.
     pub(super) format: Option<FormatId>,
 }
 
-/// The rules, for the lines of one request.
+/// The rules for the lines of one request.
 pub(super) struct LineProcessor {
     pub(super) provider: DrainProvider,
     pub(super) caller: Caller,
     pub(super) role: SourceRole,
-    /// The drain of the key, if it has one.
+    /// The key's drain, if it has one.
     pub(super) drain: Option<DrainId>,
     /// Hosts whose lines are kept; `None` for every host.
     pub(super) owned_sites: Option<Vec<OwnedSite>>,
-    /// Hosts of the drain, which include their subdomains; empty for no limit.
+    /// The drain's hosts, which include their subdomains; empty if unrestricted.
     pub(super) hosts: Vec<Site>,
     /// Finds the host of a line.
     pub(super) host_finder: HostFinder,
@@ -112,7 +112,7 @@ pub(super) struct LineProcessor {
 }
 
 impl LineProcessor {
-    /// Returns the outcome of a line.
+    /// Returns a line's outcome.
     pub(super) fn process(&self, line: &[u8], heading: &DirectiveState) -> ProcessedLine {
         let line = readable(line);
         let fields = match parse(self.provider, &line, heading) {
@@ -147,13 +147,13 @@ impl LineProcessor {
             return LineOutcome::Dropped("cdn");
         }
         let Some(bot) = bot else {
-            // A log without user agents can't show that only people read.
+            // A log without user agents doesn't show that only people read it.
             return if fields.is_absent(Field::UserAgent) { LineOutcome::Bad("no_user_agent") } else { self.of_person(fields) };
         };
         self.of_bot(fields, at_ms, &bot).unwrap_or_else(|outcome| outcome)
     }
 
-    /// Returns the outcome of a person's line, of which only the host is read.
+    /// Returns the outcome of a person's line, from which only the host is read.
     fn of_person(&self, fields: &Fields<'_>) -> LineOutcome {
         let Some(owned) = &self.owned_sites else { return LineOutcome::Person };
         let is_foreign = self.host_finder.find(fields).is_some_and(|host| !owned.iter().any(|own| own.covers(&host.site)));
@@ -172,7 +172,7 @@ impl LineProcessor {
         let url = self.url(fields).map_err(LineOutcome::Bad)?;
         let status = fields.status();
         let is_success = status.is_ok_and(|status| (200..300).contains(&status));
-        // A revalidation has the media type of the page.
+        // A revalidation has the page's media type.
         let is_of_page = is_success || status == Ok(304);
         let is_asset = is_asset(&url, fields.text(Field::MediaType), is_of_page);
         let url = fitting(url);
@@ -206,8 +206,8 @@ impl LineProcessor {
         Ok(format!("{scheme}://{host}{slash}{path}{}", query.unwrap_or_default()))
     }
 
-    /// Returns the requested host with its port. Only public hostnames are hosts: addresses of visitors or servers
-    /// can be logged where a host is expected, and visitors choose their `Host` headers.
+    /// Returns the requested host with its port. Only public hostnames are hosts: addresses of visitors or servers can be logged in a
+    /// host's place, and visitors choose their `Host` headers.
     fn host_of<'f>(&'f self, fields: &'f Fields<'_>) -> Result<&'f str, Reason> {
         let mut reason = "no_host";
         for host in self.host_finder.named(fields) {
@@ -247,7 +247,7 @@ impl LineProcessor {
         line_id(self.caller.org_id, self.provider, fields, host, at_ms, is_verified).to_string()
     }
 
-    /// Creates the event, with the same validation as all other events.
+    /// Creates the event, with the same validation as other events.
     fn event(&self, fields: &Fields<'_>, at_ms: i64, url: &str, bot: &Classified) -> Result<LogEvent, Reason> {
         let text = self.report(fields, at_ms, url, bot).to_string();
         require_clean_text(&text).map_err(|_| "bad_text")?;
@@ -258,7 +258,7 @@ impl LineProcessor {
         faults.into_result().map_err(|_| "not_an_event")?;
         let origin = Origin { org: self.caller.org_id, agent_id: None, idempotency_key: None, bots: &self.bots };
         let mut event = normalize_event(valid, &Binding::Unbound, &origin, 0).event;
-        // The bot table has already checked the address.
+        // The address was already checked with the bot table.
         event.crawler.get_or_insert_default().put(bot, self.bots.version());
         Ok(event)
     }
@@ -280,7 +280,7 @@ impl LineProcessor {
                 "verified": bot.verified,
                 "verified_bot_category": fields.get(Field::Category),
                 "signature_agent": fields.get(Field::SignatureAgent).map(|agent| truncate(agent, MAX_USER_AGENT_BYTES)),
-                // A log line doesn't contain what a signature covers.
+                // A log line doesn't contain the data that a signature covers.
                 "signature": fields.get(Field::SignatureAgent).map(|_| "none"),
                 "response_status": fields.number::<u16>(Field::Status),
                 "response_bytes": fields.number::<u64>(Field::Bytes),
@@ -302,7 +302,7 @@ fn sender<'a>(fields: &'a Fields<'_>) -> Sender<'a> {
     }
 }
 
-/// Returns the outcome of an unreadable line.
+/// Returns an unreadable line's outcome.
 pub(super) fn bad(reason: Reason) -> ProcessedLine {
     judged(LineOutcome::Bad(reason), None, [0; 16])
 }
@@ -311,7 +311,7 @@ fn judged(outcome: LineOutcome, at_ms: Option<i64>, mark: [u8; 16]) -> Processed
     ProcessedLine { outcome, at_ms, mark, format: None }
 }
 
-/// Returns the text of a line. Bytes that aren't UTF-8 become percent escapes, so that they can't make a line unreadable.
+/// Returns a line's text. Bytes that aren't UTF-8 become percent escapes, so they can't make a line unreadable.
 fn readable(line: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(line) {
         return Cow::Borrowed(text);
@@ -324,8 +324,8 @@ fn readable(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Returns whether a response isn't content. The media type decides, because the server chooses it and the visitor the path. Without
-/// one, if it is vague, or if it is that of an error page and not of the requested page, the ending of the path decides.
+/// Returns whether a response isn't content. The media type decides, because the server chooses it, while the visitor chooses the path.
+/// Without a media type, or if it is vague or an error page's, the path's extension decides.
 fn is_asset(url: &str, media_type: &str, is_of_page: bool) -> bool {
     let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind)) {
@@ -341,7 +341,7 @@ fn is_asset(url: &str, media_type: &str, is_of_page: bool) -> bool {
     ASSETS.contains(&ending.as_str())
 }
 
-/// Truncates a URL that is too long, so that a visitor can't cause a line to be dropped.
+/// Truncates a URL that is too long, so visitors can't cause lines to be dropped.
 fn fitting(url: String) -> String {
     // Escaping at most triples the length.
     const SURELY_FITS: usize = MAX_URL_BYTES / 3;
@@ -349,7 +349,7 @@ fn fitting(url: String) -> String {
     if is_too_long { truncate(&url, SURELY_FITS).to_owned() } else { url }
 }
 
-/// Returns the path of a URL without query and fragment, as it is stored.
+/// Returns a URL's path without query and fragment, as stored.
 fn path_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let path = rest.find('/').map_or("/", |at| &rest[at..]);
@@ -361,8 +361,7 @@ fn is_absolute(target: &str) -> bool {
     begins_with("http://") || begins_with("https://")
 }
 
-/// Returns the outline of a line for troubleshooting. Letters and digits are masked, so that it contains no names or
-/// addresses.
+/// Returns a line's outline for troubleshooting. Letters and digits are masked, so it doesn't contain names or addresses.
 pub(super) fn outline(line: &[u8]) -> String {
     const SHOWN: usize = 120;
     let hide = |byte: &u8| match byte {
@@ -403,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Servers that don't know an ending send these types.
+    /// Servers send these types for unknown extensions.
     #[test]
     fn path_endings_decide_for_vague_media_types() {
         for media_type in ["text/plain", "Application/JSON; charset=utf-8", "application/octet-stream", "text/xml", "html", ""] {
@@ -417,7 +416,7 @@ mod tests {
         }
     }
 
-    /// Without media types, pages with an asset's ending are not counted, so the documentation must list these formats.
+    /// Without media types, pages with an asset's extension are not counted, so the documentation must list these formats.
     #[test]
     fn documentation_lists_formats_without_media_types() {
         let page = include_str!("../../../docs/drains/README.md");

@@ -1,4 +1,4 @@
-//! Reads the lines of one body in order: directives apply to later lines, and JSON objects need no line breaks.
+//! Reads a body's lines in order. Directives apply to later lines, and JSON objects don't require line breaks.
 
 use super::formats::{DirectiveState, records_in};
 use super::line_processor::{LineOutcome, LineProcessor, ProcessedLine, bad};
@@ -60,8 +60,8 @@ impl<'a> LineReader<'a> {
         take(item, judged)
     }
 
-    /// Returns whether visitors can end the objects and arrays of a log, because Fastly's default format doesn't escape every text. Then
-    /// nothing follows an object on its line, and a multi-line object ends before the next one begins.
+    /// Returns whether visitors can end a log's objects and arrays, because Fastly's default format doesn't escape every text. If so, an
+    /// object must end its line, and a multi-line object ends before the next one begins.
     fn is_unescaped(&self) -> bool {
         self.judge.provider == DrainProvider::Fastly
     }
@@ -109,13 +109,13 @@ impl<'a> LineReader<'a> {
 
     fn begin(&mut self, number: u64, line: &[u8]) {
         self.nesting = Nesting::default();
-        // Counts the line's brackets again.
+        // Count the line's brackets again.
         self.nesting.end_of_value(line);
         self.pending_bytes = line.len();
         self.pending.push((number, line.to_vec()));
     }
 
-    /// Reads the next line of a multi-line object.
+    /// Reads a multi-line object's next line.
     fn continue_object(&mut self, number: u64, line: &[u8], take: LineCallback<'_>) -> io::Result<()> {
         let end = self.nesting.end_of_value(line);
         let is_broken = end.is_none() && self.nesting.is_within_text();
@@ -151,7 +151,7 @@ impl<'a> LineReader<'a> {
         if rest.is_empty() { Ok(()) } else { self.read(Item { number, bytes: Some(rest) }, take) }
     }
 
-    /// Processes the pending lines one by one, because they are not one object.
+    /// Processes the pending lines one by one, because they don't form one object.
     fn flush_pending(&mut self, take: LineCallback<'_>) -> io::Result<()> {
         self.nesting = Nesting::default();
         for (number, line) in std::mem::take(&mut self.pending) {
@@ -173,7 +173,7 @@ fn take_records(judge: &LineProcessor, item: Item<'_>, judged: ProcessedLine, ta
     Ok(())
 }
 
-/// Removes the punctuation of an array around one of its objects.
+/// Removes an array's punctuation around one of its objects.
 fn without_array(line: &[u8]) -> &[u8] {
     let punctuation = line.iter().take_while(|byte| byte.is_ascii_whitespace() || matches!(byte, b'[' | b',' | b']')).count();
     &line[punctuation..]
@@ -197,7 +197,7 @@ mod tests {
             "user_agent": "GPTBot/1.2", "note": "}{\"[", "list": [{"a": 1}]})
     }
 
-    /// Returns each line's number with its path or the reason why it is bad.
+    /// Returns each line's number, with its path or the reason why it is bad.
     fn read(log: &str) -> Vec<(u64, String)> {
         let now = DateTime::from_timestamp(1_793_527_300, 0).unwrap();
         let dry_run =

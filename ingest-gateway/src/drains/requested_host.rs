@@ -1,4 +1,4 @@
-//! Finds the requested host of a line.
+//! Finds a line's requested host.
 
 use super::line_fields::{Field, Fields};
 use schemas::site::Site;
@@ -22,31 +22,30 @@ impl RequestedHost {
     }
 }
 
-/// Possible hosts of lines. Consecutive lines usually have the same host, so the last one is cached.
+/// The possible hosts of lines. Consecutive lines usually have the same host, so the last one is cached.
 #[derive(Default)]
 pub(super) struct HostFinder {
-    /// Host of every line, if the sender sets it.
+    /// Host of all lines, if the sender sets it.
     of_all: Option<String>,
-    /// Host of lines that don't name theirs, if the drain has exactly one.
+    /// Host of lines without a host, if the drain has exactly one.
     only: Option<String>,
     last: RefCell<(String, Option<Arc<RequestedHost>>)>,
 }
 
 impl HostFinder {
-    /// The sender's host takes precedence over the drain's.
+    /// Creates a finder. The sender's host takes precedence over the drain's.
     pub(super) fn new(of_all: Option<String>, of_drain: &[Site]) -> Self {
         let only = if let [host] = of_drain { Some(host.domain()) } else { None };
         Self { of_all, only, last: RefCell::default() }
     }
 
-    /// Returns the possible hosts of a line, most certain first. The sender knows its host, while a host in a line can
-    /// be from a header.
+    /// Returns a line's possible hosts, most certain first. The sender knows its host, while a host in a line can come from a header.
     pub(super) fn named<'f>(&'f self, fields: &'f Fields<'_>) -> impl Iterator<Item = &'f str> {
         let of_all = self.of_all.as_deref().into_iter();
         of_all.chain(fields.hosts()).chain(self.only.as_deref()).chain(fields.get(Field::UnsureHost))
     }
 
-    /// Returns the host of a line.
+    /// Returns a line's host.
     pub(super) fn find(&self, fields: &Fields<'_>) -> Option<Arc<RequestedHost>> {
         self.first(self.named(fields))
     }

@@ -12,21 +12,21 @@ use serde_json::json;
 use service_kit::http::ApiError;
 use std::collections::BTreeMap;
 
-/// The id of a Firehose delivery.
+/// A Firehose delivery's id.
 const DELIVERY: &str = "x-amz-firehose-request-id";
-/// Longest id or header that is repeated in a response.
+/// Maximum length of an id or header that a response repeats.
 const MAX_REPEATED_BYTES: usize = 256;
 
-/// Line counts of a body.
+/// A body's line counts.
 #[derive(Serialize)]
 pub(super) struct Counts {
     status: &'static str,
     lines: u64,
-    /// Fetches by bots; each is an event.
+    /// Fetches by bots. Each is an event.
     kept: u64,
     people: u64,
     dropped: BTreeMap<&'static str, u64>,
-    /// Requests of bots that returned no content.
+    /// Bot requests that returned no content.
     refused: u64,
     bad: u64,
 }
@@ -48,9 +48,9 @@ impl Counts {
 /// A body that was processed.
 pub(super) struct Counted {
     pub(super) counts: Counts,
-    /// The id in the body, if it is a Firehose delivery.
+    /// The id in the body of a Firehose delivery.
     pub(super) delivery: Option<String>,
-    /// The error to return, if none of its lines can be read.
+    /// The error to return if all lines are unreadable.
     pub(super) unreadable: Option<ApiError>,
 }
 
@@ -72,7 +72,7 @@ impl Responder {
         Self { provider, delivery: text(DELIVERY).filter(|id| id.len() <= MAX_REPEATED_BYTES), repeated, now }
     }
 
-    /// Returns the response. `delivery` is the id in the body, for senders without the header.
+    /// Returns the response. `delivery` is the id in the body, for senders that don't send the header.
     pub(super) fn respond(mut self, outcome: Result<Counted, ApiError>) -> Response {
         let counted = outcome.and_then(|Counted { counts, delivery, unreadable }| {
             self.delivery = self.delivery.take().or(delivery);
@@ -95,7 +95,7 @@ impl Responder {
             return Json(json!({"requestId": id, "timestamp": timestamp})).into_response();
         };
         let status = match error.code() {
-            // Firehose moves the records of a delivery that was rejected with 400 to its backup.
+            // Firehose moves a delivery's records to its backup after a 400.
             Code::InvalidRequest => StatusCode::BAD_REQUEST,
             code => StatusCode::from_u16(code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
         };
@@ -108,7 +108,7 @@ impl Responder {
     }
 }
 
-/// Returns 422 if no line of a body is readable. The detail describes the first line.
+/// Returns 422 if all lines of a body are unreadable. The detail describes the first line.
 pub(super) fn unreadable(body_counts: &BodyCounts) -> Option<ApiError> {
     let bad = body_counts.sum(|hour| hour.bad);
     if body_counts.lines == 0 || bad < body_counts.lines {

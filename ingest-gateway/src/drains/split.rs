@@ -1,4 +1,4 @@
-//! Splits a body into lines, or into the elements of its JSON array, while it is read.
+//! Splits a body into lines, or into the elements of its JSON array, while reading it.
 
 mod truncate_texts;
 
@@ -7,33 +7,32 @@ use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, BufReader, Read};
 use truncate_texts::{TruncatedText, max_text, without_long_texts, without_unread_members};
 
-/// Size of a read.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Maximum length of a line after it was shortened, and of a multi-line JSON object. Visitors choose their headers, and servers accept
-/// up to a mebibyte of them: Caddy logs each of them, which JSON escapes expand sixfold.
+/// Maximum length of a line after shortening, and of a multi-line JSON object. Visitors choose their headers, and servers accept up to a
+/// mebibyte of them. Caddy logs all headers, and JSON escapes can expand them sixfold.
 pub(super) const MAX_LINE_BYTES: usize = 1024 * 1024;
-/// Maximum length of a request id that is searched in a body.
+/// Maximum length of a request id to search for in a body.
 const MAX_ID_BYTES: usize = 256;
 
-/// Some editors write it at the beginning of a file.
+/// Some editors write it at the beginning of files.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item<'a> {
-    /// Line number including blank lines, which are skipped, or position in the array; starts at 1.
+    /// Line number (blank lines are skipped but count), or position in the array. Starts at 1.
     pub(super) number: u64,
-    /// `None` if it is too long even with truncated texts.
+    /// `None` if the line is too long even with truncated texts.
     pub(super) bytes: Option<&'a [u8]>,
 }
 
-/// Structure of a body.
+/// A body's structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     /// Lines.
     Lines,
     /// The elements of one array.
     Array,
-    /// The elements of the array `records` of one object.
+    /// The elements of an object's `records` array.
     Records,
 }
 
@@ -48,12 +47,12 @@ impl<R: Read> Splitter<R> {
         Self { reader: BufReader::with_capacity(CHUNK_BYTES, reader), max_bytes }
     }
 
-    /// Passes on each line of a body, or each element of an array. A line of a combined log may begin with
-    /// `[`, because a visitor chooses the host, such as `[::1]`, so combined logs are never JSON.
+    /// Passes on each line of a body, or each element of an array. A combined log's line may begin with `[`, because visitors choose the
+    /// host, such as `[::1]`, so combined logs are never JSON.
     pub(super) fn items(mut self, provider: DrainProvider, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
         match provider.facts().body {
             DrainBody::Text => lines(&mut self.reader, self.max_bytes, 0, take),
-            // A visitor can end an array of Fastly's, so its lines are read one by one.
+            // A visitor can end an array in a Fastly log, so its lines are read one by one.
             DrainBody::Json if provider == DrainProvider::Fastly => lines(&mut self.reader, self.max_bytes, 0, take),
             DrainBody::Json | DrainBody::FirehoseRecords => self.lines_or_elements(take),
         }
@@ -66,12 +65,12 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Passes on each record of a Firehose delivery, and returns its `requestId`.
+    /// Passes on a Firehose delivery's records, and returns its `requestId`.
     pub(super) fn records(self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<Option<String>> {
         self.elements(Layout::Records, take)
     }
 
-    /// Returns the structure of the body, and the number of blank lines before it.
+    /// Returns the body's structure, and the number of blank lines before it.
     fn layout(&mut self) -> io::Result<(Layout, u64)> {
         let mut passed = 0;
         loop {
@@ -153,8 +152,8 @@ pub(super) fn lines(
     }
 }
 
-/// Truncates the long texts of an incomplete line. Returns whether there is enough room for what follows: shortening it
-/// byte by byte would cost too much.
+/// Truncates long texts in an incomplete line. Returns whether there is enough room for the rest, because shortening it byte by byte would
+/// be too expensive.
 fn shorten(reader: &mut impl BufRead, line: &mut Vec<u8>, max_bytes: usize) -> io::Result<bool> {
     let (mut short, rest) = without_long_texts(line, max_text(max_bytes));
     if let Some(mut rest) = rest {
@@ -170,7 +169,7 @@ fn shorten(reader: &mut impl BufRead, line: &mut Vec<u8>, max_bytes: usize) -> i
     Ok(has_room(std::mem::replace(line, short).len(), line, max_bytes))
 }
 
-/// Returns whether a shortened line leaves enough room. Leaves out unread members of a JSON object if it doesn't.
+/// Returns whether a shortened line leaves enough room. If it doesn't, removes a JSON object's unread members.
 fn has_room(before: usize, line: &mut Vec<u8>, max_bytes: usize) -> bool {
     let is_enough = |after: usize| before > after && (before - after) * 4 >= max_bytes;
     if !is_enough(line.len()) && line.first() == Some(&b'{') {
@@ -179,7 +178,7 @@ fn has_room(before: usize, line: &mut Vec<u8>, max_bytes: usize) -> bool {
     is_enough(line.len())
 }
 
-/// Passes on the JSON objects at the beginning of an incomplete line. Returns their length in bytes.
+/// Passes on the leading JSON objects of an incomplete line. Returns their length in bytes.
 fn values_in(line: &[u8], number: u64, take: &mut impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<usize> {
     let mut from = 0;
     while line.get(from) == Some(&b'{') {
@@ -193,7 +192,7 @@ fn values_in(line: &[u8], number: u64, take: &mut impl FnMut(Item<'_>) -> io::Re
     Ok(from)
 }
 
-/// Nesting depth of a JSON text while it is read.
+/// Nesting depth while reading JSON.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,
@@ -202,7 +201,7 @@ pub(super) struct Nesting {
 }
 
 impl Nesting {
-    /// Returns the end of the outermost value, if the text contains it.
+    /// Returns the end of the outermost value if the text contains it.
     pub(super) fn end_of_value(&mut self, text: &[u8]) -> Option<usize> {
         for (at, byte) in text.iter().enumerate() {
             match byte {
@@ -223,13 +222,13 @@ impl Nesting {
         None
     }
 
-    /// Returns whether a string is incomplete. JSON strings contain no line breaks.
+    /// Returns whether a string is incomplete. JSON strings don't contain line breaks.
     pub(super) fn is_within_text(&self) -> bool {
         self.in_string
     }
 }
 
-/// Scans a JSON text for the ends of its elements, without validating them.
+/// Scans JSON for the ends of its elements, without validating them.
 struct Scanner {
     layout: Layout,
     max_bytes: usize,
@@ -243,7 +242,7 @@ struct Scanner {
     is_too_long: bool,
     /// Rest of a truncated string.
     cut: Option<TruncatedText>,
-    /// String of the outermost object, to find one of its members.
+    /// A string of the outermost object, to find one of its members.
     text: Vec<u8>,
     is_wanted: bool,
     id: Option<String>,
@@ -268,7 +267,7 @@ impl Scanner {
         }
     }
 
-    /// Returns the nesting depth of the elements.
+    /// Returns the elements' nesting depth.
     fn level(&self) -> usize {
         if self.layout == Layout::Records { 2 } else { 1 }
     }
@@ -406,7 +405,7 @@ impl Scanner {
         }
     }
 
-    /// Truncates the long texts of an element; the text of a record is the record. Returns whether there is enough room afterwards.
+    /// Truncates an element's long texts; a Firehose record's text is the record itself. Returns whether there is enough room afterwards.
     fn shorten(&mut self) -> bool {
         if self.layout == Layout::Records {
             return false;
@@ -440,7 +439,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the items of a body with their numbers.
+    /// Returns a body's items with their numbers.
     fn numbered(body: impl Read, max_bytes: usize) -> io::Result<Vec<(u64, Option<String>)>> {
         let mut found = Vec::new();
         let keep = |item: Item<'_>| {

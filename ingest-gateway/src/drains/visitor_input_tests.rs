@@ -27,7 +27,7 @@ const FETCH: &str = "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f";
 const NGINX_ID: &str = "529a007902362a5f51385a5fa7049884";
 const ORG: OrgId = OrgId(Uuid::from_u128(1));
 
-/// A request with values that its visitor chooses.
+/// A request with values chosen by its visitor.
 #[derive(Clone)]
 struct Request<'a> {
     second: i64,
@@ -77,14 +77,14 @@ impl Request<'_> {
     }
 }
 
-/// Escapes of a format.
+/// A format's escapes.
 #[derive(Clone, Copy)]
 enum Escapes {
     /// JSON.
     Json,
     /// `\\xHH`, as in nginx.
     Server,
-    /// No escapes. Headers contain no line breaks.
+    /// No escapes. Headers don't contain line breaks.
     Raw,
     /// `#HH`, as in HAProxy.
     Hash,
@@ -124,14 +124,14 @@ impl Escapes {
     }
 }
 
-/// The part of a request that a visitor chooses, besides the path.
+/// A part of a request that visitors choose, besides the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// The end of the user agent, and the referer.
     Agent,
-    /// The user of HTTP Basic.
+    /// The HTTP Basic user.
     User,
-    /// `X-Forwarded-For`, to which a proxy appends an address, before other fields or after them.
+    /// `X-Forwarded-For`, to which a proxy appends an address, before or after other fields.
     Forwarded,
     Appended,
     Host,
@@ -144,7 +144,7 @@ enum Part {
 impl Part {
     const ALL: [Self; 7] = [Self::Agent, Self::User, Self::Forwarded, Self::Appended, Self::Host, Self::MediaType, Self::Cookie];
 
-    /// Replaces this part with an escaped text; returns the same line if the format doesn't log it.
+    /// Replaces this part with an escaped text. Returns the line unchanged if the format doesn't log this part.
     fn put(self, line: &str, format: FormatId, text: &str) -> String {
         let text = if text.is_empty() { "-" } else { text };
         let member = |name: &str| line.replacen('{', &format!("{{\"{name}\":\"{text}\","), 1);
@@ -196,7 +196,7 @@ impl Part {
         let begins = |samples: &[FormatId]| samples.iter().any(|id| value == last_line(*id));
         match self {
             Self::User | Self::Agent | Self::Appended | Self::MediaType | Self::Cookie => true,
-            // If a log begins with a visitor's text, it must look like a list, see `texts_before_addresses_forge_nothing`.
+            // If a log begins with visitors' text, that text must look like a list.
             Self::Forwarded => !is_text || (is_list(value) && !begins(&[FormatId::AwsAlb, FormatId::Bunny])),
             Self::Host => !value.contains(char::is_whitespace),
         }
@@ -219,7 +219,7 @@ fn escape(format: FormatId, text: &str) -> String {
     Escapes::of(format).escape(&text)
 }
 
-/// Returns the sample's line for another time and page, with the value that the visitor chose.
+/// Returns the sample's line for another time and page, with the visitor's value.
 fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &str) -> String {
     let samples = [BOT.to_owned(), BOT.replace(' ', "%20"), BOT.replace(' ', "+"), AKAMAI_BOT.to_owned()];
     let mut line = format.sample.replace("10:00:00", &format!("10:00:0{second}"));
@@ -234,7 +234,7 @@ fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &st
     part.put(&line, format.id, &value)
 }
 
-/// Each part, and the only formats that log it (`true`) or the only ones that don't (`false`), whose lines stay as they are.
+/// For each part: the only formats that log it (`true`), or the only ones that don't (`false`), whose lines stay unchanged.
 #[test]
 fn generated_visitor_text_is_valid_in_every_format() {
     let parts = [
@@ -269,7 +269,7 @@ fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
     for format in FORMATS.iter().filter(|format| format.id != FormatId::Common) {
         let mut lines_of_others: Vec<String> = FORMATS.iter().map(|other| last_line(other.id).to_owned()).collect();
         if format.id == FormatId::Bunny {
-            // The documentation doesn't define how a `|` is written. Such lines are bad rather than misread.
+            // The documentation doesn't define how a `|` is escaped, so such lines are rejected rather than misread.
             lines_of_others.retain(|line| !line.contains('|'));
         }
         lines_of_others.push("192.0.2.1 - a [01/Nov/2026:10:00:00 +0000] \"GET /z HTTP/1.1\" 200 1 \"-\" \"curl/8\"".to_owned());
@@ -306,7 +306,7 @@ fn four_lines_are_four(format: &LogFormat, part: Part, value: &str) {
     assert_eq!(all.len(), 4, "{} {part:?} {value:.60}", format.name);
 }
 
-/// nginx doesn't escape spaces and brackets in the user of HTTP Basic, which any visitor can send.
+/// nginx doesn't escape spaces and brackets in the HTTP Basic user, which any visitor can send.
 #[test]
 fn c14_user_names_cannot_move_host_or_address() {
     let rest = format!("[01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
@@ -332,14 +332,14 @@ fn c14_user_names_cannot_move_host_or_address() {
             let LineOutcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
             let url = format!("https://{expected}/a");
             assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{log}");
-            // A user with spaces can't be distinguished from a header in the place of the address.
+            // A user with spaces can't be distinguished from a header in the address's place.
             let verified = (!user.contains(' ')).then_some(true);
             assert_eq!(event.crawler.as_deref().unwrap().verified, verified, "{log}");
         }
     }
 }
 
-/// A log that begins with the requested host begins with a visitor's text, which must not turn later lines into rows.
+/// A log that begins with the requested host begins with visitors' text, which must not turn later lines into rows.
 #[test]
 fn c14_hosts_are_not_directives() {
     let rest = format!("192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
@@ -473,7 +473,7 @@ fn c14_visitors_cannot_join_events_of_other_hosts_or_pages() {
     }
 }
 
-/// F41: Fastly documents its request id as unique per cache server only.
+/// F41: according to Fastly, its request id is unique only per cache server.
 #[test]
 fn same_request_id_from_two_servers_is_two_reports() {
     for provider in DrainProvider::ALL {

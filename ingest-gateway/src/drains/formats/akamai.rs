@@ -31,17 +31,17 @@ const ESCAPED: [Field; 3] = [Field::UserAgent, Field::MediaType, Field::Headers]
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = if line.starts_with('{') { of_json(line)? } else { between_spaces(line)? };
-    // A plus is a space, unless spaces are escaped too.
+    // A plus means a space, unless spaces are escaped too.
     fields.rewrite(Field::UserAgent, |text| (text.contains('+') && !text.contains("%20")).then(|| text.replace('+', " ")));
     ESCAPED.into_iter().for_each(|field| fields.rewrite(field, unescaped));
     fields.rewrite(Field::Path, |path| (!path.starts_with('/')).then(|| format!("/{path}")));
-    // The custom field can have any value, so only a named one is a correlation id.
+    // The custom field can have any value, so a correlation id must be named.
     let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
     id.into_iter().for_each(|id| fields.put(Field::TelemetryId, Cow::Owned(id)));
     Ok(fields)
 }
 
-/// DataStream omits empty members, so a missing user agent is empty or not logged.
+/// DataStream omits empty members, so a missing user agent is empty or isn't logged.
 fn of_json(line: &str) -> Result<Fields<'_>, Reason> {
     let mut fields = fields(line, NAMES)?;
     fields.put(Field::UserAgent, Cow::Borrowed(""));
@@ -64,7 +64,7 @@ fn between_spaces(line: &str) -> Result<Fields<'_>, Reason> {
     if values.next().is_some() { Err("too_many_fields") } else { Ok(fields) }
 }
 
-/// Returns whether a column can have this value. A line without one of its columns must not move an address into another column.
+/// Returns whether a column can have this value. If a line lacks one of its columns, an address must not move into another column.
 fn is_of_column(field: Field, value: &str) -> bool {
     let consists_of = |is_of: fn(&u8) -> bool| value.as_bytes().iter().all(is_of);
     match field {
@@ -111,7 +111,7 @@ mod tests {
 
     const VISITOR: &str = "203.0.113.77";
 
-    /// A stream with other fields than documented must store no address as something else.
+    /// A stream with undocumented fields must not store an address as another field.
     #[test]
     fn does_not_store_addresses_from_other_columns() {
         let format = FormatId::AkamaiText.row();

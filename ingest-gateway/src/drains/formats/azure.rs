@@ -1,4 +1,4 @@
-//! Azure Front Door, Standard and Premium: `FrontDoorAccessLog`, one record per line or in the batches of Event Hubs.
+//! Azure Front Door, Standard and Premium: `FrontDoorAccessLog`, one record per line or in Event Hubs batches.
 
 use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
 use super::super::line_fields::{Field, Fields};
@@ -7,19 +7,19 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 const ACCESS_LOG: &str = "FrontDoorAccessLog";
-/// The access log of Application Gateway, which is another format.
+/// Application Gateway's access log, which has another format.
 const GATEWAY_LOG: &str = "ApplicationGatewayAccessLog";
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = fields(line, NAMES)?;
-    // Health probe and firewall logs have the same form.
+    // Health probe and firewall logs have the same structure.
     if let Some(category) = fields.get(Field::Kind).filter(|category| !category.eq_ignore_ascii_case(ACCESS_LOG)) {
         let is_of_gateway = category.eq_ignore_ascii_case(GATEWAY_LOG);
         return Err(if is_of_gateway { NoRequest::Bad("bad_category") } else { NoRequest::Other });
     }
-    // Front Door writes the URL itself.
+    // Front Door builds the URL itself.
     put_url_host(Field::Host, &mut fields);
-    // The client's address can be from `X-Forwarded-For`, so it can't verify an agent without the connection's.
+    // The client's address can come from `X-Forwarded-For`, so only the connection's address can verify an agent.
     if fields.get(Field::Connection).is_none() {
         fields.take(Field::Address);
     }
@@ -27,8 +27,8 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-/// Returns the lines of a batch: the elements of the array `records` of an object. Only Azure writes members of the outermost
-/// object, and lines within lines aren't read.
+/// Returns a batch's lines: the elements of an object's `records` array. Only Azure writes members of the outermost object, and lines
+/// within lines are ignored.
 pub(in super::super) fn records_in(line: &[u8]) -> Option<Vec<&RawValue>> {
     #[derive(Deserialize)]
     struct Batch<'a> {
@@ -58,7 +58,7 @@ fn property(name: &str) -> Option<Field> {
         "httpStatusCode" => Field::Status,
         "responseBytes" => Field::Bytes,
         "cacheStatus" => Field::Cache,
-        // `false` for the origin shield's line, which repeats the edge's.
+        // `false` for the origin shield's line, which repeats the edge's line.
         "isReceivedFromClient" => Field::IsEdge,
         _ => return None,
     })
@@ -70,7 +70,7 @@ mod tests {
     use super::super::outcomes;
     use super::*;
 
-    /// Returns the page of each line, or the reason why it has none.
+    /// Returns each line's page, or the reason why it has none.
     fn read(log: &str) -> Vec<String> {
         let outcome = |outcome| match outcome {
             LineOutcome::Kept(event) => event.content_url.unwrap().replace("https://www.example.com", ""),

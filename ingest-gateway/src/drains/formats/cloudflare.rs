@@ -6,9 +6,9 @@ use super::{FormatId, NoRequest};
 
 /// Parent of a request that a visitor made.
 const NO_PARENT: &str = "00";
-/// Sources of requests for content: visitors, and visitors of a zone that forwards to this one. The others are Cloudflare's own
-/// requests and those of Workers. Challenges (`inBrowserChallenge`) are requests of visitors, but never reach the site: the page that
-/// a challenge protects has a line of its own.
+/// Sources of content requests: visitors, and visitors of a zone that forwards to this one. The others are Cloudflare's own requests and
+/// Workers' requests. Challenges (`inBrowserChallenge`) are visitors' requests, but never reach the site: the page that a challenge
+/// protects has its own line.
 const SOURCES: [&str; 3] = ["eyeball", "orangeToOrange", "unknown"];
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 
-/// Fields that can follow the user agent in quotes.
+/// Fields that can follow the quoted user agent.
 const MORE: [Field; 3] = [Field::TelemetryId, Field::Host, Field::RequestId];
 
 /// Parses a line from the parts before its time, the time, and the parts after it.
@@ -35,9 +35,9 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     if is_beginning(before, fields.format == Some(FormatId::TraefikClf)) { Ok(fields) } else { Err("not_combined") }
 }
 
-/// Returns whether a text is `[host] addresses [proxy] [identity] user`. Other logs, such as nginx's error log, contain visitors' text
-/// that looks like a request. The user may contain spaces if an identity is before it, and an unescaped quote only if the server
-/// doesn't escape any.
+/// Returns whether a text has the form `[host] addresses [proxy] [identity] user`. Other logs, such as nginx's error log, contain visitors'
+/// text that looks like a request. The user may contain spaces if an identity precedes it, and an unescaped quote only if the server
+/// doesn't escape quotes.
 fn is_beginning(text: &str, is_unescaped: bool) -> bool {
     let is_quoted = |text: &str| text.strip_prefix('"').and_then(end_of_quoted).is_some_and(|end| end + 2 == text.len());
     let has_no_quote = |text: &str| is_unescaped || end_of_quoted(text).is_none();
@@ -65,36 +65,36 @@ fn is_beginning(text: &str, is_unescaped: bool) -> bool {
 fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     let mut rest = before;
     let (first, after) = word(rest);
-    // A name without an address after it is the visitor's own, if the server looks names up.
+    // If the server looks names up, a name that no address follows is the visitor's own.
     let is_host = (is_address(word(after).0) || first.contains(':')) && is_host_name(first);
     if is_host {
         fields.put(Field::UnsureHost, Cow::Borrowed(without_usual_port(first)));
         rest = after;
     } else if first.parse::<SocketAddr>().is_ok_and(|own| is_private(own.ip())) && is_address(word(after).0) {
-        // The server's own address.
+        // This is the server's own address.
         rest = after;
     }
     let (address, rest) = address_seen(rest);
-    // `X-Forwarded-For` here can contain more than addresses, so its last address, which a proxy appended, may be missing.
+    // Here, `X-Forwarded-For` can contain more than addresses, so its last address, which a proxy appended, may be missing.
     let ends_as_usual = rest.split(' ').count() <= 2 && !rest.contains(',');
     if let Some(address) = address.filter(|_| ends_as_usual) {
         fields.put(Field::Address, Cow::Borrowed(address));
     }
-    // Lighttpd writes the requested host in the place of the identity, which has no dot.
+    // Lighttpd writes the requested host in place of the identity, which doesn't contain a dot.
     let (identity, user) = word(rest);
     if !is_host && ends_as_usual && !user.is_empty() && is_host_name(identity) {
         fields.put(Field::UnsureHost, Cow::Borrowed(without_usual_port(identity)));
     }
 }
 
-/// Returns the address that the owner's last proxy saw, and the text after the addresses. In a list it is the rightmost. One that
-/// isn't public after others is that of a proxy or of a container's network; before it in a list, there is what the visitor sent. Of
-/// two public addresses next to each other, either can be from a header that the visitor sent, so neither verifies an agent.
+/// Returns the address that the owner's last proxy saw, and the text after the addresses. In a list, that is the rightmost address. A
+/// non-public address after others belongs to a proxy or a container network; before it in a list is what the visitor sent. Of two adjacent
+/// public addresses, either can come from a header that the visitor sent, so neither verifies an agent.
 fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
     let (mut seen, mut is_disputed, mut is_first) = (None, false, true);
     loop {
         let (list, after) = addresses(rest);
-        // Followed by an identity and a user.
+        // An identity and a user follow.
         let goes_on = is_first || is_address(list) && after.contains(' ');
         if !goes_on {
             return (seen.filter(|_| !is_disputed).map(|(text, _)| text), rest);
@@ -109,7 +109,7 @@ fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the address or list of addresses at the beginning, whatever its first part is, and the text after it.
+/// Returns the leading address or list of addresses, whatever its first part is, and the text after it.
 fn addresses(text: &str) -> (&str, &str) {
     let (mut last, mut after) = word(text);
     while last.ends_with(',') && (is_address(word(after).0) || word(after).0.ends_with(',')) {
@@ -154,7 +154,7 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Removes an invalid port or the default port of a scheme. Other ports identify a site.
+/// Removes an invalid port, or a scheme's default port. Other ports identify a site.
 fn without_usual_port(host: &str) -> &str {
     let is_usual = |port: &str| matches!(port, "80" | "443") || port.parse::<u16>().is_err();
     host.rsplit_once(':').filter(|(_, port)| is_usual(port)).map_or(host, |(name, _)| name)
@@ -176,7 +176,7 @@ fn request(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Returns the last of several quoted texts, because a format can have the host before the request line. Methods contain no quotes.
+/// Returns the last of several quoted texts, because a format can have the host before the request line. Methods don't contain quotes.
 fn last_text(texts: &str) -> &str {
     let is_several = texts.split(' ').next().is_some_and(|method| method.contains('"'));
     texts.rsplit_once("\" \"").filter(|_| is_several).map_or(texts, |(_, last)| last)
@@ -213,10 +213,9 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Sets the quoted fields that our formats have after the user agent; other texts are ignored. Servers also log headers there, which
-/// visitors choose, so the second is a host only if an id follows that is like nginx's `$request_id`. A time, an address, a cache
-/// status or `-` isn't one, and isn't read. A log with two other headers and such an id can't be distinguished from ours
-/// (docs/drains/nginx.md).
+/// Sets the quoted fields after the user agent in our formats; other texts are ignored. Servers also log headers there, which visitors
+/// choose, so the second is a host only if an id like nginx's `$request_id` follows. A time, an address, a cache status or `-` isn't such
+/// an id, and isn't read. A log with two other headers and such an id can't be distinguished from ours (docs/drains/nginx.md).
 fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     let (mut values, mut rest) = ([None; MORE.len()], more);
     for value in &mut values {
@@ -234,7 +233,7 @@ fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     }
 }
 
-/// Returns whether a text is an id from a server: a UUID, or 32 hexadecimal digits. 16 digits can be a time in microseconds.
+/// Returns whether a text is a server's id: a UUID, or 32 hexadecimal digits. 16 digits can be a time in microseconds.
 fn is_request_id(text: &str) -> bool {
     Uuid::try_parse(text).is_ok()
 }
@@ -266,14 +265,14 @@ fn without_last(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns whether HAProxy's `port milliseconds "frontend"` follow the user agent, which `option httplog clf` always leaves empty.
+/// Returns whether HAProxy's `port milliseconds "frontend"` follow the user agent, which is always empty with `option httplog clf`.
 fn is_haproxy_clf(more: &str) -> bool {
     let mut words = more.split(' ');
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     words.by_ref().take(2).all(is_number) && words.next().is_some_and(|frontend| frontend.starts_with('"'))
 }
 
-/// Returns the id of `length time [upstream name] [alternative] upstream … id`.
+/// Returns the id from `length time [upstream name] [alternative] upstream … id`.
 fn of_ingress_nginx(more: &str) -> Option<&str> {
     let mut words = more.split(' ');
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -281,7 +280,7 @@ fn of_ingress_nginx(more: &str) -> Option<&str> {
     is_its.then(|| words.next_back()).flatten()
 }
 
-/// Returns the quoted text at the beginning, and the text after the quotes and a space.
+/// Returns the leading quoted text, and the text after the quotes and a space.
 pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('"')?;
     let (value, rest) = text.split_at_checked(end_of_quoted(text)?)?;
@@ -298,7 +297,7 @@ fn end_of_quoted(text: &str) -> Option<usize> {
     Some(at)
 }
 
-/// Decodes the escapes of a text.
+/// Decodes a text's escapes.
 pub(super) fn unescaped_text(logged: &str) -> Cow<'_, str> {
     if logged.contains('\\') {
         Cow::Owned(String::from_utf8_lossy(&unescaped(logged)).replace('\0', "\u{fffd}"))
@@ -307,7 +306,7 @@ pub(super) fn unescaped_text(logged: &str) -> Cow<'_, str> {
     }
 }
 
-/// Decodes the escapes of a request line. Its bytes may not be UTF-8, and all of them are part of the page.
+/// Decodes a request line's escapes. Its bytes may not be UTF-8, and all of them are part of the page.
 pub(super) fn unescaped_target(logged: &str) -> Cow<'_, str> {
     if logged.contains('\\') {
         Cow::Owned(percent_encoding::percent_encode(&unescaped(logged), percent_encoding::CONTROLS).to_string())
@@ -344,7 +343,7 @@ mod tests {
     use super::super::text;
     use super::*;
 
-    /// Returns a field of a line with a request and a user agent.
+    /// Returns one field from a line with this request and user agent.
     fn read(host: &str, request: &str, user_agent: &str, field: Field) -> String {
         let at = "[01/Nov/2026:10:00:00 +0000]";
         let line = format!(

@@ -1,4 +1,4 @@
-//! Finds contradicting members of a JSON line.
+//! Finds contradicting members in a JSON line.
 
 use super::{DirectiveState, NoRequest, parse};
 use schemas::identity::DrainProvider;
@@ -6,10 +6,10 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The name of a member, and its source text.
+/// A member's name and its source text.
 type Member = (String, String);
 
-/// Returns the names of two members that make the line bad; the same name twice if it is repeated.
+/// Returns the names of two members that make the line bad, or the same name twice if it is repeated.
 pub(in super::super) fn contradicting_members(provider: DrainProvider, line: &[u8]) -> Option<[String; 2]> {
     let members = serde_json::Deserializer::from_slice(line).deserialize_map(Members).ok()?;
     let is_bad = |members: &[&Member]| {
@@ -17,7 +17,7 @@ pub(in super::super) fn contradicting_members(provider: DrainProvider, line: &[u
         let line = format!("{{{}}}", texts.join(","));
         matches!(parse(provider, &line, &DirectiveState::default()), Err(NoRequest::Bad("repeated_member")))
     };
-    // The first member that makes the line bad: a line stays bad, whatever follows.
+    // Find the first member that makes the line bad. A line stays bad, whatever follows.
     let all: Vec<&Member> = members.iter().collect();
     let lengths: Vec<usize> = (1..=all.len()).collect();
     let good = lengths.partition_point(|length| !is_bad(&all[..*length]));

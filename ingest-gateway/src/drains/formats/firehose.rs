@@ -1,5 +1,5 @@
-//! `CloudFront` through Amazon Data Firehose: Base64 records, each with JSON or with lines of tab-separated values in the order of
-//! real-time logs.
+//! `CloudFront` through Amazon Data Firehose: Base64 records with JSON, or with lines of tab-separated values in the order of real-time
+//! logs.
 
 use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
 use super::super::line_fields::{Field, Fields, Reason};
@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Indexes of the fields used from a real-time log, which must contain all fields in order.
+/// Positions of the fields used from a real-time log, which must contain all fields in order.
 const PLACES: [(usize, Field); 15] = [
     (1, Field::Time),
     (2, Field::Address),
@@ -29,9 +29,9 @@ const PLACES: [(usize, Field); 15] = [
 ];
 const HEADERS: usize = 38;
 const ASN: usize = 45;
-/// An index, and whether a text can be its value.
+/// A position, and whether a text can be its value.
 type Anchor = (usize, fn(&str) -> bool);
-/// Indexes whose values can't be confused with their neighbors'. A mismatch means that an earlier field isn't logged.
+/// Positions whose values can't be confused with their neighbors'. A mismatch means that an earlier field isn't logged.
 const ANCHORS: [Anchor; 9] = [
     (4, is_status),
     (6, is_method),
@@ -43,7 +43,7 @@ const ANCHORS: [Anchor; 9] = [
     (25, is_result_type),
     (34, is_country),
 ];
-/// Number of values up to the result type after the query, which every line needs.
+/// Number of values up to the result type after the query. Every line must have them.
 const MIN_VALUES: usize = 21;
 /// More values than any version of real-time logs has.
 const MAX_VALUES: usize = 100;
@@ -74,7 +74,7 @@ fn of_json(line: &str) -> Result<Fields<'_>, Reason> {
     Ok(fields)
 }
 
-/// Decodes the escapes of a line, and sets its requested host.
+/// Decodes a line's escapes, and sets its requested host.
 pub(super) fn finished(mut fields: Fields<'_>) -> Fields<'_> {
     [Field::UserAgent, Field::Headers, Field::MediaType].into_iter().for_each(|field| fields.rewrite(field, unescaped));
     let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
@@ -89,10 +89,9 @@ pub(super) fn finished(mut fields: Fields<'_>) -> Fields<'_> {
     fields
 }
 
-/// Sets the requested host. One of two host columns is the distribution's name. Real-time logs have the requested host in `cs-host` and the
-/// distribution's in `x-host-header`; standard logs have the distribution's in `cs(Host)` and the requested host in
-/// `x-host-header` (AWS, "Understand real-time log configurations" and "Standard logging reference"). A name that isn't the
-/// distribution's wins.
+/// Sets the requested host. One of two host columns contains the distribution's name. Real-time logs have the requested host in `cs-host`
+/// and the distribution's in `x-host-header`; standard logs have the distribution's in `cs(Host)` and the requested host in `x-host-header`
+/// (AWS, "Understand real-time log configurations" and "Standard logging reference"). A name other than the distribution's wins.
 fn put_requested_host(fields: &mut Fields<'_>) {
     let is_distribution = |host: &str| {
         let end = host.len().checked_sub(DISTRIBUTION_DOMAIN.len()).and_then(|at| host.as_bytes().get(at..));

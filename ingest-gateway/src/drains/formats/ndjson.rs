@@ -1,5 +1,5 @@
-//! JSON lines with names that the sender chooses: Fastly's format string, nginx, Caddy, Traefik, Google's load balancer,
-//! the Elastic Common Schema, Fluent Bit, Logstash and Vector.
+//! JSON lines whose member names the sender chooses: Fastly's format string, nginx, Caddy, Traefik, Google's load balancer, the Elastic
+//! Common Schema, Fluent Bit, Logstash and Vector.
 
 mod escapes;
 #[cfg(test)]
@@ -12,21 +12,22 @@ use escapes::with_json_escapes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::borrow::Cow;
 
-/// Logger of Caddy's access log; its other loggers write other entries.
+/// Logger of Caddy's access log. Caddy's other loggers write other entries.
 const CADDY_ACCESS: &str = "http.log.access";
-/// Characters of decoded targets that a URL doesn't contain.
+/// Characters in decoded targets that URLs can't contain.
 const RAW: &AsciiSet = &CONTROLS.add(b' ');
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     read(line, FormatId::Json)
 }
 
-/// Parses Fastly's default and documented formats, and those that its customers write.
+/// Parses Fastly's default and documented formats, and customers' own formats.
 pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
     // The classic line format has a syslog header before the JSON.
     let json = if line.starts_with('<') { line.find('{').map_or(line, |at| &line[at..]) } else { line };
     let mut fields = read(json, FormatId::Fastly)?;
-    // In Fastly's formats, and maybe in those of customers, `client_ip` is a header that visitors can set. Only ours has this member.
+    // In Fastly's formats, and possibly in customers' formats, `client_ip` is a header that visitors can set. Only our format has this
+    // member.
     if fields.is_absent(Field::TelemetryId) {
         fields.take(Field::Address);
     }
@@ -52,7 +53,7 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     }
     match fields.format {
         Some(FormatId::GoogleLoadBalancer) => {
-            // Protocol buffers omit empty members, so a missing user agent is empty. Other loggers have no `insertId`.
+            // Protocol buffers omit empty members, so a missing user agent is empty. Other loggers don't write `insertId`.
             if fields.get(Field::RequestId).is_some() {
                 fields.put(Field::UserAgent, Cow::Borrowed(""));
             }
@@ -80,7 +81,7 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-/// Sets method and path from the line that a shipper cut by a pattern. The patterns of Logstash match no target with a space.
+/// Sets method and path from a line that a shipper parsed with a pattern. Logstash's patterns don't match targets with spaces.
 fn put_request_of(line: &str, fields: &mut Fields<'_>) {
     let Ok(mut read) = text::parse(line.trim_ascii()).map(Fields::into_owned) else { return };
     for field in [Field::Method, Field::Path] {
@@ -89,10 +90,10 @@ fn put_request_of(line: &str, fields: &mut Fields<'_>) {
     }
 }
 
-/// Parses a line that a shipper sent as its server wrote it.
+/// Parses a server's line that a shipper sent unparsed.
 fn read_message(line: &str) -> Result<Fields<'static>, NoRequest> {
     let line = line.trim_ascii();
-    // A line of text can begin with a header.
+    // A text line can begin with a header.
     if line.starts_with('{')
         && let read = parse(line).map(Fields::into_owned)
         && !matches!(read, Err(NoRequest::Bad("not_json")))
@@ -104,7 +105,7 @@ fn read_message(line: &str) -> Result<Fields<'static>, NoRequest> {
     Ok(fields)
 }
 
-/// Decodes the escapes of a server, whose lines of text such shippers cut by patterns. Logstash's patterns keep the quotes.
+/// Decodes the escapes of a server whose text lines shippers parse with patterns. Logstash's patterns keep the quotes.
 fn undo_escapes(fields: &mut Fields<'_>) {
     fields.rewrite(Field::Path, |path| path.contains('\\').then(|| combined::unescaped_target(path).into_owned()));
     fields.rewrite(Field::UserAgent, |agent| {
@@ -113,7 +114,7 @@ fn undo_escapes(fields: &mut Fields<'_>) {
     });
 }
 
-/// Returns the fields of a line. nginx without `escape=json` writes its own escapes into JSON.
+/// Returns a line's fields. nginx without `escape=json` writes its own escapes into JSON.
 fn members(line: &str) -> Result<Fields<'_>, Reason> {
     match fields(line, NAMES) {
         Err("not_json") => {
@@ -124,8 +125,8 @@ fn members(line: &str) -> Result<Fields<'_>, Reason> {
     }
 }
 
-/// Removes formats that don't identify the writer of the line: nginx's names can be in all of them, and the `date` of Fluent Bit in a
-/// format for Fastly.
+/// Removes formats that don't identify the writer of the line: nginx's names can occur in all of them, and Fluent Bit's `date` in a Fastly
+/// format.
 fn recognize(fields: &mut Fields<'_>, otherwise: FormatId) {
     let is_fastly = otherwise == FormatId::Fastly || fields.get(Field::Connection).is_some();
     let is_open = fields.format == Some(FormatId::Json) || (is_fastly && fields.format == Some(FormatId::FluentBit));
@@ -134,8 +135,8 @@ fn recognize(fields: &mut Fields<'_>, otherwise: FormatId) {
     }
 }
 
-/// `$content_type` of nginx is the request's, and its logs often have it under this name. Otherwise it is the response's, as in
-/// Fastly's formats and ours.
+/// Sets the media type. nginx's `$content_type` is the request's, and its logs often use this name for it. Otherwise it is the response's,
+/// as in Fastly's formats and ours.
 fn put_media_type(fields: &mut Fields<'_>, otherwise: FormatId) {
     let content_type = fields.take(Field::ContentType);
     let has_request_line = fields.get(Field::RequestLine).is_some_and(|line| line.contains(' '));
@@ -145,16 +146,16 @@ fn put_media_type(fields: &mut Fields<'_>, otherwise: FormatId) {
     }
 }
 
-/// Returns whether a visitor may have added members to a Fastly line: a field has another value under another name. The default
-/// format doesn't escape every text, and formats of customers need not. The default format has no objects either.
+/// Returns whether a visitor may have added members to a Fastly line, because a field has another value under another name. The default
+/// format doesn't escape every text, and customers' formats may not either. The default format has no objects.
 fn has_added_members(fields: &Fields<'_>) -> bool {
     let own = [Field::Time, Field::Host, Field::Path, Field::Method, Field::UserAgent, Field::Status];
     let is_default = fields.get(Field::Connection).is_some();
     (is_default && fields.format.is_some()) || own.into_iter().any(|field| fields.is_disputed(field))
 }
 
-/// `request` is the request line of nginx; the method alone in Fastly's documented format; the target in Loggly's format for Apache,
-/// and in Logstash's, where `path` is the log file. Apache decodes targets, so they can contain spaces.
+/// Interprets `request`: nginx's request line; only the method in Fastly's documented format; the target in Loggly's format for Apache, and
+/// in Logstash's, where `path` is the log file. Apache decodes targets, so they can contain spaces.
 fn put_request(fields: &mut Fields<'_>) {
     let Some(request) = fields.take(Field::RequestLine) else { return };
     let is_of_logstash = fields.has_sign(FormatId::Logstash);
@@ -174,7 +175,7 @@ fn has_no_request(fields: &Fields<'_>) -> bool {
     [Field::Method, Field::Path, Field::UserAgent].into_iter().all(|field| fields.is_absent(field))
 }
 
-/// Returns whether a shipper sent a line as its server wrote it; `path` can be the log file.
+/// Returns whether a shipper sent a server's line unparsed. `path` can be the log file.
 fn is_unparsed(fields: &Fields<'_>) -> bool {
     fields.is_absent(Field::Method) && fields.is_absent(Field::UserAgent)
 }
@@ -183,7 +184,7 @@ fn is_unparsed(fields: &Fields<'_>) -> bool {
 fn is_about_something_else(fields: &Fields<'_>) -> bool {
     match (fields.format, fields.get(Field::Kind)) {
         (Some(FormatId::Caddy), Some(logger)) => !logger.starts_with(CADDY_ACCESS),
-        // AWS WAF also has `httpRequest`, but no `insertId`.
+        // AWS WAF also writes `httpRequest`, but not `insertId`.
         (Some(FormatId::GoogleLoadBalancer), _) => has_no_request(fields) && fields.get(Field::RequestId).is_some(),
         (None, Some(_)) => has_no_request(fields),
         _ => false,
@@ -204,7 +205,7 @@ fn response_header(name: &str) -> FieldMapping {
     if name.eq_ignore_ascii_case("content-type") { FieldMapping::is(Field::MediaType) } else { FieldMapping::NONE }
 }
 
-/// Variable names of nginx that other loggers rarely use.
+/// nginx variable names that other loggers rarely use.
 fn is_of_nginx(name: &str) -> bool {
     match name {
         "body_bytes_sent"
@@ -251,7 +252,7 @@ pub(super) const NAMES: FieldMap = |node, name| match node {
         "uri" => FieldMapping::is(Field::Path).of(FormatId::Caddy),
         "method" => FieldMapping::is(Field::Method),
         "host" => FieldMapping::is(Field::Host),
-        // Behind proxies, `client_ip` is the leftmost address of a header unless `trusted_proxies_strict` is set.
+        // Behind proxies, `client_ip` is a header's leftmost address unless `trusted_proxies_strict` is set.
         "client_ip" => FieldMapping::is(Field::Address),
         "remote_ip" => FieldMapping::is(Field::Connection),
         "headers" => FieldMapping::into(Node::RequestHeaders),
@@ -287,13 +288,13 @@ pub(super) const NAMES: FieldMap = |node, name| match node {
     },
     Node::EcsUserAgent if name == "original" => FieldMapping::is(Field::UserAgent),
     Node::EcsEvent if name == "original" => FieldMapping::is(Field::Message),
-    // `client.ip` and `source.ip` can be from a header.
+    // `client.ip` and `source.ip` can come from a header.
     Node::EcsEvent | Node::EcsBody | Node::EcsUserAgent | Node::Inner => FieldMapping::NONE,
 };
 
-/// The usual names of each field, and those of formats that no other format uses otherwise. The request's time takes precedence over
-/// the shipper's. The requested host takes precedence over other hosts: `host` can be the shipper's, and
-/// `server_name` is a name that the server is configured with.
+/// Maps each field's usual names, and names that no other format uses differently. The request's time takes precedence over the shipper's.
+/// The requested host takes precedence over other hosts: `host` can be the shipper's, and `server_name` is a name from the server's
+/// configuration.
 fn root(name: &str) -> FieldMapping {
     match name {
         "time_local" | "time_iso8601" | "msec" | "time_start" | "start_time" => FieldMapping::is(Field::Time),
@@ -309,12 +310,12 @@ fn root(name: &str) -> FieldMapping {
         "uri" | "path" => FieldMapping::ranked(Field::Path, 2),
         "query" | "query_string" | "args" => FieldMapping::is(Field::Query),
         "request_method" | "method" => FieldMapping::is(Field::Method),
-        // Names of Logstash's patterns. nginx's logs often have the first two. `clientip` can be part of a user's name, since the
-        // pattern can begin within a line.
+        // Names from Logstash's patterns. nginx logs often use the first two. `clientip` can be part of a user's name, because the pattern
+        // can begin within a line.
         "verb" => FieldMapping::is(Field::Method),
         "clientip" => FieldMapping::NONE,
         "httpversion" => FieldMapping::NONE.of(FormatId::Logstash),
-        // The whole request line, if its target has a space.
+        // The whole request line, if its target contains a space.
         "rawrequest" => FieldMapping::is(Field::RequestLine).of(FormatId::Logstash),
         "request" => FieldMapping::is(Field::RequestLine).or_into(Node::Request),
         "user_agent" => FieldMapping::is(Field::UserAgent).or_into(Node::EcsUserAgent),
@@ -352,7 +353,7 @@ fn root(name: &str) -> FieldMapping {
 }
 
 impl FieldMapping {
-    /// Names of the Elastic Common Schema, with dots.
+    /// Elastic Common Schema names, with dots.
     fn or_ecs(self, name: &str) -> Self {
         let member = match name {
             "http.request.method" => Self::is(Field::Method),
@@ -383,7 +384,7 @@ fn traefik(name: &str) -> FieldMapping {
         "DownstreamStatus" => FieldMapping::is(Field::Status),
         "DownstreamContentSize" => FieldMapping::is(Field::Bytes),
         "ClientHost" => FieldMapping::is(Field::Address),
-        // `ClientHost` is the header `X-Forwarded-For`, if there is one.
+        // `ClientHost` is the header `X-Forwarded-For`, if present.
         "ClientAddr" => FieldMapping::is(Field::Connection),
         _ => {
             let of_response = name.strip_prefix("downstream_").map_or(FieldMapping::NONE, response_header);

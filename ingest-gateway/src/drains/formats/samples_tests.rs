@@ -1,4 +1,4 @@
-//! Tests of the sample of each format, and of the documentation page with them.
+//! Tests each format's sample, and the documentation page that lists them.
 
 use super::super::dry_run::{DrainDryRun, DryLine};
 use super::super::format_table::{FORMATS, FormatId, LogFormat};
@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/drains/formats.md");
 
-/// Returns the results of a log's lines.
+/// Returns the results for a log's lines.
 pub(in super::super) fn outcomes(format: &LogFormat, host: Option<&str>, log: &str) -> Vec<DryLine> {
     let (host, now) = (host.map(str::to_owned), DateTime::from_timestamp(1_793_527_300, 0).unwrap());
     let dry_run = DrainDryRun { provider: format.provider, host, hosts: Vec::new(), bots: BotTable::bundled(), now };
@@ -83,7 +83,7 @@ fn documentation_lists_every_format() {
     assert!(written == page, "renew it: WRITE_DOCS=1 cargo test -p ingest-gateway --lib documentation_lists_every_format");
 }
 
-/// HAProxy doesn't name its captures, so only documented ones are read. Without a user agent, a line isn't attributed to a person.
+/// HAProxy doesn't name its captures, so only documented ones are read. A line without a user agent isn't attributed to a person.
 #[test]
 fn undocumented_haproxy_captures_are_not_user_agents() {
     let sample = FormatId::Haproxy.row();
@@ -100,7 +100,7 @@ fn undocumented_haproxy_captures_are_not_user_agents() {
     );
 }
 
-/// `option httplog clf` writes no header in these places, and its captures have none that shows a person.
+/// `option httplog clf` doesn't write headers in these places, and none of its captures identifies a person.
 #[test]
 fn haproxys_common_log_format_has_no_user_agents() {
     let line =

@@ -1,13 +1,13 @@
-//! Text access logs. Each format is recognized by text that only the server writes.
+//! Text access logs. Each format is recognized by text that only the server can write.
 
 use super::super::line_fields::{Field, Fields, address_in};
 use super::{FormatId, NoRequest, begins_with_day, combined, put_request_line, put_url_host, unescaped};
 use std::borrow::Cow;
 
-/// Types at the beginning of AWS load balancer lines.
+/// First words of AWS load balancer lines.
 const ALB_TYPES: [&str; 6] = ["http", "https", "h2", "grpcs", "ws", "wss"];
 
-/// The time of the common log format, followed by a quote, which user names can't contain because servers escape quotes.
+/// The time in the common log format and a quote, which user names can't contain because servers escape quotes.
 const COMMON_LOG_TIME: &str = "dd/aaa/dddd:dd:dd:dd sdddd] \"";
 const HAPROXY_TIME: &str = "dd/aaa/dddd:dd:dd:dd.ddd] ";
 
@@ -17,7 +17,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         let read = if is_alb { application_load_balancer(line) } else { bunny(line) };
         match (read, has_request(line)) {
             (Some(fields), false) => return Ok(fields),
-            // Text from a visitor at the beginning of a combined line can look like columns of another format.
+            // Visitors' text at the beginning of a combined line can look like columns of another format.
             (Some(_), true) | (None, false) => return Err("wrong_columns".into()),
             (None, true) => {}
         }
@@ -33,8 +33,8 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         }
         let mut fields = combined::parse(before, time, rest)?;
         if fields.format == Some(FormatId::TraefikClf) {
-            // Lines begin with the client, and a host there is from a forwarded header. User names and their line breaks aren't escaped,
-            // so a visitor can write whole lines, and no address in them verifies an agent.
+            // Lines begin with the client, and a host there comes from a forwarded header. User names and their line breaks aren't escaped,
+            // so visitors can write whole lines, and addresses in them don't verify agents.
             fields.take(Field::UnsureHost);
             fields.take(Field::Address);
         }
@@ -43,7 +43,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     Err("not_combined".into())
 }
 
-/// Removes the header of syslog (RFC 3164, RFC 5424, or with a whole time) or of a container's log in Kubernetes.
+/// Removes the header of syslog (RFC 3164, RFC 5424, or with a whole time) or of a Kubernetes container log.
 fn without_header(line: &str) -> &str {
     let after_words = |text: &str, count: usize| text.match_indices(' ').nth(count - 1).map(|(at, _)| at + 1);
     let text = line.strip_prefix('<').and_then(|rest| rest.split_once('>')).map_or(line, |(_, text)| text);
@@ -67,9 +67,8 @@ fn without_header(line: &str) -> &str {
     ends.filter(|end| rest[..*end].ends_with(": ")).map(|end| &rest[end..]).next().unwrap_or(line)
 }
 
-/// Returns whether a line is HAProxy's, from the texts before its time and before a time of the common log format. HAProxy doesn't
-/// escape cookies, so the first time counts. If a list of addresses ends before the second one, the first can be in the header
-/// `X-Forwarded-For`.
+/// Returns whether a line is HAProxy's, from the texts before its time and before a time in the common log format. HAProxy doesn't escape
+/// cookies, so the first time counts. If a list of addresses ends before the second one, the first can be in the header `X-Forwarded-For`.
 fn is_of_haproxy(before: &str, before_common: Option<&str>) -> bool {
     let ends_with_list = |text: &str| {
         let mut words = text.rsplit(' ').skip(2);
@@ -81,9 +80,9 @@ fn is_of_haproxy(before: &str, before_common: Option<&str>) -> bool {
         && before_common.is_none_or(|common| common.len() > before.len() && !ends_with_list(common))
 }
 
-/// Returns whether a text contains a time and a request. After the time of a line they are forged: nginx, Apache and Lighttpd escape
-/// quotes, so a quote ends what a visitor wrote, and a space or nothing follows. Traefik, Express (morgan) and others don't: a user
-/// name or a forwarded header can contain the beginning of a line, and the server's own follows later.
+/// Returns whether a text contains a time and a request. After the line's own time they are forged: nginx, Apache and Lighttpd escape
+/// quotes, so a quote ends visitors' text, and a space or nothing follows. Traefik, Express (morgan) and others don't: a user name or a
+/// forwarded header can contain the beginning of a line, and the server's own follows later.
 fn has_request(mut text: &str) -> bool {
     while let Some((_, _, rest)) = cut_at_time(text, COMMON_LOG_TIME) {
         if rest.as_bytes().get(1).is_some_and(|byte| *byte != b' ') {
@@ -94,7 +93,7 @@ fn has_request(mut text: &str) -> bool {
     false
 }
 
-/// Cuts a line at the first ` [` before a text of this shape: before, the time, and what follows the time.
+/// Cuts a line at the first ` [` before a text of this shape. Returns the parts before, in and after the time.
 fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let mut from = 0;
     loop {
@@ -107,7 +106,7 @@ fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a 
     }
 }
 
-/// Returns whether a text begins with this shape, in which `d` is a digit and `a` a letter.
+/// Returns whether a text begins with this shape, where `d` is a digit and `a` a letter.
 fn has_shape(text: &[u8], shape: &str) -> bool {
     let is_of = |(byte, of): (&u8, u8)| match of {
         b'd' => byte.is_ascii_digit(),
@@ -118,9 +117,8 @@ fn has_shape(text: &[u8], shape: &str) -> bool {
     text.len() >= shape.len() && text.iter().zip(shape.bytes()).all(is_of)
 }
 
-/// `type time elb client:port target:port … elb_status target_status received sent "request" "user agent" …` (AWS, "Access logs for
-/// your Application Load Balancer"). None of its ids is one of the request: visitors choose `Root=…`, and `TID_…` is the
-/// connection's.
+/// `type time elb client:port target:port … elb_status target_status received sent "request" "user agent" …` (AWS, "Access logs for your
+/// Application Load Balancer"). None of its ids identifies the request: visitors choose `Root=…`, and `TID_…` is the connection's.
 fn application_load_balancer(line: &str) -> Option<Fields<'_>> {
     let mut fields = Fields::of(FormatId::AwsAlb);
     let mut words = line.splitn(13, ' ');
@@ -153,9 +151,9 @@ fn is_bunny(line: &str) -> bool {
         && time.is_some_and(|time| is_number(time, 13))
 }
 
-/// `cache|status|time|bytes|pull zone|address|referer|url|edge|user agent|request id|country`, and three more columns if they are
-/// chosen (Bunny, "Log format"). It has no method. Whether a `|` of a visitor is escaped isn't documented, so the columns after the
-/// sixth are counted from both ends, around the only URL before the code of an edge.
+/// `cache|status|time|bytes|pull zone|address|referer|url|edge|user agent|request id|country`, and three more columns if they are chosen
+/// (Bunny, "Log format"). It doesn't contain the method. Whether visitors' `|` characters are escaped isn't documented, so columns after
+/// the sixth are counted from both ends, around the only URL before an edge code.
 fn bunny(line: &str) -> Option<Fields<'_>> {
     let columns: Vec<&str> = line.split('|').collect();
     let is_of_code = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
@@ -188,10 +186,10 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
     Some(fields)
 }
 
-/// `client:port [time] frontend backend/server timers status bytes cookie … [{captures}] "request"`, and in the format for HTTPS
-/// `errors name/version/cipher` after it (HAProxy, "HTTP log format", "HTTPS log format"). Captured headers have no names: the first
-/// is read as `Host`, the second as `User-Agent`, and others aren't read. Braces, quotes and `|` in captures and requests are
-/// written as `#HH`; a cookie before them and the name of TLS after them aren't escaped. Syslog can cut a line within its request.
+/// `client:port [time] frontend backend/server timers status bytes cookie … [{captures}] "request"`, and in the format for HTTPS `errors
+/// name/version/cipher` after it (HAProxy, "HTTP log format", "HTTPS log format"). Captured headers have no names: the first is read as
+/// `Host`, the second as `User-Agent`, and others aren't read. Braces, quotes and `|` in captures and requests are written as `#HH`; a
+/// cookie before them and the TLS name after them aren't escaped. Syslog can truncate a line within its request.
 fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'a>> {
     let is_timers =
         |word: &str| word.split('/').count() == 5 && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'/' | b'-' | b'+'));
@@ -220,7 +218,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     };
     if let (Some(host), Some(user_agent)) = (captures.next(), captures.next()) {
         fields.put(Field::UnsureHost, Cow::Owned(text(host)));
-        // A capture that is a URL is another header, and an empty one before others can be.
+        // A capture that contains a URL is another header. So can be an empty one before others.
         let is_other = user_agent.contains("://") && !user_agent.contains(' ');
         let is_one_of_several = user_agent.is_empty() && captures.next().is_some();
         if !is_other && !is_one_of_several {
@@ -230,7 +228,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     Some(fields)
 }
 
-/// Returns the captured request headers at the end, which captured response headers can follow.
+/// Returns the captured request headers at the end, before any captured response headers.
 fn request_captures(words: &str) -> Option<&str> {
     let (mut words, mut captures) = (words, None);
     for _ in 0..2 {

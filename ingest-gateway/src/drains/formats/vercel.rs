@@ -1,4 +1,4 @@
-//! Vercel drains. Entries without `proxy` are not about requests.
+//! Vercel drains. Entries without `proxy` aren't about requests.
 
 use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
 use super::super::line_fields::{Field, Fields};
@@ -6,7 +6,7 @@ use super::{FormatId, NoRequest};
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = fields(line, NAMES)?;
-    // No `proxy` was found, so the entry is not about a request.
+    // Without `proxy`, the entry isn't about a request.
     if fields.format.is_none() {
         return Err(NoRequest::Other);
     }

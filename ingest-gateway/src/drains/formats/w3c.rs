@@ -1,25 +1,25 @@
-//! Logs with a `#Fields` line: W3C extended logs of IIS, and standard logs of `CloudFront`.
+//! Logs with a `#Fields` line: W3C extended logs by IIS, and standard logs by `CloudFront`.
 
 use super::super::line_fields::{Field, Fields, Reason};
 use super::{FormatId, firehose};
 use std::borrow::Cow;
 
-/// State from the directives at the beginning of a body.
+/// State of the directives at the beginning of a body.
 #[derive(Default)]
 pub(in super::super) enum DirectiveState {
     #[default]
     Unread,
-    /// The body doesn't begin with directives, so no line is one.
+    /// The body doesn't begin with directives, so later lines aren't directives either.
     Absent,
-    /// The columns of the latest `#Fields` line.
+    /// The columns in the latest `#Fields` line.
     Directives(Option<Columns>),
 }
 
 pub(in super::super) struct Columns(Vec<Option<(Field, u8)>>);
 
 impl DirectiveState {
-    /// Reads a directive. Returns false if the line isn't one. Visitors can't write directives: the body begins with a
-    /// directive, and rows with a date. A text log that begins with the host, which visitors choose, has a quote in every line.
+    /// Reads a directive. Returns false if the line isn't one. Visitors can't write directives: the body begins with a directive, and rows
+    /// begin with a date. In a text log that begins with the host, which visitors choose, every line contains a quote.
     pub(in super::super) fn takes(&mut self, line: &[u8]) -> bool {
         let is_directive = line.first() == Some(&b'#') && memchr::memchr(b'"', line).is_none();
         match self {
@@ -36,9 +36,9 @@ impl DirectiveState {
 }
 
 impl Columns {
-    /// Returns the fields of a row. Rejects rows with another number of columns.
+    /// Returns a row's fields. Rejects rows with another number of columns.
     pub(super) fn read<'a>(&self, row: &'a str) -> Result<Fields<'a>, Reason> {
-        // The first column is the server's; visitors can write either separator into later ones.
+        // The first column is the server's. Visitors can write either separator into later ones.
         let (separator, format) = match row.find(['\t', ' ']) {
             Some(at) if row[at..].starts_with('\t') => ('\t', FormatId::CloudFrontStandard),
             _ => (' ', FormatId::W3c),
@@ -65,7 +65,7 @@ impl Columns {
     }
 }
 
-/// Replaces pluses, which IIS writes for spaces. The second of two is the plus before a link to the bot's page.
+/// Replaces the pluses that IIS writes for spaces. The second of two is the plus before the link to the bot's page.
 fn without_pluses(text: &str) -> String {
     let mut is_after_plus = false;
     let read = |character| {

@@ -1,5 +1,5 @@
-//! Shortens lines that are too long: truncates long quoted texts, and leaves out members that no format reads. Visitors choose both,
-//! and must not make a line disappear.
+//! Shortens lines that are too long: truncates long quoted texts, and removes members that no format reads. Visitors choose both, and must
+//! not make a line disappear.
 
 use super::super::formats::is_read;
 use super::Nesting;
@@ -7,17 +7,17 @@ use data_encoding::HEXLOWER;
 use memchr::{memchr, memchr2, memchr3};
 use sha1::{Digest, Sha1};
 
-/// Maximum length of a text that is not truncated. No stored field is longer.
+/// Maximum length of a text before truncation. Stored fields are never longer.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 /// Length of a digest in hexadecimal digits.
 const DIGEST_BYTES: usize = 40;
 
-/// Returns the maximum length of a text for this line limit.
+/// Returns the maximum text length for this line limit.
 pub(super) fn max_text(max_bytes: usize) -> usize {
     MAX_TEXT_BYTES.min(max_bytes / 4)
 }
 
-/// The rest of a truncated text. Its digest replaces it, so that different lines stay different.
+/// The rest of a truncated text. Its digest replaces it, so different lines stay different.
 #[derive(Default)]
 pub(super) struct TruncatedText {
     digest: Sha1,
@@ -29,7 +29,7 @@ impl TruncatedText {
         self.digest.update(bytes);
     }
 
-    /// Adds bytes up to the end of the text or of its line. Returns how many, and whether the end follows.
+    /// Adds bytes up to the end of the text or its line. Returns their number, and whether the end follows.
     pub(super) fn pass(&mut self, chunk: &[u8]) -> (usize, bool) {
         let mut at = usize::from(std::mem::take(&mut self.is_escaped) && chunk.first() != Some(&b'\n'));
         let (passed, has_ended) = loop {
@@ -57,8 +57,8 @@ impl TruncatedText {
     }
 }
 
-/// Cuts each text in quotes that is longer than `max_text`. Returns the line without them and, if its last text hasn't ended and
-/// was cut, the rest of that one.
+/// Truncates each quoted text longer than `max_text`. Returns the shortened line and, if its last text was truncated but hasn't ended, the
+/// rest of that text.
 pub(super) fn without_long_texts(line: &[u8], max_text: usize) -> (Vec<u8>, Option<TruncatedText>) {
     let (mut short, mut left) = (Vec::new(), line);
     while let Some(quote) = memchr(b'"', left) {
@@ -81,7 +81,7 @@ pub(super) fn without_long_texts(line: &[u8], max_text: usize) -> (Vec<u8>, Opti
     (short, None)
 }
 
-/// Leaves out the members of a JSON line that no format reads, such as most headers, in all of its objects.
+/// Removes the members that no format reads, such as most headers, from all objects in a JSON line.
 pub(super) fn without_unread_members(line: &[u8]) -> Vec<u8> {
     let (mut short, mut left) = (Vec::new(), line);
     while let Some(quote) = memchr(b'"', left) {
@@ -99,8 +99,8 @@ pub(super) fn without_unread_members(line: &[u8]) -> Vec<u8> {
     short
 }
 
-/// Returns what follows a member and its comma, if the text in quotes is the name of one that no format reads. Members are kept if they
-/// are incomplete, contain objects, or are the last of their object.
+/// Returns the text after a member and its comma, if the quoted text is a name that no format reads. Members are kept if they are
+/// incomplete, contain objects, or are the last in their object.
 fn after_unread_member<'a>(name: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
     let value = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let name = str::from_utf8(&name[1..name.len() - 1]).ok()?;
@@ -116,18 +116,18 @@ fn after_unread_member<'a>(name: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
     value[end..].trim_ascii_start().strip_prefix(b",")
 }
 
-/// Returns the length of the text in quotes at the beginning, with both quotes.
+/// Returns the length of the leading quoted text, including both quotes.
 fn end_of_text(text: &[u8]) -> Option<usize> {
     Extent::of(&text[1..], usize::MAX).end.map(|end| end + 2)
 }
 
-/// End of a text, and where it can be truncated.
+/// A text's end, and where it can be truncated.
 struct Extent {
     /// Index of the closing quote.
     end: Option<usize>,
-    /// Latest index that is neither within a character nor within an escape.
+    /// Latest index that isn't within a character or an escape.
     cut: usize,
-    /// Whether the last character read is a backslash.
+    /// Whether the last character was a backslash.
     is_escaped: bool,
 }
 
@@ -154,7 +154,7 @@ impl Extent {
     }
 }
 
-/// Returns the length of an escape from the text after its backslash. Surrogate pairs count as one.
+/// Returns an escape's length from the text after its backslash. A surrogate pair counts as one escape.
 fn escape_bytes(after: &[u8]) -> usize {
     match after {
         [b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', ..] => 12,

@@ -1,4 +1,4 @@
-//! Tests of visitors' text that looks like the end of a server's text. It must not add or hide lines, or move fields.
+//! Visitors' text that looks like the end of a server's text must not add or hide lines, or shift fields.
 
 use super::{BOT, outcomes};
 use crate::drains::format_table::FormatId;
@@ -134,14 +134,14 @@ fn requests_in_haproxy_cookies_are_not_fetches() {
             }
         }
     }
-    // A forwarded header before the line of another server.
+    // A forwarded header before another server's line.
     let forged = "132.196.86.7:1 [01/Nov/2026:10:00:00.000] f b/s 0/0/0/0/0 200 9 - - ---- 1/1/1/1/0 0/0 {a.test|GPTBot/1.2} x";
     let line =
         format!("{forged}, 203.0.113.5 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 404 10 \"-\" \"GET /f HTTP/1.1\"");
     assert_eq!(counts(FormatId::Combined, &line), (0, 1), "{line}");
 }
 
-/// Error logs and logs of applications contain visitors' text, and are often sent with the access log.
+/// Error logs and application logs contain visitors' text, and are often sent together with the access log.
 #[test]
 fn requests_in_other_logs_are_not_fetches() {
     let forged = "[01/Nov/2026:10:00:00 +0000] \"GET /forged HTTP/1.1\" 200 1 \"-\" \"GPTBot/1.2";
@@ -205,7 +205,7 @@ fn bunny_edge_names_can_have_digits() {
     assert_eq!(url(FormatId::Bunny, &line), "https://www.example.com/article?page=2");
 }
 
-/// nginx logs the header `X-Request-ID` under this name in many configurations.
+/// Many nginx configurations log the header `X-Request-ID` under this name.
 #[test]
 fn visitors_request_ids_do_not_merge_json_lines() {
     let one = FormatId::Json.row().sample;
@@ -230,7 +230,7 @@ fn empty_traefik_paths_are_the_front_page() {
     assert_eq!(url(FormatId::TraefikJson, &line), "https://www.example.com/");
 }
 
-/// HAProxy doesn't escape the name of TLS at the end of a line, nor cookies before the request.
+/// HAProxy doesn't escape the TLS name at the end of a line, nor cookies before the request.
 #[test]
 fn tls_names_do_not_shift_haproxy_fields() {
     let sample = FormatId::HaproxyHttps.row().sample.trim();
@@ -312,7 +312,7 @@ fn only_eyeball_requests_at_cloudflare_are_fetches() {
     }
 }
 
-/// Users with spaces and others don't match the patterns of shippers, which send such lines as they are.
+/// Users with spaces don't match the shippers' patterns, so shippers send such lines unparsed.
 #[test]
 fn reads_lines_that_match_no_pattern() {
     let line = format!("203.0.113.5 - \u{e9} b [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
@@ -339,7 +339,7 @@ fn reads_lines_that_match_no_pattern() {
     }
 }
 
-/// Logs that begin with `X-Forwarded-For`, in which servers escape quotes.
+/// Logs that begin with `X-Forwarded-For`, from servers that escape quotes.
 #[test]
 fn headers_that_look_like_columns_do_not_drop_lines() {
     let rest = format!("203.0.113.5 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");

@@ -1,4 +1,4 @@
-//! Tests with the longest headers that servers accept: Go allows a mebibyte, which JSON escapes expand sixfold.
+//! The longest headers that servers accept: Go allows a mebibyte, which JSON escapes can expand sixfold.
 
 use super::{BOT, last_line, outcomes};
 use crate::drains::format_table::FormatId;
@@ -6,7 +6,7 @@ use crate::drains::line_processor::LineOutcome;
 use crate::drains::split::MAX_LINE_BYTES;
 use std::collections::HashSet;
 
-/// Returns the ids and pages of a log whose lines are all kept.
+/// Returns ids and pages of a log whose lines are all kept.
 fn kept(format: FormatId, log: &str) -> Vec<(Option<String>, String)> {
     let event = |outcome| match outcome {
         LineOutcome::Kept(event) => (event.id, event.content_url.unwrap()),
@@ -51,7 +51,7 @@ fn long_visitor_texts_do_not_hide_fetches() {
     }
 }
 
-/// Pages that differ only in the truncated part of their paths.
+/// Pages whose paths differ only in the truncated part.
 #[test]
 fn long_texts_stay_distinct() {
     let long = "x".repeat(MAX_LINE_BYTES);
@@ -66,7 +66,7 @@ fn long_texts_stay_distinct() {
     }
 }
 
-/// Caddy logs every header, and Traefik if it is set to. Go accepts a mebibyte of them, each with a name of its own.
+/// Caddy logs every header; Traefik does so if configured. Go accepts a mebibyte of headers, each with its own name.
 #[test]
 fn many_request_headers_do_not_hide_fetches() {
     let headers = |name: &dyn Fn(usize) -> String| (0..60_000).map(|n| name(n) + ",").collect::<String>();

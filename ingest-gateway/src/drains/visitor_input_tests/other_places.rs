@@ -1,4 +1,4 @@
-//! Tests of fields in unexpected places: values from visitors are neither read as the server's nor part of an id.
+//! Fields in unexpected places: visitors' values are neither read as the server's nor become part of an id.
 
 use super::{BOT, NGINX_ID, outcomes};
 use crate::drains::dry_run::{DrainDryRun, DryLine};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
 const PAGE: &str = "https://www.example.com/article?page=2";
-/// Two visitors that are not at the bot's address.
+/// Two visitors with other addresses than the bot's.
 const VISITORS: [&str; 2] = ["203.0.113.5", "198.51.100.9"];
 
 fn outcome(format: FormatId, host: Option<&str>, log: &str) -> LineOutcome {
@@ -36,7 +36,7 @@ fn combined(more: &str) -> String {
     format!("203.0.113.7 - - {AT} \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"{more}")
 }
 
-/// Event ids are stored. A reader who knows the rest of the line could try all addresses.
+/// Event ids are stored, so a reader who knows the rest of the line could try all addresses.
 #[test]
 fn ids_do_not_contain_visitor_addresses() {
     let of = |format: FormatId, from: &str, to: String| {
@@ -81,7 +81,7 @@ fn ids_do_not_contain_visitor_addresses() {
     assert_ne!(one, other, "the server's request id is part of the event id");
 }
 
-/// Express (morgan) writes the user of HTTP Basic unescaped, and Gorilla for Go also the method.
+/// Express (morgan) doesn't escape the HTTP Basic user; Gorilla for Go doesn't escape the method either.
 #[test]
 fn rejects_lines_with_two_requests() {
     let forged = format!("{AT} \"GET /forged HTTP/1.1\" 200 9 \"-\" \"GPTBot/1.2\"");
@@ -118,7 +118,7 @@ fn reads_lines_with_brackets_in_the_user_agent() {
     }
 }
 
-/// F57: in formats whose servers log the request's target as it was sent.
+/// F57: formats whose servers log the request target as it was sent.
 #[test]
 fn url_host_counts_only_without_a_host_field() {
     for (format, name, target) in [
@@ -153,7 +153,7 @@ fn url_host_counts_only_without_a_host_field() {
     }
 }
 
-/// A host in a line can be a header that its visitor chose.
+/// A host in a line can come from a header that the visitor chose.
 #[test]
 fn senders_host_always_wins() {
     let befores = ["evil.test 203.0.113.7 - -", "evil.test:443 203.0.113.7 10.0.0.1 - -", "evil.test:443 \"203.0.113.7\" - -"];
@@ -166,7 +166,7 @@ fn senders_host_always_wins() {
     }
 }
 
-/// Formats also log headers where others have the host, and a drain with one host doesn't need it. A host before the server's id is ours.
+/// Formats also log headers where others have the host, and a drain with one host doesn't need them. A host before the server's id is ours.
 #[test]
 fn leading_hosts_do_not_replace_the_drains_only_host() {
     let urls = |format: FormatId, hosts: &[&str], log: &str| {
@@ -215,7 +215,7 @@ fn recognizes_a_quoted_host_only_before_a_uuid() {
     }
 }
 
-/// Real-time logs have no names, so a field that isn't logged shifts later ones.
+/// Real-time logs don't name their fields, so a missing field shifts the later ones.
 #[test]
 fn rejects_real_time_lines_without_a_field() {
     let headers = "host:www.example.com%0Ax-forwarded-for:203.0.113.5%0A";
@@ -231,7 +231,7 @@ fn rejects_real_time_lines_without_a_field() {
     for left_out in [vec![], vec![35], vec![38], vec![46]] {
         assert!(matches!(read(46, &left_out), LineOutcome::Kept(_)), "{left_out:?}: {:?}", read(46, &left_out));
     }
-    // No field after the country is read by its place alone, and of a short line none after the result type.
+    // Fields after the country are not read by position alone; in a short line, neither are fields after the result type.
     for (most, places) in [(46, 34), (24, 21)] {
         for one in 1..=places {
             for other in one..=places {

@@ -1,15 +1,15 @@
-//! Tests of random text from visitors in every place of every format. It must not hide fetches, or forge pages or addresses.
+//! Random visitors' text in every place of every format must not hide fetches, or forge pages or addresses.
 
 use super::{Part, escape, is_list, of_sample, outcomes};
 use crate::drains::format_table::{FORMATS, FormatId};
 use crate::drains::line_processor::LineOutcome;
 use proptest::prelude::*;
 
-/// The bot's address, and the visitor's.
+/// The addresses of the bot and the visitor.
 const OF_BOT: &str = "132.196.86.7";
 const OF_VISITOR: &str = "203.0.113.5";
 
-/// Texts with a meaning in some format.
+/// Texts that have a meaning in some format.
 const TOKENS: &[&str] = &[
     " ",
     " ",
@@ -105,7 +105,7 @@ proptest! {
         if is_unfit || format.id == FormatId::Common {
             return Ok(());
         }
-        // The sample's bot address is replaced, so that the visitor's address takes its place afterwards.
+        // The sample's bot address is replaced, so the visitor's address takes its place afterwards.
         let [value, path] = [value, path].map(|text| text.replace(OF_BOT, "BOT-ADDRESS"));
         let page = format!("article{}", escape(format.id, &path));
         let log = of_sample(format, 0, &page, part, &value).replace(OF_BOT, OF_VISITOR).replace("BOT-ADDRESS", OF_BOT);

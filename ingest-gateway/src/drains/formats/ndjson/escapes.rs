@@ -1,11 +1,10 @@
-//! Escapes of a server within JSON: nginx without `escape=json` writes `\xHH` for quotes, backslashes, and bytes that aren't ASCII.
-//! Apache also writes `\v`.
+//! Server escapes within JSON: nginx without `escape=json` writes `\xHH` for quotes, backslashes and non-ASCII bytes. Apache also writes
+//! `\v`.
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use std::fmt::Write;
 
-/// Returns a line with its `\xHH` and `\v` escapes converted to JSON, or `None` without any. A byte that isn't UTF-8 becomes its percent
-/// escape.
+/// Converts a line's `\xHH` and `\v` escapes to JSON. Returns `None` if there are none. A byte that isn't UTF-8 becomes a percent escape.
 pub(super) fn with_json_escapes(line: &str) -> Option<String> {
     let mut text = String::with_capacity(line.len());
     let (mut rest, mut has_escapes) = (line, false);
@@ -18,7 +17,7 @@ pub(super) fn with_json_escapes(line: &str) -> Option<String> {
             rest = &rest[length..];
         }
         if bytes.is_empty() {
-            // Another escape. Skip its second character, which may be a backslash.
+            // Another escape: skip its second character, which may be a backslash.
             let end = rest.char_indices().nth(2).map_or(rest.len(), |(end, _)| end);
             text.push_str(&rest[..end]);
             rest = &rest[end..];
@@ -31,7 +30,7 @@ pub(super) fn with_json_escapes(line: &str) -> Option<String> {
     has_escapes.then_some(text)
 }
 
-/// Returns the byte of `\xHH` or `\v` at the beginning of a text, and the length of the escape.
+/// Returns the byte of a leading `\xHH` or `\v`, and the length of the escape.
 fn escaped_byte(text: &str) -> Option<(u8, usize)> {
     if text.starts_with(r"\v") {
         return Some((0x0b, 2));

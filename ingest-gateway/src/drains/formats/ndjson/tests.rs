@@ -1,4 +1,4 @@
-//! Tests of JSON lines from servers and configured formats, with input from visitors.
+//! JSON lines from servers and configured formats, with visitors' input.
 
 use super::super::super::dry_run::DryLine;
 use super::super::outcomes;
@@ -15,7 +15,7 @@ fn outcome(format: FormatId, log: &str) -> LineOutcome {
     line.outcome
 }
 
-/// Returns the event of a line that is kept.
+/// Returns the event of a kept line.
 fn kept(format: FormatId, log: &str) -> LogEvent {
     match outcome(format, log) {
         LineOutcome::Kept(event) => *event,
@@ -27,7 +27,7 @@ fn url(format: FormatId, log: &str) -> String {
     kept(format, log).content_url.unwrap()
 }
 
-/// Returns an nginx line with its own names, after these members.
+/// Returns an nginx line with these members before its own names.
 fn nginx(members: &Value) -> String {
     let mut line = json!({"time_iso8601": "2026-11-01T10:00:00+00:00", "request_uri": "/article", "request_method": "GET",
         "http_user_agent": BOT, "status": "200", "body_bytes_sent": "10"});
@@ -44,7 +44,7 @@ fn fastly(members: &str) -> [String; 2] {
     [sample.replacen('{', &format!("{{{members},"), 1), sample.replace('}', &format!(",{members}}}"))]
 }
 
-/// `$server_name` is the first name of the block that responded, and `_` by convention where that is the default one.
+/// `$server_name` is the first name of the block that responded; for the default block it is `_` by convention.
 #[test]
 fn prefers_the_requested_host_to_configured_names() {
     for (hosts, expected) in [
@@ -70,7 +70,7 @@ fn prefers_the_requested_host_to_configured_names() {
     assert!(matches!(outcome(FormatId::Json, &nobodys), LineOutcome::Bad("bad_host")), "{nobodys}");
 }
 
-/// `$content_type` of nginx is a header that visitors send.
+/// nginx's `$content_type` is a header that visitors send.
 #[test]
 fn request_media_types_do_not_hide_pages() {
     for members in [json!({}), json!({"sent_http_content_type": "text/html"}), json!({"resp_content_type": "text/html"})] {
@@ -117,7 +117,7 @@ fn reads_response_media_types() {
     }
 }
 
-/// A visitor requests the page again with `If-None-Match`. Servers may repeat the media type of the page.
+/// The visitor requests the page again with `If-None-Match`. Servers may repeat the page's media type.
 #[test]
 fn page_revalidations_are_not_assets() {
     let log = |status, media_type| {
@@ -134,7 +134,7 @@ fn page_revalidations_are_not_assets() {
     }
 }
 
-/// Formats log how long a request took as `time`.
+/// Formats log a request's duration as `time`.
 #[test]
 fn does_not_read_durations_as_times() {
     for duration in ["0.003", "3421", "\"3421\"", "1500000", "\"0.003\"", "\"3ms\"", "0"] {
@@ -191,7 +191,7 @@ fn dates_do_not_turn_fastly_lines_into_fluent_bit() {
     }
 }
 
-/// nginx escapes quotes, backslashes and bytes that aren't ASCII as `\xHH` unless its format has `escape=json`.
+/// nginx escapes quotes, backslashes and non-ASCII bytes as `\xHH` unless its format has `escape=json`.
 #[test]
 fn nginx_escapes_in_json_do_not_hide_fetches() {
     let log = nginx(&json!({"request_uri": "/caf~C3~A9?a=~22b~E9", "http_user_agent": format!("{BOT} ~22x~22 ~5Cx ~C3")}));
@@ -223,7 +223,7 @@ fn does_not_read_a_request_line_next_to_clientip_as_target() {
     }
 }
 
-/// Members that `COMBINEDAPACHELOG` sets from Logstash 8 on, and a line that Filebeat read.
+/// Members that `COMBINEDAPACHELOG` sets since Logstash 8, and a line read by Filebeat.
 #[test]
 fn reads_logstash_patterns() {
     let line = json!({"@timestamp": "2026-11-01T10:00:07.452Z", "@version": "1", "timestamp": "01/Nov/2026:10:00:00 +0000",
@@ -244,7 +244,8 @@ fn reads_logstash_patterns() {
     }
 }
 
-/// Logstash's patterns match no target with a space. Those up to Logstash 7 keep the request line, the later ones only the whole line.
+/// Logstash's patterns don't match targets with spaces. Patterns up to Logstash 7 keep the request line; later ones keep only the whole
+/// line.
 #[test]
 fn reads_targets_that_no_pattern_matches() {
     let whole = r#"132.196.86.7 - - [01/Nov/2026:10:00:00 +0000] "GET /an \xC3\xA9?page=2 HTTP/1.1" 200 5120 "-" "x""#;
@@ -327,7 +328,7 @@ fn rejects_aws_waf_lines() {
     assert!(matches!(outcome(FormatId::Json, &probe.to_string()), LineOutcome::Dropped("no_request")));
 }
 
-/// Versions of the Elastic Common Schema before 1.6 require lower case. Everywhere else, such a method is another one.
+/// The Elastic Common Schema before 1.6 requires lower case. Everywhere else, a lower-case method is a different one.
 #[test]
 fn reads_lower_case_ecs_methods() {
     for method in ["get", "head", "GET"] {
@@ -340,7 +341,7 @@ fn reads_lower_case_ecs_methods() {
     }
 }
 
-/// nginx's logs can have names of Logstash's patterns, and JSON has decoded their texts.
+/// nginx's logs can use the names of Logstash's patterns, whose texts JSON has already decoded.
 #[test]
 fn logstash_names_in_other_logs_do_not_change_the_text() {
     let agent = format!("{BOT} \\x41 \\\\");
