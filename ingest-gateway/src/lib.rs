@@ -119,7 +119,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Rejects settings that are only good for development.
+    /// Rejects settings that are only suitable for development.
     fn harden(&mut self) -> anyhow::Result<()> {
         self.clients.harden()?;
         self.kafka.harden()?;

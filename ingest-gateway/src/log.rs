@@ -8,9 +8,8 @@
 //!                                            └─► drain: in order, many in flight; an acknowledgement closes the breaker
 //! ```
 //!
-//! A record that was sent *and* spilled may be on the log twice. That is harmless, because events are counted by their keys.
-//! A record that the log can never accept is rejected, not spilled. If the spill is full or its disk fails, the response is an
-//! immediate 503.
+//! A record that was both sent and spilled may be on the log twice, which is harmless because events are counted by key. A record that the
+//! log can never accept is rejected, not spilled. If the spill is full or its disk fails, the response is an immediate 503.
 
 mod append_or_spill;
 mod breaker;
@@ -44,7 +43,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const ACK_PATIENCE: Duration = Duration::from_secs(1);
 /// Time a starting gateway waits for the brokers before it starts without them.
 const START_PATIENCE: Duration = Duration::from_secs(3);
-/// Time a stopping gateway waits for unacknowledged records. Best effort: all requests have their responses by then, and those
+/// Time a stopping gateway waits for unacknowledged records. This is best effort: all requests have their responses by then, and these
 /// records were not confirmed with a 2xx.
 const FLUSH_DEADLINE: Duration = Duration::from_millis(300);
 /// Size of the record that must fit for the spill to count as having room.
@@ -63,9 +62,9 @@ struct Inner {
 }
 
 impl Log {
-    /// Opens the spill, starts draining it, and fails if the topic breaks its contract. If no broker responds, the gateway still
-    /// starts with a spill: it spills everything, checks the topic once a broker responds, and sends nothing until the topic is
-    /// correct. Meanwhile `/ready` fails and the log names the fix.
+    /// Opens the spill, starts draining it, and fails if the topic has the wrong configuration. If no broker responds, the gateway still
+    /// starts with a spill: it spills everything, checks the topic once a broker responds, and sends nothing until the topic is correct.
+    /// Meanwhile `/ready` fails and the log names the fix.
     pub async fn connect(settings: &KafkaSettings, durability: &Durability) -> anyhow::Result<Self> {
         let opened = durability.spill_folder().map(|folder| Spill::open(&folder, durability.spill_max_bytes)).transpose()?;
         let (spill, backlog) = opened.unzip();
@@ -98,7 +97,7 @@ impl Log {
         Message::from_record(record, request_id)
     }
 
-    /// Stops draining. Records that are not drained stay in the spill for the next process.
+    /// Stops draining. The remaining records stay in the spill for the next process.
     pub async fn flush(&self) {
         self.0.stop.cancel();
         let link = Arc::clone(&self.0.producer);
@@ -122,14 +121,14 @@ impl Log {
         let is_led = tokio::task::spawn_blocking(move || link.has_leaders(PROBE_DEADLINE * 9 / 10)).await.unwrap_or(false);
         match self.0.breaker.is_closed() && is_led {
             true => Some("ok"),
-            // The brokers respond, but the topic breaks its contract.
+            // The brokers respond, but the topic has the wrong configuration.
             false if self.0.breaker.is_unchecked() && is_led => None,
             false => self.0.spill.as_ref().filter(|spill| spill.has_room(ROOM)).map(|_| "spilling"),
         }
     }
 }
 
-/// Uses a separate client that is dropped before the first record, because the check must not create a topic.
+/// Uses a separate client, dropped before the first record, because the check must not create a topic.
 async fn brokers_answer(settings: &KafkaSettings) -> anyhow::Result<bool> {
     let breaker = Arc::new(Breaker::new(false));
     let link = LogProducer::new(settings, breaker, Budget::new(0))?;

@@ -1,7 +1,7 @@
 //! Removes what must not reach the log: turn members above the declared privacy level, and address hashes
 //! (docs/api/events.md#privacy-at-acceptance).
 //!
-//! It removes members but never rejects an event: a report with too much data still counts.
+//! It removes members but never rejects an event, because a report with too much data still counts.
 
 pub(crate) mod remove_members;
 pub(crate) mod redact_click_tokens;
@@ -11,7 +11,7 @@ use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
 pub(crate) const TURN: &str = "turn";
-/// Excluded, because a hash can be reversed by enumerating all addresses.
+/// Removed, because trying all addresses reverses a hash.
 pub(crate) const IP_HASH: &str = "ip_hash";
 const LEVEL: &str = "privacy_level";
 
@@ -19,8 +19,8 @@ const AT_MINIMAL: &[&str] = &[LEVEL, "query_tokens", "response_tokens", "content
 const AT_INTENT: &[&str] = &["query_intent", "topics", "response_type", "response_mode", "model_id", "ad_rendered"];
 const AT_SUMMARY: &[&str] = &["query_text", "response_text"];
 
-/// Returns the privacy level of a turn: the stricter of its own and the envelope's. `minimal` if neither is declared, or if the
-/// turn's own level is invalid.
+/// Returns a turn's privacy level: the stricter of its own and the envelope's. Returns `minimal` if neither is declared, or if the turn's
+/// own level is invalid.
 pub(crate) fn turn_level(turn: &RawObject<'_>, around: Option<PrivacyLevel>) -> PrivacyLevel {
     let own = turn.get(LEVEL).map(|level| as_str(level).and_then(|name| PrivacyLevel::parse(&name)));
     let own = own.map(|known| known.unwrap_or(PrivacyLevel::Minimal));
@@ -34,7 +34,7 @@ pub(crate) fn allows(level: PrivacyLevel, name: &str) -> bool {
         || (level == PrivacyLevel::Full && !is_known(name) && is_kept(name))
 }
 
-/// Returns `turn` without the members above its level. A level that was tightened is written as it applies.
+/// Returns `turn` without the members above its level. If the level was tightened, writes the one that applies.
 pub(crate) fn strip_turn(turn: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
     let members = RawObject::parse(turn.get()).ok()?;
     let level = turn_level(&members, around);
@@ -54,7 +54,7 @@ pub(crate) fn is_kept(name: &str) -> bool {
     name != IP_HASH
 }
 
-/// The members that are removed from a value, at any depth.
+/// Members to remove from a value, at any depth.
 #[derive(Clone, Copy, Debug)]
 enum Withheld {
     Hashes,
@@ -74,7 +74,7 @@ impl Withheld {
     }
 }
 
-/// Returns whether a level could remove the member or anything in it.
+/// Returns whether a level could remove the member or part of it.
 pub(crate) fn is_private(name: &str, value: &RawValue) -> bool {
     is_known(name)
         || (value.get().starts_with(['{', '['])

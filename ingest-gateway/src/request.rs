@@ -1,4 +1,4 @@
-//! Reads a request: caller, bytes, JSON, and limits. Members are interpreted later.
+//! Reads a request: caller, bytes, JSON, limits. Members are interpreted later.
 
 pub(crate) mod caller_cache;
 pub(crate) mod write_request;
@@ -14,7 +14,7 @@ use crate::metrics;
 use schemas::problem::Code;
 use service_kit::http::ApiError;
 
-/// Returns the 503 for a request over the limit of requests in progress. These are counted, not logged one by one.
+/// Returns the 503 for a request over the limit of requests in progress. These are counted, not logged individually.
 pub(crate) fn overloaded() -> ApiError {
     metrics::overloaded();
     ApiError::new(Code::Unavailable, "Too many requests are in progress; nothing was changed. Try again shortly.")

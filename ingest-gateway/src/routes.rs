@@ -1,4 +1,4 @@
-//! The routes of the gateway, and the handlers for events and sessions.
+//! The gateway's routes.
 
 mod events;
 mod sessions;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
-        // Require an API key with telemetry:write.
+        // These routes require an API key with telemetry:write.
         .route("/events", post(events::post_events))
         .route("/sessions/start", post(sessions::start::start_session))
         .route("/sessions/end", post(sessions::end::end_session))
@@ -25,15 +25,15 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/click-tokens", post(click_tokens::create_click_token))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), refused_reports::count_refused_reports))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), refuse_overload))
-        // Requires such a key in the header that the provider can send.
+        // This route requires such a key in a header that the provider can send.
         .route("/drains/{provider}", post(drains::post_drain))
         // Public.
         .route("/.well-known/fastly/logging/challenge", get(drains::fastly_challenge))
         .with_state(state)
 }
 
-/// Rejects writes while too many are in progress. Requests whose body is still arriving don't count: the connection limit bounds
-/// slow senders, which must not displace others.
+/// Rejects writes while too many are in progress. Requests whose body is still arriving don't count: the connection limit bounds slow
+/// senders, which must not displace others.
 async fn refuse_overload(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
     if state.log.is_overloaded() {
         return overloaded().into_response();

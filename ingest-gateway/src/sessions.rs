@@ -1,7 +1,7 @@
 //! Sessions: facts from calls of `/sessions/*`, and the privacy levels that events need. The worker stores sessions that events
 //! name (docs/adr/0006-sessions-and-the-log.md).
 //!
-//! Every statement filters by the caller's organization, so no caller can touch another organization's session.
+//! Every statement filters by the caller's organization, so callers can't access other organizations' sessions.
 
 pub(crate) mod facts;
 pub(crate) mod change;

@@ -1,4 +1,4 @@
-//! The rules for events (docs/api/events.md#members-of-an-event), checked without I/O and with a given time.
+//! The rules for events (docs/api/events.md#members-of-an-event), without I/O and with the time as a parameter.
 
 mod context;
 pub(crate) mod old_names;

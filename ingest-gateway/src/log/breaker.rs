@@ -1,6 +1,6 @@
-//! Decides whether records go to the log or, while it does not acknowledge, straight to the spill.
+//! Decides whether records go to the log or, while it doesn't acknowledge, straight to the spill.
 //!
-//! It only saves the wait: durability never depends on its state.
+//! This only saves waiting: durability never depends on the breaker's state.
 
 use super::ACK_PATIENCE;
 use crate::metrics;
@@ -42,7 +42,7 @@ impl Breaker {
         }
     }
 
-    /// Closes the breaker after a quick acknowledgement. One that took longer than a request waits means that the log is slow, not
+    /// Closes the breaker after a quick acknowledgement. A slower one, for which a request wouldn't wait, means that the log is slow, not
     /// that it has recovered.
     pub(super) fn acknowledged(&self, after: Duration) {
         if after <= ACK_PATIENCE && !self.is_closed() {

@@ -1,4 +1,4 @@
-//! Limits for records in flight, and settings of the spill.
+//! Limits for records in flight, and spill settings.
 
 use crate::request::limits::at_least;
 use clap::Args;

@@ -1,12 +1,12 @@
 //! Limits how many bytes and records may be sent but unacknowledged.
 //!
-//! A reservation is released by the delivery report, not by the request: a client that disconnects frees no memory.
+//! The delivery report releases a reservation, not the request, so disconnecting doesn't free memory.
 
 use crate::metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum records in flight. A broker that keeps up has far fewer; with more, each would wait longer than an fsync.
+/// Maximum records in flight. A broker that keeps up has far fewer; more would wait longer than an fsync takes.
 const MAX_RECORDS: usize = 2_048;
 
 pub(super) struct Budget {

@@ -17,15 +17,15 @@ use tokio::sync::oneshot;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
-    /// A retry may succeed. The record may even be on the log; then it is there twice and counted once.
+    /// A retry may succeed. The record may already be on the log; then it is there twice and counted once.
     #[error("{0}")]
     Transient(KafkaError),
-    /// No retry can succeed.
+    /// Retrying can't succeed.
     #[error("{0}")]
     Permanent(KafkaError),
 }
 
-/// The outcome of one record, once it is known.
+/// The outcome of one record, once known.
 pub(super) type Delivery = oneshot::Receiver<Result<(), SendError>>;
 
 pub(super) struct LogProducer {
@@ -34,7 +34,7 @@ pub(super) struct LogProducer {
     budget: Arc<Budget>,
 }
 
-/// Receives delivery reports on the producer's own thread.
+/// Handles delivery reports on the producer's own thread.
 struct DeliveryReports {
     breaker: Arc<Breaker>,
 }
@@ -79,7 +79,7 @@ impl LogProducer {
         }
     }
 
-    /// Returns whether any broker responds within `within`. Blocks.
+    /// Returns whether a broker responds within `within`. Blocks.
     pub(super) fn is_reachable(&self, within: Duration) -> bool {
         self.producer.client().fetch_metadata(None, within).is_ok()
     }
@@ -128,8 +128,8 @@ impl ProducerContext for DeliveryReports {
 }
 
 impl SendError {
-    /// Only a record that the producer itself finds too large is permanent. A person can fix what a broker rejects: a topic with a
-    /// low size limit, a missing topic, a missing permission.
+    /// A record is permanently rejected only if the producer itself finds it too large. Broker errors can be fixed: a topic's size limit, a
+    /// missing topic, a missing permission.
     fn of_handing_over(error: KafkaError) -> Self {
         match error.rdkafka_error_code() {
             Some(RDKafkaErrorCode::MessageSizeTooLarge) => Self::Permanent(error),
@@ -142,7 +142,7 @@ impl SendError {
     }
 }
 
-// A spilled request must not wait for the producer as well.
+// A request must not still be waiting for the producer when its record is spilled.
 const _: () = assert!(ACK_PATIENCE.as_millis() < kafka::DELIVERY_TIMEOUT.as_millis());
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
         cluster.create_topic("t", 1, 1).unwrap();
         let settings = KafkaSettings { topic: "t".to_owned(), ..KafkaSettings::at(cluster.bootstrap_servers()) };
         let link = LogProducer::new(&settings, Arc::new(Breaker::new(true)), Budget::new(1_000)).unwrap();
-        // Connects, so that everything a producer requests before its first record is done.
+        // Connect first, so that everything a producer requests before its first record is done.
         assert!(link.send_spilled(&message(b"0")).unwrap().await.unwrap().is_ok());
         cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION]);
         // Longer than the producer lingers, so both records are in flight before the first is rejected.

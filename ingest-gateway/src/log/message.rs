@@ -14,7 +14,7 @@ pub struct Message {
     pub(super) key: Option<String>,
     headers: Vec<(Cow<'static, str>, String)>,
     pub(super) value: Vec<u8>,
-    /// Number of events in it, for the gauges only.
+    /// Number of events, used only for gauges.
     pub(super) events: u32,
 }
 
@@ -56,7 +56,7 @@ impl Message {
         self.value.len() + self.key.as_ref().map_or(0, String::len) + headers + FRAMING
     }
 
-    /// The spill format: events, key, headers, value. Strings have a length prefix; the value extends to the end.
+    /// Encodes the record for the spill: events, key, headers, value. Strings have a length prefix; the value extends to the end.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes());
         bytes.extend_from_slice(&self.events.to_le_bytes());
@@ -71,7 +71,7 @@ impl Message {
         bytes
     }
 
-    /// Decodes [`Self::to_bytes`]. Returns `None` for other bytes.
+    /// Decodes [`Self::to_bytes`]. Returns `None` for any other bytes.
     pub(super) fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let events = u32::from_le_bytes(take(&mut bytes)?);
         let [has_key] = take(&mut bytes)?;
@@ -111,8 +111,8 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
     String::from_utf8(text.to_vec()).ok()
 }
 
-/// Keeps a session's records in one partition, so that the worker reads the record that names the agent before later events that
-/// need it. Without a session, reports of the same fetch share a partition.
+/// Keeps a session's records in one partition, so the worker reads the record that names the agent before later events that need it.
+/// Without a session, reports of the same fetch share a partition.
 fn partition_key(record: &LogRecord) -> Option<String> {
     let of_session = record.session.as_ref().map(|session| session.session_id);
     let session = of_session.or_else(|| record.events.iter().find_map(|event| event.session_id));

@@ -6,8 +6,8 @@
 //!  log    ◄── drain ◄────────────── backlog: reads in order ◄───────┘                     `drained`: up to here
 //! ```
 //!
-//! A process never appends to a segment of an earlier process, so a torn end is only read, never overwritten. The backlog sees an
-//! entry only after its fsync, and a segment is deleted when every entry in it is on the log.
+//! A process never appends to an earlier process's segment, so a torn end is only read, never overwritten. The backlog sees an entry only
+//! after its fsync, and a segment is deleted when every entry in it is on the log.
 //!
 //! An eighth of the quota is a reserve: an organization may use part of it only while at least as many bytes as it has in total
 //! stay free (docs/api/http.md#shares).
@@ -41,13 +41,13 @@ use writer::Entry;
 /// Maximum size of a segment. A small quota has smaller segments, so that draining frees parts of it.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 const SEGMENTS_OF_A_QUOTA: u64 = 8;
-/// How long a caller waits for an fsync. A slower disk counts as unavailable.
+/// Maximum time that a caller waits for an fsync. A slower disk counts as unavailable.
 const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpillError {
     Full,
-    /// The rest of the quota is reserved for organizations with less data here.
+    /// The rest of the quota is reserved for organizations with less data in the spill.
     OwnShare,
     Disk,
     /// The disk did not respond in time; the entry may become durable later.
@@ -74,7 +74,7 @@ impl Spill {
         Ok((Self { inventory, writer }, backlog))
     }
 
-    /// Makes a payload durable. Payloads are read in the order of these calls, unless the calls overlap.
+    /// Makes a payload durable. Payloads are read in the order of the calls, unless the calls overlap.
     pub(crate) async fn append(&self, org: OrgId, payload: &[u8], events: u64) -> Result<(), SpillError> {
         let bytes = frame::encode(payload);
         self.inventory.claim(org, bytes.len() as u64)?;
@@ -87,7 +87,7 @@ impl Spill {
         }
     }
 
-    /// Returns whether an organization without data here could append a payload of `bytes` now.
+    /// Returns whether an organization without spilled data could append a payload of `bytes` now.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.inventory.has_room((bytes + frame::OVERHEAD_BYTES) as u64)
     }

@@ -1,7 +1,7 @@
 //! Drains the spill to the log in order, with many records in flight. A record is deleted only after its acknowledgement.
 //!
 //! 1. Wait until the topic has passed its check.
-//! 2. Read the next entries and send them, up to a window; one at a time while the log does not acknowledge.
+//! 2. Read and send the next entries, up to a window; one at a time while the log doesn't acknowledge.
 //! 3. Wait for the oldest. If it is acknowledged, commit its end as the position and delete the segments before it.
 //! 4. If it is not acknowledged, pause and resume from it. Entries in flight after it may arrive twice, which is harmless.
 
@@ -25,12 +25,12 @@ const WINDOW_RECORDS: usize = 2_048;
 const WINDOW_BYTES: usize = 8 * 1024 * 1024;
 /// Pause between two attempts while the log does not acknowledge.
 const PROBE_PAUSE: Duration = Duration::from_millis(200);
-/// Pause between two checks of a topic that breaks its contract.
+/// Pause between two checks of a topic with the wrong configuration.
 const CHECK_PAUSE: Duration = Duration::from_secs(5);
-/// How often acknowledged entries are released, and the maximum number that wait for it.
+/// How often acknowledged entries are released, and the maximum number waiting for release.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 const RELEASE_RECORDS: u64 = 4_096;
-/// How long the spill must be empty before its last file is deleted.
+/// Time for which the spill must be empty before its last file is deleted.
 const IDLE: Duration = Duration::from_secs(1);
 
 pub(super) struct SpillDrain {
@@ -44,12 +44,12 @@ impl SpillDrain {
         Self { link, breaker, settings }
     }
 
-    /// Runs in a task of its own until `stop`.
+    /// Runs in its own task until `stop`.
     pub(super) fn start(self, backlog: Option<Backlog>, stop: CancellationToken) {
         let work = async move {
             let mut course = backlog.map(|backlog| SpillDrainProgress::new(&self, backlog));
             if let Some(course) = &mut course {
-                // Count before the log is checked, so that leftovers of an earlier process are counted while the log is unavailable.
+                // Count first, so that an earlier process's entries are counted even while the log is unavailable.
                 course.count().await;
             }
             self.check_contract().await;
@@ -77,7 +77,7 @@ impl SpillDrain {
         }
     }
 
-    /// Probes the log when there is no spill, so that the breaker can close without a spilled record.
+    /// Probes the log when there is no spill, so the breaker can close without a spilled record.
     async fn keep_probing(&self) {
         loop {
             tokio::select! {
@@ -88,7 +88,7 @@ impl SpillDrain {
         }
     }
 
-    /// Checks whether the log has recovered while there is no record to try it with.
+    /// Checks whether the log has recovered, when there is no record to try.
     async fn probe(&self) {
         let asked = Instant::now();
         if !self.breaker.is_closed() && self.asks(|link| link.has_leaders(ACK_PATIENCE)).await {
@@ -108,7 +108,7 @@ struct InFlightEntry {
     delivery: Delivery,
 }
 
-/// Acknowledged entries that are not yet released.
+/// Acknowledged entries that are not released yet.
 struct AcknowledgedEntries {
     position: Position,
     count: Pending,
@@ -184,13 +184,13 @@ impl<'a> SpillDrainProgress<'a> {
                 }
                 Err(SendError::Permanent(error)) => return self.set_aside(spilled, &error.to_string()).await,
                 Err(failure) if self.in_flight.is_empty() => return self.retry_from(spilled.begin, &failure.to_string()).await,
-                // The queue is full; there is room again once the oldest is acknowledged.
+                // The queue is full. There is room again once the oldest is acknowledged.
                 Err(_) => return self.read.push_front(spilled),
             }
         }
     }
 
-    /// Resumes from the entry that the log did not acknowledge, after a pause.
+    /// Pauses, then resumes from the entry that the log did not acknowledge.
     async fn retry_from(&mut self, from: Position, reason: &str) {
         self.drain.breaker.open(reason);
         if self.complaint.is_due() {
@@ -210,7 +210,7 @@ impl<'a> SpillDrainProgress<'a> {
         self.drain.probe().await;
     }
 
-    /// Releases disk space while there is nothing to drain, and waits for new entries.
+    /// Waits for new entries, and releases disk space in the meantime.
     async fn rest(&mut self) {
         self.release().await;
         let pause = if self.drain.breaker.is_closed() { IDLE } else { PROBE_PAUSE };
@@ -225,7 +225,7 @@ impl<'a> SpillDrainProgress<'a> {
         let (reason, end, events) = (reason.to_owned(), spilled.end, Message::events_of(&spilled.payload));
         let begin = spilled.begin;
         if self.on_disk(move |backlog| backlog.set_aside(&spilled, &reason)).await.is_none() {
-            // An entry that cannot be stored must not be skipped.
+            // An entry that can't be stored must not be skipped.
             return self.retry_from(begin, "failed to move a rejected record to a file").await;
         }
         if self.in_flight.is_empty() {

@@ -1,5 +1,5 @@
-//! Replaces click tokens in fields that should not contain any: a referrer, a list of cited URLs, a custom member. A token is a
-//! bearer secret, and the log stores only hashes of secrets (docs/api/events.md#privacy-at-acceptance).
+//! Replaces click tokens in fields that should not contain any: a referrer, a list of cited URLs, a custom member. A token is a bearer
+//! secret, and the log stores only the hashes of secrets (docs/api/events.md#privacy-at-acceptance).
 
 use crate::request::raw_json::{raw_value, visit};
 use schemas::log::LogEvent;
@@ -18,7 +18,7 @@ pub(crate) fn without_click_tokens(text: String) -> String {
 /// Replaces every click token in the JSON's strings, including ones written with escapes.
 pub(crate) fn json_without_click_tokens(value: Box<RawValue>) -> Box<RawValue> {
     let Some(text) = withheld(value.get(), true) else { return value };
-    // Only characters in strings were replaced.
+    // Only characters within strings were replaced.
     raw_value(text)
 }
 
@@ -51,7 +51,7 @@ fn withheld(text: &str, is_json: bool) -> Option<String> {
     without_spelled(without_plain.as_deref().unwrap_or(text), is_json).or(without_plain)
 }
 
-/// Returns the text without percent-encoded or escaped tokens, or `None` without tokens.
+/// Returns the text without percent-encoded or escaped tokens, or `None` if it contains none.
 fn without_spelled(text: &str, is_json: bool) -> Option<String> {
     let may_be_spelled = text.contains('%') || (is_json && text.contains("\\u00"));
     visit(text);

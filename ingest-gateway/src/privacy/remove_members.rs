@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Returns the value without withheld members and without objects that this empties; `None` if it is itself such an object.
+/// Returns the value without withheld members and without objects that become empty; `None` if the value itself becomes empty.
 pub(crate) fn without_members(value: &RawValue, is_withheld: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
     let text = value.get();
     let Removals { cuts, is_emptied } = find(text, is_withheld);
@@ -109,7 +109,7 @@ impl Pruner {
         }
     }
 
-    /// Starts a value; in an array, that is an element.
+    /// Starts a value; in an array, also an element.
     fn begin(&mut self, at: usize) {
         let cuts_before = self.cuts.len();
         if let Some(open) = self.open.last_mut().filter(|open| !open.is_object) {

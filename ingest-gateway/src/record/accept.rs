@@ -1,4 +1,4 @@
-//! The last step of every write: appends the record and counts new events for the response.
+//! The last step of every write: appends the record, and counts new events for the response.
 
 use super::normalized_request::NormalizedRequest;
 use crate::request::cpu_permits::CpuPermit;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 
 const REMEMBERED: usize = 100_000;
 
-/// Recently accepted requests, so that the response to a repeat has `events_created: 0`.
+/// Recently accepted requests, so that repeats get `events_created: 0`.
 pub(crate) struct AcceptedRequests(Mutex<LruCache<Fingerprint, ()>>);
 
 impl AcceptedRequests {
@@ -25,15 +25,15 @@ impl AcceptedRequests {
         Self(Mutex::new(LruCache::new(NonZeroUsize::new(REMEMBERED).expect("the constant is not zero"))))
     }
 
-    /// Remembers a request and returns whether it was known.
+    /// Remembers a request. Returns whether it was known.
     fn add(&self, fingerprint: Fingerprint) -> bool {
         self.0.lock().expect("no holder of the lock panics").put(fingerprint, ()).is_some()
     }
 }
 
 impl State {
-    /// Runs every check that can reject a request before it changes anything. Returns 413 for a record that is too large, and 422
-    /// if its `Idempotency-Key` was used with other events.
+    /// Runs every check that can reject a request before anything changes. Returns 413 for a record that is too large, and 422 if its
+    /// `Idempotency-Key` was used with other events.
     pub(crate) fn claim<'a>(
         &self,
         turn: &CpuPermit,
@@ -45,8 +45,8 @@ impl State {
         Ok((batch, claim))
     }
 
-    /// Appends events and returns how many are new, as far as this gateway remembers. A repeat is appended again: it changes no
-    /// figure, and memory doesn't prove that another gateway's record is complete.
+    /// Appends events and returns how many are new, as far as this gateway remembers. A repeat is appended again: it doesn't change
+    /// figures, and this memory doesn't prove that another gateway's record is complete.
     pub(crate) async fn accept(&self, record: &LogRecord, request: &WriteRequest, claim: &Claim<'_>) -> Result<usize, ApiError> {
         let count = record.events.len();
         let unresolved = record.events.iter().filter(|event| event.is_unresolved()).count();

@@ -1,6 +1,6 @@
-//! The members of an event that a privacy level may remove, kept until the level is known.
+//! Members of an event that a privacy level may remove, kept until the level is known.
 //!
-//! Only the output of [`Conversation::extra`] and [`Conversation::data`] may reach the log.
+//! Only the output of [`ConversationMembers::extra`] and [`ConversationMembers::data`] may reach the log.
 
 use crate::privacy::{self, redact_click_tokens};
 use crate::request::raw_json::{RawObject, raw_value};
@@ -10,7 +10,7 @@ use schemas::event::{EventFamily, EventType};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
-/// The members of an event that do not affect counting.
+/// An event's members that don't affect counting.
 pub(crate) struct ConversationMembers<'a> {
     event_type: EventType,
     members: RawObject<'a>,
@@ -38,7 +38,7 @@ impl<'a> ConversationMembers<'a> {
             || self.data.is_some_and(|data| is_turn || names_text(data))
     }
 
-    /// Returns `data` to store. On a turn it has the same limits as `turn`; on other events only its texts are limited.
+    /// Returns the `data` to store. On a turn it has the same limits as `turn`; on other events, only its texts are limited.
     pub(crate) fn data(&self, level: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
         if self.event_type.family() == EventFamily::Turn {
             return privacy::strip_members(self.data?, level);
@@ -47,7 +47,7 @@ impl<'a> ConversationMembers<'a> {
         old_names::rewrite_data(&redact_click_tokens::json_without_click_tokens(data), &self.event_type)
     }
 
-    /// Returns members unknown to this build and the stripped `turn`, as one object.
+    /// Returns members that this build doesn't know and the stripped `turn`, as one object.
     pub(crate) fn extra(&self, level: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
         let unknown = self.members.retain(|name| !KNOWN.contains(&name));
         let unknown = unknown.as_deref().and_then(|unknown| privacy::strip_members(unknown, level));

@@ -1,6 +1,6 @@
-//! Identifies the bot that fetched content in reports by an edge or origin, and the response it got (docs/api/crawlers.md#columns). Pure.
+//! Identifies the bot and its response in reports by an edge or origin (docs/api/crawlers.md#columns). Pure.
 //!
-//! The result is not part of a key: two reports must match even if different editions of the bot table classified them.
+//! The result isn't part of a key, because two reports must match even if different editions of the bot table classified them.
 
 use crate::request::raw_json::{RawObject, as_str};
 use schemas::bots::{BotTable, Sender};
@@ -10,7 +10,7 @@ use schemas::log::LogEvent;
 use serde_json::value::RawValue;
 use std::str::FromStr;
 
-/// Copies columns from the event's `data`. Skips agents, which report their own fetches instead of requests they received.
+/// Copies columns from the event's `data`. Skips agents' reports, which describe their own fetches instead of received requests.
 pub(crate) fn promote(event: &mut LogEvent, bots: &BotTable) {
     let is_seen = matches!(event.source_role, Some(SourceRole::Edge | SourceRole::Origin | SourceRole::Index));
     if !is_seen || event.event_type != EventType::ContentRetrieved.as_str() {
@@ -41,7 +41,7 @@ fn crawler(data: &RawObject<'_>, bots: &BotTable) -> Crawler {
     let named = || reported("bot_name").and_then(|name| bots.classify_text(&name));
     if let Some(classified) = bots.classify(&sender).or_else(named) {
         crawler.put(&classified, bots.version());
-        // Events have no address, so only the reporter knows whether it was verified.
+        // Events don't contain addresses, so only the reporter knows whether an address was verified.
         crawler.verified = data.get("verified").and_then(|value| value.get().parse().ok());
     }
     crawler

@@ -1,4 +1,4 @@
-//! Validates the events of one request together and binds them to sessions.
+//! Validates a request's events together, and binds them to sessions.
 
 use super::normalize_event::{Origin, normalize_event};
 use super::normalized_request::NormalizedRequest;
@@ -14,7 +14,7 @@ use service_kit::http::ApiError;
 
 pub(crate) struct EventBatch<'a> {
     context: Context<'a>,
-    /// Events with their index in the request.
+    /// Events with their position in the request.
     events: Vec<(usize, ValidEvent<'a>)>,
     faults: Faults,
 }
@@ -58,7 +58,7 @@ pub(crate) struct BoundBatch<'a> {
 }
 
 impl<'a> BoundBatch<'a> {
-    /// Returns the events as the log stores them, as far as the request alone determines it.
+    /// Returns the events as stored in the log, as far as the request alone determines them.
     pub(crate) fn normalize(
         self,
         _: &CpuPermit,

@@ -1,4 +1,4 @@
-//! Turns a valid event into the event that the log stores: canonical, with keys, without private members. Pure.
+//! Turns a valid event into the log's form: canonical, with keys, without private members. Pure.
 //!
 //! Deterministic: on any gateway, a retry of a report produces the same key.
 
@@ -14,7 +14,7 @@ use schemas::log::LogEvent;
 use schemas::report_keys::ReportKeys;
 use schemas::site::Site;
 
-/// The parts of the request that an own key depends on.
+/// The parts of a request that an own key depends on.
 pub(crate) struct Origin<'a> {
     pub(crate) org: OrgId,
     pub(crate) agent_id: Option<&'a str>,
@@ -24,7 +24,7 @@ pub(crate) struct Origin<'a> {
 
 pub(crate) struct NormalizedEvent<'a> {
     pub(crate) event: LogEvent,
-    /// The identity of the report, computed before click tokens are looked up.
+    /// The report's identity, computed before click tokens are looked up.
     pub(crate) reported: EventKey,
     /// Kept because the session's level may remove more of it later.
     pub(crate) conversation: Option<ConversationMembers<'a>>,
@@ -66,7 +66,7 @@ pub(crate) fn normalize_event<'a>(
     put_reported_binding(&mut normalised, binding);
     normalised.own_key = own_key(&normalised, origin, index);
     normalised.correlation_key = correlation_key;
-    // Keys use the canonical form; the store has the id as reported.
+    // Keys use the canonical form; the store keeps the id as reported.
     normalised.content_id = event.content_id;
     let reported = ReportKeys::new(origin.org, None, &normalised).identity;
     put_binding(&mut normalised, binding, origin.org);
@@ -76,7 +76,7 @@ pub(crate) fn normalize_event<'a>(
     NormalizedEvent { event: normalised, reported, conversation }
 }
 
-/// Key that matches reports of one fetch: the correlation id with the page, or else with the content id.
+/// Returns the key that all reports of a fetch share: the correlation id with the page, or else with the content id.
 fn correlation_key(event: &ValidEvent<'_>) -> Option<EventKey> {
     let telemetry_id = event.content_telemetry_id.as_deref().filter(|_| event.event_type == EventType::ContentRetrieved)?;
     let page = event.content_url.as_ref().map(|url| FetchedContent::Page(&url.keyed));
@@ -84,8 +84,8 @@ fn correlation_key(event: &ValidEvent<'_>) -> Option<EventKey> {
     Some(EventKey::correlation(telemetry_id, content))
 }
 
-/// Sets session and token as reported, which is all that a key may depend on: a retry must be the same event even if its token
-/// could be looked up only once.
+/// Sets session and token as reported. A key may depend only on these: a retry must be the same event even if its token could be looked up
+/// only once.
 fn put_reported_binding(event: &mut LogEvent, binding: &Binding) {
     (event.session_id, event.ctx_hash) = match binding {
         Binding::Unbound => (None, None),
@@ -96,7 +96,7 @@ fn put_reported_binding(event: &mut LogEvent, binding: &Binding) {
     };
 }
 
-/// Sets the session as the log stores it. A token that was looked up is removed.
+/// Sets the session as stored in the log. A token that was looked up is removed.
 fn put_binding(event: &mut LogEvent, binding: &Binding, reporter: OrgId) {
     match binding {
         Binding::Unbound | Binding::Own(_) | Binding::Unresolved { .. } => {}
@@ -105,7 +105,7 @@ fn put_binding(event: &mut LogEvent, binding: &Binding, reporter: OrgId) {
     }
 }
 
-/// Returns the host an event counts for. Turns count for no host (docs/api/events.md#urls).
+/// Returns the host that an event counts for. Turns don't count for a host (docs/api/events.md#urls).
 pub(crate) fn attributed_site<'a>(event: &'a ValidEvent<'_>, binding: &'a Binding) -> Option<&'a Site> {
     match binding {
         Binding::Clicked { click, .. } if event.content_url.is_none() => click.site.as_ref(),

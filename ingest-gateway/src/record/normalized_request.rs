@@ -1,6 +1,6 @@
-//! The events of one request as the log stores them, without the members that their sessions' privacy levels remove.
+//! A request's events as stored in the log, without the members that their sessions' privacy levels remove.
 //!
-//! Keys don't depend on what is known about a session or on whether PostgreSQL responds.
+//! Keys don't depend on known session data or on whether PostgreSQL responds.
 
 use super::conversation_members::ConversationMembers;
 use crate::State;
@@ -23,9 +23,9 @@ use std::collections::BTreeSet;
 pub(crate) struct NormalizedRequest<'a> {
     pub(crate) org: OrgId,
     pub(crate) events: Vec<LogEvent>,
-    /// The identity of each event as reported, before click tokens are looked up.
+    /// Each event's identity as reported, before click tokens are looked up.
     pub(crate) report_identities: Vec<EventKey>,
-    /// Members of events that a level may remove, with the event's index.
+    /// Members that a level may remove, with their event's position.
     pub(crate) conversations: Vec<(usize, ConversationMembers<'a>)>,
     /// The envelope's privacy level.
     pub(crate) envelope_level: Option<PrivacyLevel>,
@@ -38,13 +38,13 @@ pub(crate) struct NormalizedRequest<'a> {
 
 /// A body of at most this size never becomes a record that is too large, whatever normalizing adds.
 const SURELY_FITS: usize = 1024 * 1024;
-/// Bytes of a record besides its events: a session's facts, key and headers.
+/// Size of a record besides its events: session facts, key and headers.
 const BESIDE_EVENTS: usize = 256 * 1024;
-/// Maximum bytes that a session named only by events adds to a record: its id and its level.
+/// Maximum bytes that a session named only by events adds to a record: its id and level.
 const REPORT_OF_SESSION: usize = 96;
 
 impl NormalizedRequest<'_> {
-    /// Digest of the reports' identities and roles. A retry has the same digest, whether its click tokens could be looked up or not.
+    /// Digest of the reports' identities and roles. A retry has the same digest, whether or not its click tokens could be looked up.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         let mut digest = Sha256::new();
         digest.update(self.org.0.as_bytes());
@@ -58,8 +58,8 @@ impl NormalizedRequest<'_> {
         fingerprint
     }
 
-    /// Returns 413 for a record that is too large, before anything changes. Only a large body can become one, or a body with many
-    /// events that take the long URL of a click token.
+    /// Returns 413 for a record that is too large, before anything changes. Only a large body can become one, or many events that get a
+    /// click token's long URL.
     pub(crate) fn require_fits_log(&self, _: &CpuPermit, body_bytes: usize) -> Result<(), ApiError> {
         let urls: usize = self.events.iter().filter_map(|event| event.content_url.as_ref()).map(String::len).sum();
         if body_bytes + urls <= SURELY_FITS {
@@ -70,7 +70,7 @@ impl NormalizedRequest<'_> {
         if bytes + sessions + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
     }
 
-    /// Removes the members that the sessions' levels don't allow, after looking the levels up.
+    /// Looks up the sessions' levels and removes the members that they don't allow.
     pub(crate) async fn withhold(&mut self, state: &State, body: &ReceivedBody) {
         if self.conversations.is_empty() {
             return;
@@ -92,7 +92,7 @@ impl NormalizedRequest<'_> {
                 parent_session_id: told.parent,
                 started_at: told.started_at,
                 manifest_ref: told.manifest_ref,
-                // The envelope's agent belongs to the envelope's session only.
+                // The envelope's agent belongs only to the envelope's session.
                 agent_id: told.agent.filter(|_| Some(session_id) == self.envelope_session),
             }
         };
@@ -104,9 +104,9 @@ impl NormalizedRequest<'_> {
         events.filter(|event| event.session_org.is_none()).filter_map(|event| session_of(event, self.org)).collect()
     }
 
-    /// Removes the members that the sessions' levels don't allow. A declared level can only become stricter; without any level (of
-    /// session, envelope or turn) it is `minimal`. A session that can't be looked up counts as `minimal`, because it may have
-    /// declared that. So does another organization's session, because the stored members would reveal its level to the reporter.
+    /// Removes the members that the sessions' levels don't allow. A declared level can only become stricter; without any level (of session,
+    /// envelope or turn) it is `minimal`. A session that can't be looked up counts as `minimal`, because that may be its level. So does
+    /// another organization's session, because the stored members would reveal its level to the reporter.
     pub(crate) fn withhold_by(&mut self, _: &CpuPermit, known: &Levels) {
         for (index, conversation) in &self.conversations {
             let event = &self.events[*index];
@@ -125,7 +125,7 @@ impl NormalizedRequest<'_> {
     }
 }
 
-/// Returns the event's session. The worker finds the session of an unresolved token.
+/// Returns the event's session. The worker finds an unresolved token's session.
 fn session_of(event: &LogEvent, reporter: OrgId) -> Option<Session> {
     let session = event.session_id.filter(|_| !event.is_unresolved())?;
     Some((event.session_org.unwrap_or(reporter), session))

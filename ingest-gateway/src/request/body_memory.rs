@@ -1,4 +1,4 @@
-//! Memory for request bodies, from their headers until they are processed: slots of 1 KiB that tenants share (docs/api/http.md#shares).
+//! Memory for request bodies, from their headers until they are processed: slots of 1 KiB, shared by tenants (docs/api/http.md#shares).
 
 use super::overloaded;
 use schemas::problem::Code;
@@ -36,7 +36,7 @@ impl BodyReservation {
     }
 }
 
-/// Returns 429 for a tenant that used its share, else 503.
+/// Returns 429 for a tenant that used its share, otherwise 503.
 pub(crate) fn out_of_memory_error(why: NoSlot) -> ApiError {
     match why {
         NoSlot::OwnShare => {

@@ -1,4 +1,4 @@
-//! Caches callers and their hosts, so that a known key still works while PostgreSQL is unavailable.
+//! Caches callers and their hosts, so known keys still work while PostgreSQL is unavailable.
 
 pub(crate) mod refused_reports;
 
@@ -15,7 +15,7 @@ pub(crate) const NOTE_KEY_USES: &str = "INSERT INTO key_uses_ingest (key_id, las
      SELECT key, now() - make_interval(secs => ago) FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) \
      ON CONFLICT (key_id) DO UPDATE SET last_used_at = greatest(key_uses_ingest.last_used_at, excluded.last_used_at)";
 
-/// The directory with a cache for keys and one for hosts.
+/// Caller lookups with a cache for keys and one for hosts.
 pub(crate) struct CallerCache {
     directory: IdentityTables,
     keys: StaleCache<SecretHash, Caller>,

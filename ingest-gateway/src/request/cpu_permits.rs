@@ -1,8 +1,8 @@
 //! Turns for work that occupies a core: decompressing and parsing bodies (docs/api/http.md#shares).
 //!
-//! There is one turn per core, a tenant has at most half of them, and tenants get them in rotation. So no tenant occupies all cores, and
-//! bodies that a tenant has queued delay no other tenant. Work on a whole body requires a [`Turn`], so a route that did it elsewhere
-//! would not compile. The work must not wait for anything.
+//! There is one turn per core, a tenant has at most half of them, and tenants get them in rotation. So a tenant can't occupy all cores, and
+//! its queued bodies don't delay other tenants. Work on a whole body requires a [`CpuPermit`], so code that skips it doesn't compile. The
+//! work must not wait for anything.
 
 use super::body_memory::BodyReservation;
 use crate::metrics;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A body up to this size is processed in place, which takes a few milliseconds at most.
+/// Maximum size of a body that is processed in place, which takes a few milliseconds.
 const SMALL: usize = 64 * 1024;
 
-/// Maximum wait for a turn; then the work runs without one. The HTTP layer's timeout is shorter.
+/// Maximum wait for a turn. After that, the work runs without one. The HTTP layer's timeout is shorter.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A body and its memory. Without a turn, only its size is accessible.
@@ -40,7 +40,7 @@ impl ReceivedBody {
     }
 }
 
-/// Proof that work in progress blocks no other request; ends on drop. `None` for small bodies and dry runs.
+/// Proof that the work in progress doesn't block other requests. Ends on drop. `None` for small bodies and dry runs.
 pub(crate) struct CpuPermit(#[expect(dead_code, reason = "freed on drop")] Option<(Slot<Tenant>, OwnedSemaphorePermit)>);
 
 impl CpuPermit {
@@ -53,9 +53,9 @@ impl CpuPermit {
 /// The turns of all tenants.
 pub(crate) struct CpuPermits {
     slots: Arc<Slots<Tenant>>,
-    /// Held by the next in the rotation until a slot is free.
+    /// Held by the next tenant in the rotation until a turn is free.
     next: tokio::sync::Mutex<()>,
-    /// The share of each tenant that has or waits for turns. What exceeds it waits here, outside of the rotation.
+    /// The shares of tenants that have turns or wait for them. Bodies above a tenant's share wait here, outside the rotation.
     shares: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
     share: usize,
 }
@@ -65,7 +65,7 @@ impl CpuPermits {
         Self::with_cores(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// Creates a turn per core, and at least two.
+    /// Creates one turn per core, but at least two.
     pub(crate) fn with_cores(cores: usize) -> Arc<Self> {
         let (turns, next) = (cores.max(2), tokio::sync::Mutex::default());
         let slots = Slots::for_short_work(Pool::LargeBodies, turns);
@@ -75,7 +75,7 @@ impl CpuPermits {
     /// Waits for a turn.
     pub(crate) async fn wait(&self, tenant: Tenant) -> CpuPermit {
         let began = Instant::now();
-        // Both locks are fair: whoever waits longest is next.
+        // Both locks are fair: the longest waiter is next.
         let permit = self.share_of(tenant).acquire_owned().await;
         let _next = self.next.lock().await;
         let slot = self.slots.wait(tenant, PATIENCE).await;
@@ -83,7 +83,7 @@ impl CpuPermits {
         CpuPermit(slot.ok().zip(permit.ok()))
     }
 
-    /// Runs work on a body. For a large body it waits for a turn and lets the runtime replace this thread.
+    /// Runs work on a body. For a large body, waits for a turn and lets the runtime replace this thread.
     pub(crate) async fn run<T>(&self, body: &ReceivedBody, work: impl FnOnce(&CpuPermit) -> T) -> T {
         if body.len() <= SMALL {
             return work(&CpuPermit(None));
@@ -95,7 +95,7 @@ impl CpuPermits {
         }
     }
 
-    /// Returns how many bodies of these tenants wait for a turn or have one.
+    /// Returns how many of these tenants' bodies have a turn or wait for one.
     #[cfg(test)]
     pub(crate) fn waiting(&self, tenants: &[Tenant]) -> usize {
         let shares = self.shares.lock().unwrap();
@@ -143,7 +143,7 @@ mod tests {
             CpuPermits::new().run(&large_body(1), work).await
         });
         has_begun.await.unwrap();
-        // The only worker now runs the work on the large body, which waits for another task to run.
+        // The only worker now processes the large body, whose work waits for another task to run.
         let _ = tokio::spawn(async move { served.send(()) }).await;
         assert_eq!(large.await.unwrap(), Ok(()), "no other task ran meanwhile");
     }

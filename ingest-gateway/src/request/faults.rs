@@ -1,17 +1,17 @@
-//! Collects the broken rules that one response lists.
+//! Collects the broken rules that a response lists.
 
 use schemas::problem::{Code, Fault};
 use service_kit::http::ApiError;
 
 const MAX_LISTED: usize = 100;
 
-/// Code of the fault for a known member that is repeated (docs/api/http.md#bodies).
+/// Fault code for a repeated member (docs/api/http.md#bodies).
 pub(crate) const REPEATED: &str = "repeated";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member(pub(crate) &'static str);
 
-/// Faults found so far. Those added after [`Faults::enter`] belong to that event.
+/// Faults found so far. Faults added after [`Faults::enter`] belong to that event.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     index: Option<usize>,
@@ -42,15 +42,15 @@ impl Faults {
         None
     }
 
-    /// Returns an error that lists the faults in the order of the events, if there are any.
+    /// Returns an error that lists the faults in event order, if there are any.
     pub(crate) fn into_result(self) -> Result<(), ApiError> {
         self.into_result_as(Code::InvalidEvent)
     }
 
-    /// Like [`Self::into_result`], with another code.
+    /// Like [`Self::into_result`], with another error code.
     pub(crate) fn into_result_as(mut self, code: Code) -> Result<(), ApiError> {
         self.found.sort_by_key(|fault| fault.index);
-        // A repeated member makes the document ambiguous, so its code wins over other broken rules.
+        // A repeated member makes the document ambiguous, so its code takes precedence over other faults.
         let is_ambiguous = self.found.iter().any(|fault| fault.code == REPEATED);
         let code = if is_ambiguous { Code::InvalidBody } else { code };
         if self.found.is_empty() { Ok(()) } else { Err(ApiError::faults(code, self.found)) }

@@ -1,6 +1,6 @@
-//! Remembers the request that each `Idempotency-Key` was used with.
+//! Remembers which request each `Idempotency-Key` was used with.
 //!
-//! This doesn't affect counting, which depends only on event keys. It only warns a caller early that a key was used for something else.
+//! This doesn't affect counting, which depends only on event keys. It only warns callers early that a key was used for something else.
 
 use lru::LruCache;
 use schemas::ids::OrgId;
@@ -31,7 +31,7 @@ impl IdempotencyKeys {
         Self(Mutex::new(LruCache::new(NonZeroUsize::new(REMEMBERED).expect("the constant is not zero"))))
     }
 
-    /// Claims a key for these events. Returns 422 if it was used with others.
+    /// Claims a key for these events. Returns 422 if it was used with other events.
     pub(crate) fn claim(&self, org: OrgId, key: Option<&str>, fingerprint: Fingerprint) -> Result<Claim<'_>, ApiError> {
         let claim = |taken| Claim { keys: self, fingerprint, taken };
         let Some(key) = key else { return Ok(claim(None)) };
@@ -52,7 +52,7 @@ impl IdempotencyKeys {
 }
 
 impl Claim<'_> {
-    /// Keeps the key claimed after the request was accepted.
+    /// Keeps the claim after the request was accepted.
     pub(crate) fn keep(mut self) {
         self.taken = None;
     }

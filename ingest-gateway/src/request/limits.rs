@@ -1,4 +1,4 @@
-//! Limits of a request (docs/api/http.md#size-limits), each a setting with its documented default.
+//! Request limits (docs/api/http.md#size-limits), each a setting with its documented default.
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -9,7 +9,7 @@ pub(crate) const MAX_DATA_LEVELS: usize = 32;
 /// Earliest timestamp, in milliseconds UTC: 2000-01-01.
 pub(crate) const EARLIEST_AT_MS: i64 = 946_684_800_000;
 
-/// Half of it, the most that a tenant can have, fits a body of the default size.
+/// A tenant can have at most half of it, and a body of the default size must fit into that.
 const MIN_BODY_MEMORY: u64 = 2 * 1024 * 1024;
 
 /// Rejects values below `least` at startup.

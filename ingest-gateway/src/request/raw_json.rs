@@ -16,7 +16,7 @@ thread_local! {
     static VISITED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns the bytes of JSON that this thread has scanned, a measure of a body's cost that needs no clock.
+/// Returns how many bytes of JSON this thread has scanned, which measures a body's cost without a clock.
 pub fn visited_bytes() -> u64 {
     VISITED.get()
 }
@@ -80,7 +80,7 @@ impl<'a> RawObject<'a> {
         Self::assemble(self.members().filter(|(name, _)| keep(name)).map(|(name, value)| (name, value.get())))
     }
 
-    /// Returns an object of names and valid JSON texts, or `None` if all were removed.
+    /// Builds an object from names and valid JSON texts. Returns `None` if all were removed.
     pub(crate) fn assemble<'m>(members: impl IntoIterator<Item = (&'m str, &'m str)>) -> Option<Box<RawValue>> {
         let mut text = String::from("{");
         for (name, value) in members {
@@ -143,7 +143,7 @@ pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
     while let Some(at) = rest.find('\\') {
         let unit = rest[at..].strip_prefix("\\u").and_then(|digits| u16::from_str_radix(digits.get(..4)?, 16).ok());
         let is_second = matches!(unit, Some(0xDC00..=0xDFFF));
-        // A pair is two adjacent escapes; either half anywhere else is lone.
+        // A pair consists of two adjacent escapes. Either half anywhere else is lone.
         if is_second != (high_surrogate && at == 0) || (high_surrogate && !is_second) {
             return Err("a string has a lone surrogate".to_owned());
         }
@@ -156,7 +156,7 @@ pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
     if high_surrogate { Err("a string has a lone surrogate".to_owned()) } else { Ok(()) }
 }
 
-/// Returns how deep arrays and objects nest; 0 for a scalar. The result for invalid JSON is meaningless.
+/// Returns the nesting depth of arrays and objects; 0 for a scalar. Meaningless for invalid JSON.
 pub(crate) fn depth(text: &str) -> usize {
     visit(text);
     let (mut level, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);

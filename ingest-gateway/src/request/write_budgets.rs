@@ -1,5 +1,5 @@
-//! Budgets of content owners, whose accounts anyone can create (docs/api/http.md#budgets). Operators approve platforms and agents,
-//! so those have a budget only for drain coverage.
+//! Budgets of content owners, whose accounts anyone can create (docs/api/http.md#budgets). Operators approve platforms and agents, so those
+//! have a budget only for drain coverage.
 
 use super::limits::Limits;
 use crate::State;
@@ -12,7 +12,7 @@ use service_kit::byte_budgets::{Budgets, cost};
 use service_kit::http::ApiError;
 
 pub(crate) struct WriteBudgets {
-    /// All writes of organizations without a verified domain.
+    /// All writes by organizations without a verified domain.
     unverified: Budgets,
     /// PostgreSQL rows that content owners write: sessions and drain coverage.
     rows: Budgets,
@@ -26,7 +26,7 @@ impl WriteBudgets {
         Self { unverified, rows, coverage }
     }
 
-    /// Spends a write, or returns 429. No-op for organizations with a verified domain.
+    /// Spends a write, or returns 429. Does nothing for organizations with a verified domain.
     pub(crate) async fn spend(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
         if !is_unverified(state, caller).await? {
             return Ok(());
@@ -42,12 +42,12 @@ impl WriteBudgets {
         self.unverified.check(caller.org_id, bytes.max(1), state.clock.now())
     }
 
-    /// Spends `bytes` more of a log body that has spent `before`, or returns 429. Only for organizations without a verified domain.
+    /// Spends `bytes` more for a log body that has spent `before`, or returns 429. Only for organizations without a verified domain.
     pub(crate) fn spend_log(&self, org: OrgId, before: u64, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
         self.unverified.spend_more(org, before, bytes, now)
     }
 
-    /// Spends rows of PostgreSQL, or returns 429.
+    /// Spends PostgreSQL rows, or returns 429.
     pub(crate) fn spend_rows(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
         match caller.org_type {
             OrgType::ContentOwner => self.rows.spend(caller.org_id, cost(rows, bytes), state.clock.now()),
@@ -55,7 +55,7 @@ impl WriteBudgets {
         }
     }
 
-    /// Spends the rows of sessions that events name, or returns 429. Sessions that this process has already accepted events of are free.
+    /// Spends the rows for sessions that events name, or returns 429. Sessions whose events this process has already accepted are free.
     pub(crate) async fn spend_named(&self, state: &State, caller: &Caller, named: &[SessionReport]) -> Result<(), ApiError> {
         if caller.org_type != OrgType::ContentOwner {
             return Ok(());
@@ -67,8 +67,7 @@ impl WriteBudgets {
         self.spend_rows(state, caller, rows, bytes)
     }
 
-    /// Spends the coverage of an accepted body from a content owner's budget or another organization's. Returns false if it must
-    /// not be stored.
+    /// Spends an accepted body's coverage from a content owner's budget or another organization's. Returns false if it must not be stored.
     pub(crate) fn spend_coverage(&self, org: OrgId, is_of_owner: bool, bytes: u64, now: DateTime<Utc>) -> bool {
         let budgets = if is_of_owner { &self.rows } else { &self.coverage };
         budgets.spend_late(org, bytes, now)

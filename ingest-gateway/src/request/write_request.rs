@@ -1,4 +1,4 @@
-//! Reads the object in a request's body. Every write endpoint starts here.
+//! Reads the object in a request body. Every write endpoint starts here.
 
 use super::body_memory::out_of_memory_error;
 use super::cpu_permits::ReceivedBody;
@@ -19,7 +19,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The only supported version besides `1.x`.
 const OLD_VERSION: &str = "0.1";
 
-/// Time for a body to arrive, after which its key is checked again: it may have been revoked meanwhile.
+/// Upload time after which the key is checked again, because it may have been revoked meanwhile.
 const RECHECK_AFTER: Duration = Duration::from_millis(100);
 
 pub(crate) struct WriteRequest {
@@ -58,12 +58,12 @@ impl WriteRequest {
     }
 }
 
-/// Returns a 400 with the reason as a clause.
+/// Returns a 400 with this reason, a clause.
 pub(crate) fn invalid(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(Code::InvalidBody, format!("Invalid body: {why}."))
 }
 
-/// Returns 400 if one of these members is repeated: parsers disagree on which one counts.
+/// Returns 400 if one of these members is repeated, because parsers disagree on which one counts.
 pub(crate) fn require_once(object: &RawObject<'_>, known: &[&'static str]) -> Result<(), ApiError> {
     object.first_repeated(known).map_or(Ok(()), |name| Err(invalid(format!("{name} is repeated"))))
 }
@@ -76,7 +76,7 @@ pub(crate) fn read_object(body: &[u8]) -> Result<RawObject<'_>, ApiError> {
     as_object(as_text(body)?)
 }
 
-/// Parses an object and checks that every store accepts its strings. Stops at bodies nested too deeply.
+/// Parses an object and checks that every store accepts its strings. Rejects bodies that are nested too deeply.
 pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     let object = RawObject::parse(text).map_err(invalid)?;
     require_clean_text(text).map_err(invalid)?;
@@ -111,7 +111,7 @@ pub(crate) fn check_version(members: &RawObject<'_>, faults: &mut Faults) {
     }
 }
 
-/// Returns whether the body has no version or one before 1.0, in which old member names keep their meaning.
+/// Returns whether the version is missing or before 1.0, in which old member names keep their meaning.
 pub(crate) fn is_before_1_0(members: &RawObject<'_>) -> bool {
     members.get("schema_version").is_none_or(|version| as_str(version).is_some_and(|version| version == OLD_VERSION))
 }

@@ -1,7 +1,7 @@
-//! Runs a write without side effects: returns the log record of a body, or the reason it would be rejected.
+//! Runs a write without side effects: returns a body's log record, or the reason it would be rejected.
 //!
-//! It uses the code path of real requests, minus everything with state (keys, hosts, tokens, the log), because fuzzing starts here
-//! and must not test a copy of the rules.
+//! Uses the code path of real requests, minus everything with state (keys, hosts, tokens, the log), because fuzzing must not test a copy of
+//! the rules.
 
 use super::events::read_events;
 use super::sessions::bulk::{read_session, unnamed_session};
@@ -43,8 +43,8 @@ impl Document {
     ];
 }
 
-/// Returns the log record of a body, for a caller that may report for every host and has no click tokens. The record of a click
-/// token request is empty.
+/// Returns a body's log record, for a caller that may report for every host and has no click tokens. A click token request has an empty
+/// record.
 pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Result<LogRecord, ApiError> {
     let caller = Caller {
         key_id: ApiKeyId(Uuid::nil()),

@@ -24,7 +24,7 @@ use std::sync::Arc;
 #[derive(Serialize)]
 pub(crate) struct EventsAccepted {
     status: &'static str,
-    /// Events accepted by this request; 0 when it is known to be a repeat.
+    /// Number of events accepted by this request; 0 if it is known to be a repeat.
     events_created: usize,
 }
 

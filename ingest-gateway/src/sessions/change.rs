@@ -55,8 +55,8 @@ impl<'a> SessionChange<'a> {
         Ok(Self { state, org: caller.org_id, transaction, begun_at: state.clock.now(), known: Levels::new(), _slot: slot })
     }
 
-    /// Merges facts into the session, and removes members from them that its level doesn't allow. Returns whether `facts.outcome`
-    /// is the recorded outcome.
+    /// Merges facts into the session, and removes the facts' members that its level doesn't allow. Returns whether `facts.outcome` is the
+    /// recorded outcome.
     pub(crate) async fn merge(&mut self, facts: &mut SessionFacts) -> Result<bool, ApiError> {
         let session = (self.org, facts.session_id);
         // Accepted events may have declared a level that the worker has not stored yet.

@@ -1,8 +1,8 @@
 //! Deletes expired click tokens and old sessions hourly, in small batches, once no replay can need them.
 //!
-//! A token is kept while a record with it may be on the log: a replay resolves tokens as of the event's acceptance, which may have
-//! been the token's last moment. A session is kept while it has a click token, because its events can still be shown to a visitor
-//! who follows the link, and while a record whose agent must be looked up may be on a log with a retention limit.
+//! A token is kept while a record with it may be on the log: a replay resolves tokens as of the event's acceptance, which may have been the
+//! token's last moment. A session is kept while it has a click token, because its events can still be shown to a visitor who follows the
+//! link, and while the log may contain a record whose agent must be looked up.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
@@ -44,7 +44,7 @@ impl SessionExpiry {
     }
 }
 
-/// Filters by expiry, which has an index.
+/// Filters by expiry, because that column has an index.
 const EXPIRED_TOKENS: &str = "DELETE FROM click_tokens WHERE token_hash = ANY(array( \
     SELECT token_hash FROM click_tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (organization_id, session_id) IN ( \
@@ -52,12 +52,12 @@ const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (organization_id, session
         SELECT FROM click_tokens t WHERE t.organization_id = s.organization_id AND t.session_id = s.session_id) \
     ORDER BY s.created_at LIMIT $2 FOR UPDATE OF s SKIP LOCKED)";
 
-/// Deletes expired tokens as long as the handle exists. Several gateways may do this: each skips rows that another is deleting.
+/// Deletes expired tokens until the handle is dropped. Several gateways may do this, because each skips rows that another is deleting.
 pub(crate) fn expire_tokens(pool: PgPool, clock: Clock, kafka: KafkaSettings, expiry: TokenExpiry) -> AbortOnDropHandle<()> {
     start("expired click tokens", EXPIRED_TOKENS, pool, clock, kafka, move |log| Some(expiry.keep(log)? - CLICK_TOKEN_LIFETIME))
 }
 
-/// Deletes old sessions as long as the handle exists. Returns `None` if sessions are kept forever.
+/// Deletes old sessions until the handle is dropped. Returns `None` if sessions are kept forever.
 pub(crate) fn expire_sessions(
     pool: PgPool,
     clock: Clock,
@@ -134,7 +134,7 @@ mod tests {
         insert.execute(pool).await.unwrap();
     }
 
-    /// Inserts `count` tokens created at `made`, of a new session.
+    /// Inserts `count` tokens created at `made`, for a new session.
     async fn plant(pool: &PgPool, count: i32, made: DateTime<Utc>) {
         let org = Seed(pool).org("agent", OrgType::Agent).await.id.0;
         let session = plant_session(pool, org, made).await;
@@ -206,7 +206,7 @@ mod tests {
         let before = start_of_time() + DAY + CLICK_TOKEN_LIFETIME;
         let delete = || hourly_deletion::delete_in_batches(&stores.pool, EXPIRED_TOKENS, before);
         let (one, two, three) = tokio::join!(delete(), delete(), delete());
-        // A call that finds only locked tokens ends early; the next one deletes the rest.
+        // A call that finds only locked tokens ends early. The next call deletes the rest.
         let late = delete().await.unwrap();
         assert_eq!(one.unwrap() + two.unwrap() + three.unwrap() + late, 3_500);
         assert_eq!(tokens_left(&stores.pool).await, 20);

@@ -1,4 +1,4 @@
-//! Reads the facts about a session from a body, and collects every fault.
+//! Reads session facts from a body, and collects every fault.
 
 use crate::privacy::{self, redact_click_tokens};
 use crate::request::limits::Limits;
@@ -17,7 +17,7 @@ const DEFAULT_CURRENCY: &str = "USD";
 const OUTCOME: &[&str] = &["type", "value_amount", "currency"];
 const MANIFEST_SUFFIX: &str = "/.well-known/content-telemetry.json";
 
-/// Known members of a session. Other members are stored as written.
+/// Known members of a session. Others are stored as written.
 const KNOWN: &[&str] = &[
     "session_id",
     "initiator_type",
@@ -72,7 +72,7 @@ pub(crate) fn read(
     facts
 }
 
-/// Returns the declared privacy level. Adds a fault for an unknown one.
+/// Returns the declared privacy level. Adds a fault for an unknown level.
 pub(crate) fn privacy_level(object: &RawObject<'_>, faults: &mut Faults) -> Option<PrivacyLevel> {
     let (value, member) = (object.get("privacy_level"), Member("privacy_level"));
     typed_members::known(
@@ -118,7 +118,7 @@ fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Option<Vec<Ses
     Some(sessions)
 }
 
-/// Returns unknown members, within the limits of an event's `data` and as far as the level allows. Returns `None` if they break a limit.
+/// Returns unknown members that the level allows, within the limits of an event's `data`. Returns `None` if they exceed a limit.
 fn own_members(
     object: &RawObject<'_>,
     known: &[&str],
@@ -132,8 +132,8 @@ fn own_members(
     privacy::strip_members(&own?, level)
 }
 
-/// Reads the outcome of a body and fills in its defaults (docs/api/sessions.md#outcome). Conversation members are always removed,
-/// whatever the session's level, so that two identical outcomes compare equal.
+/// Reads an outcome from a body and fills in its defaults (docs/api/sessions.md#outcome). Conversation members are always removed, whatever
+/// the session's level, so two identical outcomes compare equal.
 pub(crate) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut Faults) -> Option<Outcome> {
     let value = body.get("outcome")?;
     let Ok(object) = RawObject::parse(value.get()) else {

@@ -1,7 +1,7 @@
-//! Caches privacy levels of sessions: those in PostgreSQL, and those that accepted events declared but the worker has not stored yet.
+//! Caches sessions' privacy levels: those in PostgreSQL, and those that accepted events declared but the worker has not stored yet.
 //!
-//! The cache never delays an event: while PostgreSQL is unavailable, the level of a session that was never looked up is unknown.
-//! Cached levels only become stricter.
+//! The cache never delays an event: while PostgreSQL is unavailable, the level of a session that was never looked up is unknown. Cached
+//! levels only become stricter.
 
 use super::store::{self, Levels};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -15,15 +15,15 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
-/// How long to trust a cached level that may still become stricter.
+/// Time for which a cached level is trusted, although it may become stricter.
 const BELIEVED: TimeDelta = TimeDelta::seconds(10);
 
 #[derive(Clone, Copy, Default)]
 struct CachedLevel {
-    /// The strictest level from PostgreSQL or accepted events.
+    /// The strictest level in PostgreSQL or in accepted events.
     level: Option<PrivacyLevel>,
     asked_at: Option<DateTime<Utc>>,
-    /// Whether an accepted record names the session, so that the worker will store it.
+    /// Whether an accepted record names the session, so the worker will store it.
     is_named: bool,
 }
 
@@ -47,7 +47,7 @@ impl SessionLevelCache {
         Self { database, known: Mutex::new(LruCache::new(REMEMBERED)) }
     }
 
-    /// Remembers the sessions of a record on the log, so that this gateway finds them at once and applies their levels.
+    /// Remembers the sessions of a record on the log, so this gateway finds them at once and applies their levels.
     pub(crate) fn note_accepted(&self, org: OrgId, named: &[SessionReport]) {
         let mut known = self.known.lock().expect("no holder of the lock panics");
         for report in named {
@@ -65,7 +65,7 @@ impl SessionLevelCache {
         self.known.lock().expect("no holder of the lock panics").get(&session)?.level
     }
 
-    /// Merges levels from PostgreSQL and returns the result. Sessions missing in `found` don't exist.
+    /// Merges levels from PostgreSQL and returns the result. Sessions missing from `found` don't exist.
     pub(super) fn merge_stored(&self, met: impl IntoIterator<Item = Session>, found: &Levels, now: DateTime<Utc>) -> Levels {
         let mut known = self.known.lock().expect("no holder of the lock panics");
         let learn = |session: Session| {
@@ -77,8 +77,8 @@ impl SessionLevelCache {
         met.into_iter().map(learn).collect()
     }
 
-    /// Returns the levels of these sessions, with one query for all that are not cached. A session that can't be looked up is
-    /// missing from the result, because it may have declared any level.
+    /// Returns these sessions' levels, with one query for all that are not cached. A session that can't be looked up is missing from the
+    /// result, because it may have declared any level.
     pub(crate) async fn levels(&self, sessions: BTreeSet<Session>, now: DateTime<Utc>) -> Levels {
         let (mut known, stale) = self.remembered(sessions, now);
         if !stale.is_empty() {
@@ -92,7 +92,7 @@ impl SessionLevelCache {
         known
     }
 
-    /// Returns cached levels, and the sessions that must be looked up.
+    /// Returns cached levels, and the sessions to look up.
     fn remembered(&self, sessions: BTreeSet<Session>, now: DateTime<Utc>) -> (Levels, Vec<Session>) {
         let (mut found, mut stale) = (Levels::new(), Vec::new());
         let mut known = self.known.lock().expect("no holder of the lock panics");

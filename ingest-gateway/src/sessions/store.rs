@@ -10,12 +10,12 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// Levels by session; `None` for a session that declared none.
+/// Levels by session; `None` for a session without a declared level.
 pub(crate) type Levels = HashMap<Session, Option<PrivacyLevel>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Ended now or before, with this outcome or none.
+    /// Ended now or before, with this outcome or without one.
     Yes,
     OtherOutcome,
     Unknown,
@@ -90,7 +90,7 @@ pub(super) async fn merge(
     Ok((outcome.is_some() && recorded == outcome, level.map(PrivacyLevel::from_code)))
 }
 
-/// Stores unknown members. Called once the session's level is known.
+/// Stores unknown members. Call it once the session's level is known.
 pub(super) async fn keep_members(
     connection: &mut PgConnection,
     org: OrgId,
@@ -106,7 +106,7 @@ pub(super) async fn keep_members(
     Ok(())
 }
 
-/// Ends a session. Ending it again with the same outcome or none has no effect.
+/// Ends a session. Ending it again with the same outcome or without one has no effect.
 pub(super) async fn end(
     connection: &mut PgConnection,
     org: OrgId,
@@ -138,7 +138,7 @@ pub(crate) async fn exists(store: impl PgExecutor<'_>, org: OrgId, session: Sess
         .await
 }
 
-/// Serializes an outcome to store and compare it.
+/// Serializes an outcome for storing and comparing.
 fn written(outcome: &Outcome) -> String {
     serde_json::to_string(outcome).expect("an outcome has only strings, numbers and valid JSON")
 }

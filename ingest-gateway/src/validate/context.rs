@@ -1,4 +1,4 @@
-//! The context that an event is validated in, and the event after reading.
+//! The context for validating an event, and the event as read.
 
 use super::EnvelopeFacts;
 use super::strict::DocumentKind;
@@ -21,13 +21,13 @@ pub(crate) struct Context<'a> {
     pub(crate) agent_id: Option<String>,
     pub(crate) ctx_token: Option<String>,
     pub(crate) privacy_level: Option<PrivacyLevel>,
-    /// Other facts about the session in the envelope.
+    /// The envelope's other facts about the session.
     pub(crate) envelope_facts: EnvelopeFacts,
-    /// The document's session or token is invalid. This has a fault of its own, so its events need not have one.
+    /// Whether the document's session or token is invalid. That is a fault of its own, so its events don't need one.
     pub(crate) is_binding_unclear: bool,
-    /// Every event belongs to the session of the request.
+    /// Whether every event belongs to the request's session.
     pub(crate) is_whole_session: bool,
-    /// The version is missing or older than 1.0, so old member names keep their meaning.
+    /// Whether the version is missing or older than 1.0, so old member names keep their meaning.
     pub(crate) is_before_1_0: bool,
     pub(crate) is_strict: bool,
 }
@@ -55,7 +55,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// An event with its members read. It is valid if no fault was added for it.
+/// An event whose members were read. It is valid if no fault was added for it.
 #[derive(Debug)]
 pub(crate) struct ValidEvent<'a> {
     pub(crate) id: Option<String>,

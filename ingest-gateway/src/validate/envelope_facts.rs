@@ -1,4 +1,4 @@
-//! Facts about a session in the envelope of its events, besides its id and privacy level. Many emitters send them only there.
+//! The envelope's facts about its events' session, besides its id and privacy level. Many emitters send them only there.
 
 use crate::privacy::redact_click_tokens::without_click_tokens;
 use crate::request::raw_json::{RawObject, as_str};

@@ -69,7 +69,7 @@ fn read_type(object: &RawObject<'_>, context: &Context<'_>, faults: &mut Faults)
     })
 }
 
-/// Reads the id under its current or old name. A placeholder counts as absent and breaks no rule.
+/// Reads the id under its current or old name. A placeholder counts as absent and doesn't break a rule.
 fn read_telemetry_id(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let present = Member("content_telemetry_id");
     let member = if object.get(present.0).is_some() { present } else { Member(OLD_TELEMETRY_ID) };
@@ -83,8 +83,7 @@ fn check_role(event: &ValidEvent<'_>, faults: &mut Faults) {
     }
 }
 
-/// Requires a URL or content id. An event bound only by a click token uses the token's link, except in strict mode, whose rules
-/// don't allow that.
+/// Requires a URL or content id. An event bound only by a click token uses the token's link, except in strict mode.
 fn check_content(event: &ValidEvent<'_>, context: &Context<'_>, faults: &mut Faults) {
     let is_named = event.members.get("content_url").is_some() || event.members.get("content_id").is_some();
     let is_named = is_named || (!context.is_strict && requires_token(event, context));

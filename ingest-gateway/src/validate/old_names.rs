@@ -1,4 +1,4 @@
-//! Maps names and values of older emitters to those of the standard (docs/api/events.md#older-names).
+//! Maps older emitters' names and values to the standard's (docs/api/events.md#older-names).
 //!
 //! Members that are not renamed or replaced keep their original text, including the digits of numbers.
 
@@ -18,14 +18,14 @@ pub(crate) const CITATION_POSITIONS: &[&str] = &["primary", "supporting", "menti
 const UNCLASSIFIED: &str = "unclassified";
 const UNCLASSIFIED_JSON: &str = "\"unclassified\"";
 
-/// Old and current names of members of `data`, at most one per type.
+/// Old and current names of `data` members, at most one per type.
 const RENAMED: &[(EventType, &str, &str)] = &[
     (EventType::ContentRetrieved, "bot_category", "purpose"),
     (EventType::ContentPresented, "display_type", "presentation_type"),
 ];
 
-/// Returns `data` to store: without address hashes and nulls, renamed, with unknown values of closed lists replaced. Unchanged data
-/// is returned byte for byte; `None` means that it becomes empty.
+/// Returns the `data` to store: without address hashes and nulls, renamed, with unknown values of closed lists replaced. Unchanged data is
+/// returned byte for byte. `None` means that it becomes empty.
 pub(crate) fn rewrite_data(data: &RawValue, event_type: &EventType) -> Option<Box<RawValue>> {
     let members = RawObject::parse(data.get()).ok()?;
     let renamed = RENAMED.iter().find(|(on, _, present)| on == event_type && members.get(present).is_none());
@@ -52,7 +52,7 @@ enum Edit {
     Drop,
 }
 
-/// `renamed` is the type's old and current name of a member, if the current one is absent.
+/// `renamed` contains the old and current name of the type's renamed member, if the current one is absent.
 fn edit(name: &str, value: &RawValue, renamed: Option<(&str, &'static str)>, event_type: &EventType) -> Edit {
     if name == IP_HASH || value.get() == "null" {
         return Edit::Drop;

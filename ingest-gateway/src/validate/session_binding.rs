@@ -1,4 +1,4 @@
-//! Determines an event's session: its own, the envelope's, or that of a click token (docs/api/events.md#session-binding).
+//! Determines an event's session: its own, the envelope's, or a click token's (docs/api/events.md#session-binding).
 
 use super::{Context, Faults, Member, ValidEvent};
 use schemas::event::{EventFamily, EventType, SourceRole};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) enum Binding {
     Unbound,
     Own(SessionId),
-    /// The click token's session. Only the token's issuer may also name it.
+    /// The click token's session. Only the token's issuer may also name a session.
     Clicked {
         token: SecretHash,
         click: Arc<ClickedLink>,
@@ -23,7 +23,7 @@ pub(crate) enum Binding {
         token: SecretHash,
         named: Option<SessionId>,
     },
-    /// The session that the reporter names, if any, with a click token that doesn't bind the event.
+    /// The session that the reporter names, if any, next to a click token that doesn't bind the event.
     WithUnusedToken {
         token: SecretHash,
         named: Option<SessionId>,
@@ -35,12 +35,12 @@ pub(crate) struct ClickedLink {
     /// The organization that issued the token and owns the session.
     pub(crate) org: OrgId,
     pub(crate) session: SessionId,
-    /// The URL of the link with the token.
+    /// The URL of the link that contained the token.
     pub(crate) url: String,
     pub(crate) site: Option<Site>,
 }
 
-/// A click token of the request that may be valid.
+/// A click token in the request that may be valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PresentedToken {
     pub(crate) hash: SecretHash,
@@ -77,8 +77,8 @@ pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens
     };
     match (tokens.get(token), named) {
         (Some(PresentedToken { hash, click: None }), named) => Binding::Unresolved { token: *hash, named },
-        // The session id is the reporter's own. The result must not depend on whether it is also the id of the token's session, or
-        // the reporter could find out which session the token belongs to.
+        // The session id is the reporter's own. The result must not depend on whether the token's session has the same id, or the reporter
+        // could find out which session the token belongs to.
         (Some(PresentedToken { hash, click: Some(click) }), Some(_)) if click.org != context.reporter => {
             Binding::WithUnusedToken { token: *hash, named }
         }
@@ -89,7 +89,7 @@ pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens
             }
             Binding::Clicked { token: *hash, click: Arc::clone(click), named }
         }
-        // Documents in practice contain tokens of other issuers.
+        // In practice, documents contain other issuers' tokens.
         (None, Some(_)) => Binding::WithUnusedToken { token: hash(token), named },
         (None, None) => {
             faults.add(Member("ctx_token"), "unknown_token", "the click token is unknown or expired");
@@ -110,7 +110,7 @@ fn may_be_bound(event_type: &EventType) -> bool {
     *event_type == EventType::ContentEngaged || event_type.family() == EventFamily::Checkout
 }
 
-/// Requires a session, except on retrievals observed by an edge, an origin or an index.
+/// Requires a session, except for fetches observed by an edge, an origin or an index.
 fn require_session(event: &ValidEvent<'_>, has_session: bool, faults: &mut Faults) {
     let is_observer = matches!(event.source_role, Some(SourceRole::Origin | SourceRole::Edge | SourceRole::Index));
     // An unknown role or an invalid session already has a fault.

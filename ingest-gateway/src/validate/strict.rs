@@ -1,11 +1,10 @@
-//! Strict mode: all public 1.0 rules (docs/api/events.md#strict-mode), for keys or gateways that enable it. The looser rules of
-//! `validate` apply as well.
+//! Strict mode: all public 1.0 rules (docs/api/events.md#strict-mode), for keys or gateways that enable it. The looser rules in `validate`
+//! apply as well.
 //!
-//! It only adds faults that the looser rules don't find, reports all of them at once, and changes nothing: accepted events are
-//! stored as in default mode.
+//! It only adds faults that the looser rules don't find, and reports all of them at once. Accepted events are stored as in default mode.
 //!
-//! Where docs/api and the public rules differ, docs/api wins: click tokens start with `ctx_` as well as `ct_`, an event may name
-//! its own session, and `checkout_completed` is a type that may carry a token.
+//! Where docs/api and the public rules differ, docs/api wins: click tokens may start with `ctx_` as well as `ct_`, an event may name its
+//! own session, and `checkout_completed` may have a token.
 
 mod shape;
 mod schema_tables;
@@ -20,31 +19,31 @@ use schemas::event::{EventFamily, EventType};
 use schemas::session::PrivacyLevel;
 use shape::check;
 
-/// The facts about a document that the public rules of its events need.
+/// The document's facts that the public rules for its events need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DocumentKind {
     Envelope {
-        /// Whether the envelope has a click token. Only then may an engagement have no presentation.
+        /// Whether the envelope has a click token. Only then may an engagement lack a presentation.
         has_token: bool,
     },
     /// A session document, whose agent saw every presentation.
     Session,
 }
 
-/// Dotted names of the members of `data` that the standard or older emitters use.
+/// Dotted names of `data` members that the standard or older emitters use.
 pub(super) fn known_in_data() -> Box<dyn Iterator<Item = &'static str>> {
     let rules = EventType::SPECIFIED.iter().flat_map(schema_tables::data).map(|rule| rule.field);
     Box::new(rules.chain(["data.bot_category", "data.display_type"]))
 }
 
-/// Dotted names of the members of `turn` in the standard.
+/// Dotted names of `turn` members in the standard.
 pub(super) fn known_in_turn() -> Box<dyn Iterator<Item = &'static str>> {
     Box::new(schema_tables::TURN.iter().map(|rule| rule.field))
 }
 
 pub(super) use shape::last_part;
 
-/// Adds the faults of one event under the public rules. `level` is the envelope's.
+/// Adds one event's faults under the public rules. `level` is the envelope's.
 pub(super) fn check_event(event: &RawObject<'_>, around: DocumentKind, level: Option<PrivacyLevel>, faults: &mut Faults) {
     check(event, schema_tables::EVENT, faults);
     let Some(event_type) = event.get("type").and_then(crate::request::raw_json::as_str).and_then(|name| EventType::parse(&name))

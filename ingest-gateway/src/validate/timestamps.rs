@@ -1,4 +1,4 @@
-//! Reads timestamps of reports: their format, and the earliest and latest accepted ones.
+//! Reads reports' timestamps: their format, and the earliest and latest accepted times.
 
 use super::{Faults, Member};
 use crate::request::limits::EARLIEST_AT_MS;

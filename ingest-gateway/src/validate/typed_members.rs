@@ -1,4 +1,4 @@
-//! Reads a member as the required type. An invalid value adds a fault and counts as absent.
+//! Reads members as a required type. An invalid value adds a fault and counts as absent.
 
 use super::old_names::OLD_TELEMETRY_ID;
 use super::{Faults, Member};
@@ -12,7 +12,7 @@ use schemas::site::ContentUrl;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// Known members of an event. Other members are stored as written.
+/// Known members of an event. Others are stored as written.
 pub(crate) const KNOWN: &[&str] = &[
     "id",
     "type",
@@ -43,7 +43,7 @@ pub(crate) fn text(value: Option<&RawValue>, member: Member, faults: &mut Faults
     Some(text.into_owned())
 }
 
-/// Returns a value that `read` accepts. `detail` lists the accepted ones.
+/// Returns a value that `read` accepts. `detail` lists the accepted values.
 pub(crate) fn known<T>(
     value: Option<&RawValue>,
     member: Member,
@@ -73,7 +73,7 @@ pub(crate) fn url(value: Option<&RawValue>, member: Member, faults: &mut Faults)
     ContentUrl::parse(&text).map_or_else(|error| faults.reject(member, "bad_url", format!("{name}: {error}")), Some)
 }
 
-/// Returns an object within the limits of size and depth.
+/// Returns an object within the size and depth limits.
 pub(crate) fn object<'a>(object: &RawObject<'a>, member: Member, max_bytes: usize, faults: &mut Faults) -> Option<&'a RawValue> {
     let name = member.0;
     let value = object.get(name)?;

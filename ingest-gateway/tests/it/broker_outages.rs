@@ -1,5 +1,5 @@
-//! C9, C12: brokers and gateways are killed, stopped and paused under load. No event confirmed with a 2xx is lost, and no event
-//! that was rejected at once appears.
+//! C9, C12: brokers and gateways are killed, stopped and paused under load. Events confirmed with a 2xx are never lost, and events rejected
+//! at once never appear.
 
 use crate::harness::{head, retrieval, with};
 use crate::outage_harness::{Load, OutageFixture, Outcome, Sender, acked, spilled_files};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Far less than a wait for the broker. The load generator measures how fast rejections are.
+/// Much less than a wait for the broker. The load generator measures how fast rejections are.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 async fn ids(site: &OutageFixture) -> BTreeSet<String> {
@@ -88,7 +88,7 @@ async fn c9_killed_gateways_do_not_lose_spilled_events() {
     let mut outcomes = load.stop().await;
     assert!(acked(&outcomes).len() > 16, "it has spilled");
 
-    // It starts without a broker and accepts more.
+    // Start it without a broker, and let it accept more.
     let mut gateway = site.start(&[]).await;
     let load = Load::start(&gateway, "after", 4);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -96,7 +96,7 @@ async fn c9_killed_gateways_do_not_lose_spilled_events() {
     assert_all_acked(&after);
     outcomes.extend(after);
 
-    // It is killed once more while it drains.
+    // Kill it once more while it drains.
     site.restart_broker().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     gateway.child.kill_9().await;
@@ -138,7 +138,7 @@ async fn f53_organizations_share_the_spill() {
     let other = gateway.sender.with_key(&Seed(&site.stores.pool).org("other", OrgType::Agent).await.key);
     site.kill_broker().await;
     assert_eq!(gateway.sender.post("opens-the-breaker").await.status, 201);
-    // Several times an organization's share.
+    // Send several times an organization's share.
     let (mut greedy, mut modest) = (Vec::new(), Vec::new());
     for number in 0..3 * QUOTA_BYTES / NOTE_BYTES {
         let id = format!("greedy-{number}");
@@ -251,7 +251,7 @@ async fn rejects_overload_at_once() {
     let gateway = site.start(&[("TELEMETRY_MAX_IN_PROGRESS", "16"), ("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
     gateway.sender.post_until_acknowledged("up").await;
     site.broker().pause();
-    // Half of the 16 slots are for other organizations.
+    // Half of the 16 slots are reserved for other organizations.
     let outcomes = burst(&gateway.sender, 64).join_all().await;
     site.broker().resume();
     assert!(outcomes.iter().all(|outcome| outcome.status == 503 && outcome.says_when), "{outcomes:?}");

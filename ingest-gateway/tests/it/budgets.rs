@@ -61,7 +61,7 @@ async fn f50_other_hosts_get_no_coverage_hours() {
         let sent = gateway.drain("cloudflare", &owner.key, log("b.test", user_agent, 100)).await;
         assert_eq!((sent.status, &sent.body["dropped"]["other_host"]), (200, &json!(100)), "{}", sent.body);
     }
-    // These lines are counted in the hour of their acceptance; the test may cross into the next hour.
+    // These lines count in the hour of their acceptance, and the test may cross into the next hour.
     assert!((1..=2).contains(&count(&gateway.stores.pool, "drain_hours").await));
     assert_eq!(gateway.drain("cloudflare", &owner.key, log("a.test", PERSON, 100)).await.status, 200);
     assert!(count(&gateway.stores.pool, "drain_hours").await >= 100);
@@ -129,7 +129,7 @@ async fn f79_logs_without_a_verified_domain_get_429() {
     let lines = |bytes: usize| compress("gzip", &b"GET /\n".repeat(bytes / 6));
     let records = compress("gzip", &[br#"{"records":["#.to_vec(), br#"{"data":"R0VU"},"#.repeat(100_000)].concat());
     for (provider, log) in [("ndjson", lines(1_600_000)), ("combined", lines(1_600_000)), ("firehose", records)] {
-        // What follows is not gzip, so reading on would return 400.
+        // The rest isn't gzip, so reading on would return 400.
         let refused = send(anyone().await, provider, [log, vec![b'x'; 100_000]].concat()).await;
         assert_eq!(refused.status, 429, "{provider}: {}", refused.body);
         let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
@@ -288,7 +288,7 @@ async fn f51_an_organizations_keys_share_a_rate() {
     let seed = gateway.seed();
     let (busy, other) = (seed.org("busy", OrgType::Agent).await, seed.org("other", OrgType::Agent).await);
     for path in ["/sessions/start", "/events", "/drains/ndjson"] {
-        // A key without the scope spends nothing of its organization's rate.
+        // A key without the scope doesn't use its organization's rate.
         let reader = seed.key(other.id, OrgType::Agent, &[schemas::identity::Scope::TelemetryRead]).await;
         for _ in 0..10 {
             assert_eq!(gateway.post_to(path, &reader, &json!({})).await.status, 403, "{path}");

@@ -1,4 +1,4 @@
-//! Click tokens while PostgreSQL is unavailable: stored as hashes, while rules that need no lookup still apply.
+//! Click tokens while PostgreSQL is unavailable: they are stored as hashes, and rules that don't need a lookup still apply.
 
 use crate::harness::{Gateway, SESSION, with};
 use crate::postgres_outages::gateway_and_database;
@@ -10,7 +10,7 @@ use service_kit::testing::eventually;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Returns an engagement without an id, whose key depends on its content.
+/// Returns an engagement without an id, so its key depends on its content.
 fn engaged(minute: u8, members: Value) -> Value {
     let at = format!("2026-11-01T10:{minute:02}:00Z");
     with(json!({"type": "content_engaged", "timestamp": at, "content_url": "https://a.test/x"}), members)
@@ -41,7 +41,7 @@ async fn accepts_tokens_by_hash_without_the_database() {
     let known = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": "https://a.test/"}]});
     assert_eq!(gateway.post(&shop.key, &known).await.status, 201);
 
-    // The event's own token, the envelope's, and one with a session.
+    // Checkouts with the event's own token, with the envelope's, and with a token next to a session.
     let checkout = with(engaged(3, json!({"ctx_token": token})), json!({"type": "checkout_completed", "source_role": "index"}));
     let batches = [
         json!({"events": [engaged(1, json!({"ctx_token": token})), checkout]}),
@@ -61,7 +61,7 @@ async fn accepts_tokens_by_hash_without_the_database() {
         assert_eq!(gateway.post(&shop.key, batch).await.status, 201);
     }
 
-    // The log has the session, the first event, unknown tokens accepted during the outage, and each batch twice.
+    // The log contains the session, the first event, unknown tokens accepted during the outage, and each batch twice.
     let texts = gateway.record_texts(usize::try_from(gateway.record_count()).unwrap()).await;
     assert!(!texts.iter().any(|text| text.contains(&token) || text.contains(&other) || text.contains("ctx_never")));
     let records: Vec<LogRecord> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
@@ -76,7 +76,7 @@ async fn accepts_tokens_by_hash_without_the_database() {
         (*hashed, *resolved)
     };
     let bound = Some(agent.id);
-    // With a session, a foreign token doesn't bind the event, whether it could be looked up or not.
+    // Next to a session, a foreign token doesn't bind the event, whether it could be looked up or not.
     let expected =
         [(1, &token, None, bound), (3, &token, None, bound), (4, &other, None, bound), (5, &token, Some(SESSION), None)];
     for (minute, token, named, bound) in expected {
@@ -92,7 +92,7 @@ async fn accepts_tokens_by_hash_without_the_database() {
         );
         assert_eq!(hashed.own_key, resolved.own_key, "minute {minute}: a retry is the same event");
     }
-    // The worker stores the session that the shop named. The token next to it does not matter.
+    // The worker stores the session that the shop named. The token next to it is irrelevant.
     let left = records.iter().flat_map(|record| record.named_sessions.iter().map(|report| (record.org, report.session_id)));
     let left: BTreeSet<_> = left.map(|(org, session)| (org, session.to_string())).collect();
     assert_eq!(left, BTreeSet::from([(shop.id, SESSION.to_owned())]));

@@ -1,4 +1,4 @@
-//! Click tokens: which events they bind, and that they reveal no details of their issuer.
+//! Click tokens: which events they bind, and that they don't reveal details about their issuer.
 
 use crate::harness::{Gateway, SESSION, event, with};
 use schemas::click_tokens::LinkRelation;
@@ -161,7 +161,7 @@ async fn e19_unknown_and_expired_tokens_get_the_same_error() {
 
 #[tokio::test]
 async fn stores_tokens_on_other_event_types_as_hashes() {
-    // A valid token of another session: these types ignore it.
+    // A valid token for another session. These types ignore it.
     let (gateway, _, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     let types =
         ["content_retrieved", "content_grounded", "content_cited", "content_presented", "turn_completed", "com.example.own"];

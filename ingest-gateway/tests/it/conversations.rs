@@ -1,4 +1,4 @@
-//! Which conversation members reach the log: those that the strictest level declared for the session allows, and never a click token.
+//! Conversation members on the log: only those that the strictest level declared for the session allows, and never a click token.
 
 use crate::harness::{Gateway, send_request, with};
 use schemas::identity::OrgType;
@@ -14,13 +14,13 @@ async fn started(gateway: &Gateway, key: &str, level: &str) -> String {
     gateway.start_session(key, &json!({"privacy_level": level})).await
 }
 
-/// Returns a turn with all members and no id, so that its key depends on its content.
+/// Returns a turn with all members but without an id, so its key depends on its content.
 fn turn(session: &str, own_level: Option<&str>) -> Value {
     json!({"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": session, "query_text": TEXT,
         "turn": {"privacy_level": own_level, "query_text": TEXT, "query_intent": INTENT, "query_tokens": 3}})
 }
 
-/// Returns for each event whether its text and intent were kept.
+/// For each event, returns whether its text and intent were kept.
 fn kept(records: &[LogRecord]) -> Vec<(bool, bool)> {
     let events = records.iter().flat_map(|record| &record.events);
     let texts = events.map(|event| serde_json::to_string(event).expect("an event serializes"));
@@ -43,7 +43,7 @@ async fn events_follow_their_sessions_privacy_level() {
         ("intent", Some("full"), (false, true)),
         ("summary", Some("intent"), (true, true)),
         ("full", None, (true, true)),
-        // A turn's own level applies to `turn` only; the copy outside it follows the session's level.
+        // A turn's own level applies only to `turn`; the copy outside it follows the session's level.
         ("full", Some("minimal"), (true, false)),
     ] {
         let session = started(&gateway, &key, session_level).await;
@@ -158,7 +158,7 @@ async fn removes_texts_and_address_hashes_from_sessions() {
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
     let log = gateway.record_texts(4).await.join("\n");
     assert!(!log.contains(TEXT) && !log.contains("planted-hash") && !log.contains("ip_hash"), "{log}");
-    // At any depth.
+    // Members are removed at any depth.
     let nested = json!({"turn": {"query_text": TEXT}, "outcome": {"type": "browse", "conv": {"query_text": TEXT}, "metadata": [{"query_text": TEXT}]},
         "events": [{"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "data": {"turn": {"query_text": TEXT}}, "own": {"query_text": TEXT}},
             {"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://a.test/", "data": {"response_text": TEXT, "n": 1}}]});
@@ -205,7 +205,7 @@ async fn stored_sessions_follow_their_privacy_level() {
         let upload = with(said, json!({"session_id": uploaded}));
         assert_eq!(gateway.post_to("/sessions/bulk", &key, &upload).await.status, 201, "{level}");
         assert_eq!((&stored(&started).await, &stored(&uploaded).await), (expected, expected), "{level}");
-        // A laxer upload to a stricter session keeps the session's level.
+        // An upload with a laxer level doesn't change a stricter session's level.
         let strict =
             gateway.post_to("/sessions/start", &key, &json!({"privacy_level": "minimal"})).await.body["session_id"].clone();
         let laxer = with(own.clone(), json!({"session_id": strict, "privacy_level": level}));

@@ -77,7 +77,7 @@ async fn x19_accepts_only_one_plain_key_header() {
     assert_eq!(gateway.record_count(), 0);
 }
 
-/// `service_kit::auth` tests that both take the same code path.
+/// `service_kit::auth` tests that both use the same code path.
 #[tokio::test]
 async fn x21_unknown_and_revoked_keys_get_the_same_response() {
     let gateway = Gateway::start().await;
@@ -127,7 +127,7 @@ pub(crate) const GOLDEN: [(&str, [u16; 9]); 5] = [
     ("/click-tokens", [401, 401, 401, 401, 401, 403, 403, 422, 422]),
 ];
 
-/// The same for the routes of log providers.
+/// The same for providers' log routes.
 const OF_PROVIDERS: [(&str, [u16; 9]); 2] =
     [("/drains/{provider}", [401, 401, 401, 401, 401, 403, 200, 200, 200]), ("/.well-known/fastly/logging/challenge", [405; 9])];
 
@@ -184,7 +184,7 @@ async fn s3_drain_keys_only_work_on_drain_routes() {
     assert_eq!(gateway.record_count(), 0);
 }
 
-/// Sends half of a body, revokes the key, and sends the other half when caches have expired. Returns the status.
+/// Sends half of a body, revokes the key, and sends the other half after caches have expired. Returns the status.
 async fn revoked_halfway(gateway: &Gateway, path: &str) -> String {
     let org = gateway.seed().org("slow", OrgType::Platform).await;
     let body = batch().to_string();

@@ -35,7 +35,7 @@ pub(crate) const FIXTURES: [(&str, &str, &[u8]); 10] = [
 pub(crate) const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
 pub(crate) const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 
-/// Returns a body in the provider's form.
+/// Returns a body in the provider's format.
 pub(crate) fn body(provider: &str, lines: &[u8]) -> Vec<u8> {
     if provider == "firehose" { delivery("delivery-1", &[lines]) } else { lines.to_vec() }
 }

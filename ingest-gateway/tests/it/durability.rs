@@ -1,4 +1,4 @@
-//! A 2xx is sent only after the broker's acknowledgement or the fsync in the spill. Tested on a real broker that is stopped.
+//! A 2xx is sent only after the broker's acknowledgement or the fsync in the spill. Tested with a real broker that is stopped.
 
 use crate::outage_harness::{OutageFixture, is_spilled};
 use service_kit::testing::eventually;

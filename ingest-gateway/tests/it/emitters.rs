@@ -1,4 +1,4 @@
-//! K6: request bodies as real emitters send them, and what is stored.
+//! K6: request bodies as sent by real emitters, and what is stored.
 
 use crate::harness::{SESSION, dry_post, event, try_body, try_event};
 use schemas::event::SourceRole;

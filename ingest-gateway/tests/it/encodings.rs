@@ -1,4 +1,4 @@
-//! Compressed bodies: the size limits of S9 are exact on every route and encoding. Compression bombs are in `siege`.
+//! Compressed bodies: the size limits of S9 are exact on every route and encoding. Compression bombs are in `overload`.
 
 use crate::harness::{Gateway, TestResponse, retrieval, send_request};
 use serde_json::json;
@@ -87,7 +87,7 @@ async fn s9_inflated_limit_is_exact_on_every_route() {
 #[tokio::test]
 async fn x3_empty_frames_do_not_bypass_limits() {
     let (gateway, key) = Gateway::with_agent().await;
-    // A skippable frame of zstd: 1 KiB on the wire, no output.
+    // A skippable zstd frame: 1 KiB on the wire, no output.
     let skippable = [b"\x50\x2a\x4d\x18\xf8\x03\x00\x00".as_slice(), &[0; 1_016]].concat();
     let body = json!({"events": [retrieval("https://a.test/")]}).to_string();
     let behind = |frames: usize| [skippable.repeat(frames), compress("zstd", body.as_bytes())].concat();

@@ -1,5 +1,5 @@
-//! Tests our own documents (`tests/documents`), one for each rule that the public suite covers, in default and strict mode. If
-//! `FIXTURES_DIR` is set, the documents of the public suite are tested too (K6).
+//! Our own documents (`tests/documents`), one for each rule that the public suite covers, in default and strict mode. If `FIXTURES_DIR` is
+//! set, tests the public suite's documents too (K6).
 
 use crate::harness::{Gateway, send_request};
 use schemas::identity::OrgType;
@@ -9,7 +9,7 @@ use service_kit::testing::SeededOrg;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Placeholder for a click token of the reporter.
+/// Placeholder for one of the reporter's click tokens.
 const PLACE_OF_TOKEN: &str = "{token}";
 const PUBLIC_SUITE: &str = "FIXTURES_DIR";
 
@@ -22,7 +22,7 @@ enum Outcome {
 }
 use Outcome::{Created, Refused};
 
-/// The expected outcome of one of our documents and of the public document it corresponds to.
+/// The expected outcome for one of our documents and the corresponding public document.
 struct Row {
     own: &'static str,
     public: &'static str,
@@ -41,7 +41,7 @@ const ACCEPTED: [(&str, &str, usize); 15] = [
     ("event-of-an-agent", "event-standalone-agent", 1),
     ("event-of-an-index", "event-standalone-index", 1),
     ("event-of-an-origin", "event-standalone-origin", 1),
-    // Contains tokens of other issuers, which are unknown here.
+    // Contains other issuers' tokens, which are unknown here.
     ("session-clicked-in-a-later-turn", "session-earlier-turn-click", 5),
     ("session-of-a-turn-at-summary", "turn-privacy-summary", 1),
     ("session-of-other-engagements", "session-engagement-types", 9),
@@ -54,14 +54,14 @@ const ACCEPTED: [(&str, &str, usize); 15] = [
 const REFUSED: [(&str, &str, Outcome, &[&str]); 17] = [
     // The address hash is removed.
     ("batch-address-hash", "withdrawn-ip-hash-batch", Created(1), &["0.data.ip_hash:withdrawn"]),
-    // A token may be any string; this one was never issued.
+    // A token may be any string. This one was never issued.
     (
         "batch-by-a-token-of-no-shape",
         "batch-ctx-token-bad-pattern",
         Refused(&["0.ctx_token:unknown_token"]),
         &["ctx_token:bad_token", "0.ctx_token:unknown_token"],
     ),
-    // The token binds the engagement; the grounding has no session.
+    // The token binds the engagement. The grounding has no session.
     (
         "batch-by-a-token-with-a-grounding",
         "batch-ctx-token-non-engagement",
@@ -107,7 +107,7 @@ const REFUSED: [(&str, &str, Outcome, &[&str]); 17] = [
     ("session-id-of-an-event-is-no-uuid", "malformed-event-id", Created(1), &["0.id:bad_uuid"]),
     ("session-of-version-0-1", "legacy-schema-version-0-1", Created(1), &["schema_version:unknown_value"]),
     ("session-one-token-two-presentations", "shared-ctx-token-two-presentations", Created(4), &["3.ctx_token:shared"]),
-    // In a session document a retrieval has a session, so its role may be missing.
+    // In a session document, a fetch has a session, so its role may be missing.
     ("session-retrieval-by-nobody", "retrieved-missing-source-role", Created(1), &["0.source_role:required"]),
     // The token is stored as its hash.
     ("session-token-on-a-grounding", "ctx-token-on-grounded", Created(1), &["0.ctx_token:not_allowed"]),
@@ -122,13 +122,13 @@ fn rows() -> impl Iterator<Item = Row> {
 }
 
 impl Row {
-    /// Paths of our document and of the public one, relative to their folders.
+    /// Paths of our document and the public one, relative to their folders.
     fn files(&self) -> [String; 2] {
         let [own, public] = if matches!(self.strict, Created(_)) { ["accepted", "valid"] } else { ["refused", "invalid"] };
         [format!("{own}/{}.json", self.own), format!("{public}/{}.json", self.public)]
     }
 
-    /// Sends a document as a new agent and describes an unexpected response.
+    /// Sends a document as a new agent, and describes an unexpected response.
     async fn check(&self, gateway: &Gateway, file: &Path, is_strict: bool) -> Option<String> {
         let org = gateway.seed().org(self.own, OrgType::Agent).await;
         if is_strict {
@@ -151,7 +151,7 @@ fn read(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// Returns the document with a click token of the reporter: fills in the placeholder, or registers the public document's token.
+/// Returns the document with one of the reporter's click tokens: fills in the placeholder, or registers the public document's token.
 async fn with_known_token(gateway: &Gateway, org: &SeededOrg, text: String) -> String {
     let document: Value = serde_json::from_str(&text).expect("a document is JSON");
     let Some(token) = document["ctx_token"].as_str() else { return text };
@@ -183,7 +183,7 @@ fn listed(folder: &Path, kinds: [&str; 2]) -> BTreeSet<String> {
     kinds.into_iter().flat_map(of).collect()
 }
 
-/// Checks the documents of a folder. `place` selects our files or the public ones in a row.
+/// Checks a folder's documents. `place` selects our files or the public ones in a row.
 async fn check_all(folder: &Path, kinds: [&str; 2], place: usize) {
     assert_eq!(rows().map(|row| row.files()[place].clone()).collect::<BTreeSet<_>>(), listed(folder, kinds));
     let gateway = Gateway::start().await;
@@ -201,7 +201,7 @@ async fn our_fixtures_have_the_expected_outcome() {
     check_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents"), ["accepted", "refused"], 0).await;
 }
 
-/// No-op unless `FIXTURES_DIR` is set.
+/// Does nothing unless `FIXTURES_DIR` is set.
 #[tokio::test]
 async fn public_fixtures_have_the_expected_outcome() {
     if let Some(folder) = std::env::var_os(PUBLIC_SUITE).map(PathBuf::from) {

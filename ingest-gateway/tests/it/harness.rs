@@ -1,4 +1,4 @@
-//! A gateway with its own stores, and a reader of its records.
+//! A gateway with its own stores, and a reader for its records.
 
 use ingest_gateway::{Document, DrainSettings, Durability, Limits, Settings, State, dry_run, routes};
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -60,12 +60,12 @@ impl Gateway {
         Self::start_as(TestStores::with_topics().await, |usual| Settings { drains, ..usual }).await
     }
 
-    /// Starts a gateway with the given keys for sealed secrets.
+    /// Starts a gateway with these encryption keys for stored secrets.
     pub(crate) async fn start_opening(secrets: SecretsSettings) -> Self {
         Self::start_as(TestStores::with_topics().await, |usual| Settings { secrets, ..usual }).await
     }
 
-    /// Starts a gateway with the given durability settings, and its own spill folder unless they name one.
+    /// Starts a gateway with these durability settings. Unless they name a spill folder, it gets its own.
     pub(crate) async fn start_on(stores: TestStores, durability: Durability) -> Self {
         Self::start_as(stores, |usual| Settings { durability, ..usual }).await
     }
@@ -79,7 +79,7 @@ impl Gateway {
         Self { stores, server, client: client(), _spill: spill }
     }
 
-    /// Starts a second gateway on the same stores.
+    /// Starts another gateway on the same stores.
     pub(crate) async fn beside(&self) -> Self {
         Self::start_on(self.stores.clone(), Durability::default()).await
     }
@@ -164,12 +164,12 @@ pub(crate) fn read_topic(settings: &KafkaSettings) -> Vec<String> {
     (0..count).map(read).collect()
 }
 
-/// Returns a consumer at the beginning of every partition, and the number of records in them.
+/// Returns a consumer at the beginning of every partition, and the total number of records.
 fn consumer(settings: &KafkaSettings) -> (BaseConsumer, i64) {
     let client = kafka::client(settings).expect("the settings are good").set("group.id", "observer").create();
     let consumer: BaseConsumer = client.expect("a consumer is made");
     let metadata = consumer.fetch_metadata(Some(&settings.topic), BROKER_PATIENCE).expect("the broker responds");
-    // Assigned, not subscribed: closing a consumer that is still joining its group can hang.
+    // Assign partitions instead of subscribing, because closing a consumer that is still joining its group can hang.
     let (mut assigned, mut count) = (TopicPartitionList::new(), 0);
     for partition in metadata.topics()[0].partitions().iter().map(MetadataPartition::id) {
         let (low, high) = watermarks(&consumer, &settings.topic, partition);
@@ -180,7 +180,7 @@ fn consumer(settings: &KafkaSettings) -> (BaseConsumer, i64) {
     (consumer, count)
 }
 
-/// Returns the offsets of a partition. Retries, because a new topic may not have its leaders yet.
+/// Returns a partition's offsets. Retries, because a new topic may not have leaders yet.
 fn watermarks(consumer: &BaseConsumer, topic: &str, partition: i32) -> (i64, i64) {
     for _ in 0..40 {
         if let Ok(found) = consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE) {
@@ -211,7 +211,7 @@ fn name_of_fault(fault: &Fault) -> String {
     format!("{place}{}:{}", fault.field, fault.code)
 }
 
-/// Returns the record of a body without any store. All click tokens are unknown.
+/// Returns a body's record without using a store. All click tokens are unknown.
 pub(crate) fn dry_post(path: &str, body: impl AsRef<[u8]>) -> Result<LogRecord, ApiError> {
     let (document, _) = Document::ALL.into_iter().find(|(_, of)| *of == path).expect("a route that has a body");
     let now = chrono::DateTime::from_timestamp(1_793_530_000, 0).expect("a time in range");
@@ -223,7 +223,7 @@ pub(crate) fn try_body(path: &str, body: impl AsRef<[u8]>) -> Result<LogRecord, 
     dry_post(path, body).map_err(|error| (error.code().status(), error.listed().iter().map(name_of_fault).collect()))
 }
 
-/// Returns the stored form of one event, or its faults.
+/// Returns one event's stored form, or its faults.
 pub(crate) fn try_event(event: &Value) -> Result<LogEvent, Vec<String>> {
     let tried = try_body("/events", json!({"events": [event]}).to_string());
     tried.map(|mut record| record.events.remove(0)).map_err(|(_, faults)| faults)
@@ -234,7 +234,7 @@ pub(crate) fn head(path: &str, key: &str, length: usize) -> String {
     format!("{}content-length: {length}\r\n\r\n", open_head(path, key))
 }
 
-/// Like [`head`], without the length and the end, so that headers can follow.
+/// Like [`head`], without the length and the end, so headers can follow.
 pub(crate) fn open_head(path: &str, key: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n")
 }
@@ -243,12 +243,12 @@ pub(crate) fn retrieval(url: &str) -> Value {
     json!({"type": "content_retrieved", "timestamp": AT, "source_role": "edge", "content_url": url})
 }
 
-/// Returns an event about a page, with members replaced, or removed by null.
+/// Returns an event about a page, with these members replaced, or removed if null.
 pub(crate) fn event(event_type: &str, members: Value) -> Value {
     with(json!({"type": event_type, "timestamp": AT, "content_url": "https://a.test/x"}), members)
 }
 
-/// Returns `object` with members replaced, or removed by null.
+/// Returns `object` with these members replaced, or removed if null.
 pub(crate) fn with(mut object: Value, members: Value) -> Value {
     let (Value::Object(target), Value::Object(members)) = (&mut object, members) else { panic!("both are objects") };
     for (name, value) in members {

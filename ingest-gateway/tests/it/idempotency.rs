@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a retry is the same events even if details differ, and a key with other events is rejected.
+//! `Idempotency-Key`: a retry has the same events even if details differ, and reusing a key for other events is rejected.
 
 use crate::harness::{Gateway, SESSION, TestResponse, retrieval, send_request, with};
 use schemas::identity::OrgType;

@@ -1,4 +1,4 @@
-//! Tests that the last use of a key is stored in the background.
+//! A key's last use is stored in the background.
 
 use crate::harness::{Gateway, retrieval};
 use chrono::{DateTime, Utc};

@@ -1,4 +1,4 @@
-//! Every named limit is exact on every write route that has it. Limits of whole bodies are in `encodings`.
+//! Every named limit is exact on every write route. Limits of whole bodies are in `encodings`.
 
 use crate::harness::{Gateway, SESSION, event, retrieval, send_request, try_body};
 use serde_json::{Value, json};
@@ -54,10 +54,10 @@ const OF_ENVELOPES: [Row; 2] = [
 ];
 const OF_TOKENS: [Row; 1] = [("content_url:bad_url", 8_192, |n| json!({"session_id": SESSION, "content_url": url(n)}))];
 
-/// Bytes of a member `own` without its text.
+/// Size of a member `own` without its text.
 const OWN: usize = r#"own"""#.len();
 
-/// Returns a text with this many bytes but fewer characters.
+/// Returns a text of this many bytes but fewer characters.
 fn text(bytes: usize) -> String {
     "é".repeat(bytes / 2) + &"a".repeat(bytes % 2)
 }

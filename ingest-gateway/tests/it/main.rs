@@ -1,4 +1,4 @@
-//! The gateway over HTTP, with a real broker and a real PostgreSQL. These tests use only what clients and consumers of the log can see.
+//! The gateway over HTTP, with a real broker and a real PostgreSQL. These tests use only what clients and log consumers can see.
 
 mod budgets;
 mod click_tokens;

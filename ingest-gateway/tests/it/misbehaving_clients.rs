@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long the server's deadlines may take on a busy machine.
+/// Maximum time until the server's deadlines take effect on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 async fn connect(gateway: &Gateway) -> TcpStream {
@@ -14,7 +14,7 @@ async fn connect(gateway: &Gateway) -> TcpStream {
     TcpStream::connect(address).await.expect("the gateway listens")
 }
 
-/// Reads until the server closes the connection. An empty text means that it sent no response.
+/// Reads until the server closes the connection. An empty text means that there was no response.
 async fn until_closed(mut stream: TcpStream) -> String {
     let mut said = Vec::new();
     let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await;
@@ -95,7 +95,7 @@ async fn x6_does_not_parse_the_rest_of_a_rejected_body() {
 async fn x16_http_2_is_not_supported() {
     let gateway = Gateway::start().await;
     let settings = b"\0\0\0\x04\0\0\0\0\0";
-    // Opens and resets a stream, over and over.
+    // Open and reset a stream, over and over.
     let flood = b"\0\0\x01\x01\x05\0\0\0\x01\x82\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08".repeat(1_000);
     for start in [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), b"PRI * HTTP/2.0\r\nhost: x\r\n\r\n"] {
         let mut stream = connect(&gateway).await;
@@ -167,7 +167,7 @@ async fn x17_disconnects_never_store_half_a_batch() {
         tokio::time::sleep(Duration::from_micros(draw % 4_000)).await;
         drop(stream);
     }
-    // One complete request, so that the topic is not empty.
+    // Send one complete request, so that the topic isn't empty.
     let whole = json!({"events": vec![retrieval("https://a.test/"); EVENTS]});
     assert_eq!(gateway.post(&key, &whole).await.status, 201);
     for record in gateway.all_records().await {

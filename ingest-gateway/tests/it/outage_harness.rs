@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-/// A broker, a key and a spill folder, on which gateways are started.
+/// A broker, a key and a spill folder for starting gateways.
 pub(crate) struct OutageFixture {
     pub(crate) stores: TestStores,
     pub(crate) kafka: KafkaSettings,
@@ -105,7 +105,7 @@ impl OutageFixture {
         process
     }
 
-    /// Returns the ids on the topic, ordered by partition. An id may be there twice.
+    /// Returns the ids on the topic, ordered by partition. An id may occur twice.
     pub(crate) async fn ids(&self) -> Vec<String> {
         let records = self.records().await;
         records.into_iter().flat_map(|record| record.events).filter_map(|event| event.id).collect()
@@ -177,7 +177,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts `count` senders. Each waits for its response before it sends again.
+    /// Starts `count` senders. Each waits for its response before sending again.
     pub(crate) fn start(process: &Process, name: &str, count: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut senders = JoinSet::new();
@@ -214,7 +214,7 @@ pub(crate) fn spilled_files(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "spill")).collect()
 }
 
-/// Returns whether the spill's files contain a text now.
+/// Returns whether the spill's files currently contain a text.
 pub(crate) fn is_spilled(folder: &Path, text: &str) -> bool {
     let contents = spilled_files(folder).into_iter().map(|path| std::fs::read(path).unwrap_or_default());
     contents.into_iter().any(|bytes| bytes.windows(text.len()).any(|found| found == text.as_bytes()))

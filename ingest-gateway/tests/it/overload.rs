@@ -1,6 +1,6 @@
-//! S9 against a separate process: effects of thousands of slow clients and hundreds of compression bombs on other clients and on memory.
+//! S9, against a separate process: how thousands of slow clients and hundreds of compression bombs affect other clients and memory.
 //!
-//! Nothing here asserts a latency; they are printed (`cargo test -p ingest-gateway siege -- --nocapture`).
+//! Latencies are printed, not asserted (`cargo test -p ingest-gateway overload -- --nocapture`).
 
 use crate::encodings::{ENCODINGS, compress};
 use crate::harness::{head, retrieval, send_request, with};
@@ -20,9 +20,9 @@ const SLOW_SOCKETS: usize = 5_000;
 const SILENT_SOCKETS: usize = 1_000;
 /// Files that this process needs besides the slow sockets.
 const OTHER_FILES: u64 = 1_000;
-/// The gateway's soft limit of open files, which it raises itself.
+/// The gateway's soft limit on open files, which it raises itself.
 const USUAL_LIMIT: usize = 1_024;
-/// Deadlines for heads and bodies are ten seconds; the rest is for a busy machine.
+/// Heads and bodies have a deadline of ten seconds; the rest is for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BOMBS: usize = 100;
 const MEMORY_BYTES: u64 = 256 * 1024 * 1024;
@@ -49,7 +49,7 @@ impl Besieged {
         let (stores, spill) = (TestStores::with_topics().await, tempfile::tempdir().expect("a folder is made"));
         let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
         let (mut settings, url) = process_settings(&stores, &stores.kafka, spill.path());
-        // All clients of this test have the same address.
+        // All clients in this test have the same address.
         settings.push(("TELEMETRY_CONNECTIONS_PER_ADDRESS", "0".to_owned()));
         let usual = format!("ulimit -S -n {USUAL_LIMIT}");
         let mut process = TestProcess::service_after(&usual, &settings);
@@ -62,7 +62,7 @@ impl Besieged {
         request.header("x-api-key", &self.key)
     }
 
-    /// Reports `count` events one after the other and returns the sorted durations. Panics unless all are accepted.
+    /// Reports `count` events one after another and returns the sorted durations. Panics unless all are accepted.
     async fn report(&self, name: &str, count: usize) -> Vec<Duration> {
         let mut took = Vec::new();
         for n in 0..count {

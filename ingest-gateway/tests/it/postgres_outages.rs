@@ -1,4 +1,4 @@
-//! C11 and S4 for the write routes, on real servers: PostgreSQL outages, and revocations.
+//! C11 and S4 for the write routes, on real servers: PostgreSQL outages and revocations.
 
 use crate::harness::{Gateway, TestResponse, retrieval};
 use ingest_gateway::Durability;

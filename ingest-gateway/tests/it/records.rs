@@ -1,4 +1,4 @@
-//! Tests the log records of accepted requests.
+//! The log records of accepted requests.
 
 use crate::harness::{Gateway, SESSION, retrieval, try_body, try_event, with};
 use schemas::event::SourceRole;
@@ -66,7 +66,7 @@ async fn x10_keeps_numbers_in_data_as_written() {
     assert_eq!(gateway.records(1).await[0].events[0].data.as_ref().map(|data| data.get()), Some(data));
 }
 
-/// Returns the event key of each report. Two organizations report in turn.
+/// Returns each report's event key. Two organizations report alternately.
 fn keys_of_reports(reports: &[Value]) -> Vec<EventKey> {
     let key = |(at, report): (usize, &Value)| {
         let report = with(report.clone(), json!({"id": format!("report-{at}"), "session_id": SESSION}));
@@ -138,7 +138,7 @@ fn keys_of_record(record: &LogRecord) -> Vec<ReportKeys> {
     record.events.iter().map(|event| ReportKeys::new(record.org, record.drain, event)).collect()
 }
 
-/// Reports of one observer stay separate even if a visitor or agent uses one correlation id for all of them.
+/// One observer's reports stay separate even if a visitor or agent uses one correlation id for all of them.
 #[test]
 fn c14_shared_correlation_id_does_not_merge_reports() {
     for id in ["constant", "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f", "quo\"te'", "\u{202e}"] {
@@ -180,7 +180,7 @@ fn c14_visitor_values_do_not_merge_reports() {
     }
 }
 
-/// Otherwise a report for one owner could hide another owner's event.
+/// Otherwise, a report for one owner could hide another owner's event.
 #[tokio::test]
 async fn same_id_on_another_host_is_a_different_event() {
     let gateway = Gateway::start().await;

@@ -1,4 +1,4 @@
-//! Reasons of rejected reports are stored for the organization, without any content of the reports.
+//! The reasons for rejected reports are stored per organization, without any report content.
 
 use crate::harness::{Gateway, retrieval};
 use schemas::identity::{OrgType, Scope};

@@ -1,4 +1,4 @@
-//! Rejected requests: status, code and fault. They leave no trace.
+//! Rejected requests: status, code and fault. Nothing is stored.
 
 use crate::harness::{Gateway, SESSION, retrieval, send_request, try_body, with};
 use serde_json::{Value, json};

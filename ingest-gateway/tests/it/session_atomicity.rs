@@ -1,4 +1,4 @@
-//! Sessions in PostgreSQL and on the log are changed together, even if the client disconnects (C3, X17).
+//! Sessions change in PostgreSQL and on the log together, even if the client disconnects (C3, X17).
 
 use crate::harness::{Gateway, head};
 use schemas::identity::OrgType;
@@ -10,8 +10,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
-/// Returns a body within every limit whose record is too large: normalizing adds the agent to each event and encodes each letter in
-/// a URL with six bytes.
+/// Returns a body within every limit whose record is too large: normalizing adds the agent to each event and encodes each letter of a URL
+/// in six bytes.
 fn too_large(session: Uuid) -> Value {
     let event = |n: usize| {
         json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "agent", "id": format!("e{n}"),
@@ -65,7 +65,7 @@ async fn x17_disconnects_never_store_half_a_session() {
         let stay = Duration::from_micros((seed.rotate_left(u32::try_from(n % 64).unwrap()) ^ n as u64) % 12_000);
         send_and_leave(&gateway, "/sessions/bulk", &key, &body, stay).await;
     }
-    // Requests in progress end within the log's patience.
+    // Requests in progress end within the time that the log waits.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let stored: Vec<Uuid> = sqlx::query_scalar("SELECT session_id FROM sessions").fetch_all(&gateway.stores.pool).await.unwrap();
     let logged: BTreeSet<Uuid> =

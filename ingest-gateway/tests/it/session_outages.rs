@@ -1,4 +1,4 @@
-//! A gateway killed during a PostgreSQL outage: its log records contain the sessions that events named.
+//! A gateway is killed during a PostgreSQL outage. Its log records contain the sessions that events named.
 
 use crate::harness::{Gateway, retrieval, with};
 use crate::outage_harness::process_settings;

@@ -1,4 +1,4 @@
-//! Sessions and click tokens: starts, ends, uploads, sessions named only by events, and access of other organizations.
+//! Sessions and click tokens: starts, ends, uploads, sessions named only by events, and other organizations' access.
 
 use crate::harness::{Gateway, SESSION, event, send_request, try_body, with};
 use schemas::identity::OrgType;
@@ -202,7 +202,7 @@ async fn idempotent_starts_return_the_same_session() {
     assert_ne!(a.body["session_id"], c.body["session_id"]);
 }
 
-/// Returns the agents of events by event id, and those that records name for sessions by session id.
+/// Returns the events' agents by event id, and the sessions' agents named in records by session id.
 async fn agents(gateway: &Gateway) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let records = gateway.all_records().await;
     let of_event = |event: &LogEvent| (event.id.clone().unwrap_or_default(), event.agent_id.clone().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Strict mode as a setting of the gateway. Strict mode of a single key is tested in `fixtures`.
+//! Strict mode as a gateway setting. Strict mode for a single key is tested in `fixtures`.
 
 use crate::harness::{Gateway, SESSION, event};
 use ingest_gateway::Limits;

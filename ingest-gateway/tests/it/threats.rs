@@ -1,4 +1,4 @@
-//! Threats to `POST /events` (E1 to E24) and to its parsing (X7 to X13).
+//! Threats to `POST /events` (E1 to E24) and its parsing (X7 to X13).
 
 use crate::credentials::GOLDEN;
 use crate::encodings::compress;
@@ -113,7 +113,7 @@ async fn e15_one_invalid_event_rejects_the_whole_batch() {
 #[tokio::test]
 async fn e18_largest_request_fits_into_a_record() {
     let (gateway, key) = Gateway::with_agent().await;
-    // Control characters, `"` and `\` take the most room when they are escaped again.
+    // Control characters, `"` and `\` need the most space when escaped again.
     let one = with(retrieval(URL), json!({"data": {"text": "\"\\".repeat(900)}, "own": "\u{1}".repeat(90)}));
     let body = json!({"events": vec![one; 970]}).to_string();
     assert!((4_000_000..4 * 1024 * 1024).contains(&body.len()), "{}", body.len());

@@ -1,4 +1,4 @@
-//! Threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) that `sessions` does not cover.
+//! Threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) not covered by `sessions`.
 
 use crate::harness::{Gateway, TestResponse, event, send_request, with};
 use crate::outage_harness::process_settings;

@@ -17,20 +17,20 @@ use std::time::{Duration, Instant};
 const AT_ONCE: usize = 50;
 const ROUNDS: usize = 400;
 const REPEATS: usize = 300;
-/// How long an unknown key is cached.
+/// Time for which an unknown key is cached.
 const UNKNOWN_FOR: Duration = Duration::from_millis(800);
 
 fn batch(id: &str) -> Value {
     json!({"events": [with(retrieval("https://a.test/x"), json!({"id": id}))]})
 }
 
-/// Returns how many key lookups PostgreSQL has counted so far.
+/// Returns the number of key lookups that PostgreSQL has counted so far.
 async fn look_ups(database: impl PgExecutor<'_>) -> i64 {
     let counted = "SELECT coalesce(seq_scan, 0) + coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname = 'api_keys'";
     sqlx::query_scalar(counted).fetch_one(database).await.expect("PostgreSQL returns its counts")
 }
 
-/// Returns the count of all lookups. Ends the other connections first, because they report their counts at the latest then.
+/// Returns the number of all lookups. Ends other connections first, because they report their counts at the latest then.
 async fn all_look_ups(stores: &TestStores) -> i64 {
     let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity \
                WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
@@ -54,7 +54,7 @@ async fn a11_floods_of_unknown_keys_are_rate_limited() {
             match answer.status {
                 401 => unknown += 1,
                 429 => limited += usize::from(answer.headers.contains_key(RETRY_AFTER)),
-                // On a busy machine PostgreSQL may respond too late.
+                // On a busy machine, PostgreSQL may respond too late.
                 503 => unanswered += 1,
                 other => panic!("{other}: {}", answer.body),
             }
@@ -79,7 +79,7 @@ async fn a11_floods_of_unknown_keys_are_rate_limited() {
     database.resume();
 }
 
-/// A key that is created after it was rejected works within a second, as fast as a revocation.
+/// A key that is created after it was rejected works within a second, as fast as a revocation takes effect.
 #[tokio::test(flavor = "multi_thread")]
 async fn a11_caches_unknown_keys_for_less_than_a_second() {
     let stores = TestStores::with_topics().await;

@@ -61,12 +61,12 @@ impl Backlog {
         self.retire(position, false)
     }
 
-    /// Like [`Self::release`] for everything read so far. Also deletes the open segment if nothing was added to it.
+    /// Like [`Self::release`], for everything read so far. Also deletes the open segment if nothing was added to it.
     pub(crate) fn release_all(&mut self) -> io::Result<()> {
         self.retire(self.at, true)
     }
 
-    /// The shared inventory, which notifies about new entries.
+    /// Returns the shared inventory, which signals new entries.
     pub(crate) fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.inventory)
     }
@@ -91,7 +91,7 @@ impl Backlog {
         Ok(())
     }
 
-    /// Counts the entries of an earlier process, for the gauges. Stops at damage, which the later read reports.
+    /// Counts an earlier process's entries, for the gauges. Stops at damage, which the later read reports.
     pub(crate) fn count(&self, events_of: impl Fn(&[u8]) -> u64) -> io::Result<()> {
         let mut from = self.at;
         while let Some(segment) = self.inventory.segment_from(from.segment).filter(|segment| segment.is_closed) {

@@ -1,5 +1,5 @@
-//! The disk operations of the spill. A test replaces them with a disk that loses unsynced writes; killing the process would not
-//! lose them, because they are already in the kernel's memory.
+//! The spill's disk operations. A test replaces them with a disk that loses unsynced writes; killing the process would not lose them,
+//! because they are already in the kernel's memory.
 
 use service_kit::private_files;
 use std::fs::File;
@@ -9,13 +9,13 @@ use std::path::Path;
 pub(super) trait Disk: Send + Sync {
     /// Creates a segment to append to. Neither its content nor its name is durable yet.
     fn create(&self, path: &Path) -> io::Result<Box<dyn SegmentFile>>;
-    /// Makes file names in the folder durable.
+    /// Makes the folder's file names durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 
 pub(super) trait SegmentFile: Write + Send {
     fn sync_data(&mut self) -> io::Result<()>;
-    /// Truncates the segment, durably.
+    /// Durably truncates the segment.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 

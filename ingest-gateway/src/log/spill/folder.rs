@@ -100,7 +100,7 @@ impl Folder {
         }
     }
 
-    /// Writes a position without an fsync: if it is lost, more entries are drained again.
+    /// Writes a position without an fsync. If it is lost, some entries are drained again.
     pub(super) fn note_checkpoint(&self, position: Position) -> io::Result<()> {
         let new = self.path.join(format!("{CHECKPOINT}.new"));
         writeln!(private_files::create(&new)?, "{} {}", position.segment, position.offset)?;

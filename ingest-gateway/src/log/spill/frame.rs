@@ -12,9 +12,9 @@ const MAX_BODY_BYTES: usize = schemas::log::MAX_RECORD_BYTES + 1024 * 1024;
 pub(super) enum ParsedFrame<'a> {
     /// A complete entry, with its length in bytes.
     Whole { payload: &'a [u8], bytes: usize },
-    /// The beginning of an entry of this many bytes, if more bytes follow.
+    /// The beginning of an entry of this many bytes, whose end is missing.
     Partial { bytes: usize },
-    /// Bytes that are not an entry.
+    /// Bytes that aren't an entry.
     Damaged,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn decode(bytes: &[u8]) -> ParsedFrame<'_> {
 
 /// Returns the offset of the next complete entry.
 pub(super) fn next_whole(bytes: &[u8]) -> Option<usize> {
-    // Checks the version byte first, so only one byte in 256 needs the checksum.
+    // Check the version byte first, so that only one byte in 256 needs the checksum.
     (1..bytes.len().saturating_sub(HEAD_BYTES))
         .find(|&at| bytes[at + HEAD_BYTES] == VERSION && matches!(decode(&bytes[at..]), ParsedFrame::Whole { .. }))
 }

@@ -1,4 +1,4 @@
-//! Tracks the segments of the spill, how far each may be read, and how much of the quota is used.
+//! Tracks the spill's segments, how far each may be read, and how much of the quota is used.
 //!
 //! Bytes are added only after their fsync, so drained entries were always durable.
 
@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// The reserve is one in this many bytes of the quota. A deployment with one organization can use the rest.
+/// The reserve is one byte in this many of the quota. A single organization can use the rest.
 const RESERVE: u64 = 8;
 /// Maximum bytes in memory that wait for a slow disk.
 const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
@@ -32,7 +32,7 @@ pub(crate) struct Pending {
 pub(crate) struct Inventory {
     max_bytes: u64,
     state: Mutex<State>,
-    /// Notified whenever the drain may have something to do.
+    /// Signals that the drain may have work.
     pub(crate) grown: Notify,
 }
 
@@ -44,7 +44,7 @@ struct State {
     used_bytes: u64,
     /// `used_bytes` by organization.
     shares: UsageByOrganization,
-    /// Bytes by organization in each segment of this process, by segment number.
+    /// Bytes by organization in each of this process's segments, by segment number.
     segment_shares: HashMap<u64, UsageByOrganization>,
     /// Claimed bytes in memory that are not written yet.
     waiting_bytes: u64,
@@ -52,7 +52,7 @@ struct State {
 }
 
 impl Inventory {
-    /// Creates an inventory of the segments of an earlier process. They are not appended to, because their ends may be torn.
+    /// Creates an inventory of an earlier process's segments. They are not appended to, because their ends may be torn.
     pub(super) fn new(found: Vec<(u64, u64)>, drained: Position, max_bytes: u64) -> Self {
         let next_number = found.iter().map(|(number, _)| *number).max().unwrap_or(0).max(drained.segment) + 1;
         let used_bytes = found.iter().map(|(_, bytes)| bytes).sum();
@@ -73,8 +73,8 @@ impl Inventory {
         Self { max_bytes, state: Mutex::new(state), grown: Notify::new() }
     }
 
-    /// Claims part of the quota and of the memory that may wait for the disk. A claim that needs part of the reserve must leave at
-    /// least as many bytes free as the organization then has.
+    /// Claims part of the quota and of the memory that may wait for the disk. A claim that needs part of the reserve must leave at least as
+    /// many bytes free as the organization then has.
     pub(super) fn claim(&self, org: OrgId, bytes: u64) -> Result<(), SpillError> {
         let mut state = self.lock();
         let free = self.free_after(&state, bytes).ok_or(SpillError::Full)?;
@@ -99,12 +99,12 @@ impl Inventory {
         metrics::spill_bytes(state.used_bytes);
     }
 
-    /// Returns whether an organization without data here could claim `bytes`.
+    /// Returns whether an organization without spilled data could claim `bytes`.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.free_after(&self.lock(), bytes).is_some_and(|free| bytes <= free)
     }
 
-    /// Free bytes of the quota after using `bytes` more, or `None` if they don't fit.
+    /// Returns the free bytes of the quota after using `bytes` more, or `None` if they don't fit.
     fn free_after(&self, state: &State, bytes: u64) -> Option<u64> {
         self.max_bytes.checked_sub(state.used_bytes.checked_add(bytes)?)
     }
@@ -155,7 +155,7 @@ impl Inventory {
         self.lock().segments.iter().find(|segment| segment.number >= number).copied()
     }
 
-    /// Adds the counted entries of an earlier process.
+    /// Adds an earlier process's counted entries.
     pub(super) fn add_pending(&self, found: Pending) {
         let mut state = self.lock();
         state.pending.records += found.records;
@@ -200,7 +200,7 @@ impl Inventory {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No change above can panic halfway.
+        // None of these changes can panic halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

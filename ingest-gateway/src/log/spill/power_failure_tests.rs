@@ -1,4 +1,4 @@
-//! Tests that confirmed entries survive a power failure, with a disk that loses unsynced writes.
+//! Confirmed entries survive a power failure. Uses a disk that loses unsynced writes.
 
 use super::disk::{Disk, RealDisk, SegmentFile};
 use super::tests::{ORG, QUOTA, gone, org, payload, read_all};
@@ -7,13 +7,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A disk that keeps unsynced writes in memory and tracks files whose names are not durable.
+/// A disk that keeps unsynced writes in memory, and tracks files whose names are not durable.
 #[derive(Clone, Default)]
 struct Forgetful(Arc<Mutex<Memory>>);
 
 #[derive(Default)]
 struct Memory {
-    /// Created files whose folder was not synced since.
+    /// Files created since the folder's last sync.
     nameless: Vec<PathBuf>,
     /// Makes every fsync fail.
     refuses: bool,
@@ -26,7 +26,7 @@ struct Volatile {
 }
 
 impl Forgetful {
-    /// Simulates a power failure: everything that is not durable is lost.
+    /// Simulates a power failure: everything that isn't durable is lost.
     fn lose_power(&self) {
         for path in self.0.lock().unwrap().nameless.drain(..) {
             std::fs::remove_file(path).unwrap();
@@ -77,7 +77,7 @@ async fn c9_confirmed_entries_survive_a_power_failure() {
     let (folder, disk) = (tempfile::tempdir().unwrap(), Forgetful::default());
     let (spill, backlog) = Spill::open_on(Box::new(disk.clone()), folder.path(), QUOTA).unwrap();
     for number in 0..20 {
-        // Needs several segments, because the quota is small.
+        // Use several segments, because the quota is small.
         let mut large = payload(number);
         large.resize(30_000, b'x');
         spill.append(ORG, &large, 1).await.unwrap();
@@ -116,7 +116,7 @@ async fn f53_failed_writes_do_not_count_as_used() {
     }
     disk.0.lock().unwrap().refuses = false;
     assert_eq!(spill.append(org(2), &vec![b'x'; 900_000], 1).await, Ok(()));
-    // Needs part of the reserve.
+    // This append needs part of the reserve.
     assert_eq!(spill.append(ORG, &large[..50_000], 1).await, Ok(()), "rejected writes are not in its share");
     assert_eq!(spill.append(ORG, &large[..50_000], 1).await, Err(SpillError::OwnShare));
 }

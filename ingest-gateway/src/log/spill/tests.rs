@@ -1,4 +1,4 @@
-//! Tests the spill on a real disk: order, crashes, damage, quota, and failing writes.
+//! Tests the spill on a real disk: order, crashes, damage, quota, and failed writes.
 
 use super::{Backlog, Pending, Spill, SpillError, frame};
 use schemas::ids::OrgId;
@@ -37,7 +37,7 @@ pub(super) fn payload(number: usize) -> Vec<u8> {
     format!("payload {number}").into_bytes()
 }
 
-/// Returns a folder with `count` entries of a process that has ended.
+/// Returns a folder with `count` entries from a process that has ended.
 async fn left_behind(count: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (spill, backlog) = Spill::open(folder.path(), QUOTA).unwrap();
@@ -48,7 +48,7 @@ async fn left_behind(count: usize) -> tempfile::TempDir {
     folder
 }
 
-/// Drops the spill and waits until the writer's thread releases the lock, which it does after the last reference is gone.
+/// Drops the spill and waits for the writer's thread to release the lock, which happens after the last reference is dropped.
 pub(super) fn gone(spill: Spill, backlog: Backlog) {
     let lock = backlog.folder.lock_path();
     drop((spill, backlog));
@@ -144,7 +144,7 @@ async fn c9_flipped_byte_loses_only_its_entry() {
         let kept: Vec<_> = (0..3).filter(|number| at / entry != *number).map(payload).collect();
         assert_eq!(read_all(&mut backlog), kept, "byte {at}");
         let set_aside: Vec<_> = files(folder.path(), "damaged").iter().map(|path| fs::read(path).unwrap()).collect();
-        // A last entry whose length points past the end looks like one that was never finished.
+        // A last entry whose length points past the end looks unfinished.
         let looks_torn = at / entry == 2 && set_aside.is_empty();
         assert!(looks_torn || set_aside == [flipped[at / entry * entry..][..entry].to_vec()], "byte {at}");
     }
@@ -185,7 +185,7 @@ async fn recovers_after_a_disk_error() {
     assert_eq!(read_all(&mut backlog), [b"taken".to_vec()]);
 }
 
-/// Appends entries of 1,000 bytes until the organization's share is used up, and returns how many were accepted.
+/// Appends entries of 1,000 bytes until the organization's share is used up. Returns how many were accepted.
 async fn take_all(spill: &Spill, number: u128) -> usize {
     for taken in 0..1_000 {
         if let Err(refusal) = spill.append(org(number), &[b'x'; 1_000], 1).await {

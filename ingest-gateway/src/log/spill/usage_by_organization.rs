@@ -1,4 +1,4 @@
-//! Bytes in the spill by organization. Entries of an earlier process are not attributed to any organization.
+//! Bytes in the spill by organization. An earlier process's entries are not attributed to any organization.
 
 use schemas::ids::OrgId;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The thread that writes to the spill. It writes all waiting entries together, with one fsync.
+//! The spill's writer thread. Writes all waiting entries together, with one fsync.
 
 use super::SpillError;
 use super::disk::SegmentFile;
@@ -37,10 +37,10 @@ struct Writer {
 struct Active {
     number: u64,
     file: Box<dyn SegmentFile>,
-    /// End of the bytes that are fsynced.
+    /// End of the fsynced bytes.
     durable_bytes: u64,
     end: End,
-    /// An fsync failed, so the state of the file's pages is unknown and nothing more is written to it.
+    /// An fsync failed, so the state of the file's pages is unknown and the file is not written to any more.
     is_spent: bool,
 }
 
@@ -82,7 +82,7 @@ impl Writer {
             }
             let answer = self.commit(&bytes, count, &shares);
             for waiting in waiting {
-                // Without a receiver the caller is gone, but a durable entry stays.
+                // Without a receiver, the caller is gone, but the durable entry stays.
                 let _ = waiting.send(answer);
             }
         }
@@ -143,7 +143,7 @@ impl Writer {
         self.active.as_mut().ok_or_else(|| io::Error::other("no segment"))
     }
 
-    /// Truncates what was not made durable. While that fails too, no entry is accepted.
+    /// Truncates what was not made durable. Until that succeeds, entries are rejected.
     fn abandon(&mut self) {
         if let Some(active) = &mut self.active {
             active.is_spent |= active.end == End::Unknown;

@@ -1,5 +1,5 @@
-//! Counts why reports were rejected, for the organization that sent them (docs/api/identity.md#refused-reports). Counted in memory
-//! and stored in the background.
+//! Counts the reasons for rejected reports, per organization (docs/api/identity.md#refused-reports). Counted in memory and stored in the
+//! background.
 
 use crate::State;
 use axum::extract::{MatchedPath, Request, State as Shared};
@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum reasons that wait for the store, of all organizations. Further reasons are dropped.
+/// Maximum reasons waiting to be stored, for all organizations. Further reasons are dropped.
 const MAX_WAITING: usize = 20_000;
 const KEEP: TimeDelta = TimeDelta::days(30);
 
@@ -98,7 +98,7 @@ async fn write(waiting: Weak<Mutex<Waiting>>, pool: PgPool) {
         }
         match write_down(&pool, &taken).await {
             Ok(()) => {}
-            // A database error is permanent, so a retry would fail too.
+            // Database errors are permanent, so a retry would fail too.
             Err(error @ sqlx::Error::Database(_)) => tracing::warn!(reasons = taken.len(), "failed to store rejections: {error}"),
             Err(error) => {
                 tracing::debug!(reasons = taken.len(), "storing rejections failed, will retry: {error}");
@@ -109,7 +109,7 @@ async fn write(waiting: Weak<Mutex<Waiting>>, pool: PgPool) {
     }
 }
 
-/// Writes rows in key order, so that two processes that write the same rows don't deadlock.
+/// Writes rows in key order, so two processes that write the same rows can't deadlock.
 async fn write_down(pool: &PgPool, taken: &Waiting) -> Result<(), sqlx::Error> {
     let reasons = || taken.keys();
     let times = || taken.values();
@@ -129,7 +129,7 @@ async fn write_down(pool: &PgPool, taken: &Waiting) -> Result<(), sqlx::Error> {
         .map(drop)
 }
 
-/// Middleware of the reporting routes: counts rejections for known callers, except for errors of this service.
+/// Middleware of the reporting routes. Counts rejections for known callers, except for this service's own errors.
 pub(crate) async fn count_refused_reports(Shared(state): Shared<Arc<State>>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();

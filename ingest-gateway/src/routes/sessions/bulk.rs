@@ -1,4 +1,4 @@
-//! `POST /sessions/bulk`: stores a whole session in one request, which becomes visible all at once. A repeat is merged.
+//! `POST /sessions/bulk`: stores a whole session in one request and makes it visible at once. A repeat is merged.
 
 use super::assigned_id;
 use crate::State;
@@ -29,7 +29,7 @@ pub(crate) struct SessionUploaded {
     status: &'static str,
     session_id: SessionId,
     events_created: usize,
-    /// Whether this request's outcome is the one on record.
+    /// Whether this request's outcome is the recorded one.
     outcome_recorded: bool,
 }
 
@@ -67,7 +67,7 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))
 }
 
-/// Derives the id of a session whose document has none.
+/// Derives a session id for a document without one.
 pub(crate) fn unnamed_session(org: OrgId, idempotency_key: Option<&str>, body: &[u8]) -> SessionId {
     assigned_id(&match idempotency_key {
         Some(idempotency_key) => OwnId::Uploaded { org, body: idempotency_key.as_bytes() },

@@ -1,4 +1,4 @@
-//! `POST /sessions/start`: creates a session with a generated id, durable before the response.
+//! `POST /sessions/start`: creates a session with a generated id. It is durable before the response.
 
 use super::assigned_id;
 use crate::State;
@@ -58,7 +58,7 @@ async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result
     Ok((StatusCode::CREATED, Json(SessionStarted { session_id })))
 }
 
-/// Reads the facts about the session that a body starts. Pure.
+/// Reads the facts about the session to start from a body. Pure.
 pub(crate) fn read_start(
     body: &[u8],
     session_id: SessionId,

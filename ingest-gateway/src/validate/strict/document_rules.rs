@@ -8,7 +8,7 @@ use schemas::event_key::canonical_id;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
-/// Adds the faults of an envelope. Call it before any event is entered.
+/// Adds an envelope's faults. Call it before any event is entered.
 pub(crate) fn check_envelope(envelope: &RawObject<'_>, events: &[&RawValue], faults: &mut Faults) {
     check(envelope, schema_tables::ENVELOPE, faults);
     require_member_of_type(envelope, faults);
@@ -18,14 +18,14 @@ pub(crate) fn check_envelope(envelope: &RawObject<'_>, events: &[&RawValue], fau
     check_side_by_side(&events, faults);
 }
 
-/// Adds the faults of a session document. Call it before any event is entered.
+/// Adds a session document's faults. Call it before any event is entered.
 pub(crate) fn check_session(session: &RawObject<'_>, events: &[&RawValue], faults: &mut Faults) {
     check(session, schema_tables::SESSION, faults);
     check_identifiers(session, faults);
     check_side_by_side(&read(events), faults);
 }
 
-/// An event with its index in the document. Events that are not objects already have a fault.
+/// An event with its position in the document. Events that aren't objects already have a fault.
 type Placed<'a> = (usize, RawObject<'a>);
 
 fn read<'a>(events: &[&'a RawValue]) -> Vec<Placed<'a>> {
@@ -37,7 +37,7 @@ fn text(object: &RawObject<'_>, name: &str) -> Option<String> {
     object.get(name).and_then(as_str).map(std::borrow::Cow::into_owned)
 }
 
-/// Requires the member that contains the events of the document type.
+/// Requires the member that contains events in this document type.
 fn require_member_of_type(envelope: &RawObject<'_>, faults: &mut Faults) {
     let needed = match text(envelope, "document_type").as_deref() {
         Some("event") => "event",
@@ -49,7 +49,7 @@ fn require_member_of_type(envelope: &RawObject<'_>, faults: &mut Faults) {
     }
 }
 
-/// Allows only retrievals in a document without a session or token.
+/// Allows only fetches in a document without a session or token.
 fn require_session(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut Faults) {
     let is_bound = |object: &RawObject<'_>| object.get("session_id").is_some() || object.get("ctx_token").is_some();
     let needs_session = |event: &RawObject<'_>| text(event, "type").as_deref() != Some("content_retrieved") && !is_bound(event);
@@ -59,7 +59,7 @@ fn require_session(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut
     }
 }
 
-/// Allows only engagements and, beyond the public rules, completed checkouts with an envelope's token.
+/// Allows only engagements and, beyond the public rules, completed checkouts with the envelope's token.
 fn require_engagements(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut Faults) {
     if envelope.get("ctx_token").is_none() {
         return;

@@ -108,7 +108,7 @@ const GROUNDED: &[Rule] = &[
     optional("data.content_fingerprint", Object),
 ];
 
-/// `data.content_fingerprint` of a grounding.
+/// `data.content_fingerprint` of a grounding event.
 pub(super) const FINGERPRINT: &[Rule] = &[
     must("data.content_fingerprint.scheme", FilledText),
     must("data.content_fingerprint.detected", Flag),

@@ -1,4 +1,4 @@
-//! Tests the public rules, each broken alone on an otherwise valid event.
+//! Tests the public rules. Each is broken alone on an otherwise valid event.
 
 use super::*;
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const ID: &str = "770e8400-e29b-41d4-a716-446655440601";
 
-/// Returns a valid event of the type, with every member the type has.
+/// Returns a valid event of this type with all of the type's members.
 fn good(event_type: &str) -> Value {
     let hash = format!("sha256:{}", "a1".repeat(32));
     let (members, data) = match event_type {
@@ -43,7 +43,7 @@ fn good(event_type: &str) -> Value {
     event
 }
 
-/// Returns the faults of one event, as `field:code`.
+/// Returns one event's faults as `field:code`.
 fn faults_of(event: &Value, around: DocumentKind, level: Option<PrivacyLevel>) -> Vec<String> {
     let raw = RawValue::from_string(event.to_string()).unwrap();
     let mut faults = Faults::default();

@@ -49,7 +49,7 @@ async fn body_resent_with_a_host_counts_again() {
         format!("203.0.113.9 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 9 \"-\" \"{user_agent}\"\n")
     });
     let log = log.concat();
-    // A host that the log doesn't contain, then the host, then the same again.
+    // First another host, then the right one, then the same body again.
     for (provider, lines, kept) in [("combined", 2, 0), ("combined?host=a.test", 4, 1), ("combined?host=a.test", 4, 1)] {
         assert_eq!(gateway.drain(provider, &key, log.clone()).await.status, 200, "{provider}");
         let [row] = <[Value; 1]>::try_from(rows(&gateway.stores.pool, "drain_hours").await).unwrap();
@@ -57,7 +57,7 @@ async fn body_resent_with_a_host_counts_again() {
     }
 }
 
-/// The digest of a body contains no user agent.
+/// The digest of a body doesn't contain user agents.
 #[tokio::test]
 async fn keeps_equal_bodies_of_other_drains_apart() {
     let gateway = Gateway::start().await;

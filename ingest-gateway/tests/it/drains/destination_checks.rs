@@ -98,7 +98,7 @@ async fn accepts_keys_in_provider_headers() {
     assert!(matches!(send_request(in_query.body("")).await.status, 400 | 401));
 }
 
-/// Akamai doesn't document its test of a destination, nor do other providers.
+/// Neither Akamai nor other providers document their destination tests.
 #[tokio::test]
 async fn destination_tests_succeed_without_events() {
     let gateway = Gateway::start().await;

@@ -1,4 +1,4 @@
-//! Tests of drain keys: a key works only for its drain, within the drain's settings.
+//! Drain keys: each works only for its drain, within the drain's settings.
 
 use super::{BOT, line};
 use crate::harness::Gateway;

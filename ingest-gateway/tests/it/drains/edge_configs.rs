@@ -1,6 +1,6 @@
-//! D6: the files of `infra/edge` configure providers to log the fields that are read here.
+//! D6: the files in `infra/edge` configure providers to log the fields that the gateway reads.
 //!
-//! Test lines contain only the fields that the files request.
+//! Test lines contain only the fields that these files request.
 
 use super::{FIXTURES, body};
 use crate::harness::Gateway;
@@ -14,13 +14,13 @@ const LOGPUSH: &str = include_str!("../../../../infra/edge/cloudflare/logpush-jo
 const CUSTOM_FIELDS: &str = include_str!("../../../../infra/edge/cloudflare/custom-fields.json");
 const FASTLY: &str = include_str!("../../../../infra/edge/fastly/log-format.txt");
 
-/// Returns the first line of a JSON fixture, which is a bot's fetch of a page.
+/// Returns a JSON fixture's first line, which is a bot's fetch of a page.
 fn fixture(provider: &str, variant: &str) -> Map<String, Value> {
     let (.., lines) = FIXTURES.into_iter().find(|(known, of, _)| (*known, *of) == (provider, variant)).unwrap();
     serde_json::from_slice(lines.split(|byte| *byte == b'\n').next().unwrap()).unwrap()
 }
 
-/// Returns the quoted texts of a Terraform list that begins with `begin`.
+/// Returns the quoted texts of a Terraform list that starts with `begin`.
 fn list_after<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let list = text.split_once(begin).unwrap_or_else(|| panic!("{begin} is not there")).1.split_once(']').unwrap().0;
     list.split('"').skip(1).step_by(2).collect()
@@ -31,7 +31,7 @@ fn only(mut line: Map<String, Value>, names: &[&str]) -> Vec<u8> {
     Value::Object(line).to_string().into_bytes()
 }
 
-/// Returns a line of CloudFront's standard log (v2) with the fields in the file only.
+/// Returns a line of CloudFront's standard log (v2) with only the fields in the file.
 fn cloudfront() -> Vec<u8> {
     let logged = fixture("firehose", "json");
     let value = |field: &str| match field {

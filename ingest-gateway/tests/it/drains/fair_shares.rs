@@ -1,4 +1,4 @@
-//! Slots for drain bodies and memory for all bodies: paused senders occupy no slot, and no tenant can use all memory.
+//! Slots for drain bodies and memory for all bodies: paused senders don't occupy slots, and one tenant can't use all memory.
 
 use super::{BOT, line};
 use crate::harness::{Gateway, head, retrieval, with};
@@ -12,8 +12,7 @@ use tokio::net::TcpStream;
 const SLOTS: usize = 8;
 const KIB: usize = 1024;
 
-/// Sends a request up to its body and at most one byte of it. Returns the first status: 100 when the
-/// gateway waits for the body.
+/// Sends a request up to its body and at most one byte of it. Returns the first status, which is 100 if the gateway waits for the body.
 async fn begun(gateway: &Gateway, key: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(gateway.server.url.strip_prefix("http://").unwrap()).await.unwrap();
     let head = format!(
@@ -76,7 +75,7 @@ async fn f75_endless_bodies_leave_memory_for_others() {
     let body = |bytes| json!({"events": [with(retrieval("https://a.test/"), json!({"data": {"own": "x".repeat(bytes)}}))]});
     let mut open = Vec::new();
     for _ in 0..6 {
-        // Three fit into half of the memory.
+        // Three of them fit into half of the memory.
         open.push(half_sent(&gateway, &slow.key, 40 * KIB).await);
     }
     eventually("the share is used up", || async {

@@ -1,4 +1,4 @@
-//! A1 for drains: invalid bodies get a response in time, and never cause an internal error.
+//! A1 for drains: invalid bodies get a timely response and never cause an internal error.
 
 use super::{FIXTURES, body, delivery};
 use crate::encodings::compress;
@@ -58,9 +58,9 @@ async fn a1_drain_bodies_never_cause_server_errors() {
         for (what, encoding, body) in nasty() {
             let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).body(body);
             let request = encoding.into_iter().fold(request, |request, encoding| request.header("content-encoding", encoding));
-            // A connection ends if a body is rejected unread, so the next request needs another one.
+            // Rejecting an unread body closes the connection, so the next request needs a new one.
             let told = send_request(request.header("connection", "close")).await;
-            // A busy machine may return 503.
+            // On a busy machine, the response may be 503.
             assert!(matches!(told.status, 200 | 400 | 413 | 422 | 503), "{provider}, {what}: {} {}", told.status, told.body);
             assert_eq!(told.body["kept"].as_u64().unwrap_or_default(), 0, "{provider}, {what}");
         }
@@ -94,9 +94,9 @@ fn hostile_lines() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns a provider's line with a fetch that is kept.
+/// Returns a provider's line with a fetch to be kept.
 fn good_line(provider: &str) -> &'static [u8] {
-    // The fixture of NDJSON is an array; Fastly's lines have the same names.
+    // The NDJSON fixture is an array; Fastly's lines use the same names.
     let wanted = if provider == "ndjson" { "fastly" } else { provider };
     let (_, _, lines) = FIXTURES.into_iter().find(|(known, ..)| *known == wanted).unwrap();
     lines.split(|byte| *byte == b'\n').next().unwrap()

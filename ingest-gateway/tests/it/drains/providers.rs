@@ -1,4 +1,4 @@
-//! D1: recorded logs of each provider.
+//! D1: recorded logs from each provider.
 
 use super::{BOT, FIXTURES, PERSON, body, line};
 use crate::encodings::compress;
@@ -198,7 +198,7 @@ async fn cdn_requests_are_not_fetches_but_cdns_identify_bots() {
     assert_eq!(bots, ["GPTBot", "other"]);
 }
 
-/// Standard logging (v2) in JSON, with its default fields.
+/// Standard logging (v2) in JSON with its default fields.
 #[tokio::test]
 async fn d1_reads_cloudfront_standard_logs_through_firehose() {
     let gateway = Gateway::start().await;
@@ -277,7 +277,7 @@ async fn unanswered_requests_become_failed_fetches() {
     assert_eq!(statuses, [0, 0, 0, 0, 0, 404]);
 }
 
-/// Lines without a required field are neither a person's nor skipped.
+/// A line that lacks a required field is neither a person's nor skipped.
 #[tokio::test]
 async fn rejects_missing_fields_but_accepts_empty_ones() {
     let gateway = Gateway::start().await;

@@ -1,4 +1,4 @@
-//! D3: repeated, reordered and interrupted deliveries from overlapping jobs result in the same events.
+//! D3: repeated, reordered and interrupted deliveries from overlapping jobs produce the same events.
 
 use super::{BOT, PERSON, line};
 use crate::harness::Gateway;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::TcpStream;
 
-/// Returns lines of bots and people, some with a correlation id, some without a request id, some that returned no content.
+/// Returns lines from bots and people, some with a correlation id, some without a request id, and some that returned no content.
 fn lines(random: &mut StdRng) -> Vec<String> {
     (0..random.random_range(20..200))
         .map(|n| {
@@ -31,7 +31,7 @@ fn lines(random: &mut StdRng) -> Vec<String> {
         .collect()
 }
 
-/// Returns the event or failed fetch of each key on the log.
+/// Returns each key's event or failed fetch on the log.
 async fn counted(gateway: &Gateway) -> BTreeMap<u128, String> {
     let mut counted = BTreeMap::new();
     for record in gateway.all_records().await {

@@ -21,7 +21,7 @@ fn signed(body: &[u8], secret: &str) -> String {
     })
 }
 
-/// Creates a Vercel drain whose secret is encrypted with the key of these settings.
+/// Creates a Vercel drain whose secret is encrypted with these settings' key.
 async fn drain(gateway: &Gateway, secrets: &SecretsSettings) -> (DrainId, String) {
     let org = gateway.seed().org("network", OrgType::Platform).await.id;
     let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Vercel).await;
