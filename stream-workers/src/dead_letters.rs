@@ -1,6 +1,6 @@
-//! Dead letters: records that can't be decoded or resolved, stored with their bytes, their place and the reason.
+//! Dead letters: records that can't be decoded or resolved, stored with their bytes, their position and the reason.
 //!
-//! A block is stored only after its dead letters are acknowledged, so no record is lost.
+//! A block is stored only after its dead letters are acknowledged, so records are never lost.
 
 mod archive;
 mod requeue;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Pause before an unacknowledged dead letter is sent again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const MAX_REASON_BYTES: usize = 1_024;
-/// Maximum number of letters that are sent concurrently.
+/// Maximum number of letters sent concurrently.
 const AT_ONCE: usize = 100;
 /// Bytes to store of a record that is too large for the topic.
 const HEAD_BYTES: usize = 1024 * 1024;
@@ -38,7 +38,7 @@ impl RejectedTopic {
         Ok(Self { producer: kafka::producer_of_any_size(settings)?, topic: settings.rejected_topic.clone(), known })
     }
 
-    /// Sends every new letter until it is acknowledged. Of letters with the same origin, the first counts.
+    /// Sends every new letter until it is acknowledged. If several have the same origin, the first counts.
     pub(crate) async fn send_all(&self, letters: &[DeadLetter]) {
         let is_new = |letter: &&DeadLetter| !self.known.contains(letter.partition, letter.offset);
         futures::stream::iter(letters.iter().filter(is_new))

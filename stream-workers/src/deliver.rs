@@ -7,9 +7,9 @@
 //!        └── finish: delivered, due again, or a dead letter ◄── attempt: sign, POST through the guard, ten seconds
 //! ```
 //!
-//! Several deliverers can run at a time. A lease keeps others away during an attempt; if its holder dies, the lease expires and
-//! the delivery is attempted again. Correctness doesn't depend on leases: every attempt has the same body and id, and receivers
-//! ignore what they have seen. An attempt counts as one of the eight only if its end was stored.
+//! Several deliverers can run at a time. A lease excludes other deliverers during an attempt. If its holder crashes, the lease expires and
+//! the delivery is attempted again. Correctness doesn't depend on leases: every attempt has the same body and id, and receivers ignore
+//! repeats. An attempt counts as one of the eight only if its outcome was stored.
 
 mod attempt;
 mod attempt_limits;
@@ -42,28 +42,28 @@ use tokio_util::sync::CancellationToken;
 
 /// Pause between two polls of the queue.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Pause after the end of an attempt, which makes room for another one.
+/// Pause after an attempt ends, which makes room for another one.
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// Pause between two sweeps, which drop the deliveries of disabled endpoints.
 const SWEEP: Duration = Duration::from_secs(30);
-/// Time in which running attempts can end after a stop; less than a process has to stop.
+/// Time for running attempts to finish after a stop; less than a process has to stop.
 const GRACE: Duration = Duration::from_secs(6);
-/// Time in which a running poll can end after a stop. Leases whose response is lost stay unused until they expire.
+/// Time for a running poll to finish after a stop. Leases whose response is lost stay unused until they expire.
 const LAST_POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Settings of a deliverer, without its listener.
+/// A deliverer's settings, without its listener.
 #[derive(Args, Clone, Debug)]
 pub struct DeliverSettings {
     /// The outbox
     #[command(flatten)]
     pub postgres: PostgresSettings,
-    /// What opens the secrets that sign
+    /// Key that decrypts the signing secrets
     #[command(flatten)]
     pub secrets: SecretsSettings,
-    /// Where webhooks may go
+    /// Permitted webhook targets
     #[command(flatten)]
     pub webhooks: WebhookSettings,
-    /// How much at a time
+    /// Concurrency
     #[command(flatten)]
     pub pace: ConcurrencySettings,
 }
@@ -88,8 +88,8 @@ impl Default for ConcurrencySettings {
     }
 }
 
-/// Offset added to the database's clock, which decides what is due; only tests set it. Several deliverers agree on the time,
-/// because they all use that clock.
+/// Offset added to the database's clock, which decides what is due. Only tests set it. Several deliverers agree on the time, because all of
+/// them use that clock.
 #[derive(Clone, Debug, Default)]
 pub struct ClockOffset(Arc<AtomicI64>);
 
@@ -104,7 +104,7 @@ impl ClockOffset {
     }
 }
 
-/// Delivers until `stop`, then gives running attempts six seconds to end, and gives the other leases back.
+/// Delivers until `stop`, then gives running attempts six seconds to finish and releases the other leases.
 pub async fn deliver(settings: &DeliverSettings, ahead: ClockOffset, stop: CancellationToken) -> anyhow::Result<()> {
     let (sealer, egress) = (settings.secrets.sealer()?, Egress::new(&settings.webhooks)?);
     let pool = databases::postgres(&settings.postgres)?;
@@ -142,7 +142,8 @@ impl Deliverer {
     async fn run(self, stop: CancellationToken) {
         let mut attempts = JoinSet::new();
         let hurry = CancellationToken::new();
-        // In a task of its own: a sweep that PostgreSQL doesn't answer must not delay deliveries. Ends with this function.
+        // Run sweeps in their own task, because a sweep without a response from PostgreSQL must not delay deliveries. It ends with this
+        // function.
         let mut sweeps = JoinSet::new();
         sweeps.spawn(sweep(self.sender.queue.clone()));
         let mut next_look = Instant::now();

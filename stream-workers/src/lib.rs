@@ -4,16 +4,16 @@
 //!
 //! 1. Read records into a block until it is 500 ms old, 99,000 events or 32 MiB large, and decode each (`consume`, `record`). A record
 //!    that can't be decoded becomes a dead letter (`dead_letters`).
-//! 2. Write the sessions and look up the click tokens and agents that the gateway could not (`resolve`). While PostgreSQL is
-//!    unavailable, blocks that need it wait.
+//! 2. Write the sessions, and look up the click tokens and agents that the gateway could not look up (`resolve`). While PostgreSQL is
+//!   unavailable, blocks that need it wait.
 //! 3. Wait until the brokers have acknowledged the block's dead letters.
 //! 4. Merge the block with the current rows of its events (`store::merge`) and insert `sites`, `reports`, `events`, `failed_fetches` and
 //!    `progress`, in this order (`writer`). Repeat a statement until its outcome is known.
 //!
 //! Between blocks, the active writer processes replays: requests to store a part of the log again (`replay`, `writer::replay`).
 //!
-//! `progress` contains the offset at which the next block starts. If a writer dies before that insert, its successor completes
-//! the rows. Nothing is counted twice, because a stored report has no effect (invariants 3 and 10).
+//! `progress` contains the offset at which the next block starts. If a writer crashes before that insert, its successor completes the rows.
+//! Nothing is counted twice, because storing a report again has no effect (invariants 3 and 10).
 
 mod processed;
 mod replay;
@@ -66,7 +66,7 @@ pub struct Cli {
     pub settings: ModeSettings<Settings>,
 }
 
-/// Commands of `telemetry stream-workers`.
+/// Subcommands of `telemetry stream-workers`.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Run the worker (default)
@@ -105,13 +105,13 @@ impl PrepareOptions {
     }
 }
 
-/// Validates the name, because it goes into a statement that creates tables.
+/// Validates the name, because it becomes part of a statement that creates tables.
 fn cluster_name(name: &str) -> Result<String, String> {
     let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     is_plain.then(|| name.to_owned()).ok_or_else(|| "use letters, digits, underscores and hyphens".to_owned())
 }
 
-/// Settings of a worker, without its listener.
+/// A worker's settings, without its listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// Kafka
@@ -132,7 +132,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Rejects settings that are only safe for development, if the profile is production.
+    /// In production, rejects settings that are only safe for development.
     pub fn harden(mut self, profile: Profile) -> anyhow::Result<Self> {
         if profile.is_production() {
             self.kafka.harden()?;
@@ -161,7 +161,7 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// Returns the consumer group of the shard. Each shard has its own offsets.
+    /// Returns the shard's consumer group, because each shard has its own offsets.
     pub(crate) fn group_of_shard(&self) -> String {
         if self.shard.is_only() {
             self.group.clone()
@@ -183,7 +183,7 @@ pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         let Cli { command, process, settings } = cli;
         let command = command.unwrap_or(Command::Run);
-        // All but these two need the log and the stores.
+        // All commands except these two need the log and the stores.
         let settings = match &command {
             Command::Deliver(own) => return process::serve(&process, |stop| deliver::run(&process, own, stop)).await,
             Command::Health => return health::run_health_command(process.listen).await,
@@ -203,7 +203,7 @@ pub fn start(cli: Cli) -> Process {
     })
 }
 
-/// Runs a command that ends by itself. It logs, because it may have to wait for a store.
+/// Runs a command that ends by itself. Starts logging, because the command may have to wait for a store.
 async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     service_kit::command_output::run(async {
         observability::start_logs(settings)?;
@@ -212,19 +212,19 @@ async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyh
     .await
 }
 
-/// Creates missing topics, databases and tables. Safe to repeat, and to run in several processes at once.
+/// Creates missing topics, databases and tables. Idempotent, and safe to run in several processes concurrently.
 pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
     kafka::create_topics(&settings.kafka).await?;
     databases::apply_clickhouse_ddl(&settings.clickhouse).await?;
     settings.keep.apply(&settings.kafka).await
 }
 
-/// Runs the worker until `stop`: first as a standby, then as the active writer. PostgreSQL may be unavailable: only what the
-/// gateway could not look up or write waits for it.
+/// Runs the worker until `stop`: first as a standby, then as the active writer. PostgreSQL may be unavailable: only data that the gateway
+/// could not look up or write waits for it.
 ///
 /// # Errors
 ///
-/// If topics or tables would break exactness, or if ClickHouse doesn't behave as the writer requires.
+/// Fails if topics or tables have the wrong configuration, or if ClickHouse doesn't behave as the writer requires.
 pub async fn run_worker(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
     databases::check_clickhouse(&settings.clickhouse).await?;
@@ -261,7 +261,7 @@ async fn serve_probes(process: &ProcessSettings, probes: Vec<Probe>, stop: Cance
     }))
 }
 
-/// Returns an error once PostgreSQL, which was unavailable at the start, is available and the account has too many privileges.
+/// Returns an error if PostgreSQL, which was unavailable at startup, becomes available and the account has too many privileges.
 async fn refuse_later(account: PrivilegeCheck, settings: &PostgresSettings) -> anyhow::Error {
     if account == PrivilegeCheck::Unavailable
         && let Err(refused) = roles::reject_excess_privileges_when_available(settings, Role::Worker).await

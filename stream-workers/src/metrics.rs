@@ -1,4 +1,4 @@
-//! Metrics of the worker. No label value comes from a record.
+//! The worker's metrics. Label values never come from records.
 
 use crate::consume::partition_stats::Counts;
 use metrics::{counter, gauge, histogram};
@@ -51,7 +51,7 @@ pub(crate) fn readable(received_at_us: impl Iterator<Item = i64>, now_us: i64) {
     }
 }
 
-/// Sets the gauges of the stored progress: counts of all partitions, and missing offsets.
+/// Sets the gauges of stored progress: the counts for all partitions, and missing offsets.
 pub(crate) fn processed(counts: Counts, missing: u64) {
     gauge!(PROCESSED_RECORDS.name).set(counts.records as f64);
     for (became, events) in AS.values.iter().zip([counts.stored, counts.rejected]) {
@@ -76,7 +76,7 @@ pub(crate) fn lag(behind: Duration) {
     gauge!(LAG.name).set(behind);
 }
 
-/// Sets whether this process is the active writer. If it isn't, sets the figures of one to 0, because they would be outdated.
+/// Sets whether this process is the active writer. If it isn't, sets the active writer's figures to 0, because they would be outdated.
 pub(crate) fn is_active(is_active: bool) {
     gauge!(ACTIVE.name).set(if is_active { 1.0 } else { 0.0 });
     if !is_active {

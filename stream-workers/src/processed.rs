@@ -1,4 +1,4 @@
-//! `telemetry stream-workers processed`: shows how far the log is stored, and what happened to its records.
+//! `telemetry stream-workers processed`: shows how much of the log is stored, and its records' outcomes.
 
 use crate::Settings;
 use crate::consume::partition_stats::{Counts, PartitionStats, total};
@@ -10,12 +10,11 @@ use service_kit::command_output::{OutputFormat, print_json, print_table};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings};
 use std::collections::BTreeMap;
 
-/// Returns, for each partition of the log, its stored progress and the offset at which it ends. Without progress, nothing of a
-/// partition is stored.
+/// For each partition of the log, returns its stored progress and its end offset. Without progress, nothing of a partition is stored.
 ///
 /// # Errors
 ///
-/// If the topic doesn't exist, or if a server doesn't respond.
+/// Fails if the topic doesn't exist or a server doesn't respond.
 pub async fn progress_by_partition(
     kafka: &KafkaSettings,
     clickhouse: &ClickHouseSettings,

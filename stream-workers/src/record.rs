@@ -1,4 +1,4 @@
-//! Decodes records into reports, without I/O. `resolve` looks up what the gateway could not.
+//! Decodes records into reports, without I/O. `resolve` looks up what the gateway could not look up.
 
 pub(crate) mod decode;
 pub(crate) mod new_report;

@@ -1,5 +1,4 @@
-//! `telemetry stream-workers replay`: requests that a part of the log is stored again, and follows the active writer's
-//! progress.
+//! `telemetry stream-workers replay`: requests that part of the log is stored again, and follows the active writer's progress.
 
 mod progress;
 mod range;
@@ -20,9 +19,9 @@ use service_kit::databases;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-/// Interval of reading the writer's newest row.
+/// Interval for reading the writer's newest row.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Time without a start after which a message is printed to standard error.
+/// Time after which a message on standard error reports that the replay hasn't started.
 const WAITS_AFTER: Duration = Duration::from_secs(20);
 
 /// Options of `replay`.
@@ -50,12 +49,12 @@ pub struct ReplayOptions {
     output: OutputOptions,
 }
 
-/// Requests a replay and waits until the active writer has processed it. If this command ends earlier, the writer continues.
+/// Requests a replay and waits until the active writer has processed it. If this command is interrupted, the writer continues.
 ///
 /// # Errors
 ///
-/// If a record can't be read and has no dead letter, if reading fails or, with `--expect-unchanged`, if something was missing
-/// in the store. The figures are printed first.
+/// Fails if a record can't be read and has no dead letter, if reading fails or, with `--expect-unchanged`, if something was missing from
+/// the store. Prints the figures first.
 pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Result<()> {
     databases::check_clickhouse(&settings.clickhouse).await?;
     let topic = TopicReader::open(&settings.kafka, &settings.kafka.topic)?;

@@ -30,9 +30,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 const REMEMBERED: usize = 100_000;
-/// Maximum tokens or sessions per query, so that it ends before its deadline.
+/// Maximum tokens or sessions per query, few enough for its deadline.
 const MAX_ASKED: usize = 20_000;
-/// Deadline of a query, even if PostgreSQL hangs.
+/// A query's deadline, even if PostgreSQL hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Resolver {
@@ -42,7 +42,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Creates a resolver that connects with its first query, because a worker starts without PostgreSQL.
+    /// Creates a resolver that connects on its first query, because a worker can start without PostgreSQL.
     pub(crate) fn connect(settings: &PostgresSettings) -> anyhow::Result<Self> {
         Ok(Self::on(databases::postgres(settings)?))
     }
@@ -52,14 +52,14 @@ impl Resolver {
         Self { pool, clicks: ClickTokenCache::default(), agents: LruCache::new(capacity) }
     }
 
-    /// Removes sessions from the cache if a record names their agent: it may have been accepted before the cached one.
+    /// Removes sessions from the cache if a record names their agent, because it may have been accepted before the cached one.
     pub(crate) fn forget_agents(&mut self, named: &[NamedSession]) {
         for NamedSession { org, report, .. } in named.iter().filter(|one| one.report.agent_id.is_some()) {
             self.agents.pop(&(*org, report.session_id));
         }
     }
 
-    /// Turns each unresolved record of a block into reports or a dead letter. Waits while PostgreSQL is unavailable.
+    /// Turns each unresolved record in a block into reports or a dead letter. Waits while PostgreSQL is unavailable.
     pub(crate) async fn resolve(&mut self, block: &mut Block) {
         if block.unresolved.is_empty() {
             return;
@@ -86,7 +86,7 @@ impl Resolver {
         }
     }
 
-    /// Returns why the record would become a dead letter, or `None` if it wouldn't. Queries PostgreSQL once.
+    /// Returns the reason why the record would become a dead letter, or `None` if it wouldn't. Queries PostgreSQL once.
     pub(crate) async fn rejection_reason(&self, mut record: LogRecord) -> anyhow::Result<Option<String>> {
         let hashes: Vec<SecretHash> = hashes_of(&record).collect();
         let mut clicks = HashMap::new();
@@ -101,7 +101,7 @@ impl Resolver {
         Ok(add_sessions(&mut record, &clicks).err())
     }
 
-    /// Returns the tokens that exist. Unknown tokens are not cached.
+    /// Returns the existing tokens. Unknown tokens are not cached.
     async fn look_up_clicks(&mut self, hashes: HashSet<SecretHash>) -> HashMap<SecretHash, IssuedClickToken> {
         let (mut answers, missing) = split_cached(|hash| self.clicks.get(hash), hashes);
         for asked in missing.chunks(MAX_ASKED) {
@@ -115,7 +115,7 @@ impl Resolver {
         answers
     }
 
-    /// Returns the agents of these sessions. A session without an agent is not cached, because it may get one.
+    /// Returns these sessions' agents. A session without an agent isn't cached, because it may get one.
     async fn look_up_agents(&mut self, sessions: HashSet<Session>) -> HashMap<Session, SessionAgent> {
         let (mut answers, missing) = split_cached(|session| self.agents.get(session).cloned(), sessions);
         for asked in missing.chunks(MAX_ASKED) {
@@ -169,13 +169,13 @@ fn nameless_sessions_of(record: &LogRecord) -> impl Iterator<Item = Session> {
     record.events.iter().filter_map(|event| nameless_session(event, record.org))
 }
 
-/// Returns the session whose agent the event gets.
+/// Returns the session that determines the event's agent.
 fn nameless_session(event: &LogEvent, reporter: OrgId) -> Option<Session> {
     let session = event.session_id.filter(|_| event.lacks_agent())?;
     Some((event.session_org.unwrap_or(reporter), session))
 }
 
-/// Adds the agents of sessions to a record's events, as of its acceptance, so that a replay adds the same ones.
+/// Adds sessions' agents to a record's events, as of its acceptance, so a replay adds the same ones.
 fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, SessionAgent>) {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     for event in &mut record.events {
@@ -186,11 +186,11 @@ fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, SessionAgent>) 
     }
 }
 
-/// Adds the sessions of click tokens to a record's events.
+/// Adds click tokens' sessions to a record's events.
 ///
 /// # Errors
 ///
-/// Returns why the gateway would have rejected the request. A record is stored completely or not at all.
+/// Returns the reason why the gateway would have rejected the request. A record is stored completely or not at all.
 fn add_sessions(record: &mut LogRecord, clicks: &HashMap<SecretHash, IssuedClickToken>) -> Result<(), String> {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     for (index, event) in record.events.iter_mut().enumerate() {
@@ -199,7 +199,7 @@ fn add_sessions(record: &mut LogRecord, clicks: &HashMap<SecretHash, IssuedClick
         let binding = clicked.filter(|clicked| event.can_be_bound_by(reporter, clicked.org));
         match (binding, event.session_id) {
             (None, None) => return Err(format!("event {index}: the click token is unknown or expired")),
-            // Documents can contain tokens of other issuers.
+            // Documents can contain other issuers' tokens.
             (None, Some(_)) => event.kept_ctx_hash = event.ctx_hash.take(),
             (Some(clicked), Some(session)) if session != clicked.session => {
                 return Err(format!("event {index}: the click token belongs to a session other than session_id"));

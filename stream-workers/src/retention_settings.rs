@@ -1,11 +1,11 @@
-//! Retention of events and dead letters: unlimited unless the operator sets a number of days.
+//! Retention of events and dead letters. Unlimited unless the operator sets a number of days.
 
 use clap::Args;
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
 use std::time::Duration;
 
-/// Settings of retention. `prepare` applies the one of dead letters to their topic; the active writer applies the one of events.
+/// Retention settings. `prepare` applies the one for dead letters to their topic; the active writer applies the one for events.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct RetentionSettings {
     /// Days to keep dead letters [default: unchanged; `prepare` creates the topic without a limit]
@@ -17,7 +17,7 @@ pub struct RetentionSettings {
 }
 
 impl RetentionSettings {
-    /// Sets the retention of dead letters, if there is a setting.
+    /// Sets the retention of dead letters, if configured.
     pub(crate) async fn apply(self, kafka: &KafkaSettings) -> anyhow::Result<()> {
         let Some(days) = self.rejected_keep else { return Ok(()) };
         let keep = Duration::from_secs(u64::from(days) * 86_400);

@@ -1,6 +1,6 @@
 //! The writer: merges the log into one row per event (docs/adr/0014-one-row-per-event.md).
 //!
-//! One writer per ClickHouse server is active. The others stand by until it stops, which they see in `progress`.
+//! One writer per ClickHouse server is active. The others stand by until `progress` shows that it has stopped.
 
 mod batch;
 mod store_block;
@@ -52,23 +52,23 @@ use store_block::Destination;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Heartbeats of the active writer within the silence after which a standby takes over.
+/// Number of heartbeats within the silence after which a standby takes over.
 const HEARTBEATS: u32 = 4;
-/// Reads of `progress` by a standby within that time.
+/// Number of times a standby reads `progress` within that silence.
 const LOOKS: u32 = 8;
-/// Each claim after the newest row of `progress` doubles that time, at most this many times: a new writer needs time to wait
-/// for its predecessor and to read the index.
+/// Each claim since the newest row of `progress` doubles that silence, at most this many times, because a new writer must wait for its
+/// predecessor and read the index.
 const MAX_DOUBLINGS: u32 = 3;
 /// Time to finish the current block and release the epoch after SIGTERM. The next writer reads an unfinished block again.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// Pause after a failed statement for which no record is to blame.
+/// Pause after a failed statement if no record caused the failure.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs a writer until `stop`, first as a standby, then active. A fenced writer discards its state and becomes a standby.
 ///
 /// # Errors
 ///
-/// If ClickHouse doesn't behave as the fence requires, or if the tables are inconsistent.
+/// Fails if ClickHouse doesn't behave as the fence requires, or if the tables are inconsistent.
 pub(crate) async fn run_writer(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     metrics::is_active(false);
     let server = Server::of_shard(&settings.clickhouse, settings.tuning.shard)?;
@@ -81,7 +81,7 @@ pub(crate) async fn run_writer(settings: &Settings, stop: CancellationToken) -> 
             is_standby = !matches!(ended, Err(WriterExit::Block(_) | WriterExit::MonthExpired));
             match ended {
                 Err(WriterExit::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
-                // A statement of the takeover failed.
+                // One of the takeover's statements failed.
                 Err(WriterExit::Block(failed)) => {
                     tracing::error!("failed to take over, retrying: {}", failed.reason);
                     tokio::time::sleep(FAILURE_PAUSE).await;
@@ -127,8 +127,8 @@ async fn stand_by_and_write(
     }
 }
 
-/// Returns when the active writer has stopped, or when `progress` has not changed for some time, by this process's clock. This
-/// process must reach Kafka all that time: when Kafka is back after an outage, the active writer has as long to continue.
+/// Returns when the active writer has stopped, or when `progress` has not changed for some time by this process's clock. This process must
+/// reach Kafka all that time: after a Kafka outage, the active writer has the same time to continue.
 async fn wait_for_silence((server, contact): (&Server, &KafkaContact), silence: Duration) {
     let mut seen: Option<((u64, u64), Instant)> = None;
     let mut is_logged = false;
@@ -178,7 +178,7 @@ async fn run_active_writer(
     }
 }
 
-/// Reads the known dead letters if there is no progress: the writer then reads the whole log, and may meet records that another
+/// Reads the known dead letters if there is no progress: the writer then reads the whole log, which may contain records that another
 /// database's writer has rejected.
 async fn known_letters(settings: &Settings, server: &Server, state: &State) -> Result<KnownDeadLetters, WriterExit> {
     if !state.progress.partitions.is_empty() {
@@ -246,7 +246,7 @@ impl<'a> ActiveWriter<'a> {
         }
     }
 
-    /// Stores a block, a part of a replay, or a heartbeat. Returns whether `progress` has a new row.
+    /// Stores a block, part of a replay, or a heartbeat. Returns whether `progress` has a new row.
     async fn step(
         &mut self,
         beat_at: Instant,
@@ -273,13 +273,13 @@ impl<'a> ActiveWriter<'a> {
             () = tokio::time::sleep_until(beat_at) => self.send_heartbeat().await.map(|()| true),
             step = self.replays.next(), if may_replay => {
                 self.replays.execute(step, (&mut self.state, destination)).await?;
-                // A step of a replay needn't insert a row of `progress`.
+                // A replay step doesn't have to insert a row into `progress`.
                 Ok(false)
             }
         }
     }
 
-    /// Continues after a failed block. A part of it may be visible, so the writer takes over from itself.
+    /// Continues after a failed block. Part of it may be visible, so the writer takes over from itself.
     async fn recover(&mut self, failed: &FailedBlock, narrowing: &mut BlockLimits) -> Result<(), WriterExit> {
         let FailedBlock { reason, records, culprits, .. } = failed;
         tracing::error!(records = records.len(), culprits = culprits.len(), "failed to store a block: {reason}");
@@ -310,7 +310,7 @@ impl<'a> ActiveWriter<'a> {
         Destination { server: self.server, topic: self.topic, heartbeat_interval: self.heartbeat_interval }
     }
 
-    /// Stores a block, and decodes the records of the next one meanwhile.
+    /// Stores a block while decoding the next block's records.
     async fn store(&mut self, (mut block, records): (Block, Records), narrowing: &BlockLimits) -> Result<(), WriterExit> {
         let (destination, is_calm) = (self.destination(), self.state.can_decode_ahead());
         let Self { state, source, sessions, resolver, rejected, .. } = self;
@@ -324,7 +324,7 @@ impl<'a> ActiveWriter<'a> {
             };
             tokio::select! {
                 () = prepare => {}
-                // PostgreSQL may be unavailable for long, and a standby couldn't do better.
+                // PostgreSQL may be unavailable for a long time, and a standby couldn't do better.
                 ended = send_heartbeats(destination.server, (destination.topic, destination.heartbeat_interval), state) => match ended? {},
             }
             store_block::write(block, records, (state, destination)).await
@@ -349,7 +349,7 @@ async fn report_lag(lag: &Lag) -> Infallible {
     }
 }
 
-/// Inserts heartbeats while there is contact with Kafka, so that no standby takes over.
+/// Inserts heartbeats while there is contact with Kafka, so that standbys don't take over.
 async fn send_heartbeats(server: &Server, (topic, every): (&str, Duration), state: &State) -> Result<Infallible, WriterExit> {
     loop {
         tokio::time::sleep(every).await;
@@ -357,8 +357,8 @@ async fn send_heartbeats(server: &Server, (topic, every): (&str, Duration), stat
     }
 }
 
-/// Returns the name of this process in the table `writers`. Successive processes of a container can have the same host name and
-/// process id, so the name contains a random number.
+/// Returns this process's name in the table `writers`. Successive processes in a container can have the same host name and process id, so
+/// the name contains a random number.
 fn writer_name() -> &'static str {
     static NAME: LazyLock<String> =
         LazyLock::new(|| format!("{} pid {} start {:08x}", host_name(), std::process::id(), rand::random::<u32>()));

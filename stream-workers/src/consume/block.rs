@@ -1,6 +1,6 @@
-//! A block: records that are read from the log and stored together, as reports, records with lookups to do, and dead letters.
+//! A block: records that are read from the log and stored together, as reports, records that need lookups, and dead letters.
 //!
-//! Accepts any bytes. A record that can't be read, or that causes a panic, becomes a dead letter; the others are stored.
+//! Accepts any bytes. A record that can't be read or that causes a panic becomes a dead letter; the others are stored.
 
 use super::Origin;
 use super::new_dead_letter::DeadLetter;
@@ -25,7 +25,7 @@ const BLOCK_ROWS: usize = 99_000;
 /// most.
 const BLOCK_BYTES: usize = 32 * 1024 * 1024;
 
-/// A session that events of a record name.
+/// A session named by a record's events.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedSession {
     /// The reporter, to which the session belongs.
@@ -46,7 +46,7 @@ pub(crate) struct Block {
     named_sessions: Vec<NamedSession>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
-    /// Number of records that were read. The writer adds how many were stored and rejected.
+    /// Number of read records. The writer adds how many were stored and rejected.
     pub(crate) tally: CountsByPartition,
     pub(crate) opened: Option<Instant>,
     unresolved_events: usize,
@@ -62,18 +62,18 @@ impl Block {
         self.reports.len() + self.unresolved_events
     }
 
-    /// Takes the sessions to write, in the order of each partition.
+    /// Takes the sessions to write, in each partition's order.
     pub(crate) fn take_named_sessions(&mut self) -> Vec<NamedSession> {
         std::mem::take(&mut self.named_sessions)
     }
 
-    /// Takes the records with lookups to do. The caller adds their reports or rejects them.
+    /// Takes the records that need lookups. The caller adds their reports or rejects them.
     pub(crate) fn take_unresolved(&mut self) -> Vec<Unresolved> {
         self.unresolved_events = 0;
         std::mem::take(&mut self.unresolved)
     }
 
-    /// Reads one record. If it is not `wanted`, adds only its offset.
+    /// Reads one record. If it isn't `wanted`, adds only its offset.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();
         let (sessions, failed_fetches) = (&mut self.named_sessions, &mut self.failed_fetches);
@@ -112,7 +112,7 @@ impl Block {
         self.skip(message);
     }
 
-    /// Counts a record of another shard without reading it.
+    /// Counts another shard's record without reading it.
     pub(crate) fn skip(&mut self, message: &impl Message) {
         let offset = message.offset();
         self.tally.entry(message.partition()).or_default().records += 1;
@@ -134,7 +134,7 @@ fn named_sessions(record: &mut LogRecord) -> impl Iterator<Item = NamedSession> 
     std::mem::take(&mut record.named_sessions).into_iter().map(move |report| NamedSession { org, accepted_at, report })
 }
 
-/// Returns the maximum number of bytes that lookups add to the reports of a record: URLs or sites of tokens, and agents.
+/// Returns the maximum number of bytes that lookups add to a record's reports: token URLs or sites, and agents.
 fn most_added(record: &LogRecord) -> usize {
     let added = |event: &LogEvent| match (event.is_unresolved(), event.lacks_agent()) {
         (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,

@@ -1,4 +1,4 @@
-//! The age of the oldest record that is read but not stored, measured without a request to a server.
+//! The age of the oldest record that was read but not stored, measured without a request to a server.
 
 use rdkafka::Timestamp;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const NONE: i64 = i64::MAX;
 
-/// When the oldest records of the block being stored and of the next block were appended to the log, in milliseconds.
+/// Times in milliseconds at which the oldest records of the block being stored and of the next block were appended to the log.
 pub(crate) struct Lag {
     inserting: AtomicI64,
     filling: AtomicI64,

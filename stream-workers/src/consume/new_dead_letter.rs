@@ -2,7 +2,7 @@
 
 use rdkafka::message::OwnedHeaders;
 
-/// Prefix of the reason if the record must not be decoded again, because processes died while they decoded it.
+/// Prefix of the reason if the record must not be decoded again, because processes crashed while decoding it.
 pub(crate) const QUARANTINED: &str = "quarantined";
 
 /// A record to send to the topic of rejected records (`dead_letters`).

@@ -1,4 +1,4 @@
-//! Progress of a partition: its stored offset, and the outcomes of its records.
+//! A partition's progress: its stored offset, and its records' outcomes.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -7,11 +7,11 @@ use std::ops::AddAssign;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub records: u64,
-    /// Events that are stored, repeats included.
+    /// Stored events, including repeats.
     pub stored: u64,
     /// Records that became dead letters.
     pub rejected_records: u64,
-    /// Events of those records, as far as they could be counted.
+    /// Events in those records, as far as they could be counted.
     pub rejected: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn total<'a>(stats: impl Iterator<Item = &'a PartitionStats> + Clone)
     (sum(stats.clone().map(|stats| &stats.counts)), stats.map(PartitionStats::missing).sum())
 }
 
-/// Outcomes of the records between two offsets of a partition.
+/// Outcomes of the records between two offsets in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionStats {
     /// Offset at which counting started.
@@ -60,8 +60,8 @@ impl PartitionStats {
         Self { since: next, next, counts: Counts::default() }
     }
 
-    /// Continues at the record at `offset`. If that is larger than `next`, the log has dropped the records in between. If it is
-    /// smaller, the log was created again, and counting restarts.
+    /// Continues at the record at `offset`. A larger offset than `next` means that the log has dropped the records in between. A smaller
+    /// one means that the log was recreated, so counting restarts.
     pub(crate) fn continue_at(self, offset: i64) -> Self {
         if offset < self.next { Self::starting_at(offset) } else { Self { next: offset, ..self } }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Timeout of a request to the brokers.
 const ASK_DEADLINE: Duration = Duration::from_secs(10);
-/// Pause after an error of the consumer; most errors are temporary.
+/// Pause after a consumer error. Most errors are temporary.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
 
 /// A range of offsets in a partition; `to` is exclusive.
@@ -26,7 +26,7 @@ pub(crate) struct OffsetRange {
 }
 
 impl OffsetRange {
-    /// Returns the number of offsets; a few may have no record.
+    /// Returns the number of offsets. A few may have no record.
     pub(crate) fn len(&self) -> u64 {
         u64::try_from(self.to - self.from).unwrap_or(0)
     }
@@ -36,7 +36,7 @@ pub(crate) struct TopicReader {
     consumer: Arc<StreamConsumer>,
     brokers: String,
     topic: String,
-    /// Where to stop, by partition that is not completely read.
+    /// Where to stop, for each partition that isn't completely read.
     missing: BTreeMap<i32, i64>,
 }
 
@@ -56,7 +56,7 @@ impl TopicReader {
         Ok(Self { consumer: Arc::new(consumer), brokers, topic: topic.to_owned(), missing: BTreeMap::new() })
     }
 
-    /// Returns the range of each partition that is on the topic now.
+    /// Returns the range of each partition currently on the topic.
     pub(crate) async fn whole(&self) -> anyhow::Result<Vec<OffsetRange>> {
         self.request(|consumer, topic| {
             let metadata = consumer.fetch_metadata(Some(topic), ASK_DEADLINE)?;

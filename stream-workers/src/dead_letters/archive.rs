@@ -1,4 +1,4 @@
-//! All dead letters of the topic: the first of each origin, and whether it was put back.
+//! All dead letters on the topic: the first of each origin, and whether it was put back.
 
 use crate::consume::QUARANTINED;
 use crate::consume::topic_reader::TopicReader;
@@ -10,7 +10,7 @@ use service_kit::command_output::CommandError;
 use service_kit::settings::KafkaSettings;
 use std::collections::{BTreeMap, HashMap};
 
-/// Place of a record: topic, partition, offset.
+/// A record's position: topic, partition, offset.
 type Origin = (String, i32, i64);
 
 pub(super) struct StoredDeadLetter {
@@ -18,10 +18,10 @@ pub(super) struct StoredDeadLetter {
     pub(super) reason: String,
     pub(super) set_aside_at: Option<DateTime<Utc>>,
     pub(super) bytes: usize,
-    /// Empty if the archive was read without payloads: they may not fit into memory.
+    /// Empty if the archive was read without payloads, which may not fit into memory.
     pub(super) payload: Vec<u8>,
     pub(super) headers: OwnedHeaders,
-    /// Place of its copy, once it was put back.
+    /// Position of its copy, once it was put back.
     pub(super) retried: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Archive {
         self.0.values()
     }
 
-    /// Returns the letter with this origin, in the form that `list` shows.
+    /// Returns the letter with this origin, as shown by `list`.
     pub(super) fn find(&self, origin: &str) -> anyhow::Result<&StoredDeadLetter> {
         let place = parse_origin(origin)
             .with_context(|| format!("{origin}: specify TOPIC/PARTITION/OFFSET, as shown by `rejected list`"))?;
@@ -84,7 +84,7 @@ impl KnownDeadLetters {
         self.0.contains_key(&(partition, offset))
     }
 
-    /// Returns whether processes have died while they decoded this record.
+    /// Returns whether processes have crashed while decoding this record.
     pub(crate) fn is_quarantined(&self, partition: i32, offset: i64) -> bool {
         self.0.get(&(partition, offset)).copied().unwrap_or(false)
     }
@@ -111,7 +111,7 @@ fn text(message: &BorrowedMessage<'_>, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(header.value?).into_owned())
 }
 
-/// Parses `topic/partition/offset`. A topic name contains no slash.
+/// Parses `topic/partition/offset`. Topic names don't contain slashes.
 fn parse_origin(text: &str) -> Option<Origin> {
     let (rest, offset) = text.rsplit_once('/')?;
     let (topic, partition) = rest.rsplit_once('/')?;

@@ -61,7 +61,7 @@ impl RejectedCommand {
                 let chosen: Vec<&StoredDeadLetter> = if *all {
                     archive.dead_letters().filter(|letter| letter.retried.is_none()).collect()
                 } else {
-                    // An origin that is named twice is put back once.
+                    // Put an origin that is named twice back only once.
                     let origins: BTreeSet<&String> = origins.iter().collect();
                     origins.into_iter().map(|origin| archive.find(origin)).collect::<Result<_, _>>()?
                 };
@@ -142,7 +142,7 @@ async fn retry(settings: &Settings, letters: &[&StoredDeadLetter], form: OutputF
             }
         }
     }
-    // Print what was put back before a failure, too.
+    // Even after a failure, print what was put back before.
     match form {
         OutputFormat::Json => print_json(&outcomes.iter().map(|(origin, outcome)| outcome.document(origin)).collect::<Vec<_>>())?,
         OutputFormat::Table if outcomes.is_empty() => eprintln!("no dead letters to put back"),

@@ -9,7 +9,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
 use service_kit::kafka;
 
-/// What happened to a letter, with the place of its copy or the reason.
+/// The outcome for a letter, with its copy's position or the reason.
 pub(super) struct Outcome {
     pub(super) status: &'static str,
     pub(super) detail: String,
@@ -40,7 +40,7 @@ impl<'a> Requeue<'a> {
         })
     }
 
-    /// Returns why a worker of this build would reject the record again; `None` if it wouldn't.
+    /// Returns the reason why this build's worker would reject the record again; `None` if it wouldn't.
     async fn rejection_reason(&self, letter: &StoredDeadLetter) -> anyhow::Result<Option<String>> {
         match guarded(|| decode(&letter.payload)) {
             Ok(record) => self.resolver.rejection_reason(record).await,
@@ -48,8 +48,8 @@ impl<'a> Requeue<'a> {
         }
     }
 
-    /// Appends the record to the log, then a note about it to the dead letters, and returns its place. A crash in between can
-    /// lead to a second copy, which changes no figure.
+    /// Appends the record to the log, then a note about it to the dead letters, and returns its position. A crash in between can cause a
+    /// second copy, which doesn't change figures.
     async fn append_to_log(&self, letter: &StoredDeadLetter) -> anyhow::Result<String> {
         let kafka = &self.settings.kafka;
         let copy = FutureRecord::<(), [u8]>::to(&kafka.topic).payload(&letter.payload).headers(letter.headers.clone());

@@ -1,6 +1,6 @@
-//! Makes one attempt: opens the secret, signs, sends the POST and stores how it ended.
+//! Makes one attempt: decrypts the secret, signs, sends the POST and stores the outcome.
 //!
-//! The signed time is that of the lease, by the database's clock, so each attempt has its own signature.
+//! The signed time is the lease's time by the database's clock, so each attempt has its own signature.
 
 use super::attempt_limits::AttemptPermit;
 use super::metrics;
@@ -18,19 +18,19 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Only the head of a response counts: after a 2xx, the receiver has the delivery, whatever the body.
+/// Only a response's head counts: after a 2xx, the receiver has the delivery, whatever the body.
 const BODY_BYTES: usize = 0;
-/// An attempt that takes longer counts as hung, whatever its outcome: a response after 9.9 seconds occupies a lane as long as a
+/// An attempt that takes longer counts as hung, whatever its outcome, because a response after 9.9 seconds occupies a lane as long as a
 /// timeout.
 const SLOW: Duration = ATTEMPT_DEADLINE.checked_div(2).expect("two is not zero");
 /// Like `SLOW`, for unreachable receivers. A refused connection fails at once; only dropped packets take seconds.
 const SLOW_TO_REACH: Duration = Duration::from_secs(1);
-/// Pause before a delivery that can't be signed is attempted again; the operator must correct the key first.
+/// Pause before a delivery that can't be signed is attempted again. The operator must fix the key first.
 const UNSIGNED_PAUSE: Duration = Duration::from_secs(60);
-/// Timeout for giving a lease back while the process stops.
+/// Timeout for releasing a lease while the process stops.
 const GIVE_BACK_DEADLINE: Duration = Duration::from_secs(1);
-/// Maximum age of a lease when its attempt starts. Later, the endpoint may have been disabled, and the signed time would be too
-/// old. More than the deadline of a statement, or a slow database would prevent all attempts.
+/// Maximum age of a lease when its attempt starts. Later, the endpoint may have been disabled, and the signed time would be too old. Longer
+/// than a statement's deadline, or a slow database would prevent all attempts.
 const FRESH: Duration = Duration::from_secs(5);
 const _: () = assert!(
     MAX_ATTEMPT_TIME.as_secs() > FRESH.as_secs() + ATTEMPT_DEADLINE.as_secs() + STATEMENT_DEADLINE.as_secs(),
@@ -45,7 +45,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Attempts a delivery whose lease was claimed after `asked_at`, and stores how the attempt ended; `hurry` cancels it.
+    /// Attempts a delivery whose lease was claimed after `asked_at`, and stores the outcome. `hurry` cancels it.
     pub(super) async fn attempt(
         self,
         claimed: ClaimedDelivery,
@@ -54,7 +54,7 @@ impl Sender {
         hurry: CancellationToken,
     ) {
         let Ok(secret) = self.sealer.open(&claimed.secret_sealed, claimed.endpoint_id.as_bytes()) else {
-            // The receiver is not at fault, so this doesn't count as an attempt.
+            // The receiver isn't at fault, so this doesn't count as an attempt.
             metrics::unsigned();
             tracing::error!(endpoint = %claimed.endpoint_id, "failed to decrypt a webhook secret; TELEMETRY_SECRETS_KEY must be the key of identity-api");
             self.give_back(&claimed, UNSIGNED_PAUSE).await;
@@ -95,7 +95,7 @@ impl Sender {
         self.egress.post(&url, headers, claimed.body.clone().into(), ATTEMPT_DEADLINE, BODY_BYTES).await
     }
 
-    /// Stores how an attempt ended, and retries while the lease may still be valid.
+    /// Stores an attempt's outcome. Retries while the lease may still be valid.
     async fn finish(&self, claimed: &ClaimedDelivery, ended: &AttemptResult) {
         let (mut back_off, until) = (BackOff::default(), Instant::now() + self.queue.lease);
         loop {
@@ -128,7 +128,7 @@ impl Sender {
     }
 }
 
-/// Returns whether an attempt occupied its lane for so long that it delayed other deliveries.
+/// Returns whether an attempt occupied its lane long enough to delay other deliveries.
 fn has_hung(outcome: AttemptOutcome, took: Duration) -> bool {
     took > if outcome == AttemptOutcome::Unreachable { SLOW_TO_REACH } else { SLOW }
 }

@@ -1,4 +1,4 @@
-//! Limits running attempts in total, per organization and per endpoint, so that receivers that hang don't delay others.
+//! Limits running attempts in total, per organization and per endpoint, so that hanging receivers don't delay others.
 
 use super::ConcurrencySettings;
 use lru::LruCache;
@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
-/// Maximum number of endpoints remembered as hanging. A forgotten endpoint has to hang again.
+/// Maximum number of endpoints remembered as hanging. A forgotten endpoint must hang again.
 const MAX_HANGING: usize = 4_096;
 /// Maximum running attempts to an endpoint whose last attempt hung.
 const OF_HANGING: usize = 1;
@@ -42,7 +42,7 @@ pub(super) struct LimitedEndpoint {
     pub(super) remaining: i32,
 }
 
-/// The lane of an attempt; free again when dropped.
+/// An attempt's lane. Released on drop.
 pub(super) struct AttemptPermit {
     endpoint: Uuid,
     state: Arc<Mutex<State>>,
@@ -89,7 +89,7 @@ impl AttemptLimits {
 }
 
 impl AttemptPermit {
-    /// Records whether the attempt hung, which limits the running attempts of its endpoint.
+    /// Records whether the attempt hung, which limits its endpoint's running attempts.
     pub(super) fn has_hung(&self, hung: bool) {
         let mut state = lock(&self.state);
         if hung {
@@ -113,11 +113,11 @@ impl Drop for AttemptPermit {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // A panic can't interrupt a change of the state.
+    // A panic can't interrupt a change to the state.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Converts a number. The settings limit all counts far below the range of these types.
+/// Converts a number. The settings keep all counts far below the range of these types.
 fn count<N: TryFrom<usize>>(number: usize) -> N {
     N::try_from(number).unwrap_or_else(|_| unreachable!("the settings limit lanes to thousands"))
 }

@@ -1,4 +1,4 @@
-//! Metrics of the deliverer. No label value comes from an endpoint.
+//! The deliverer's metrics. Label values never come from endpoints.
 
 use super::queue_figures::{DroppedFigures, QueueFigures};
 use metrics::{counter, gauge, histogram};

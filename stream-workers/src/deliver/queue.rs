@@ -1,4 +1,4 @@
-//! The queue in PostgreSQL: claims due deliveries and stores how attempts ended. Contains all statements of the deliverer.
+//! The queue in PostgreSQL: claims due deliveries and stores attempts' outcomes. Contains all of the deliverer's statements.
 
 use super::attempt_limits::Capacity;
 use super::queue_figures::{DroppedFigures, QueueFigures};
@@ -11,21 +11,21 @@ use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// Maximum rows per statement of a sweep.
+/// Maximum rows per statement in a sweep.
 const BATCH: i64 = 1_000;
-/// Deadline of a statement, including the wait for its connection. The server cancels statements after three seconds, so this
-/// applies only if the server doesn't respond.
+/// A statement's deadline, including the wait for its connection. The server cancels statements after three seconds, so this applies only
+/// if the server doesn't respond.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(4);
 
-/// Waits for a statement until its deadline. A statement without a response counts as failed, whatever its effect; its
-/// connection is not used again (`stores`).
+/// Waits for a statement until its deadline. A statement without a response counts as failed, whatever its effect, and its connection is
+/// not reused.
 async fn with_deadline<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
     let late = || sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "PostgreSQL did not respond"));
     timeout(STATEMENT_DEADLINE, asked).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Maximum time from a lease to the stored end of its attempt: an attempt starts only with a fresh lease (`attempt`). A lease
-/// whose response was lost lasts longer.
+/// Maximum time from a lease to the stored outcome of its attempt, because an attempt starts only with a fresh lease. A lease whose
+/// response was lost lasts longer.
 pub(super) const MAX_ATTEMPT_TIME: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(super) struct Queue {
     pub(super) lease: Duration,
 }
 
-/// A delivery to attempt now, with everything that the attempt needs.
+/// A delivery to attempt now, with everything the attempt needs.
 #[derive(sqlx::FromRow)]
 pub(super) struct ClaimedDelivery {
     pub(super) delivery_id: Uuid,
@@ -56,7 +56,7 @@ pub(super) struct AttemptResult {
     pub(super) outcome: AttemptOutcome,
     pub(super) status_code: Option<u16>,
     pub(super) took: Duration,
-    /// Time from the end of this attempt to the next one: the receiver may have received this one as late as that.
+    /// Time from the end of this attempt to the next one, because the receiver may have received this one only then.
     pub(super) next_after: Option<Duration>,
 }
 
@@ -73,7 +73,7 @@ impl AttemptResult {
 const CLAIM: &str = include_str!("queue/claim.sql");
 
 impl Queue {
-    /// Claims due deliveries within this room. Several deliverers can do this at the same time.
+    /// Claims due deliveries that fit into this room. Several deliverers can do this concurrently.
     pub(super) async fn claim(&self, room: &Capacity) -> Result<Vec<ClaimedDelivery>, sqlx::Error> {
         let narrow: Vec<Uuid> = room.limited_endpoints.iter().map(|narrow| narrow.endpoint).collect();
         let left: Vec<i32> = room.limited_endpoints.iter().map(|narrow| narrow.remaining).collect();
@@ -91,8 +91,8 @@ impl Queue {
         with_deadline(claimed).await
     }
 
-    /// Stores how an attempt ended. Returns false, and stores nothing, if the lease was lost. If the outcome of a call is
-    /// unknown, it can be repeated: it has no further effect, and returns true.
+    /// Stores an attempt's outcome. Returns false, and stores nothing, if the lease was lost. If the outcome of a call is unknown, repeat
+    /// it: it has no further effect, and returns true.
     pub(super) async fn finish(&self, claimed: &ClaimedDelivery, ended: &AttemptResult) -> Result<bool, sqlx::Error> {
         let status = ended.status();
         let next = ended.next_after.filter(|_| status == DeliveryStatus::Pending).map(micros);
@@ -125,7 +125,7 @@ impl Queue {
         with_deadline(earlier).await
     }
 
-    /// Gives a lease back: the delivery is due again after this pause, and no attempt is counted.
+    /// Releases a lease: the delivery is due again after this pause, and the attempt doesn't count.
     pub(super) async fn give_back(&self, claimed: &ClaimedDelivery, pause: Duration) -> Result<(), sqlx::Error> {
         let given = sqlx::query("UPDATE webhook_queue SET lease = NULL, due_at = $3 WHERE delivery_id = $1 AND lease = $2")
             .bind(claimed.delivery_id)
@@ -135,7 +135,7 @@ impl Queue {
         with_deadline(given).await.map(drop)
     }
 
-    /// Drops the pending deliveries of disabled endpoints, and updates the gauges.
+    /// Drops disabled endpoints' pending deliveries, and updates the gauges.
     pub(super) async fn sweep(&self) {
         let dropped = async {
             while self.drop_some().await? == BATCH.unsigned_abs() {}
@@ -144,7 +144,7 @@ impl Queue {
         if let Err(error) = dropped.await {
             tracing::warn!("failed to drop deliveries of disabled endpoints, retrying in the next round: {error}");
         }
-        // Update the gauges even if the deliveries were not dropped, for example because the database is read-only.
+        // Update the gauges even if no deliveries could be dropped, for example because the database is read-only.
         let looked = async {
             metrics::waiting(&with_deadline(QueueFigures::read(&self.pool, &self.ahead)).await?);
             metrics::without_room(&with_deadline(DroppedFigures::read(&self.pool, &self.ahead)).await?);
@@ -155,8 +155,7 @@ impl Queue {
         }
     }
 
-    /// Drops a batch of deliveries. If an attempt may be running, its end is stored first, and a later round drops the
-    /// delivery.
+    /// Drops a batch of deliveries. If an attempt may be running, its outcome is stored first, and a later round drops the delivery.
     async fn drop_some(&self) -> Result<u64, sqlx::Error> {
         let dropped = sqlx::query(
             "UPDATE webhook_queue SET status = 'dropped', lease = NULL, ended_at = now() + $2 * interval '1 microsecond' \

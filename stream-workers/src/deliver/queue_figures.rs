@@ -1,4 +1,4 @@
-//! Figures for the gauges: the deliveries in the queue, and those that found no room.
+//! Figures for the gauges: the deliveries in the queue, and those that were dropped because it was full.
 
 use super::ClockOffset;
 use sqlx::PgPool;
@@ -7,8 +7,8 @@ use sqlx::PgPool;
 pub struct QueueFigures {
     /// Deliveries that are neither delivered nor given up.
     pub pending: i64,
-    /// Seconds since the oldest delivery became due, among endpoints without a running attempt; negative if it is due later,
-    /// `None` without such a delivery.
+    /// Seconds since the oldest delivery became due, for endpoints without a running attempt. Negative if it is due later; `None` if there
+    /// is no such delivery.
     pub overdue_seconds: Option<f64>,
 }
 
@@ -29,10 +29,10 @@ impl QueueFigures {
     }
 }
 
-/// Deliveries that found no room within the last hour, by the database's clock plus `ahead`.
+/// Deliveries dropped from full queues within the last hour, by the database's clock plus `ahead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct DroppedFigures {
-    /// Deliveries that were dropped because their endpoint's queue was full, and were not ordered again.
+    /// Deliveries dropped because their endpoint's queue was full, and not requested again.
     pub deliveries: i64,
     pub organizations: i64,
 }

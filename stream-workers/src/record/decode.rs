@@ -1,6 +1,6 @@
-//! Decodes the bytes of a record, without I/O, so that a test can reproduce a bad record from its bytes.
+//! Decodes a record's bytes, without I/O, so that a test can reproduce a bad record from its bytes.
 //!
-//! Never panics, and rejects values that a table would refuse or clamp.
+//! Never panics. Rejects values that a table would reject or clamp.
 
 use chrono::Datelike as _;
 use schemas::log::{LogRecord, RECORD_VERSION};
@@ -8,9 +8,9 @@ use schemas::session::SessionReport;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Milliseconds UTC that a `DateTime64` column stores without clamping them: 1900 to 2299, without some months at both ends.
+/// Range of milliseconds UTC that a `DateTime64` column stores without clamping: 1900 to 2299, without some months at both ends.
 const STORABLE_MS: RangeInclusive<i64> = -2_200_000_000_000..=10_400_000_000_000;
-/// Microseconds UTC that fit into the column `received`, which has 52 bits for them: 1970 to 2112.
+/// Range of microseconds UTC that fits into the 52 bits of the column `received`: 1970 to 2112.
 const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
 
 /// The earliest year of a session. PostgreSQL's calendar starts a few years earlier.
@@ -44,7 +44,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     Ok(record)
 }
 
-/// Returns whether PostgreSQL can store the report: no text contains a NUL, and no time is before its calendar.
+/// Returns whether PostgreSQL can store the report: its texts don't contain NUL, and its times aren't before PostgreSQL's calendar.
 fn is_storable(report: &SessionReport) -> bool {
     let texts = [&report.parent_session_id, &report.manifest_ref, &report.agent_id];
     texts.into_iter().flatten().all(|text| !text.contains('\0')) && report.started_at.is_none_or(|at| at.year() >= EARLIEST_YEAR)
@@ -55,7 +55,7 @@ pub(crate) fn guarded<T>(look: impl FnOnce() -> Result<T, String>) -> Result<T, 
     catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("decoding panicked; see the worker's log".to_owned()))
 }
 
-/// Returns how many events an undecodable record seems to have; 0 without a list of events.
+/// Returns the apparent number of events in an undecodable record; 0 without a list of events.
 pub(crate) fn count_events(payload: &[u8]) -> usize {
     #[derive(serde::Deserialize)]
     struct Events {
@@ -107,7 +107,7 @@ mod tests {
         let failed = r#""failed_fetches":[{"own_key":"0000000000000000000000000000000a","at_ms":99999999999999,"path":"/","bot":"b",
             "operator":"o","purpose":"user","status":404}],"events""#;
         let late_failure = GOOD.replace("\"events\":[", &format!("{failed}:["));
-        // One bad event rejects its whole record: a batch is visible completely or not at all.
+        // One bad event rejects its whole record, because a batch is visible completely or not at all.
         let mixed = GOOD
             .replace("\"events\":[", "\"events\":[{\"own_key\":\"not hexadecimal\",\"type\":\"content_retrieved\",\"at_ms\":0},");
         for bad in ["", "{}", "[]", "\u{0}", &newer, &none, &early, &late, &late_failure, &mixed, &GOOD[..GOOD.len() - 1]] {

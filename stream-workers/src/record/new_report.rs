@@ -1,4 +1,4 @@
-//! Reports of a record, in the form that the merge function and the tables need.
+//! A record's reports, as needed by the merge function and the tables.
 
 use schemas::bots::Purpose;
 use schemas::click_tokens::LinkRelation;
@@ -17,10 +17,10 @@ use store::tables::ReportContent;
 const AGENTS_TYPES: [&str; 6] =
     ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started", "turn_completed"];
 
-/// One event of a record, whose click token and agent have been looked up.
+/// One event of a record, after looking up its click token and agent.
 pub(crate) struct NewReport {
     pub(crate) report: Report<Facts>,
-    /// The rest of the event, which the facts don't contain.
+    /// The rest of the event, which isn't part of the facts.
     pub(crate) event: LogEvent,
     /// Partition and offset of its record.
     pub(crate) origin: (i32, i64),
@@ -45,7 +45,7 @@ impl NewReport {
         events.into_iter().enumerate().map(report).collect()
     }
 
-    /// Returns the organization whose click token bound the report, if another one reported it.
+    /// Returns the organization whose click token bound the report, if it isn't the reporter.
     pub(crate) fn issuer(&self) -> Option<OrgId> {
         issuer(self.report.observer.org, &self.report.facts)
     }
@@ -55,7 +55,7 @@ impl NewReport {
     }
 }
 
-/// Returns the organization whose click token bound a report, if another one reported it.
+/// Returns the organization whose click token bound a report, if it isn't the reporter.
 pub(crate) fn issuer(reporter: OrgId, facts: &ReportFacts) -> Option<OrgId> {
     Some(facts.platform).filter(|platform| *platform != reporter)
 }

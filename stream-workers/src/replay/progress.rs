@@ -1,4 +1,4 @@
-//! Shows the progress of a replay on standard error: as a bar on a terminal, or else as a line every few seconds.
+//! Shows a replay's progress on standard error: as a bar on a terminal, otherwise as a line every few seconds.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
@@ -24,7 +24,7 @@ impl Progress {
         Self { bar, is_terminal, begun: now, last_line: now }
     }
 
-    /// Prints the time and the rate of the whole replay.
+    /// Prints the whole replay's duration and rate.
     #[expect(clippy::cast_precision_loss, reason = "only displayed")]
     pub(super) fn finish(&self, events: u64) {
         let seconds = self.begun.elapsed().as_secs_f64();

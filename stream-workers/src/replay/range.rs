@@ -1,5 +1,5 @@
-//! The part of the log that a replay reads: `--from` and `--to`, as times or as offsets. Missing parts of the log are reported,
-//! never skipped silently.
+//! The part of the log that a replay reads: `--from` and `--to`, as times or offsets. Missing parts of the log are reported, never silently
+//! skipped.
 
 use crate::consume::topic_reader::{OffsetRange, TopicReader};
 use anyhow::bail;
@@ -9,9 +9,9 @@ use std::str::FromStr;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// Time that the log gave a record.
+    /// The record's timestamp in the log.
     Time(DateTime<Utc>),
-    /// Offset by partition; other partitions are not read.
+    /// Offset by partition. Other partitions are not read.
     Offsets(BTreeMap<i32, i64>),
 }
 
@@ -40,7 +40,7 @@ impl FromStr for Bound {
 #[derive(Debug)]
 pub(crate) struct Range {
     pub(crate) parts: Vec<OffsetRange>,
-    /// Partitions whose first records are missing, with the first offset that is left.
+    /// Partitions whose first records are missing, with their first remaining offset.
     pub(crate) gaps: Vec<(i32, i64)>,
 }
 
@@ -73,7 +73,7 @@ impl Range {
             if from > to {
                 bail!("partition {partition}: --from ({from}) is after --to ({to}); swap them");
             }
-            // If the range starts with the log, older records may have been wanted.
+            // If the range starts with the log, it may have been meant to include older records.
             if part.from > 0 && from == part.from && !matches!(starts, RangeEnds::Offsets(_)) {
                 range.gaps.push((partition, part.from));
             }
@@ -90,7 +90,7 @@ impl Range {
 /// One end of the range in every partition.
 enum RangeEnds {
     Open,
-    /// By time; partitions without such a record end behind their last one.
+    /// By time. In partitions without such a record, the end of the partition.
     Times(BTreeMap<i32, i64>),
     Offsets(BTreeMap<i32, i64>),
 }
@@ -107,7 +107,7 @@ impl RangeEnds {
         })
     }
 
-    /// Returns the offset for a partition: `open` without a bound, `None` if the partition is not read.
+    /// Returns a partition's offset: `open` without a bound, `None` if the partition isn't read.
     fn offset_for(&self, part: &OffsetRange, open: i64) -> Option<i64> {
         match self {
             Self::Open => Some(open),

@@ -1,7 +1,6 @@
 //! `telemetry stream-workers rebuild`: fills an empty database from the log.
 //!
-//! It runs a writer with its own `writers` and `progress`, and stops it when everything is stored that was on the log at the
-//! start.
+//! Runs a writer with its own `writers` and `progress`, and stops it when everything is stored that was on the log at the start.
 
 use super::range::Range;
 use crate::consume::topic_reader::{OffsetRange, TopicReader};
@@ -17,7 +16,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Number of looks between two lines on standard error.
+/// Number of polls per line on standard error.
 const LOOKS_PER_LINE: u32 = 10;
 
 /// Options of `rebuild`.
@@ -30,12 +29,12 @@ pub struct RebuildOptions {
     output: OutputOptions,
 }
 
-/// Creates the tables in the database of TELEMETRY_CLICKHOUSE_DATABASE and fills them with the whole log. Gateways, and the
-/// writer of another database, can keep running.
+/// Creates the tables in the database of TELEMETRY_CLICKHOUSE_DATABASE and fills them with the whole log. Gateways, and another database's
+/// writer, can keep running.
 ///
 /// # Errors
 ///
-/// If the database has events, or if the beginning of the log is gone and `--accept-gap` is missing.
+/// Fails if the database contains events, or if the beginning of the log is missing and `--accept-gap` isn't set.
 pub async fn rebuild(settings: &Settings, options: &RebuildOptions) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
     prepare(settings).await?;

@@ -1,4 +1,4 @@
-//! Pauses between retries of a store that doesn't respond: each twice as long as the one before, up to five seconds.
+//! Pauses between retries of a store that doesn't respond: each twice as long as the previous one, up to five seconds.
 
 use std::time::Duration;
 

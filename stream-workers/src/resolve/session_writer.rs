@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 const MAX_AT_ONCE: usize = 1_000;
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
-/// How long a report is remembered as written. A session that retention deletes in this time is written again afterwards.
+/// Time for which a report is remembered as written. If retention deletes a session in this time, it is written again afterwards.
 const BELIEVED: TimeDelta = TimeDelta::minutes(1);
 const WRITE: &str = include_str!("sql/write_sessions.sql");
 
@@ -37,7 +37,7 @@ impl SessionWriter {
         Self { pool, clock, written: LruCache::new(REMEMBERED) }
     }
 
-    /// Writes the sessions in records, as of the acceptance of the records.
+    /// Writes the sessions in records, as of the records' acceptance.
     pub(crate) async fn write(&mut self, mut named: Vec<NamedSession>) {
         named.retain(|one| !self.is_known(one));
         named.sort_by_key(|one| one.accepted_at);
@@ -122,7 +122,7 @@ mod tests {
     use serde_json::{Value, json};
     use service_kit::testing::TestStores;
 
-    /// Returns the report of a session, accepted in this second.
+    /// Returns a session's report, accepted in this second.
     fn named(n: u128, second: i64, members: &Value) -> NamedSession {
         let mut report = json!({"session_id": Uuid::from_u128(n)});
         report.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -167,7 +167,7 @@ mod tests {
                 sqlx::query("DELETE FROM sessions").execute(&stores.pool).await.unwrap();
                 let mut order = vec![said[first].clone(), said[second].clone()];
                 order.extend(said.iter().enumerate().filter(|(n, _)| ![first, second].contains(n)).map(|(_, one)| one.clone()));
-                // Write twice: after a failed block, a writer with an empty cache reads it again.
+                // Write twice, because after a failed block a writer with an empty cache reads it again.
                 for _ in 0..2 {
                     let mut writer = SessionWriter::new(stores.pool.clone(), Clock::System);
                     for one in &order {

@@ -1,4 +1,4 @@
-//! The reports of some records, stored as one block, and the division of a batch that is too large.
+//! The reports of some records, stored as one block, and the division of batches that are too large.
 
 use crate::consume::partition_stats::CountsByPartition;
 use crate::consume::{Block, DeadLetter, Offsets, Origin, QUARANTINED, named_buckets};
@@ -11,14 +11,14 @@ use store::tables::FailedFetchRow;
 #[derive(Default)]
 pub(super) struct Records {
     pub(super) all: Vec<Origin>,
-    /// The record of each failed fetch.
+    /// Each failed fetch's record.
     pub(super) of_failed_fetches: Vec<Origin>,
 }
 
 pub(super) struct Batch {
     pub(super) reports: Vec<NewReport>,
-    /// Failed fetches of all records of a block. Their rows depend only on the record, so the first half of a divided batch has
-    /// all of them.
+    /// Failed fetches in all of a block's records. Their rows depend only on the record, so the first half of a divided batch contains all
+    /// of them.
     pub(super) failed_fetches: Vec<(Origin, FailedFetchRow)>,
     /// Records in the order of reading.
     pub(super) records: Vec<Origin>,
@@ -28,11 +28,11 @@ pub(super) struct Batch {
     letters: Vec<(Origin, u64)>,
 }
 
-/// Record of a replay's failed fetch.
+/// Placeholder for the record of a replay's failed fetch.
 const NO_RECORD: Origin = (-1, -1);
 
 impl Batch {
-    /// Selects what a shard stores of a block.
+    /// Selects the part of a block that a shard stores.
     pub(super) fn new(block: Block, records: Records, shard: Shard) -> Self {
         let Block { mut reports, failed_fetches, offsets, mut tally, dead_letters, .. } = block;
         reports.retain(|new| shard.has(Bucket::new(&new.event.site, || new.report.group())));
@@ -59,12 +59,12 @@ impl Batch {
         Self { reports, failed_fetches: Vec::new(), records, offsets, tally, letters }
     }
 
-    /// Divides the batch into two with whole records, in the order of storage; `None` if there is only one record.
+    /// Divides the batch into two with whole records, in storage order; `None` if there is only one record.
     pub(super) fn halves(self) -> Option<[Self; 2]> {
         let Self { mut reports, failed_fetches, mut records, mut letters, .. } = self;
         records.sort_unstable();
         reports.sort_by_key(|new| new.origin);
-        // Earlier partitions are in the first half, and later ones in the second, so each partition is stored in order.
+        // Earlier partitions are in the first half and later ones in the second, so each partition is stored in order.
         let middle = reports.get(reports.len() / 2).map_or(records[records.len() / 2], |new| new.origin);
         let boundary = middle.max(*records.get(1)?);
         let later_reports = reports.split_off(reports.partition_point(|new| new.origin < boundary));
@@ -85,12 +85,12 @@ impl Batch {
         records
     }
 
-    /// Returns the sorted reports of the records up to this one.
+    /// Returns the sorted reports in the records up to this one.
     pub(super) fn reports_up_to(&self, last: Origin) -> &[NewReport] {
         &self.reports[..self.reports.partition_point(|new| new.origin <= last)]
     }
 
-    /// Returns the rows of the sorted failed fetches of the records up to this one.
+    /// Returns the rows of the sorted failed fetches in the records up to this one.
     pub(super) fn failed_fetches_up_to(&self, last: Origin) -> Encoder {
         let mut rows = Encoder::default();
         self.failed_fetches.iter().take_while(|(record, _)| *record <= last).for_each(|(_, row)| row.encode(&mut rows));
@@ -103,8 +103,8 @@ impl Batch {
     }
 }
 
-/// Returns whether this shard counts a dead letter. Several shards reject an unreadable record, but only one counts it. A
-/// quarantined record may be stored by other shards.
+/// Returns whether this shard counts a dead letter. Several shards reject an unreadable record, but only one counts it. Other shards may
+/// store a quarantined record.
 fn is_counted(letter: &DeadLetter, shard: Shard) -> bool {
     letter.reason.starts_with(QUARANTINED) || shard.duty(&named_buckets(Some(&letter.headers))) == ShardTask::ReadAndCount
 }

@@ -1,8 +1,8 @@
 //! Finds the records that make a block fail, before anything else is stored.
 //!
-//! It tries the block's first records, in the order of their offsets: it merges their reports again, and inserts the rows that
-//! ClickHouse rejected as deleted rows of version 0. Such a row never replaces another one, and no read returns it. Rows of
-//! failed fetches depend only on their records, so those of good records are inserted unchanged.
+//! It tries the block's first records in offset order: merges their reports again, and inserts the rows that ClickHouse rejected as deleted
+//! rows with version 0. Such a row never replaces another one, and reads don't return it. Rows of failed fetches depend only on their
+//! records, so those of good records are inserted unchanged.
 
 use super::batch::Batch;
 use super::current_rows::GatheredRows;
@@ -13,12 +13,12 @@ use super::statements::{FailedBlock, Server, Stage, WriterExit};
 use crate::consume::Origin;
 use crate::record::decode::guarded;
 
-/// Returns the records that make a batch fail at a stage, with the reasons. Of records that fail only together, returns the
-/// last one. Empty if no trial fails.
+/// Returns the records that make a batch fail at a stage, with the reasons. If records fail only together, returns the last of them. Empty
+/// if no trial fails.
 ///
 /// # Errors
 ///
-/// If a trial fails for a reason other than its values.
+/// Fails if a trial fails for a reason other than its values.
 pub(super) async fn find(
     stage: Stage,
     mut batch: Batch,
@@ -38,7 +38,7 @@ pub(super) async fn find(
     Ok(search.culprits)
 }
 
-/// Returns why the records up to this one fail; `None` if they don't.
+/// Returns the reason why the records up to this one fail; `None` if they don't.
 async fn try_up_to(
     last: Origin,
     stage: Stage,
@@ -75,11 +75,10 @@ fn insert(stage: Stage) -> Option<&'static str> {
     }
 }
 
-/// A binary search for the first record that fails together with the records before it. Repeated without that record until all
-/// others pass.
+/// A binary search for the first record that fails together with the records before it, repeated without that record until all others pass.
 #[derive(Debug)]
 struct Search {
-    /// Without the culprits found so far.
+    /// The records without the culprits found so far.
     records: Vec<Origin>,
     /// This many of the first records pass.
     passed: usize,
@@ -93,12 +92,12 @@ impl Search {
         Self { records, passed: 0, failed: None, culprits: Vec::new() }
     }
 
-    /// Returns the number of first records to try next; `None` if the search is over.
+    /// Returns how many of the first records to try next; `None` if the search is over.
     fn length(&self) -> Option<usize> {
         match self.failed {
             _ if self.passed >= self.records.len() => None,
             None => Some(self.records.len()),
-            // Try the same records again: if they pass, no record was to blame.
+            // Try the same records again. If they pass, the failure wasn't caused by a record.
             Some(failed) if failed == self.passed + 1 => Some(failed),
             Some(failed) => Some(self.passed.midpoint(failed)),
         }
@@ -109,7 +108,7 @@ impl Search {
         Some(self.records[self.length()? - 1])
     }
 
-    /// Records the result of a trial: the reason of a failure, or that the records passed. Returns the culprit if it is found.
+    /// Records a trial's result: the reason for a failure, or that the records passed. Returns the culprit if it is found.
     fn tried(&mut self, failure: Option<String>) -> Option<Origin> {
         let length = self.length()?;
         match (failure, self.failed == Some(length)) {
@@ -164,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Simulates a writer that reads blocks of one partition, whose `events` are rejected after their `reports` were inserted.
+    /// Simulates a writer that reads blocks from one partition and whose `events` are rejected after their `reports` were inserted.
     struct Ingestion {
         /// The shared key of each record's report.
         groups: Vec<u128>,
@@ -253,7 +252,7 @@ mod tests {
     }
 
     proptest! {
-        /// A block ends where interrupted reports of its groups allow it, so it can contain any other records.
+        /// A block ends where its groups' interrupted reports allow it, so it can contain any other records.
         #[test]
         fn rejects_only_the_bad_records(
             groups in prop::collection::vec(0_u128..12, 1..80),
@@ -270,7 +269,7 @@ mod tests {
             prop_assert!(run.failures <= run.bad.len(), "one failure finds all culprits of a block");
         }
 
-        /// Without trials, a record is blamed only if it is alone in its block.
+        /// Without trials, a record is rejected only if it is alone in its block.
         #[test]
         fn rejects_no_record_without_a_trial(
             groups in prop::collection::vec(0_u128..12, 1..80),
@@ -282,7 +281,7 @@ mod tests {
             prop_assert!(run.letters.is_subset(&run.bad), "{:?} of {:?}", run.letters, run.bad);
         }
 
-        /// The result equals that of trying the records one by one.
+        /// The result is the same as trying the records one by one.
         #[test]
         fn rejects_the_last_of_records_that_fail_together(
             count in 1_i64..60,

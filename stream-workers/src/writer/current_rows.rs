@@ -1,4 +1,4 @@
-//! Collects the current rows that a block of reports needs, and merges them.
+//! Collects the current rows needed for a block of reports, and merges them.
 
 use super::interrupted_rows::Interrupted;
 use super::progress::NextOffsets;
@@ -18,23 +18,22 @@ use store::row::{EventRow, ReportPlace, ReportWrite};
 use store::row_binary::Encoder;
 use store::tables::decode_events;
 
-/// The reports of a block by group, with the current rows that are known so far.
+/// A block's reports by group, with the current rows that are known so far.
 pub(super) struct GatheredRows {
     groups: HashMap<EventKey, Vec<Report<Facts>>>,
     rows: HashMap<EventKey, EventRow<Facts>>,
     absent: HashSet<EventKey>,
-    /// Rows of `reports` from an interrupted block whose records became dead letters or were dropped by the log.
+    /// Rows of `reports` from an interrupted block whose records became dead letters or were dropped from the log.
     lost: HashMap<EventKey, Interrupted>,
     /// Size of `rows`.
     bytes: usize,
 }
 
-/// Maximum bytes of current rows and of responses, unless a block has one record.
+/// Maximum size of current rows and responses, in bytes, unless a block has one record.
 type MostBytes = Option<usize>;
 
 impl GatheredRows {
-    /// Looks up the current rows of everything that these reports, up to these offsets, can change; `None` if the rows are too
-    /// large.
+    /// Looks up the current rows of everything that these reports, up to these offsets, can change; `None` if the rows are too large.
     pub(super) async fn for_reports(
         reports: &[NewReport],
         next: &NextOffsets,
@@ -88,7 +87,7 @@ impl GatheredRows {
                 (None, _) => drop(self.absent.insert(key)),
                 (Some(_), Some(row)) => self.add(row.clone()),
                 (Some(KeyPlace { at_ms, .. }), None) => {
-                    // Absent until it is found: another key may have the same fingerprint.
+                    // Treat the key as absent until it is found, because another key may have the same fingerprint.
                     self.absent.insert(key);
                     fetched += 1;
                     places.text(&site);
@@ -123,7 +122,7 @@ impl GatheredRows {
         self.rows.values()
     }
 
-    /// Returns rows of `reports` whose record can't be read again.
+    /// Returns rows of `reports` whose records can't be read again.
     pub(super) fn lost(&self) -> impl Iterator<Item = &Interrupted> {
         self.lost.values()
     }
@@ -145,7 +144,7 @@ impl GatheredRows {
         changes
     }
 
-    /// Returns deletions of the rows of `reports` that no event will ever name.
+    /// Returns deletions for rows of `reports` that no event will ever refer to.
     fn orphans(&self, changes: &Changes<Facts>) -> Vec<ReportWrite> {
         let written: HashSet<ReportPlace> = changes.reports.iter().map(ReportWrite::place).collect();
         let is_stored = |row: &Interrupted| {
@@ -162,7 +161,7 @@ fn site_of(new: &[Report<Facts>]) -> String {
     new[0].site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default()
 }
 
-/// Returns rows of an interrupted block whose records are before these offsets, but whose reports didn't come again.
+/// Returns an interrupted block's rows whose records are before these offsets but whose reports didn't come again.
 fn lost(reports: &[NewReport], next: &NextOffsets, state: &State) -> HashMap<EventKey, Interrupted> {
     let mut read_again = state.interrupted_rows.read_again(next).peekable();
     if read_again.peek().is_none() {

@@ -1,14 +1,14 @@
-//! Epochs of writers, and the versions of rows derived from them.
+//! Writers' epochs, and the row versions derived from them.
 
 use rand::RngExt as _;
 
-/// Bits of a version for the number of the block.
+/// Number of version bits for the block number.
 const BLOCK_BITS: u32 = 40;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(super) number: u64,
-    /// Query id of all inserts of the epoch.
+    /// Query id of all inserts in the epoch.
     pub(super) slot: String,
 }
 
@@ -20,7 +20,7 @@ pub(super) fn epoch_of(version: u64) -> u64 {
     version >> BLOCK_BITS
 }
 
-/// Returns the largest beat of an epoch. A writer that stops inserts it into `progress`, and standbys take over immediately.
+/// Returns an epoch's largest beat. A writer that stops inserts it into `progress`, so standbys take over immediately.
 pub(super) fn released(epoch: u64) -> u64 {
     version(epoch + 1, 0) - 1
 }

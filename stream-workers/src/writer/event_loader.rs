@@ -1,4 +1,4 @@
-//! Inserts records without a log, with the same merge and the same statements, for benchmarks and tests of reads.
+//! Inserts records without a log, with the same merge and statements, for benchmarks and tests of reads.
 
 use super::batch::Records;
 use super::state::State;
@@ -30,7 +30,7 @@ impl EventLoader {
         Self::connect_shard(settings, Shard::default()).await
     }
 
-    /// Becomes the writer of a shard's tables. It stores only its part of the records.
+    /// Becomes the writer of a shard's tables. Stores only its part of the records.
     pub async fn connect_shard(settings: &ClickHouseSettings, shard: Shard) -> anyhow::Result<Self> {
         let server = Server::of_shard(settings, shard)?;
         let epoch = takeover::claim(&server, TOPIC, TOPIC).await?.context("another writer has taken over")?;

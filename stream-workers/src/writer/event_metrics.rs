@@ -9,12 +9,12 @@ use store::row_binary::Decoder;
 const PARTS_EVERY: Duration = Duration::from_secs(60);
 /// Interval between checks for keys with two live rows.
 const KEYS_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Delay of the first check, until a takeover is over and the backlog is stored.
+/// Delay of the first check, so that a takeover is over and the backlog is stored.
 const KEYS_FIRST_AFTER: Duration = Duration::from_secs(10 * 60);
-/// Number of statements that divide the keys, so that each needs less memory.
+/// Number of statements among which the keys are divided, so that each needs less memory.
 const RUNS: u64 = 16;
 
-/// Exports the parts of the month that has the most: with many parts, reads become slow and ClickHouse rejects inserts.
+/// Exports the largest number of parts in any month. With many parts, reads become slow and ClickHouse rejects inserts.
 pub(super) async fn keep_counting_parts(server: &Server) -> Infallible {
     loop {
         match parts(server).await {

@@ -1,13 +1,13 @@
 //! The rows that an interrupted block wrote to `reports`, and how far the blocks after it must reach.
 //!
-//! A writer reads the records of its predecessor's last block again, because `events` may lack a part of it. The simulator in
+//! A writer reads its predecessor's last block again, because part of it may be missing from `events`. The simulator in
 //! `store/src/simulation.rs` shows what this requires:
 //!
 //! - A block with a report of a group has all reports of that group that the interrupted block wrote.
 //! - A block is complete only when all records of the interrupted one are covered, so that another successor finds the same
 //!   rows.
 //!
-//! Otherwise, blocks are cut as usual, so that a long backlog, as after a restore from a backup, needs no large block.
+//! Otherwise, blocks are cut as usual, so a long backlog, as after a restore from a backup, doesn't need a large block.
 
 use super::progress::NextOffsets;
 use crate::consume::Origin;
@@ -16,7 +16,7 @@ use schemas::ids::OrgId;
 use std::collections::{BTreeMap, HashMap};
 use store::row::WrittenReport;
 
-/// The partitions of the log with their first offsets; `None` if a partition currently has no leader.
+/// The log's partitions with their first offsets; `None` if a partition currently has no leader.
 pub(super) type Begins = BTreeMap<i32, Option<i64>>;
 
 /// A row of `reports` that an interrupted block wrote.
@@ -27,7 +27,7 @@ pub(super) struct Interrupted {
     pub(super) shared_key: Option<EventKey>,
     /// Reversed host, or empty.
     pub(super) site: Box<str>,
-    /// The organization with a second row of the report.
+    /// The organization with a second row for the report.
     pub(super) issuer: Option<OrgId>,
     pub(super) origin: Origin,
 }
@@ -44,9 +44,9 @@ pub(super) struct InterruptedRows {
     rows: HashMap<EventKey, Interrupted>,
     by_group: Vec<(EventKey, Origin)>,
     by_record: Vec<(Origin, EventKey)>,
-    /// Offset behind the last record of each partition.
+    /// Offset after each partition's last record.
     ends: NextOffsets,
-    /// How far the block that is being read must reach.
+    /// How far the block being read must reach.
     needed: NextOffsets,
     /// Records before these offsets can't be read.
     begins: NextOffsets,
@@ -73,7 +73,7 @@ impl InterruptedRows {
         self.rows.get(&identity)
     }
 
-    /// Adds a record with reports of these groups to the block.
+    /// Adds a record with reports in these groups to the block.
     pub(super) fn read(&mut self, record: Origin, groups: impl Iterator<Item = EventKey>) {
         if self.ends.is_empty() {
             return;
@@ -102,13 +102,13 @@ impl InterruptedRows {
         ends.iter().all(|(partition, end)| self.passed(*partition, next) >= *end)
     }
 
-    /// Returns the offset before which no more records can come.
+    /// Returns the offset before which no more records can arrive.
     fn passed(&self, partition: i32, next: &NextOffsets) -> i64 {
         let at = |offsets: &NextOffsets| offsets.get(&partition).copied().unwrap_or(0);
         at(next).max(at(&self.begins))
     }
 
-    /// Gives up records that the log no longer has.
+    /// Gives up records that are no longer on the log.
     pub(super) fn clamp(&mut self, begins: &Begins) {
         for partition in self.ends.keys() {
             match begins.get(partition) {
@@ -122,7 +122,7 @@ impl InterruptedRows {
         }
     }
 
-    /// Gives up all records of a partition that was created again.
+    /// Gives up all records of a recreated partition.
     pub(super) fn give_up(&mut self, partition: i32) {
         self.begins.insert(partition, i64::MAX);
     }
@@ -144,7 +144,7 @@ impl InterruptedRows {
     }
 }
 
-/// Moves the end of a partition behind a record.
+/// Moves a partition's end past a record.
 fn reach(ends: &mut NextOffsets, (partition, offset): Origin) {
     let end = ends.entry(partition).or_default();
     *end = (*end).max(offset + 1);
@@ -179,7 +179,7 @@ mod tests {
     fn blocks_cover_every_report_in_their_groups() {
         let mut cover = InterruptedRows::new(vec![row(1, 7, (0, 3)), row(2, 7, (1, 9)), row(3, 8, (1, 20))]);
         assert!(cover.may_end(&offsets([])) && !cover.is_complete(&offsets([])));
-        // The block's own reports aren't known yet, but those of the interrupted block are.
+        // The block's own reports aren't known yet, but the interrupted block's are.
         cover.read((0, 3), [].into_iter());
         assert!(!cover.may_end(&offsets([(0, 4)])) && cover.may_end(&offsets([(0, 4), (1, 10)])));
         cover.stored(&offsets([(0, 4), (1, 10)]));
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn skips_records_that_retention_dropped() {
         let mut cover = InterruptedRows::new(vec![row(1, 1, (0, 3)), row(2, 2, (1, 9)), row(3, 3, (2, 5))]);
-        // Partition 1 doesn't exist any more, and partition 2 has no leader.
+        // Partition 1 no longer exists, and partition 2 has no leader.
         cover.clamp(&Begins::from([(0, Some(4)), (2, None)]));
         assert!(!cover.is_complete(&offsets([])) && cover.is_complete(&offsets([(2, 6)])));
         let given_up: Vec<u128> = cover.read_again(&offsets([])).map(|row| row.written.place.identity.0).collect();

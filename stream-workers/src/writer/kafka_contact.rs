@@ -1,6 +1,5 @@
-//! Tracks whether this process reaches Kafka. A writer that doesn't reach it can't store anything, so it stops its heartbeats,
-//! and a standby that reaches Kafka takes over. While no process reaches Kafka, no epoch is claimed, and the active writer
-//! continues when Kafka is back.
+//! Tracks whether this process reaches Kafka. A writer without contact can't store anything, so it stops its heartbeats, and a standby with
+//! contact takes over. While no process reaches Kafka, no epoch is claimed, and the active writer continues when Kafka recovers.
 
 use rdkafka::admin::AdminClient;
 use rdkafka::client::DefaultClientContext;
@@ -13,8 +12,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 const EVERY: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(4);
-/// A standby whose last response is older doesn't take over. Shorter than [`LOST_AFTER`], so that standbys notice an outage of
-/// Kafka before the active writer stops its heartbeats.
+/// A standby whose last response is older doesn't take over. Shorter than [`LOST_AFTER`], so standbys notice a Kafka outage before the
+/// active writer stops its heartbeats.
 const RECENT: Duration = Duration::from_secs(7);
 /// An active writer whose last response is older stops its heartbeats.
 const LOST_AFTER: Duration = Duration::from_secs(15);

@@ -31,13 +31,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 const METADATA_EVERY: Duration = Duration::from_secs(30);
-/// Pause after an error of the consumer; most errors are temporary.
+/// Pause after a consumer error. Most errors are temporary.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
 
-/// Start and end of each partition; `None` if it currently has no leader.
+/// Each partition's start and end; `None` if it currently has no leader.
 type Listing = BTreeMap<i32, Option<(i64, i64)>>;
 
-/// Result of listing the partitions of the log.
+/// Result of listing the log's partitions.
 #[derive(Clone, Default)]
 struct Listed {
     /// How far the log had been read when the listing started.
@@ -57,7 +57,7 @@ pub(super) struct LogSource {
     failed: NextOffsets,
     assigned: BTreeSet<i32>,
     listed: watch::Receiver<Listed>,
-    /// `next` at the end of the last block. A listing that starts later finds no smaller end.
+    /// `next` at the end of the last block. A listing that starts later can't find a smaller end.
     read: Arc<Mutex<NextOffsets>>,
     _listing: AbortOnDropHandle<()>,
     lag: Arc<Lag>,
@@ -69,10 +69,10 @@ pub(super) struct LogSource {
 impl LogSource {
     pub(super) fn connect(settings: &Settings, next: NextOffsets, known: KnownDeadLetters) -> anyhow::Result<Self> {
         let consumer: StreamConsumer = kafka::client(&settings.kafka)?
-            // No consumer joins this group. Offsets are committed to it for tools that show lag.
+            // Consumers don't join this group. Offsets are committed to it for tools that show lag.
             .set("group.id", settings.tuning.group_of_shard())
             .set("enable.auto.commit", "false")
-            // For a partition without progress, and if retention has dropped the next record.
+            // Applies to partitions without progress, and if retention has dropped the next record.
             .set("auto.offset.reset", "earliest")
             .set("queued.max.messages.kbytes", "65536")
             .create()
@@ -101,7 +101,7 @@ impl LogSource {
 
     /// Discards the collected records, and reads again from these offsets.
     pub(super) fn restart(&mut self, settings: &Settings, next: NextOffsets) -> anyhow::Result<()> {
-        // Use another consumer, because the former one may have fetched records behind these offsets.
+        // Use another consumer, because the current one may have fetched records after these offsets.
         let lag = Arc::clone(&self.lag);
         let failed = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         *self = Self { lag, failed, ..Self::connect(settings, next, self.known.clone())? };
@@ -157,15 +157,14 @@ impl LogSource {
         Ok((std::mem::take(&mut self.block), std::mem::take(&mut self.records)))
     }
 
-    /// Returns whether the received record has an offset that was read before: its partition was deleted and created again, and
-    /// the consumer has started at its beginning.
+    /// Returns whether the received record has an offset that was read before: its partition was recreated, and the consumer has started at
+    /// its beginning.
     fn is_created_again(&self) -> bool {
         let of = |message: &OwnedMessage| self.next.get(&message.partition()).is_some_and(|next| message.offset() < *next);
         self.received.as_ref().is_some_and(of)
     }
 
-    /// Continues with the new log of a partition. Returns whether the block must end first, because it has records of the
-    /// former log.
+    /// Continues with a partition's new log. Returns whether the block must end first, because it contains records of the former log.
     fn end_of_former_log(&mut self, state: &mut State) -> bool {
         let Some(partition) = self.received.as_ref().map(OwnedMessage::partition) else { return false };
         if self.block.offsets.contains_key(&partition) {
@@ -223,7 +222,7 @@ impl LogSource {
         self.received = None;
     }
 
-    /// Returns what to do with a record because of its headers or its place; `None` if it is decoded.
+    /// Returns what to do with a record because of its headers or position; `None` if it is decoded.
     fn advice(&self, message: &OwnedMessage, shard: Shard) -> Option<Advice> {
         if !shard.is_only() && shard.duty(&named_buckets(message.headers())) == ShardTask::Skip {
             return Some(Advice::Skip);
@@ -233,7 +232,7 @@ impl LogSource {
 
     /// Decodes records of the next block while the last one is being stored. Never returns.
     ///
-    /// Requires [`State::is_calm`]. Stops at a record that needs more than decoding.
+    /// Requires [`State::can_decode_ahead`]. Stops at a record that needs more than decoding.
     pub(super) async fn read_ahead(&mut self, narrowing: &BlockLimits, shard: Shard) -> Infallible {
         loop {
             self.decode_received(narrowing, shard);
@@ -250,8 +249,8 @@ impl LogSource {
         }
     }
 
-    /// Restarts the age of the next block. Otherwise, records that came while the last block was being stored would make blocks
-    /// smaller, and replays would never run.
+    /// Restarts the next block's age. Otherwise, records that arrived while the last block was being stored would make blocks smaller, and
+    /// replays would never run.
     pub(super) fn begin_waiting(&mut self) {
         self.block.opened = self.block.opened.map(|_| Instant::now());
     }
@@ -286,7 +285,7 @@ impl LogSource {
         std::future::pending().await
     }
 
-    /// Returns the age of the oldest record that was read but isn't stored.
+    /// Returns the age of the oldest record that was read but not stored.
     pub(super) fn lag(&self) -> Arc<Lag> {
         Arc::clone(&self.lag)
     }
@@ -304,8 +303,8 @@ impl LogSource {
         }
     }
 
-    /// Assigns the partitions of the last listing, if they have changed. Returns whether the block must end first, because it
-    /// has records of a log that was created again.
+    /// Assigns the partitions of the last listing, if they have changed. Returns whether the block must end first, because it contains
+    /// records from a log that was recreated.
     fn take_listing(&mut self, state: &mut State) -> bool {
         if !self.listed.has_changed().unwrap_or(false) {
             return false;
@@ -355,7 +354,7 @@ impl LogSource {
 
 /// Extends the block to the interrupted reports that share a group with a record.
 fn cover_groups(cover: &mut InterruptedRows, record: Origin, (reports, unresolved): (&[NewReport], &[Unresolved])) {
-    // The keys of an event depend on its host, which is unknown until its click token is looked up.
+    // An event's keys depend on its host, which is unknown until its click token is looked up.
     if unresolved.iter().any(|one| one.record.events.iter().any(LogEvent::is_unresolved)) {
         cover.read_unknown();
     }

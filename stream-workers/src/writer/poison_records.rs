@@ -1,35 +1,33 @@
-//! Handles records that block the log: they kill the process, or their rows can't be merged or inserted.
+//! Handles records that block the log: they crash the process, or their rows can't be merged or inserted.
 //!
-//! After unclean starts, the writer notes each record in `progress` before it decodes it. Only decoding is noted, so a record
-//! isn't blamed for a process that was killed while it waited. A record becomes a dead letter when [`DEADLY`] writers have died
-//! while they decoded it.
+//! After unclean starts, the writer notes each record in `progress` before decoding it. Only decoding is noted, so a record isn't blamed
+//! for a process that was killed while waiting. A record becomes a dead letter after [`MAX_DEATHS`] writers have crashed while decoding it.
 //!
-//! If a block can't be merged or inserted, the writer rejects the records that make it fail (`culprits`). If no such record is
-//! known, for example because ClickHouse lacks memory, it reads smaller blocks ([`Narrowing`]).
+//! If a block can't be merged or inserted, the writer rejects the records that make it fail (`culprits`). If no such record is known, for
+//! example because ClickHouse lacks memory, it reads smaller blocks ([`BlockLimits`]).
 
 use super::statements::FailedBlock;
 use crate::consume::Origin;
 use std::collections::HashMap;
 
-/// Starts of processes without a complete block after which a writer is careful.
+/// Number of process starts without a complete block after which a writer is careful.
 const UNCLEAN_STARTS: u64 = 3;
-/// Number of records that a careful writer notes, more than a block usually has. A later writer reaches a deadly record behind
-/// them.
+/// Number of records that a careful writer notes, more than a block usually has. A later writer reaches a deadly record after them.
 const CAREFUL_RECORDS: u32 = 5_000;
-/// Deaths after which a record is rejected.
+/// Number of crashes after which a record is rejected.
 const MAX_DEATHS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Suspect {
     pub(crate) partition: i32,
     pub(crate) offset: i64,
-    /// Writers that died while they decoded it.
+    /// Number of writers that crashed while decoding it.
     pub(crate) deaths: u32,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct DecodeCaution {
-    /// Number of records that are still to be noted.
+    /// Number of records still to be noted.
     records: u32,
     /// The record that the previous writer was decoding when it ended.
     last: Option<Suspect>,
@@ -38,7 +36,7 @@ pub(super) struct DecodeCaution {
 /// What to do with a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Advice {
-    /// It belongs to other shards.
+    /// The record belongs to other shards.
     Skip,
     Decode,
     /// Note it in `progress`, then decode it.
@@ -47,15 +45,15 @@ pub(super) enum Advice {
 }
 
 impl DecodeCaution {
-    /// Creates the caution of a writer. `starts` is the number of processes, including this one, that have become the writer
-    /// since a block was completed or an epoch was released. `suspect` is the previous writer's last note.
+    /// Creates a writer's caution. `starts` is the number of processes, including this one, that have become the writer since a block was
+    /// completed or an epoch was released. `suspect` is the previous writer's last note.
     pub(super) fn new(starts: u64, suspect: Option<Suspect>) -> Self {
         let is_careful = suspect.is_some() || starts > UNCLEAN_STARTS;
         let last = suspect.map(|suspect| Suspect { deaths: suspect.deaths.saturating_add(1), ..suspect });
         Self { records: if is_careful { CAREFUL_RECORDS } else { 0 }, last }
     }
 
-    /// Returns the note that a writer leaves when it is stopped: the one that it found, because a stop isn't a death.
+    /// Returns the note that a stopped writer leaves: the one that it found, because a stop isn't a crash.
     pub(super) fn note_at_stop(&self) -> Option<Suspect> {
         self.last.map(|last| Suspect { deaths: last.deaths.saturating_sub(1), ..last })
     }
@@ -87,9 +85,8 @@ pub(super) struct BlockLimits {
 }
 
 impl BlockLimits {
-    /// Handles a failed block. Rejects its culprits. If they are unknown, the next block is smaller, and a record is blamed
-    /// only if it was alone in the block and the server rejected its values. A replay has no records, and counts its failures
-    /// itself.
+    /// Handles a failed block. Rejects its culprits. If they are unknown, the next block is smaller, and a record is rejected only if it
+    /// was alone in the block and the server rejected its values. A replay has no records, and counts its failures itself.
     pub(super) fn failed(&mut self, block: &FailedBlock) {
         let FailedBlock { reason, is_data, records, culprits, .. } = block;
         self.rejected.extend(culprits.iter().cloned());
@@ -111,7 +108,7 @@ impl BlockLimits {
         self.most_records.unwrap_or(usize::MAX)
     }
 
-    /// Returns why a record is rejected; `None` if it isn't.
+    /// Returns the reason why a record is rejected; `None` if it isn't.
     pub(super) fn reason(&self, record: Origin) -> Option<String> {
         self.rejected.get(&record).cloned()
     }
@@ -160,7 +157,7 @@ mod tests {
     #[test]
     fn rejects_a_crashing_record_but_not_its_neighbors() {
         let (mut noted, mut complete, mut epoch, mut set_aside, mut next) = (None, 0, 0, Vec::new(), 0);
-        // A writer reads ten records per block and dies at record 15.
+        // A writer reads ten records per block and crashes at record 15.
         for _ in 0..20 {
             epoch += 1;
             let mut caution = DecodeCaution::new(epoch - complete, noted.take());

@@ -1,4 +1,4 @@
-//! Stored offsets of the log: rows of `progress`.
+//! The log's stored offsets: rows of `progress`.
 
 use super::epoch::{Epoch, random_slot};
 use super::poison_records::Suspect;
@@ -12,12 +12,12 @@ pub(crate) type NextOffsets = BTreeMap<i32, i64>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Epoch of the writer and number of the row. It grows with each row, so that standbys see that the writer is alive.
+    /// The writer's epoch and the row's number. Grows with each row, so standbys see that the writer is alive.
     pub(crate) beat: u64,
     pub(crate) complete: u64,
     /// Progress of each partition. Partitions that were never read are missing.
     pub(crate) partitions: BTreeMap<i32, PartitionStats>,
-    /// The record that is being decoded, while the writer is careful.
+    /// The record being decoded, while the writer is careful.
     pub(crate) suspect: Option<Suspect>,
 }
 
@@ -73,8 +73,7 @@ impl Progress {
         server.run_until_done(epoch, include_str!("sql/insert_progress.sql"), &parameters, &self.encode(topic)).await
     }
 
-    /// Inserts a heartbeat once, concurrently with other statements of the epoch. It has no effect if a later row is inserted
-    /// first.
+    /// Inserts a heartbeat once, concurrently with the epoch's other statements. Has no effect if a later row is inserted first.
     pub(super) async fn insert_concurrently(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), WriterExit> {
         let (sql, parameters) = (include_str!("sql/insert_progress.sql"), [("epoch", epoch.number.to_string())]);
         match server.run(&random_slot(), sql, &parameters, &self.encode(topic)).await {

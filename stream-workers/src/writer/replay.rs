@@ -1,9 +1,8 @@
 //! Processes replays between blocks of the log: stores parts of the log again, through the same merge and statements.
 //!
-//! A stored report has no effect, so a replay can be repeated, and interrupted anywhere. Its position is a row of `replays`,
-//! which is inserted after each of its blocks and fenced like them. After a takeover, the interrupted block is read again. A
-//! replay reads only records before the offsets in `progress`, so they are never mistaken for those of an interrupted block of
-//! the log.
+//! Storing a report again has no effect, so a replay can be repeated and interrupted anywhere. Its position is a row of `replays`, which is
+//! inserted after each of its blocks and fenced like them. After a takeover, the interrupted block is read again. A replay reads only
+//! records before the offsets in `progress`, so they are never mistaken for an interrupted block of the log.
 
 mod reader;
 mod replay_row;
@@ -25,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A replay fails after this number of writers have ended during one of its blocks.
+/// A replay fails after this number of writers ended during one of its blocks.
 const MOST_STARTS: u32 = 5;
 
 pub(super) enum Step {
@@ -155,7 +154,7 @@ async fn insert(replay: &Replay, state: &State, server: &Server) -> Result<(), W
 }
 
 impl Running {
-    /// Starts reading in a separate task: brokers and PostgreSQL may be slow to respond.
+    /// Starts reading in a separate task, because brokers and PostgreSQL may be slow to respond.
     fn start(settings: &Settings, replay: Replay, parts: Vec<OffsetRange>) -> Self {
         let (sender, chunks) = mpsc::channel(1);
         let end = parts.iter().map(|part| (part.partition, part.to)).collect();
@@ -169,7 +168,7 @@ impl Running {
         Self { replay, end, chunks, _reading: AbortOnDropHandle::new(reading), due: Instant::now(), unexpected }
     }
 
-    /// Makes the next chunk wait as long as the rate requires after these events.
+    /// Delays the next chunk as the rate requires after these events.
     fn pace(&mut self, events: u64) {
         if self.replay.plan.rate > 0 {
             #[expect(clippy::cast_precision_loss, reason = "the pause can be approximate")]

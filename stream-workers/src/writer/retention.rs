@@ -1,8 +1,8 @@
 //! Deletes expired months of events and reports, if the operator has set a limit (`TELEMETRY_EVENTS_KEEP`).
 //!
-//! Partitions are months of acceptance, so a month is deleted as a whole, when its last report is old enough. The row of an
-//! event and the rows of its reports can be in different months. An event is deleted with the first of them: otherwise it would
-//! name missing reports, or a copy of a report would get a second row.
+//! Partitions are months of acceptance, so a month is deleted as a whole, when its last report is old enough. An event's row and its
+//! reports' rows can be in different months. The event is deleted with the first of them; otherwise it would refer to missing reports, or a
+//! copy of a report would get a second row.
 //!
 //! A writer deletes expired months when it takes over, before it reads the index, and takes over from itself when a month
 //! expires. So earlier inserts can't arrive later, no block runs between the statements, and an interrupted deletion is
@@ -26,18 +26,18 @@ use store::tables::{encode_event, encode_report};
 /// Maximum events per deletion statement.
 const MOST_EVENTS: u64 = 20_000;
 
-/// Returns the first month to keep: the month before it ended more than `keep_days` ago. 0 days mean no limit.
+/// Returns the first month to keep: the month before it ended more than `keep_days` ago. 0 days means no limit.
 pub(super) fn first_month(keep_days: Option<u32>, now: DateTime<Utc>) -> Home {
     let Some(days) = keep_days.filter(|days| *days > 0) else { return Home(0) };
     let oldest = now - TimeDelta::days(days.into());
     Home(u32::try_from(oldest.year() * 100).unwrap_or(0) + oldest.month())
 }
 
-/// Deletes the months before `first_month`, with statements of this epoch and rows of this version, which must be unused.
+/// Deletes the months before `first_month`, with statements of this epoch and rows with this version, which must be unused.
 ///
 /// # Errors
 ///
-/// If the epoch is fenced. Other failures are retried, because no block may be merged after half of a deletion.
+/// Fails if the epoch is fenced. Other failures are retried, because no block may be merged after half of a deletion.
 pub(super) async fn delete_before(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), WriterExit> {
     if first_month == Home(0) {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) async fn delete_before(first_month: Home, (server, epoch, version): (
     let homes = server.read_with_retries(include_str!("sql/homes.sql"), &[]).await;
     let homes = Decoder(&homes).rows(Decoder::u32)?.into_iter().map(Home);
     let expired: Vec<Home> = homes.filter(|home| home.is_expired(first_month)).collect();
-    // If a deletion was interrupted before this, the expired months are still there.
+    // If a deletion was interrupted before this, the expired months still exist.
     if expired.is_empty() {
         return Ok(());
     }
@@ -78,14 +78,14 @@ async fn drop_month(home: Home, (server, epoch): (&Server, &Epoch)) {
     }
 }
 
-/// Deletes events with parts both before this month and after its start.
+/// Deletes events that have parts both before and after the start of this month.
 async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), WriterExit> {
     let parameters = [("first_month", first_month.0.to_string()), ("most", MOST_EVENTS.to_string())];
     let mut divided = read_divided(server, &parameters).await?;
     if divided.is_empty() {
         return Ok(());
     }
-    // Deleting divided events changes no other event, so read this once.
+    // Deleting divided events doesn't change other events, so read this once.
     let surviving = server.read_with_retries(include_str!("sql/surviving_reports.sql"), &parameters[..1]).await;
     let surviving: HashSet<u128> = Decoder(&surviving).rows(Decoder::u128)?.into_iter().collect();
     let number = [("epoch", epoch.number.to_string())];
@@ -96,7 +96,7 @@ async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &
             deleted.for_each(|(place, issuer)| encode_report(place, *issuer, None, version, &mut reports));
             encode_event(&EventWrite::Tombstone(event.place.clone()), version, &mut events);
         }
-        // Delete the reports first: as long as the event exists, it is found again.
+        // Delete the reports first, because as long as the event exists, it is found again.
         server.run_until_done(epoch, include_str!("sql/insert_reports.sql"), &number, &reports.0).await?;
         crash_point::reached("after_divided_reports");
         server.run_until_done(epoch, include_str!("sql/insert_events.sql"), &number, &events.0).await?;
@@ -112,7 +112,7 @@ async fn read_divided(server: &Server, parameters: Parameters<'_>) -> Result<Vec
     Ok(Decoder(&response).rows(Divided::decode)?)
 }
 
-/// An event and the rows of its reports. The rows of issuers have an organization.
+/// An event and its reports' rows. Issuers' rows have an organization.
 struct Divided {
     place: EventPlace,
     reports: Vec<(ReportPlace, Option<OrgId>)>,

@@ -1,5 +1,5 @@
-//! Current rows of recently written events. The second report of an event nearly always comes within minutes, and fetching a
-//! row costs ClickHouse more than inserting one.
+//! Current rows of recently written events. An event's second report nearly always arrives within minutes, and fetching a row costs
+//! ClickHouse more than inserting one.
 
 use lru::LruCache;
 use schemas::event_key::EventKey;
@@ -8,12 +8,12 @@ use store::facts::{Facts, ReportFacts};
 use store::row::{Entry, EventRow};
 use tokio::time::Instant;
 
-/// How long a row is cached after its last write.
+/// Time for which a row is cached after its last write.
 const KEEP: Duration = Duration::from_secs(15 * 60);
 /// Maximum size of the cache, as estimated by [`bytes_of`].
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-/// Estimates the memory of a row in bytes: usually a few hundred, but 300 KB with 32 long URLs.
+/// Estimates a row's memory in bytes: usually a few hundred, but 300 KB with 32 long URLs.
 pub(super) fn bytes_of(row: &EventRow<Facts>) -> usize {
     let strings = |facts: &ReportFacts| {
         let fetch = facts.fetch.as_ref().map_or(0, |fetch| fetch.bot.len() + fetch.operator.len() + fetch.purpose.len());

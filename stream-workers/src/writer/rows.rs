@@ -16,7 +16,7 @@ use store::row::{EventWrite, ReportPlace, ReportWrite};
 use store::row_binary::Encoder;
 use store::tables::{FailedFetchRow, encode_event, encode_report};
 
-/// Version of trial rows. Rows of blocks have larger versions.
+/// Version of trial rows. Rows in blocks have larger versions.
 const TRIAL: u64 = 0;
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(super) fn changes(reports: &[NewReport], gathered: &GatheredRows, state: &St
     gathered.merge(state)
 }
 
-/// Returns the rows of a stage as deleted rows of version 0. They replace no other row, and no read returns them.
+/// Returns a stage's rows as deleted rows with version 0. They don't replace other rows, and reads don't return them.
 pub(super) fn trial_rows(stage: Stage, reports: &[NewReport], gathered: &GatheredRows, state: &State) -> Encoder {
     let changes = changes(reports, gathered, state);
     let bodies = bodies((reports, gathered, &changes), (TRIAL, None)).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn trial_rows(stage: Stage, reports: &[NewReport], gathered: &Gathere
     }
 }
 
-/// Returns the hosts that occur for the first time, including those of click tokens' links.
+/// Returns hosts that occur for the first time, including those of click tokens' links.
 pub(super) fn new_sites(changes: &Changes<Facts>, failed_fetches: &[(Origin, FailedFetchRow)], state: &State) -> Vec<String> {
     let mut sites: BTreeSet<&str> = failed_fetches.iter().map(|(_, row)| row.fetch.site.as_str()).collect();
     for write in changes.events_first.iter().chain(&changes.events) {
@@ -76,7 +76,7 @@ pub(super) fn bodies(
     fits(&bodies.reports).then_some(bodies)
 }
 
-/// Turns a trial row into a deleted one: `is_deleted` is its last column.
+/// Turns a trial row into a deleted one, because `is_deleted` is its last column.
 fn end_row(version: u64, body: &mut Encoder) {
     if let Some(is_deleted) = body.0.last_mut().filter(|_| version == TRIAL) {
         *is_deleted = 1;

@@ -1,13 +1,13 @@
-//! Tests at every start that the server behaves as the fence requires, because ClickHouse doesn't document it.
+//! Tests at every start that the server behaves as the fence requires, because ClickHouse doesn't document this behavior.
 
 use super::epoch::random_slot;
 use super::statements::{FENCED, Outcome, SLOT_IN_USE, Server};
 use anyhow::{Context as _, ensure};
 use std::time::Duration;
 
-/// Runs for about 300 ms.
+/// Takes about 300 ms.
 const SLOW: &str = "SELECT sleepEachRow(0.1) FROM numbers(3) SETTINGS max_block_size = 1";
-/// Time after which the slow statement runs, or half of a body has arrived.
+/// Time after which the slow statement is running, or half of a body has arrived.
 const PAUSE: Duration = Duration::from_millis(100);
 /// More than the server reads by default before it starts a statement.
 const LARGE_BODY_BYTES: usize = 2 * 1024 * 1024;
@@ -19,7 +19,7 @@ const INSERT_NOTHING: &str = "INSERT INTO sites (above, site) SELECT above, site
 const TRIES: u32 = 5;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Rejects a server on which two writers could write at the same time.
+/// Rejects a server on which two writers could write concurrently.
 pub(super) async fn run(server: &Server) -> anyhow::Result<()> {
     for _ in 1..TRIES {
         match try_all(server).await {
@@ -62,7 +62,7 @@ async fn conditions_fail_statements(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that an insert starts only when its whole body has arrived, so that it sees the writer of that time.
+/// Checks that an insert starts only when its whole body has arrived, so that it sees the current writer.
 async fn bodies_are_read_before_statements_begin(server: &Server) -> anyhow::Result<()> {
     let slot = random_slot();
     // Rows of two empty strings.
@@ -77,7 +77,7 @@ async fn bodies_are_read_before_statements_begin(server: &Server) -> anyhow::Res
         let _ = ask.send(());
         outcome
     });
-    // The other statement may be in the process list for a moment after its response.
+    // The other statement may stay in the process list for a moment after its response.
     if insert.as_ref().is_err_and(|error| error.code() != Some(SLOT_IN_USE)) {
         insert.context("CLICKHOUSE_URL: an insert of the writer's self-test failed")?;
     }
@@ -94,7 +94,7 @@ mod tests {
     use service_kit::settings::ClickHouseSettings;
     use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestStores};
 
-    /// Runs the tests whose requests a proxy can change.
+    /// Runs the tests with a proxy that can change their requests.
     async fn error_behind(change: impl Fn(&mut ClickHouseRequest) + Send + Sync + 'static) -> Option<String> {
         let settings = TestStores::fresh().await.clickhouse;
         let proxy = ClickHouseProxy::start_before(&settings.clickhouse_url, change).await;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// The hosts, as 128-bit hashes with secrets of the process: hosts don't collide, and long names take no more memory.
+/// The hosts, as 128-bit hashes with process secrets, so hosts don't collide and long names don't take more memory.
 #[derive(Default)]
 pub(super) struct Sites {
     secrets: [RandomState; 2],

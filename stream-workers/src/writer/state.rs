@@ -1,7 +1,7 @@
-//! State of a writer: its epoch, its stored offsets, and the place of each key's row.
+//! A writer's state: its epoch, its stored offsets, and the place of each key's row.
 //!
-//! It changes only after the statements of a block are done. A writer that fails before is replaced by one that reads
-//! everything from the tables.
+//! It changes only after a block's statements are done. A writer that fails earlier is replaced by one that reads everything from the
+//! tables.
 
 use super::epoch::{Epoch, epoch_of, released, version};
 use super::interrupted_rows::{Interrupted, InterruptedRows};
@@ -43,8 +43,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Creates the state of a writer that knows no rows yet. `starts_since` counts the processes that have become the writer
-    /// after an epoch.
+    /// Creates the state of a writer that doesn't know any rows yet. `starts_since` counts the processes that have become the writer after
+    /// an epoch.
     pub(super) fn new(epoch: Epoch, first_month: Home, progress: Progress, starts_since: impl Fn(u64) -> u64) -> Self {
         let beat_epoch = epoch_of(progress.beat);
         let last_released = if progress.beat == released(beat_epoch) { beat_epoch } else { 0 };
@@ -72,7 +72,7 @@ impl State {
         self.sites = sites;
     }
 
-    /// Continues in another epoch, after a block that has changed nothing in `events`.
+    /// Continues in another epoch, after a block that has not changed `events`.
     pub(super) fn continue_in(&mut self, epoch: Epoch, interrupted: Vec<Interrupted>) {
         self.beat = AtomicU64::new(version(epoch.number, 0));
         self.block = 0;
@@ -116,8 +116,8 @@ impl State {
         last.insert(server, &self.epoch, topic).await
     }
 
-    /// Returns the next number, which is used once. A row of `progress` with new content gets its number when it is inserted,
-    /// so that no heartbeat with the former content has a larger one.
+    /// Returns the next number, which is used once. A row of `progress` with new content gets its number when it is inserted, so a
+    /// heartbeat with the former content never has a larger one.
     pub(super) fn next_beat(&self) -> u64 {
         self.beat.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -133,7 +133,7 @@ impl State {
         self.insert_progress(server, topic).await
     }
 
-    /// Clears the note of a record that is being decoded.
+    /// Clears the note about a record that is being decoded.
     pub(super) async fn forget_suspect(&mut self, server: &Server, topic: &str) -> Result<(), WriterExit> {
         if self.is_noted {
             self.progress.suspect = None;
@@ -143,13 +143,13 @@ impl State {
         Ok(())
     }
 
-    /// Returns whether records can be decoded before the last block is stored: no record is noted, and no interrupted block
-    /// determines where the next block ends.
+    /// Returns whether records can be decoded before the last block is stored: no record is noted, and no interrupted block determines
+    /// where the next block ends.
     pub(super) fn can_decode_ahead(&self) -> bool {
         self.interrupted_rows.is_empty() && !self.is_noted && self.caution.is_over()
     }
 
-    /// Returns the row of `progress` for the next block, which has read these offsets, without its number.
+    /// Returns the row of `progress` for the next block, which has read up to these offsets, without its number.
     pub(super) fn next_progress(&self, offsets: &Offsets, tally: &CountsByPartition) -> Progress {
         let mut progress = Progress { suspect: None, ..self.progress.clone() };
         for (partition, (first, last)) in offsets {
@@ -201,12 +201,12 @@ impl State {
 }
 
 pub(super) struct Written {
-    /// Keys that had a row before.
+    /// Keys that already had a row.
     pub(super) known: HashSet<EventKey>,
     /// Hosts that occurred for the first time.
     pub(super) sites: Vec<String>,
     pub(super) events: Vec<EventWrite<Facts>>,
-    /// Number of rows of `reports`, without those of issuers.
+    /// Number of rows of `reports`, without issuers' rows.
     pub(super) reports: u64,
 }
 

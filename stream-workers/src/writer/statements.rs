@@ -1,4 +1,4 @@
-//! The statements of a writer, and the meaning of their failures.
+//! A writer's statements, and the meaning of their failures.
 
 use super::epoch::{Epoch, random_slot};
 use crate::consume::Origin;
@@ -17,7 +17,7 @@ pub(super) const SLOT_IN_USE: u32 = 216;
 /// A result is larger than `max_result_bytes`.
 const TOO_MANY_ROWS_OR_BYTES: u32 = 396;
 
-/// Maximum wait for the outcome of a statement. After that it is repeated, once no copy of it runs.
+/// Maximum wait for a statement's outcome. After that, it is repeated once no copy of it is running.
 const DEADLINE: Duration = Duration::from_secs(30);
 const SHORT_DEADLINE: Duration = Duration::from_secs(5);
 const LONG_DEADLINE: Duration = Duration::from_secs(600);
@@ -25,11 +25,11 @@ const LONG_DEADLINE: Duration = Duration::from_secs(600);
 const SLOT_PAUSE: Duration = Duration::from_millis(10);
 /// Pause between attempts if the server doesn't respond or returns an error.
 pub(super) const ERROR_PAUSE: Duration = Duration::from_millis(500);
-/// A slot that is in use for longer is logged. Slots are secret, so only writers should use them.
+/// A slot in use for longer is logged. Slots are secret, so only writers should use them.
 const SLOT_ALARM: Duration = Duration::from_secs(20);
 
-/// One block becomes one part per partition, which is visible when the statement returns. All of these settings are or were
-/// defaults of ClickHouse; the server's own settings must not change them.
+/// One block becomes one part per partition, visible when the statement returns. All of these settings are or were ClickHouse's defaults;
+/// the server's own settings must not change them.
 const INSERT_SETTINGS: &[(&str, &str)] = &[
     ("async_insert", "0"),
     ("insert_deduplicate", "0"),
@@ -40,12 +40,12 @@ const INSERT_SETTINGS: &[(&str, &str)] = &[
     // Reads merge rows by FINAL or LIMIT BY, and a block has one row per place, so merging its rows in the insert only costs
     // CPU time (175 of 645 CPU seconds of a measured load).
     ("optimize_on_insert", "0"),
-    // A block can have reports of more months than ClickHouse accepts by default.
+    // A block can have reports from more months than ClickHouse accepts by default.
     ("max_partitions_per_insert_block", "0"),
 ];
 
 const READ_SETTINGS: &[(&str, &str)] = &[
-    // Exceptions after the first rows are returned as status codes, too.
+    // Exceptions after the first rows are returned as status codes too.
     ("wait_end_of_query", "1"),
     // All rows of a key are in one partition.
     ("do_not_merge_across_partitions_select_final", "1"),
@@ -65,7 +65,7 @@ pub(crate) enum WriterExit {
     MonthExpired,
     #[error("a block failed: {}", .0.reason)]
     Block(FailedBlock),
-    /// A failure that no retry can fix.
+    /// A failure that retrying can't fix.
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
 }
@@ -82,14 +82,14 @@ pub(super) enum Stage {
     Other,
 }
 
-/// Why a block can't be merged or inserted.
+/// Reason why a block can't be merged or inserted.
 #[derive(Debug, Default)]
 pub(crate) struct FailedBlock {
     pub(super) reason: String,
     /// False if a statement needs more memory than one statement may use.
     pub(super) is_data: bool,
     pub(super) stage: Stage,
-    /// Records of the block, in the order of reading.
+    /// The block's records, in reading order.
     pub(super) records: Vec<Origin>,
     /// Records that make the block fail, with the reasons; empty if unknown.
     pub(super) culprits: Vec<(Origin, String)>,
@@ -101,9 +101,9 @@ pub(super) enum Outcome {
     Fenced,
     /// A statement with the same query id is running.
     SlotInUse,
-    /// No response, or an exception that may be temporary. A part may be visible.
+    /// No response, or an exception that may be temporary. Part of it may be visible.
     Unknown,
-    /// The server rejects these rows, or they need more memory than one statement may use. A part may be visible.
+    /// The server rejects these rows, or they need more memory than one statement may use. Part of them may be visible.
     Refused {
         is_data: bool,
         reason: String,
@@ -115,10 +115,10 @@ pub(super) enum Outcome {
 /// CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN, VIOLATED_CONSTRAINT, UNKNOWN_ELEMENT_OF_ENUM.
 const ABOUT_DATA: [u32; 12] = [6, 27, 33, 53, 69, 117, 128, 131, 321, 349, 469, 691];
 const MEMORY_LIMIT_EXCEEDED: u32 = 241;
-/// Occurs in the exception's text if the limit is that of one statement. Other limits are those of an account or of the server,
-/// so smaller blocks wouldn't help.
+/// Text in the exception if a single statement's limit applies. Other limits are an account's or the server's, so smaller blocks wouldn't
+/// help.
 const STATEMENT_MEMORY_LIMIT: &str = "Query memory limit";
-/// Maximum length of an exception's text in the reason of a dead letter, in characters.
+/// Maximum length of an exception's text in a dead letter's reason, in characters.
 const MAX_REASON_CHARS: usize = 400;
 
 impl WriterExit {
@@ -146,10 +146,10 @@ impl Outcome {
     }
 }
 
-/// Names and values of a statement's parameters; values in the text format of ClickHouse.
+/// Names and values of a statement's parameters, with values in ClickHouse's text format.
 pub(super) type Parameters<'a> = &'a [(&'a str, String)];
 
-/// A connection to the tables of a shard.
+/// A connection to a shard's tables.
 pub(crate) struct Server {
     http: ClickHouseHttp,
     shard: Shard,
@@ -193,8 +193,8 @@ impl Server {
         }
     }
 
-    /// Reads rows one by one, so that memory use doesn't depend on their number. The server completes the result before it
-    /// responds. If the read fails, some rows may have been read.
+    /// Reads rows one by one, so memory use doesn't depend on their number. The server completes the result before it responds. If the read
+    /// fails, some rows may have been read.
     pub(super) async fn read_rows(
         &self,
         sql: &str,
@@ -206,7 +206,7 @@ impl Server {
             let mut from = Decoder(&rest);
             loop {
                 let row = from.0;
-                // The last row of a part may continue in the next one.
+                // The last row of a part may continue in the next part.
                 if from.is_empty() || read(&mut from).is_err() {
                     let consumed = rest.len() - row.len();
                     rest.drain(..consumed);
@@ -243,8 +243,8 @@ impl Server {
         }
     }
 
-    /// Runs a statement once under a slot. `rows` follow the statement in the same body, which the server reads before it
-    /// starts the statement: a writer that is paused with half of it sent runs nothing.
+    /// Runs a statement once under a slot. `rows` follow the statement in the same body, which the server reads before it starts the
+    /// statement: a writer that is paused after sending half of it runs nothing.
     pub(super) async fn run(&self, slot: &str, sql: &str, parameters: Parameters<'_>, rows: &[u8]) -> Outcome {
         match self.send(Some(slot), (sql, rows), (parameters, INSERT_SETTINGS), None, DEADLINE).await {
             Ok(_) => Outcome::Done,
@@ -272,7 +272,7 @@ impl Server {
         self.http.send_in_halves(statement, half_sent).await.map(drop)
     }
 
-    /// Waits until no statement runs under a slot. After that, statements of a fenced epoch fail.
+    /// Waits until no statement is running under a slot. After that, a fenced epoch's statements fail.
     pub(super) async fn wait_for_slot(&self, slot: &str) {
         let (begun, mut is_reported) = (Instant::now(), false);
         loop {
@@ -287,12 +287,11 @@ impl Server {
         }
     }
 
-    /// Runs a statement of an epoch until it succeeds. After an unknown outcome, sends the same bytes again, once no earlier
-    /// copy runs.
+    /// Runs an epoch's statement until it succeeds. After an unknown outcome, sends the same bytes again, once no earlier copy is running.
     ///
     /// # Errors
     ///
-    /// If the epoch is fenced, or if the server rejects these rows but would accept an insert without rows.
+    /// Fails if the epoch is fenced, or if the server rejects these rows but would accept an insert without rows.
     pub(super) async fn run_until_done(
         &self,
         epoch: &Epoch,
@@ -317,7 +316,7 @@ impl Server {
         }
     }
 
-    /// Returns whether the server accepts an insert of no rows. If not, the table is wrong, and no row is to blame.
+    /// Returns whether the server accepts an insert without rows. If not, the table is wrong, and the rows aren't the cause.
     async fn accepts(&self, sql: &str, parameters: Parameters<'_>) -> bool {
         self.run(&random_slot(), sql, parameters, &[]).await == Outcome::Done
     }
@@ -333,7 +332,7 @@ impl Server {
         let parameters: Vec<(String, &str)> =
             parameters.iter().map(|(name, value)| (format!("param_{name}"), value.as_str())).collect();
         let body = [sql.as_bytes(), rows].concat();
-        // The server reads this many bytes before it parses the statement: all of them.
+        // The server reads this many bytes before it parses the statement, which is all of them.
         let size = (body.len() + 1).max(262_144).to_string();
         let own = [("max_query_size", size.as_str())];
         let settings: Vec<(&str, &str)> =
@@ -370,7 +369,7 @@ mod tests {
         assert!(matches!(outcome, Outcome::Refused { is_data: false, .. }), "{outcome:?}");
     }
 
-    /// Inserts merge no rows (`optimize_on_insert`), so one part has several rows of one place.
+    /// Inserts don't merge rows (`optimize_on_insert`), so one part can have several rows for one place.
     #[tokio::test(flavor = "multi_thread")]
     async fn final_merges_rows_within_one_insert() {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();

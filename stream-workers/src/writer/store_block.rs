@@ -22,7 +22,7 @@ use store::report::Home;
 use store::row_binary::Encoder;
 use tokio::time::Instant;
 
-/// Maximum bytes of a statement's body, and of the current rows that a block needs, unless the block has one record.
+/// Maximum size of a statement's body, and of the current rows that a block needs, unless the block has one record.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Copy)]
@@ -33,8 +33,8 @@ pub(super) struct Destination<'a> {
     pub(super) heartbeat_interval: Duration,
 }
 
-/// Merges the reports of these records into the tables, as one block or, if they are too large, as several. When it returns,
-/// everything is visible and durable.
+/// Merges these records' reports into the tables, as one block or, if they are too large, as several. When it returns, everything is
+/// visible and durable.
 pub(super) async fn write(block: Block, records: Records, (state, to): (&mut State, Destination<'_>)) -> Result<(), WriterExit> {
     let all = records.all.clone();
     let mut batch =
@@ -59,7 +59,7 @@ fn failed(stage: Stage, reason: String, records: Vec<Origin>) -> WriterExit {
     WriterExit::Block(FailedBlock { stage, reason, is_data: true, records, culprits: Vec::new() })
 }
 
-/// Adds to a failure the records of the block, and those that cause it.
+/// Adds the block's records to a failure, and those that cause it.
 async fn blame(failed: FailedBlock, batch: Batch, (state, to): (&State, Destination<'_>)) -> WriterExit {
     let records = batch.records.clone();
     if !failed.is_data {
@@ -104,7 +104,7 @@ async fn write_batch(
     Ok(Size::Fits)
 }
 
-/// Inserts all rows but `progress`; `None` if they are too large.
+/// Inserts all rows except `progress`; `None` if they are too large.
 async fn merge_and_insert(
     batch: &Batch,
     next: &NextOffsets,
@@ -141,7 +141,7 @@ async fn merge_and_insert(
 }
 
 fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Instant) {
-    // Records of a replay were counted when they were first read.
+    // A replay's records were counted when they were first read.
     if batch.offsets.is_empty() {
         return;
     }

@@ -1,11 +1,11 @@
 //! Turns a standby into the writer (docs/adr/0014-one-row-per-event.md).
 //!
 //! 1. It claims an epoch: an insert into `writers` that fails unless the largest epoch is the one it has read.
-//! 2. It waits for the slot of each earlier epoch. After that, statements of these epochs no longer run, and new ones fail.
+//! 2. It waits for each earlier epoch's slot. After that, statements of these epochs are no longer running, and new ones fail.
 //! 3. It deletes expired months (`retention`).
 //! 4. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
 //!
-//! After a failed block, a writer takes over from itself, and reads only the rows of `reports` that the block has written.
+//! After a failed block, a writer takes over from itself, and reads only the rows of `reports` that this block has written.
 //!
 //! Safety doesn't depend on the time of a takeover.
 
@@ -40,12 +40,12 @@ struct Claim {
     shard: String,
 }
 
-/// Claims an epoch, or returns `None` if another writer was faster.
+/// Claims an epoch. Returns `None` if another writer was faster.
 pub(super) async fn claim(server: &Server, writer: &str, topic: &str) -> Result<Option<Epoch>, WriterExit> {
     claim_after(None, server, (writer, topic)).await
 }
 
-/// Like [`claim`], but also returns `None` if there is an epoch after the writer's own one.
+/// Like [`claim`], but also returns `None` if there is an epoch after the writer's own.
 pub(super) async fn claim_after(
     own: Option<&Epoch>,
     server: &Server,
@@ -89,7 +89,7 @@ pub(super) async fn claim_after(
     }
 }
 
-/// Fails if the tables belong to another shard. All epochs after 0 have the same one.
+/// Fails if the tables belong to another shard. All epochs after 0 have the same shard.
 fn refuse_other_shard(claims: &[Claim], shard: &str) -> anyhow::Result<()> {
     let other = claims.iter().find(|claim| claim.epoch > 0 && claim.shard != shard);
     let Some(Claim { shard: other, .. }) = other else { return Ok(()) };
@@ -104,7 +104,7 @@ async fn create_first_epoch(server: &Server) {
     }
 }
 
-/// Waits until no statement of an earlier epoch runs, deletes the months before the first one to keep, and reads what is left.
+/// Waits until no earlier epoch's statement is running, deletes the months before the first one to keep, and reads the rest.
 pub(super) async fn read_state(
     server: &Server,
     (epoch, first_month): (Epoch, Home),
@@ -113,7 +113,7 @@ pub(super) async fn read_state(
     let begun = Instant::now();
     let head = Progress::read(server, topic).await?;
     let was_released = head.as_ref().is_none_or(|head| head.beat == released(epoch_of(head.beat)));
-    // The writer that inserted the newest row of `progress` has waited for all epochs before its own.
+    // The writer that inserted the newest row of `progress` has waited for all earlier epochs.
     let drained = head.as_ref().map_or(0, |head| epoch_of(head.beat)).max(1);
     let claims = read_claims(server).await?;
     for claim in claims.iter().filter(|claim| (drained..epoch.number).contains(&claim.epoch)) {
@@ -157,8 +157,8 @@ fn starts_since(last: u64, claims: &[Claim]) -> u64 {
 
 /// Continues in a new epoch of the same writer, after a failed block.
 ///
-/// The index stays valid if the block has left nothing in `events`: no other writer has written since, because the claim would
-/// have failed, and statements of the former epoch can no longer arrive.
+/// The index stays valid if the block has left nothing in `events`: no other writer has written since, because the claim would have failed,
+/// and the former epoch's statements can no longer arrive.
 pub(super) async fn continue_in(
     epoch: Epoch,
     state: &mut State,
@@ -250,7 +250,7 @@ mod tests {
     const ROUNDS: usize = 5;
     const CLAIMANTS: usize = 6;
 
-    /// Claims run under one query id, so no two of them see the same largest epoch.
+    /// Claims run under one query id, so two of them never see the same largest epoch.
     #[tokio::test(flavor = "multi_thread")]
     async fn claims_no_epoch_twice() {
         let settings = TestStores::fresh().await.clickhouse;
@@ -293,12 +293,12 @@ mod tests {
         let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
         let epoch = claim(&server, "writer", BEATS.0).await.unwrap().unwrap();
         let mut state = read_state(&server, (epoch, Home(0)), BEATS).await.unwrap();
-        // Simulate a key of a complete block.
+        // Simulate a key from a complete block.
         state.index.insert(EventKey(1), KeyPlace { home: Home(202_611), at_ms: 0 });
         let next = claim_after(Some(&state.epoch), &server, ("writer", BEATS.0)).await.unwrap().unwrap();
         continue_in(next.clone(), &mut state, (&server, BEATS.0, BEATS.1)).await.unwrap();
         assert_eq!((state.index.len(), &state.epoch), (1, &next));
-        // Make a part of the next block visible.
+        // Make part of the next block visible.
         insert_event(&server, 2, next.number).await;
         let last = claim_after(Some(&next), &server, ("writer", BEATS.0)).await.unwrap().unwrap();
         continue_in(last, &mut state, (&server, BEATS.0, BEATS.1)).await.unwrap();

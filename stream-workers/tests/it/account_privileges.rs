@@ -1,4 +1,4 @@
-//! A9: in production, a worker rejects accounts with too many privileges, even if it learns about them after the start.
+//! A9: in production, a worker rejects accounts with too many privileges, even if it finds out only after startup.
 
 use crate::clicks_without_postgres::with_own_postgres;
 use crate::test_app::settings;
@@ -13,7 +13,7 @@ use stream_workers::{Settings, run};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-/// A worker with the production profile; its other settings are those of a test, with one broker.
+/// A worker with the production profile and a test's other settings, with one broker.
 struct Running {
     url: String,
     stop: CancellationToken,
@@ -21,7 +21,7 @@ struct Running {
 }
 
 impl Running {
-    /// Starts a worker, and waits until it responds or ends.
+    /// Starts a worker, and waits until it responds or exits.
     async fn start(settings: Settings) -> Self {
         let process = ProcessSettings {
             listen: free_address(),
@@ -47,8 +47,8 @@ impl Running {
     }
 }
 
-/// Starts a ClickHouse with the accounts of a deployment, and returns settings for the worker's account. The account of other
-/// tests has more rights: it can access every table of a test's database.
+/// Starts a ClickHouse with a deployment's accounts, and returns settings for the worker's account. Other tests' account has more rights:
+/// it can access every table in a test's database.
 async fn clickhouse_of_production(folder: &Path) -> (ClickHouse, ClickHouseSettings) {
     let users = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/clickhouse/accounts.xml");
     let at = folder.to_owned();

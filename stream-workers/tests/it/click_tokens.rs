@@ -1,4 +1,4 @@
-//! Click tokens that the gateway could not look up: they are resolved as the gateway would have, or their record is rejected.
+//! Click tokens that the gateway could not look up are resolved as the gateway would have, or their record is rejected.
 
 use crate::test_app::{NEW_YEAR_US, TestApp, column, event, record};
 use chrono::DateTime;
@@ -16,7 +16,7 @@ pub(crate) fn session(n: u128) -> Uuid {
     Uuid::from_u128(0x4000_0000_0000_0000_8000_0000_0000_0000_u128 + n)
 }
 
-/// Issues a token of a session that is valid until this time. Otherwise the gateway writes these tables.
+/// Issues a session's token that is valid until this time. Usually, the gateway writes these tables.
 pub(crate) async fn issue(pool: &PgPool, token: &str, issuer: u128, session: Uuid, agent: Option<&str>, until_us: i64) {
     let start = "INSERT INTO sessions (organization_id, session_id, agent_id, agent_named_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
     sqlx::query(start)
@@ -55,7 +55,7 @@ pub(crate) fn by_token(key: u128, token: &str) -> Value {
     engaged(key, &json!({"ctx_hash": hash(token)}))
 }
 
-/// One log has hashes, the other what a gateway makes of the tokens; the tables must be equal in every column.
+/// One log contains hashes, the other what a gateway makes of the tokens. The tables must be equal in every column.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_and_gateway_lookups_produce_the_same_rows() {
     let (hashed, resolved) = (TestApp::new().await, TestApp::new().await);
@@ -80,17 +80,17 @@ async fn worker_and_gateway_lookups_produce_the_same_rows() {
         engaged(10, &json!({"session_id": session(4)})),
         engaged(11, &json!({"session_id": theirs, "session_org": Uuid::from_u128(ISSUER), "link": "same"})),
         engaged(12, &json!({"ctx_hash": hash("ctx_own"), "agent_id": "named by the reporter"})),
-        // Without URLs of their own.
+        // Events without their own URLs.
         engaged(13, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": null, "site": "", "type": "checkout_completed"})),
         engaged(14, &json!({"ctx_hash": hash("ctx_own"), "content_url": null, "site": ""})),
-        // With sessions that the tokens don't bind: the token never existed, is expired, or belongs to another session.
+        // Events with sessions that the tokens don't bind: the token never existed, is expired, or belongs to another session.
         engaged(15, &json!({"ctx_hash": hash("ctx_never"), "session_id": own})),
         engaged(16, &json!({"ctx_hash": hash("ctx_over"), "session_id": own, "agent_id": "named by the reporter"})),
         engaged(17, &json!({"ctx_hash": hash("ctx_never"), "session_id": session(4)})),
         engaged(19, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": theirs})),
         engaged(20, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": session(4)})),
         engaged(21, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": own})),
-        // On another host than the token's link.
+        // An event on another host than the token's link.
         engaged(18, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": "https://pay.test/", "site": "test.pay"})),
     ];
     let issuer = Uuid::from_u128(ISSUER);
@@ -99,7 +99,7 @@ async fn worker_and_gateway_lookups_produce_the_same_rows() {
         engaged(2, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
         engaged(3, &json!({"session_id": nameless, "session_org": issuer, "link": "same"})),
         engaged(4, &json!({"session_id": own, "agent_id": "bot/1"})),
-        // The reporter doesn't name the agent of another organization's session.
+        // The reporter can't name the agent of another organization's session.
         engaged(5, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
         plain,
         engaged(9, &json!({"session_id": own, "agent_id": "bot/1"})),
@@ -188,7 +188,7 @@ async fn agents_named_later_apply_to_later_events() {
     put(NEW_YEAR_US, 1).await;
     let name = "UPDATE sessions SET agent_id = 'bot', agent_named_at = $1";
     sqlx::query(name).bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 2)).execute(&app.stores.pool).await.unwrap();
-    // These are later on the log, accepted before, at and after the time at which the agent was named.
+    // These are later on the log, accepted before, at and after the time when the agent was named.
     for (key, accepted_at_us) in [(2, NEW_YEAR_US + 1), (3, NEW_YEAR_US + 2), (4, NEW_YEAR_US + 3)] {
         put(accepted_at_us, key).await;
     }

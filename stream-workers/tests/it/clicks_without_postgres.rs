@@ -1,4 +1,4 @@
-//! PostgreSQL is unavailable: only records with an unresolved click token wait for it.
+//! While PostgreSQL is unavailable, only records with an unresolved click token wait for it.
 
 use crate::click_tokens::{REPORTER, by_token, engaged, issue, session};
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, RunningWorker, TestApp, column, event, ids, record, stream};
@@ -37,7 +37,7 @@ async fn put_portion(app: &TestApp, first: u128) {
     app.put(&(first + 1..first + 60).map(on_its_partition).collect::<Vec<_>>()).await;
 }
 
-/// Waits for several attempts, and asserts that nothing is committed meanwhile.
+/// Waits for several attempts, and asserts that nothing is committed in the meantime.
 async fn waits(app: &TestApp, worker: &RunningTask, visible: u128) {
     let is_not_committed = async || assert_eq!(app.not_stored().await, 60, "unresolved records are not committed");
     worker.assert_running(Duration::from_secs(6), is_not_committed).await;
@@ -68,7 +68,7 @@ async fn unresolved_tokens_wait_for_postgres() {
     app.wait_until_caught_up().await;
     assert_eq!(app.visible().await, ids(0..120));
 
-    // A token whose session has an agent can't change any more, so it is not looked up again.
+    // The agent of a token's session can't change any more, so it isn't looked up again.
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
     app.wait_until_caught_up().await;
     server.kill_9();

@@ -14,8 +14,8 @@ use stream_workers::deliver::ClockOffset;
 use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
-/// Maximum time from the disabling of an endpoint to the arrival of a delivery that was leased before: five seconds until the
-/// attempt starts, and ten for the attempt.
+/// Maximum time from disabling an endpoint to the arrival of a delivery leased before: five seconds until the attempt starts, and ten for
+/// the attempt.
 const LATEST: TimeDelta = TimeDelta::seconds(15);
 
 /// Returns the current time of a clock that is ahead.
@@ -70,9 +70,8 @@ async fn v6_each_attempt_resolves_and_connects_again() {
     deliverer.stop().await;
 }
 
-/// Time passes only when the test advances it, so 39 hours take no time: after every failed attempt, the test moves the time to
-/// a second before the next one is due, when nothing may happen, and then past it. `V10_REAL_GAPS=2` lets the first two gaps
-/// pass in real time, which takes six minutes.
+/// The test advances the clock, so 39 hours take no time: after every failed attempt, it sets the time to a second before the next one is
+/// due, when nothing may happen, and then past it. `V10_REAL_GAPS=2` lets the first two gaps pass in real time, which takes six minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_v10_becomes_a_dead_letter_after_eight_attempts() {
     let office = DeliveryFixture::new().await;
@@ -138,8 +137,8 @@ async fn s7_v10_becomes_a_dead_letter_after_eight_attempts() {
     deliverer.stop().await;
 }
 
-/// The connection is accepted at once and the request is read seconds later, as behind a slow network. For the receiver, an
-/// attempt starts when it reads the request.
+/// The connection is accepted at once and the request is read seconds later, as on a slow network. For the receiver, an attempt starts when
+/// it reads the request.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_does_not_retry_slow_receivers_early() {
     let office = DeliveryFixture::new().await;
@@ -225,7 +224,7 @@ async fn w8_disabled_endpoints_get_no_new_attempts() {
             fast.wait_for(before + round % 3).await;
         }
         let disabled_at = office.disable(&endpoint).await;
-        // Running attempts end; afterwards no delivery of this endpoint is leased.
+        // Running attempts finish. Afterwards, this endpoint's deliveries are not leased.
         for id in &ids {
             let standing = office.wait_for_state("no attempt is in progress", *id, |standing| standing.lease.is_none()).await;
             assert!(
@@ -237,8 +236,7 @@ async fn w8_disabled_endpoints_get_no_new_attempts() {
         }
     }
     assert!(raced > 0, "some were pending when their endpoint was disabled");
-    // Everything that would still be sent is sent: an hour later, messages to another endpoint pass through each deliverer's
-    // next poll.
+    // Everything that would still be sent is sent: an hour later, messages to another endpoint pass through each deliverer's next poll.
     ahead.advance(Duration::from_secs(60 * 60));
     let other = office.endpoint(&fast.server).await;
     office.wait_until_delivered(&office.enqueue_all(&other, 40).await).await;
@@ -251,7 +249,7 @@ async fn w8_disabled_endpoints_get_no_new_attempts() {
         on_the_way.push(letter.at - standing.last_attempt_at.unwrap());
         *arrived.entry(letter.id()).or_default() += 1;
     }
-    // The quickest of many is not slowed down by a busy machine: an attempt starts immediately after its lease.
+    // A busy machine doesn't slow down the quickest of many: an attempt starts immediately after its lease.
     let quickest = on_the_way.iter().min().unwrap();
     eprintln!("W8 from the lease to its receiver: {quickest} at least, of {}", on_the_way.len());
     assert!(*quickest < TimeDelta::seconds(1), "every attempt began {quickest} after its lease, or later");

@@ -1,5 +1,5 @@
-//! Deliverers and their database fail at bad moments: every message arrives, and repeats are the same message (S7, F19, F34,
-//! V14). `kills` kills deliverers repeatedly.
+//! Deliverers and their database fail at critical moments. Every message arrives, and repeats are the same message (S7, F19, F34, V14).
+//! `killed_deliverers` kills them repeatedly.
 
 use crate::clicks_without_postgres::with_own_postgres;
 use crate::delivery_fixture::{DeliveryFixture, Endpoint};
@@ -54,7 +54,7 @@ async fn s7_f34_repeats_the_delivery_of_a_killed_deliverer() {
     assert_eq!(second.terminate().await, Some(0), "{}", second.stderr());
 }
 
-/// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
+/// Exit code 0 also means that it took less than ten seconds. A slower drain exits with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_releases_hanging_deliveries() {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| None).await;
@@ -109,7 +109,7 @@ async fn v14_only_one_deliverer_sends_a_message() {
     }
 }
 
-/// The first deliverer's time stands still and the second one's is past the lease, as for a process that was paused for long.
+/// The first deliverer's clock stands still and the second one's is past the lease, as for a process that was paused for a long time.
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_does_not_store_an_outcome_without_the_lease() {
     let office = DeliveryFixture::new().await;
@@ -124,7 +124,7 @@ async fn v14_does_not_store_an_outcome_without_the_lease() {
     office.wait_until_delivered(&[id]).await;
     let before = office.delivery_state(id).await;
     release.store(true, Ordering::SeqCst);
-    // The late deliverer ends with its attempt, so it has stored everything when it has stopped.
+    // The late deliverer ends with its attempt, so everything is stored when it has stopped.
     late.stop().await;
     let after = office.delivery_state(id).await;
     assert_eq!((after.status.as_str(), after.attempts, after.last_attempt_at), ("delivered", 1, before.last_attempt_at));
@@ -164,7 +164,7 @@ async fn f19_postgres_restarts_do_not_lose_deliveries() {
         .await
         .unwrap();
     }
-    // Leases of attempts whose end could not be stored expire.
+    // Leases of attempts whose outcome could not be stored expire.
     ahead.advance(Duration::from_secs(60));
     office.wait_until_delivered(&ids).await;
     let letters = inbox.requests();

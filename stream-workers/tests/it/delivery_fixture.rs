@@ -1,4 +1,4 @@
-//! Helpers of the delivery tests: an outbox with endpoints and messages, and deliverers.
+//! Helpers for delivery tests: an outbox with endpoints and messages, and deliverers.
 
 use crate::test_app::RunningTask;
 use chrono::{DateTime, Utc};
@@ -20,7 +20,7 @@ use stream_workers::deliver::{ClockOffset, ConcurrencySettings, DeliverSettings,
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
-/// Host of every receiver; they differ by port.
+/// Every receiver's host. Receivers differ by port.
 pub(crate) const HOST: &str = "hooks.test";
 
 pub(crate) struct DeliveryFixture {
@@ -70,7 +70,7 @@ impl DeliveryFixture {
         Self { pool: stores.pool.clone(), stores, authority, key, sealer, dns, host, pem, ports: Mutex::default() }
     }
 
-    /// Allows deliverers that are started later to call a receiver.
+    /// Allows deliverers started later to call a receiver.
     pub(crate) fn open_port(&self, receiver: &TestReceiver) {
         self.open(receiver.address);
     }
@@ -103,7 +103,7 @@ impl DeliveryFixture {
         self.endpoint_on(org, receiver.address).await
     }
 
-    /// Creates an endpoint at an address, whatever listens there.
+    /// Creates an endpoint at an address, whether or not something listens there.
     pub(crate) async fn endpoint_on(&self, org: OrgId, address: SocketAddr) -> Endpoint {
         self.endpoint_at(org, &format!("https://{HOST}:{}/in?x=1", address.port())).await
     }
@@ -162,7 +162,7 @@ impl DeliveryFixture {
         id.0
     }
 
-    /// Disables an endpoint like identity-api when the endpoint is deleted. Returns the database's time afterwards.
+    /// Disables an endpoint as identity-api does when the endpoint is deleted. Returns the database's time afterwards.
     pub(crate) async fn disable(&self, endpoint: &Endpoint) -> DateTime<Utc> {
         sqlx::query("UPDATE webhook_endpoints SET disabled_at = now() WHERE id = $1")
             .bind(endpoint.id)
@@ -172,7 +172,7 @@ impl DeliveryFixture {
         sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Rotates a secret like identity-api. Returns the new secret.
+    /// Rotates a secret as identity-api does. Returns the new secret.
     pub(crate) async fn rotate(&self, endpoint: &Endpoint) -> String {
         let secret = PlainWebhookSecret::generate();
         sqlx::query("UPDATE webhook_endpoints SET secret_sealed = $2 WHERE id = $1")
@@ -241,7 +241,7 @@ impl DeliveryFixture {
         self.deliverer_ahead(&ClockOffset::default())
     }
 
-    /// Starts a deliverer whose time is ahead as the test moves it.
+    /// Starts a deliverer whose clock is ahead by the offset that the test sets.
     pub(crate) fn deliverer_ahead(&self, ahead: &ClockOffset) -> RunningTask {
         delivering(self.settings(), ahead.clone())
     }

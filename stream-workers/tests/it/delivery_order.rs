@@ -1,5 +1,5 @@
-//! The order of deliveries when more are due than there are lanes: the organization with the fewest running attempts is next,
-//! whatever backlog others have (V12).
+//! The order of deliveries when more are due than there are lanes: the organization with the fewest running attempts is next, whatever the
+//! others' backlog (V12).
 
 use crate::delivery_fixture::DeliveryFixture;
 use crate::recording_receiver::RecordingReceiver;
@@ -52,7 +52,7 @@ async fn v12_prefers_organizations_with_fewer_running_attempts() {
     deliverer.stop().await;
 }
 
-/// Nine endpoints of an organization have hung once and get no deliveries now. Its tenth endpoint is healthy, and others have more
+/// Nine of an organization's endpoints have hung once and get no deliveries now. Its tenth endpoint is healthy, and others have more
 /// deliveries than there are lanes.
 #[tokio::test(flavor = "multi_thread")]
 async fn v12_past_hangs_do_not_delay_later_deliveries() {

@@ -1,4 +1,4 @@
-//! Log lines of bots whose request returned no content: one row each, in any order and with any repeats.
+//! Log lines of bot requests that returned no content: one row each, in any order and with any repeats.
 
 use crate::test_app::{NEW_YEAR_US, RunningTask, TestApp, record};
 use rand::SeedableRng;

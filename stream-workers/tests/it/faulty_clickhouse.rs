@@ -11,7 +11,7 @@ use service_kit::testing::{TestServer, clickhouse_request};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Returns the disturbance of a request with this URL and body.
+/// Returns the disturbance for a request with this URL and body.
 type Disturb = Arc<dyn Fn(&str, &Bytes) -> Disturbance + Send + Sync>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ async fn pass_on(mut url: String, request: Request, disturb: Disturb) -> Respons
     const EXCEPTION: &str = "x-clickhouse-exception-code";
     let (head, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    // For statements with external tables, which are multipart bodies.
+    // Statements with external tables have multipart bodies.
     let content_type = head.headers.get(CONTENT_TYPE).cloned();
     let disturbance = disturb(&url, &body);
     if disturbance == Disturbance::ReadOnly {
@@ -75,7 +75,7 @@ async fn pass_on(mut url: String, request: Request, disturb: Disturb) -> Respons
     passed
 }
 
-/// Returns whether the start of a statement contains these words.
+/// Returns whether the beginning of a statement contains this text.
 pub(crate) fn contains(statement: &[u8], part: &str) -> bool {
     statement[..statement.len().min(400)].windows(part.len()).any(|window| window == part.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Figures about deliveries that found no room (V12).
+//! Figures for deliveries dropped from full queues (V12).
 
 use crate::delivery_fixture::{DeliveryFixture, Endpoint};
 use service_kit::testing::TestReceiver;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use stream_workers::deliver::{ClockOffset, DroppedFigures};
 use uuid::Uuid;
 
-/// Adds a message for an endpoint whose queue has room for one.
+/// Adds a message for an endpoint whose queue has room for one message.
 async fn post(office: &DeliveryFixture, to: &Endpoint) -> Uuid {
     let mut transaction = office.pool.begin().await.unwrap();
     sqlx::query("SELECT set_config('telemetry.webhook_pending', '1', true)").execute(&mut *transaction).await.unwrap();

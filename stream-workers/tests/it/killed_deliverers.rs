@@ -1,5 +1,4 @@
-//! Deliverers are killed with `kill -9`, at critical and random moments: no delivery is missing, and repeats are the same
-//! message (S7).
+//! Deliverers are killed with `kill -9`, at critical and random moments. Every delivery arrives, and repeats are the same message (S7).
 
 use crate::delivery_fixture::DeliveryFixture;
 use crate::recording_receiver::{ReceivedRequest, RecordingReceiver};
@@ -16,24 +15,24 @@ use uuid::Uuid;
 const EACH: usize = 40;
 /// Concurrent attempts, to two endpoints.
 const LANES: usize = 8;
-/// Statements that store the end of an attempt and wait for a lock.
+/// Statements that wait for a lock to store an attempt's outcome.
 const WRITING: &str = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
                        AND query LIKE 'UPDATE webhook_queue SET status = $3%'";
 
-/// When the deliverer of a round dies.
+/// The moment when a round's deliverer is killed.
 #[derive(Clone, Copy, Debug, Default)]
 enum Moment {
     #[default]
     Whenever,
     /// The receiver has read the request but not responded.
     Read,
-    /// The response has arrived, and the end of the attempt is about to be stored.
+    /// The response has arrived, and the attempt's outcome is about to be stored.
     Answered,
 }
 
 const MOMENTS: [Moment; 3] = [Moment::Answered, Moment::Read, Moment::Whenever];
 
-/// Determines what the receiver does, and locks rows so that the end of an attempt can't be stored.
+/// Determines what the receiver does, and locks rows so that an attempt's outcome can't be stored.
 struct Trap {
     pool: PgPool,
     moment: Mutex<Moment>,
@@ -51,7 +50,7 @@ impl Trap {
         200
     }
 
-    /// Locks the leased deliveries, so that storing the end of their attempts has to wait.
+    /// Locks the leased deliveries, so that storing their attempts' outcomes must wait.
     async fn hold(&self) {
         let mut held = self.held.lock().await;
         if held.is_none() {
@@ -62,8 +61,8 @@ impl Trap {
         }
     }
 
-    /// Waits until the end of an attempt is being stored, and kills the process. Also ends its statements in PostgreSQL, which
-    /// would otherwise be executed for a client that is gone.
+    /// Waits until an attempt's outcome is being stored, and kills the process. Also ends its statements in PostgreSQL, which would
+    /// otherwise be executed for a client that is gone.
     async fn kill_writing(&self, process: &mut TestProcess) {
         let writing = async || -> i64 {
             let count = sqlx::AssertSqlSafe(format!("SELECT count(*) {WRITING}"));

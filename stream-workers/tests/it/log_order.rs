@@ -31,7 +31,7 @@ async fn replaying_the_log_does_not_change_rows() {
     let worker = shaken.worker();
     let mut rest = shuffled.as_slice();
     while !rest.is_empty() {
-        // In portions, so that repeats occur within blocks and across them.
+        // Put them in portions, so that repeats occur within blocks and across them.
         let (now, later) = rest.split_at(random.random_range(1..=rest.len().min(200)));
         shaken.put(now).await;
         rest = later;

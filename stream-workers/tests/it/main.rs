@@ -1,6 +1,6 @@
-//! Tests the worker with a real log and a real store, while processes die.
+//! Tests the worker with a real log and a real store, while processes crash.
 //!
-//! The tests don't look inside the crate: they check what the log, the tables and an operator see.
+//! The tests don't look inside the crate: they check what the log, the tables and operators see.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 

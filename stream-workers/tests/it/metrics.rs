@@ -1,4 +1,4 @@
-//! Reads the Prometheus metrics of a process as text.
+//! Reads a process's Prometheus metrics as text.
 
 use service_kit::testing::{client, eventually};
 use std::str::FromStr;

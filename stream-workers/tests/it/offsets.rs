@@ -1,4 +1,4 @@
-//! F28: lost offsets, and a log that drops records before they are read: the other records are read, and the gap is counted.
+//! F28: lost offsets, and a log that drops records before they are read. The other records are read, and the gap is counted.
 
 use crate::metrics::wait_for_lines;
 use crate::test_app::{NEW_YEAR_US, RunningWorker, TestApp, event, ids, record};

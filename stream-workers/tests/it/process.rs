@@ -1,4 +1,4 @@
-//! The binary from an operator's point of view: refused settings, health, metrics, exit codes.
+//! The binary from an operator's point of view: rejected settings, health, metrics, exit codes.
 
 use crate::metrics::wait_for_lines;
 use crate::test_app::{NEW_YEAR_US, RunningWorker, Setting, TestApp, event, record};
@@ -6,7 +6,7 @@ use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use service_kit::kafka;
 use service_kit::testing::{client, eventually};
 
-/// Returns the refusal without the log lines before it.
+/// Returns the rejection without the log lines before it.
 async fn refusal(app: &TestApp, besides: impl IntoIterator<Item = Setting>) -> String {
     let (code, _, stderr) = app.command_with(&[], besides).await;
     assert_eq!(code, Some(1), "{stderr}");
@@ -27,7 +27,7 @@ async fn rejects_topics_that_lose_records() {
         ("unclean.leader.election.enable", "true", "a stale broker can become the leader"),
         ("max.message.bytes", "1000000", "max.message.bytes is 1000000"),
     ] {
-        // Also resets the settings that it doesn't set.
+        // This also resets the settings that it doesn't name.
         let alter = AlterConfig::new(ResourceSpecifier::Topic(topic));
         let alter = if setting == "max.message.bytes" { alter } else { alter.set("max.message.bytes", "9000000") };
         let alter = alter.set(setting, wrong);
@@ -52,7 +52,7 @@ async fn prepare_is_idempotent() {
     assert_eq!(app.events().await, 0, "the table exists");
 }
 
-/// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
+/// Exit code 0 also means that it took less than ten seconds. A slower drain exits with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_reports_its_health_and_stops() {
     let app = TestApp::new().await;

@@ -1,6 +1,6 @@
-//! The counts are right whatever process dies: each event up to the stored offsets is stored or rejected once.
+//! The counts are correct whatever process crashes: each event up to the stored offsets is stored or rejected once.
 //!
-//! `PROCESSED_ROUNDS` sets the number of workers that die; the full test has 50.
+//! `PROCESSED_ROUNDS` sets the number of crashing workers; the full test has 50.
 
 use crate::metrics::wait_for_lines;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningWorker, TestApp, event, record};
@@ -11,11 +11,11 @@ use service_kit::testing::{random_seed, size};
 use std::time::Duration;
 use stream_workers::partition_stats::Counts;
 
-/// Points at which a worker dies. At the last one, a block is visible but the progress isn't stored.
+/// Points at which a worker crashes. At the last one, a block is visible but the progress isn't stored.
 const POINTS: [&str; 3] = ["after_reports", "after_events", "after_progress"];
 
-/// Returns four records for every partition: two with two events each, of which one is a repeat; one without events; and one
-/// that can't be read and has three.
+/// Returns four records for every partition: two with two events each, one of which is a repeat; one without events; and an unreadable one
+/// with three events.
 fn portion(round: u128) -> Vec<(i32, Value)> {
     let records = |partition: i32| {
         let first = 1_000 * round + 10 * u128::try_from(partition).unwrap();
@@ -55,7 +55,7 @@ async fn stores_or_rejects_every_event_once() {
     assert_eq!(processed, counts(rounds as u64), "seed {seed}");
     assert_eq!(app.events().await, 3 * rounds as u64 * u64::try_from(PARTITIONS).unwrap(), "seed {seed}");
 
-    // The last worker shows all of them, although others have stored most.
+    // The last worker shows all of them, although others have stored most of them.
     let expected = [
         format!("worker_processed_records {}", processed.records),
         format!("worker_processed_events{{outcome=\"stored\"}} {}", processed.stored),

@@ -1,5 +1,4 @@
-//! `telemetry stream-workers rebuild` with the real binary: an empty database is filled from the log; F27: the beginning of the
-//! log is gone.
+//! `telemetry stream-workers rebuild` with the real binary: fills an empty database from the log. F27: the beginning of the log is missing.
 
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use rdkafka::Offset;
@@ -7,7 +6,7 @@ use serde_json::Value;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::testing::TestStores;
 
-/// Returns records of organizations 1 and 2 in turn, each with a retrieval; every third one repeats its event.
+/// Returns records of organizations 1 and 2 alternately, each with a fetch. Every third one repeats its event.
 pub(crate) fn stream(records: u128) -> Vec<(i32, Value)> {
     (0..records)
         .map(|n| {

@@ -1,5 +1,5 @@
-//! Receivers that users run: the library's example, and the Python and JavaScript code of docs/api/webhooks.md, with real
-//! deliveries and with forged ones (V8, V9).
+//! Receivers that users run (the library's example, and the Python and JavaScript code in docs/api/webhooks.md), with real and forged
+//! deliveries (V8, V9).
 
 use crate::delivery_fixture::{DeliveryFixture, Endpoint, HOST};
 use crate::recording_receiver::{ReceivedRequest, RecordingReceiver};
@@ -83,7 +83,7 @@ fn misspelled(signature: &str) -> Vec<String> {
     ]
 }
 
-/// Returns three requests of a real deliverer.
+/// Returns three requests sent by a real deliverer.
 async fn real_letters() -> (Vec<ReceivedRequest>, Endpoint) {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| Some(204)).await;
     let ids = office.enqueue_all(&endpoint, 3).await;
@@ -181,7 +181,7 @@ async fn v8_v9_documented_receivers_agree() {
     assert_eq!(outcomes("node", &["--input-type=module", "--eval", &javascript], &cases).await, expected, "JavaScript");
 }
 
-/// TLS ends in front of the example, as at a proxy.
+/// TLS is terminated in front of the example, as at a proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn example_receiver_accepts_deliveries_once() {
     let office = DeliveryFixture::new().await;

@@ -1,8 +1,7 @@
-//! Stored records of each version become the same rows in every build, and records of a newer version become dead letters as a
-//! whole.
+//! Stored records of each version become the same rows in every build, and records of a newer version become dead letters as a whole.
 //!
-//! The files in `tests/records/` are never regenerated: a log contains what was written, whatever the current types are. A new
-//! record version adds its files and changes no existing ones.
+//! The files in `tests/records/` are never regenerated: a log contains what was written, whatever the current types are. A new record
+//! version adds its own files and doesn't change existing ones.
 
 use crate::test_app::{TestApp, event, record};
 use schemas::log::RECORD_VERSION;

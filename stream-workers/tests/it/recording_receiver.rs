@@ -1,4 +1,4 @@
-//! Receivers that record the requests of deliverers.
+//! Receivers that record deliverers' requests.
 //!
 //! They parse requests by hand, because an HTTP library could hide faults.
 
@@ -59,7 +59,7 @@ impl ReceivedRequest {
 }
 
 impl RecordingReceiver {
-    /// Opens an inbox in a new office, with an endpoint for it.
+    /// Opens a receiver with a new fixture and an endpoint for it.
     pub(crate) async fn with_endpoint(
         answer: impl Fn(usize) -> Option<u16> + Clone + Send + Sync + 'static,
     ) -> (DeliveryFixture, Self, Endpoint) {
@@ -69,7 +69,7 @@ impl RecordingReceiver {
         (office, inbox, endpoint)
     }
 
-    /// Responds to the n-th request, from 0, with the status that `answer` returns; never responds if that is `None`.
+    /// Responds to the n-th request, from 0, with the status that `answer` returns. Never responds if it returns `None`.
     pub(crate) async fn open(
         office: &DeliveryFixture,
         answer: impl Fn(usize) -> Option<u16> + Clone + Send + Sync + 'static,

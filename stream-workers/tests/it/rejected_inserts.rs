@@ -1,5 +1,5 @@
-//! F14, F15, F16: ClickHouse rejects rows for a while, or until an operator fixes it. No record is skipped or becomes a dead
-//! letter, and the worker continues by itself.
+//! F14, F15, F16: ClickHouse rejects rows for a while, or until an operator fixes it. No record is skipped or becomes a dead letter, and
+//! the worker continues by itself.
 
 use crate::faulty_clickhouse::{Disturbance, proxy};
 use crate::metrics;

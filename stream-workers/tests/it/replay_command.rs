@@ -1,5 +1,4 @@
-//! C7 and F26: `telemetry stream-workers replay` with the real binary: under live traffic, repeated, in parts, and with writers
-//! that end.
+//! C7 and F26: `telemetry stream-workers replay` with the real binary: under live traffic, repeated, in parts, and with writers that crash.
 
 use crate::click_tokens::{REPORTER, by_token, issue, session};
 use crate::rebuild_command::worked_off;
@@ -9,7 +8,7 @@ use service_kit::testing::eventually;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Points at which a writer dies during a replay. At the last one, its block is visible but its position isn't stored.
+/// Points at which a writer crashes during a replay. At the last one, its block is visible but its position isn't stored.
 const CRASH_POINTS: [&str; 4] = ["after_reports", "after_events_first", "after_events", "before_replay"];
 
 /// Empties the event tables while no writer runs, and keeps `progress`.
@@ -44,7 +43,7 @@ async fn replaying_stored_records_changes_nothing() {
 async fn replay_restores_missing_rows() {
     let app = worked_off(120).await;
     let whole = app.table().await;
-    // By offsets: ten records of partition 2.
+    // By offset: ten records of partition 2.
     lose(&app).await;
     let (code, stdout, stderr) = app.replay(&["--from", "2:5", "--to", "2:15"]).await;
     assert_eq!(code, Some(0), "{stderr}");
@@ -219,7 +218,7 @@ async fn replay_fails_if_it_kills_every_writer() {
 async fn replay_requires_dead_letters_for_unreadable_records() {
     let app = worked_off(30).await;
     issue(&app.stores.pool, "ctx_gone", 9, session(1), None, NEW_YEAR_US + 1).await;
-    // The host of a click without a URL is that of its token's link, so without the token its key can't be computed.
+    // The host of a click without a URL comes from its token's link, so without the token its key can't be computed.
     let mut without_url = by_token(41, "ctx_gone");
     (without_url["content_url"], without_url["site"]) = (json!(null), json!(""));
     let clicks = [by_token(40, "ctx_gone"), without_url, by_token(42, "ctx_unknown")];
@@ -227,7 +226,7 @@ async fn replay_requires_dead_letters_for_unreadable_records() {
     app.log.put(0, b"poison").await;
     app.process_all().await;
     let whole = app.table().await;
-    // A dry run looks up tokens, too.
+    // A dry run also looks up tokens.
     for ((code, stdout, stderr), did) in [
         (app.command(&["replay", "--dry-run"]).await, "nothing was stored"),
         (app.replay(&["--expect-unchanged"]).await, "0 rows of events and 0 rows of reports changed"),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 type Row = (Option<i16>, Option<String>, Option<DateTime<Utc>>, Option<String>, Option<String>, Option<DateTime<Utc>>);
 
-/// Returns a record with one event in a session, which the record describes like this.
+/// Returns a record with one event in a session, with these facts about the session.
 fn naming(n: u128, said: &Value) -> Value {
     let mut record = record(REPORTER, NEW_YEAR_US, &[engaged(n, &json!({"session_id": said["session_id"]}))]);
     record["named_sessions"] = json!([said]);
@@ -116,7 +116,7 @@ async fn writes_more_sessions_than_fit_in_a_statement() {
     assert_eq!(written, 3_000);
 }
 
-/// Returns an event of the session in a record that may name the agent.
+/// Returns a record with an event of the session that may name the agent.
 fn of_agent(n: u128, accepted_us: i64, agent: Option<&str>) -> Value {
     let mut event = engaged(n, &json!({"session_id": session(1)}));
     let mut said = json!({"session_id": session(1)});
@@ -135,7 +135,7 @@ async fn later_events_get_the_first_named_agent() {
     let records = (0_u128..).zip(said).map(|(n, agent)| of_agent(n, NEW_YEAR_US + i64::try_from(n).unwrap(), agent));
     app.put(&records.map(|record| (0, record)).collect::<Vec<_>>()).await;
     app.process_all().await;
-    // One block has all of them: the first event was accepted before an agent was named.
+    // One block contains all of them. The first event was accepted before an agent was named.
     let expected = ["", "env-bot", "later-bot", "env-bot"];
     assert_eq!(column(&app, "agent").await, expected);
     let whole = app.table().await;

@@ -1,4 +1,4 @@
-//! Two shards, each with its own worker, read one log: together they store what one server stores, whatever process dies.
+//! Two shards, each with its own worker, read one log. Together they store what one server stores, whatever process crashes.
 
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, TestApp, record, settings};
 use local::test_servers::ClickHouse;
@@ -50,7 +50,7 @@ impl ShardFixture {
         }
     }
 
-    /// Returns the counts of each shard, which has passed all offsets.
+    /// Returns each shard's counts after it has passed all offsets.
     async fn counts(&self) -> Vec<Counts> {
         let mut counts = Vec::new();
         for shard in &self.shards {
@@ -73,7 +73,7 @@ fn shard(number: usize) -> Shard {
     format!("{number}/{SHARDS}").parse().unwrap()
 }
 
-/// Returns a report on one of a few hosts or without one, sometimes with a correlation id that others use, too.
+/// Returns a report on one of a few hosts or without a host, sometimes with a correlation id that others use too.
 fn random_event(random: &mut StdRng) -> Value {
     let host = ["com.example", "com.example.a", "com.example.b", "test.shop", "test.news", ""].choose(random).unwrap();
     let key: u128 = random.random_range(0..300);
@@ -106,7 +106,7 @@ async fn shards_together_store_the_rows_of_one_server() {
     let (first, second) = records.split_at(RECORDS / 2);
     world.put(first).await;
     let workers = [world.one.worker(), RunningTask::start(world.settings_of(0)), RunningTask::start(world.settings_of(1))];
-    // A standby of the first shard has to continue; the server of the second shard is killed and restarted.
+    // A standby of the first shard must continue; the second shard's server is killed and restarted.
     let [of_one, dies, of_second] = workers;
     let standby = RunningTask::start(world.settings_of(0));
     world.shards[0].wait_until_caught_up().await;

@@ -1,5 +1,5 @@
-//! Slow, endless, hanging and invalid receivers: attempts end in time, and other deliveries don't wait for them (S6; V3 to V5,
-//! V7, V11, F35).
+//! Slow, endless, hanging and invalid receivers: attempts end in time, and other deliveries don't wait for them (S6; V3 to V5, V7, V11,
+//! F35).
 
 use crate::delivery_fixture::{DeliveryFixture, HOST};
 use crate::recording_receiver::{ReceivedRequest, RecordingReceiver};
@@ -31,8 +31,7 @@ async fn repeating(office: &DeliveryFixture, first: &'static [u8], again: &'stat
     receiver
 }
 
-/// All attempts take their full ten seconds, concurrently. The duration of each is only printed; asserted are the end and its
-/// outcome.
+/// All attempts take their full ten seconds, concurrently. The duration of each is only printed; the test asserts that it ends and how.
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_v5_attempts_time_out_at_slow_receivers() {
     let office = DeliveryFixture::new().await;
@@ -67,8 +66,8 @@ async fn s6_v5_attempts_time_out_at_slow_receivers() {
     deliverer.stop().await;
 }
 
-/// Hundreds of running attempts use no connection to PostgreSQL. That healthy endpoints don't wait is asserted by order, not by
-/// time: all their deliveries arrive before the first hanging attempt times out. `TEST_ROUNDS` sets the number of waves.
+/// Hundreds of running attempts don't use a PostgreSQL connection. The test asserts by order, not by time, that healthy endpoints don't
+/// wait: all their deliveries arrive before the first hanging attempt times out. `TEST_ROUNDS` sets the number of waves.
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_v11_f35_hanging_endpoints_do_not_delay_others() {
     const HEALTHY: usize = 25;
@@ -86,7 +85,7 @@ async fn s6_v11_f35_hanging_endpoints_do_not_delay_others() {
         healthy.push(office.endpoint(&inbox.server).await);
     }
     let deliverer = office.deliverer_with(|settings| settings.postgres.database_url.push_str("?application_name=deliverer"));
-    // Four attempts per endpoint, and no more.
+    // Each endpoint has exactly four attempts.
     eventually("the hanging ones hang", || async { (hanging.connects() >= 400).then_some(()) }).await;
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'deliverer' AND datname = current_database() \
                 AND state <> 'idle'";
@@ -113,7 +112,7 @@ async fn s6_v11_f35_hanging_endpoints_do_not_delay_others() {
     drop(deliverer);
 }
 
-/// Returns a listener that accepts no connections: pending ones fill its queue, and the system drops all others.
+/// Returns a listener that doesn't accept connections: pending ones fill its queue, and the system drops all others.
 async fn unreachable() -> (TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -210,8 +209,7 @@ async fn v7_v4_sends_nothing_to_untrusted_servers() {
     deliverer.stop().await;
 }
 
-/// The gauge that alerts operators ignores a receiver that hangs, whose own deliveries wait behind it, but not deliveries
-/// without attempts.
+/// The gauge that alerts operators ignores a hanging receiver, whose own deliveries wait behind it, but not deliveries without attempts.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_unattempted_deliveries_are_overdue() {
     let office = DeliveryFixture::new().await;

@@ -1,5 +1,5 @@
-//! A deliverer whose PostgreSQL stops responding in the middle of a statement, and one that is paused between a lease and its
-//! attempt (F18, W8).
+//! A deliverer whose PostgreSQL stops responding in the middle of a statement, and one that is paused between a lease and its attempt (F18,
+//! W8).
 
 use crate::delivery_fixture::{DeliveryFixture, delivering};
 use crate::metrics::wait_for_lines;
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 const APPLICATION: &str = "deliverer";
-/// Blocks all statements of the deliverer until it is rolled back.
+/// Blocks all of the deliverer's statements until it is rolled back.
 const LOCK: &str = "LOCK TABLE webhook_queue IN ACCESS EXCLUSIVE MODE";
 
 /// Waits until this number of the deliverer's statements wait for a lock.
@@ -81,7 +81,7 @@ async fn f18_unconfirmed_outcomes_count_once() {
     let settings = [
         ("DATABASE_URL", network.url(&office.stores.postgres.database_url, APPLICATION)),
         ("TELEMETRY_METRICS_LISTEN", metrics.clone()),
-        // An organization has two of four lanes.
+        // An organization gets two of four lanes.
         ("TELEMETRY_DELIVERIES_AT_ONCE", "4".to_owned()),
         ("TELEMETRY_DELIVERY_LEASE", "120".to_owned()),
     ];
@@ -93,7 +93,7 @@ async fn f18_unconfirmed_outcomes_count_once() {
     waits(&office, 2).await;
     network.swallow_connections();
     lock.rollback().await.unwrap();
-    // Both lanes of the organization are in use until the deliverer knows the outcome.
+    // Both of the organization's lanes are in use until the deliverer knows the outcome.
     ids.push(office.enqueue(&endpoint).await);
     office.wait_until_delivered(&ids).await;
     let expected = [
@@ -108,7 +108,7 @@ async fn f18_unconfirmed_outcomes_count_once() {
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
 }
 
-/// Exit code 0 also means that it took less than ten seconds; a slower drain ends with another code.
+/// Exit code 0 also means that it took less than ten seconds. A slower drain exits with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn f18_stops_in_time_without_postgres() {
     let office = DeliveryFixture::new().await;
@@ -124,7 +124,7 @@ async fn f18_stops_in_time_without_postgres() {
     let mut lock = office.pool.begin().await.unwrap();
     sqlx::query(LOCK).execute(&mut *lock).await.unwrap();
     release.store(true, Ordering::SeqCst);
-    // The claim of due deliveries, and the end of the attempt.
+    // These are the claim of due deliveries and the storing of the attempt's outcome.
     waits(&office, 2).await;
     network.swallow_everything();
     lock.rollback().await.unwrap();
@@ -132,7 +132,7 @@ async fn f18_stops_in_time_without_postgres() {
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
 }
 
-/// The process gets the response with the lease seconds later, when the endpoint is disabled.
+/// The process gets the lease's response seconds later, when the endpoint is disabled.
 #[tokio::test(flavor = "multi_thread")]
 async fn w8_paused_deliverer_releases_an_expired_lease() {
     let (office, inbox, endpoint) = RecordingReceiver::with_endpoint(|_| Some(204)).await;
@@ -147,7 +147,7 @@ async fn w8_paused_deliverer_releases_an_expired_lease() {
         process.pause();
         let id = office.enqueue_in(&mut *lock, &endpoint).await;
         lock.commit().await.unwrap();
-        // A claim that the server has just cancelled has not seen it; try again.
+        // A claim that the server has just canceled has not seen it, so try again.
         tokio::time::sleep(Duration::from_millis(500)).await;
         if office.delivery_state(id).await.lease.is_some() {
             break id;

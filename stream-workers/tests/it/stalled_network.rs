@@ -1,6 +1,6 @@
 //! A network in front of PostgreSQL that swallows connections: no more data passes, and neither end is notified.
 //!
-//! It keeps the connections to the server open, so that the server completes what it was asked.
+//! It keeps the connections to the server open, so the server completes its statements.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::AsyncWriteExt;
@@ -12,7 +12,7 @@ use url::Url;
 /// Closes all connections when dropped.
 pub(crate) struct StalledNetwork {
     pub(crate) address: SocketAddr,
-    /// Connections are numbered; those below this number are swallowed.
+    /// Connections are numbered. Those below this number are swallowed.
     swallowed_below: watch::Sender<u64>,
     taken: watch::Receiver<u64>,
     accepting: JoinHandle<()>,

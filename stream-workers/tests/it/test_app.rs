@@ -1,4 +1,4 @@
-//! Helpers of the tests: records to put on a log, workers, and the rows that they store.
+//! Test helpers: records to put on a log, workers, and the rows that they store.
 //!
 //! Records are written as JSON by hand, because old records must stay readable whatever the current types are.
 
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const PARTITIONS: i32 = 6;
-/// A standby takes over soon, so that tests are short.
+/// A standby takes over soon, so tests are short.
 const TAKEOVER_AFTER_MS: u64 = 1_000;
 /// 2026-01-01T00:00:00Z in microseconds.
 pub(crate) const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
@@ -35,7 +35,7 @@ pub(crate) struct RunningWorker {
     pub(crate) metrics: String,
 }
 
-/// A worker or a deliverer inside the test's process; stops when dropped.
+/// A worker or a deliverer inside the test's process. Stops when dropped.
 pub(crate) struct RunningTask {
     stop: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
@@ -128,7 +128,7 @@ impl TestApp {
         ended
     }
 
-    /// Returns the settings of the binary for these stores. Of two settings with one name, the last counts.
+    /// Returns the binary's settings for these stores. Of two settings with the same name, the last counts.
     fn environment(&self, besides: impl IntoIterator<Item = Setting>) -> Vec<Setting> {
         let own = [
             ("TELEMETRY_LISTEN", free_address().to_string()),
@@ -136,7 +136,7 @@ impl TestApp {
             ("TELEMETRY_GROUP", self.stores.name.clone()),
             ("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_string()),
         ];
-        // Uses the ClickHouse account that can create tables, because some commands do that.
+        // Use the ClickHouse account that can create tables, because some commands need it.
         let stores = TestStores { postgres: self.stores.signed_in_as(Role::Worker).postgres, ..self.stores.clone() };
         own.into_iter().chain(stores.environment()).chain(besides).collect()
     }
@@ -147,7 +147,7 @@ impl TestApp {
         self.log.put_all(texts.iter().map(|(partition, text)| (*partition, text.as_bytes()))).await;
     }
 
-    /// Returns all rows of both tables, without the columns that depend on the order of reading.
+    /// Returns all rows of both tables, without the columns that depend on the reading order.
     pub(crate) async fn table(&self) -> Vec<String> {
         let rows = "SELECT toString(tuple(* EXCEPT version)) FROM events FINAL ORDER BY site, at, key \
             UNION ALL SELECT toString(tuple(* EXCEPT (version, origin_partition, origin_offset))) FROM reports FINAL \
@@ -157,7 +157,7 @@ impl TestApp {
         rows
     }
 
-    /// Returns the event ids of all reports, sorted; an id of two reports occurs twice.
+    /// Returns all reports' event ids, sorted. An id with two reports occurs twice.
     pub(crate) async fn visible(&self) -> Vec<String> {
         let ids = "SELECT event_id FROM reports FINAL WHERE is_issuers = 0 ORDER BY event_id";
         self.clickhouse.query(ids).fetch_all().await.expect("the table can be read")

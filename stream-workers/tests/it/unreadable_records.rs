@@ -1,4 +1,5 @@
-//! C8: a record that can't be read becomes a dead letter, and its neighbors are stored. Records that kill the process: writer.rs.
+//! C8: a record that can't be read becomes a dead letter, and its neighbors are stored. Records that crash the process are tested in
+//! writer.rs.
 
 use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
 use rand::rngs::StdRng;
@@ -49,7 +50,7 @@ async fn poison_record_becomes_one_dead_letter() {
     }
 }
 
-/// F21: a record of any size that the log accepted is rejected: whole if the other topic accepts it, or else its head.
+/// F21: a record of any size that the log accepted is rejected: whole if the other topic accepts it, otherwise its head.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_poison_records_of_any_size() {
     const BYTES: usize = 10 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! C1 and C10: the worker or its store dies at any moment. `C10_SECONDS` sets how long the store is away; C10 requires 600.
+//! C1 and C10: the worker or its store crashes at any moment. `C10_SECONDS` sets how long the store is away; C10 requires 600.
 
 use crate::metrics;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, RunningWorker, TestApp, event, ids, record, stream};
@@ -28,7 +28,7 @@ async fn killed_workers_neither_lose_nor_duplicate_events() {
         let mut worker = app.process().await;
         let before = app.visible().await.len();
         eventually("the worker makes progress", || async { (app.visible().await.len() > before).then_some(()) }).await;
-        // At any point between reading and the stored progress.
+        // Kill it at any point between reading and storing the progress.
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1_000))).await;
         worker.kill_9().await;
         eprintln!("round {round}: killed with {} of {} visible", app.visible().await.len(), written.load(Ordering::Relaxed));
@@ -63,7 +63,7 @@ async fn progresses(app: &TestApp, what: &str) {
     eventually(what, || async { (app.visible().await.len() > before).then_some(()) }).await;
 }
 
-/// F23: one of three processes is always leaving, by SIGTERM or kill -9, and another one starting.
+/// F23: one of three processes is always leaving, by SIGTERM or kill -9, and another one is starting.
 #[tokio::test(flavor = "multi_thread")]
 async fn restarting_workers_do_not_lose_events() {
     let seed = random_seed();

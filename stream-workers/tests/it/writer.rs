@@ -18,11 +18,11 @@ use service_kit::testing::{TestProcess, eventually, random_seed, size};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Crash points of a writer, see stream-workers/src/writer/store_block.rs.
+/// A writer's crash points, see stream-workers/src/writer/store_block.rs.
 const CRASH_POINTS: [&str; 6] =
     ["after_sites", "after_reports", "after_events_first", "after_events", "after_failed_fetches", "after_progress"];
 
-/// Every column of the model; 64-bit integers as strings.
+/// Every column of the model, with 64-bit integers as strings.
 const EVENTS: &str = "REPLACE (toUnixTimestamp64Milli(at) AS at, arrayMap(at -> toUnixTimestamp64Milli(at), reports.at) AS `reports.at`, \
     arrayMap(identity -> if(identity = 0, key, identity), reports.identity) AS `reports.identity`) FROM events FINAL ORDER BY key";
 const REPORTS: &str = "REPLACE (toUnixTimestamp64Milli(at) AS at) FROM reports FINAL ORDER BY identity, is_issuers";
@@ -33,7 +33,7 @@ const DUPLICATES: &str = "SELECT count() FROM (SELECT key FROM events FINAL GROU
     SETTINGS do_not_merge_across_partitions_select_final = 1";
 const NEXT: &str = "SELECT arraySum(next) FROM progress ORDER BY beat DESC LIMIT 1";
 
-/// Stores of one test, and the records that were put on the log.
+/// A test's stores, and the records that were put on the log.
 struct WriterFixture {
     app: TestApp,
     records: Vec<(i32, Value)>,
@@ -91,7 +91,7 @@ impl WriterFixture {
         serde_json::Deserializer::from_slice(&rows).into_iter().collect::<Result<_, _>>().unwrap()
     }
 
-    /// Asserts that each row of `reports` names a record that contains the report.
+    /// Asserts that each row of `reports` refers to a record that contains the report.
     async fn assert_origins(&self) {
         let origins = model::origins(&self.records);
         let stored: Vec<(u128, u64, i32, i64)> = self.app.clickhouse.query(ORIGINS).fetch_all().await.unwrap();
@@ -139,7 +139,7 @@ async fn f9_killed_writers_do_not_lose_events() {
     world.assert_equals_model().await;
 }
 
-/// Number of schedules per set of tables; comparing more would be slow.
+/// Number of schedules per set of tables. Comparing more would be slow.
 const SCHEDULES_PER_WORLD: usize = 10;
 
 /// Each schedule pauses a writer while it inserts blocks of more than 1 MiB, lets its standby take over, and resumes it.
@@ -210,7 +210,7 @@ async fn rejects_a_record_that_crashes_writers() {
     world.put(&good[..10]).await;
     world.app.log.put_all([(0, &b"deadly-record:abort"[..])]).await;
     world.put(&good[10..]).await;
-    // Each writer dies, and each start brings the rejection of the record nearer.
+    // Each writer crashes, and each start brings the record closer to its rejection.
     for starts in 1.. {
         assert!(starts <= 12, "the record is never set aside");
         let mut writer = world.writer();
@@ -237,7 +237,7 @@ fn days_since_mid_january() -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_a_recreated_log_from_its_beginning() {
     let mut world = WriterFixture::new().await;
-    // The state that a writer of a longer log left.
+    // The state that a writer left for a longer log.
     let progress = "INSERT INTO progress (topic, beat, partitions, next, since, records, events, rejected_records, rejected_events, \
         suspect_partition) VALUES (?, 1, [0, 1], [1000, 0], [0, 0], [1000, 0], [1000, 0], [0, 0], [0, 0], -1)";
     world.app.clickhouse.query(progress).bind(&world.app.stores.kafka.topic).execute().await.unwrap();

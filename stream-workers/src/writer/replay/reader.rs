@@ -11,7 +11,7 @@ use rdkafka::message::Message as _;
 use std::collections::BTreeMap;
 use store::tables::FailedFetchRow;
 
-/// Maximum events of a chunk, so that blocks of the log never wait for long.
+/// Maximum events per chunk, so that blocks of the log never wait long.
 const MOST_EVENTS: usize = 10_000;
 /// Number of chunks per second at a limited rate.
 const CHUNKS_PER_SECOND: u32 = 10;
@@ -22,14 +22,14 @@ const MOST_EXAMPLES: usize = 3;
 pub(crate) struct Chunk {
     pub(super) reports: Vec<NewReport>,
     pub(super) failed_fetches: Vec<FailedFetchRow>,
-    /// Offset behind the last record, by partition.
+    /// Offset after the last record, by partition.
     pub(super) next: BTreeMap<i32, i64>,
     pub(crate) figures: ReplayFigures,
     /// Origin and reason of unreadable records without a dead letter.
     pub(crate) unexpected: Vec<String>,
 }
 
-/// Reads parts of the log. It sends no dead letters and writes no sessions, because the log was read before.
+/// Reads parts of the log. Doesn't send dead letters or write sessions, because the log was read before.
 pub(crate) struct Reader {
     topic: TopicReader,
     plan: Plan,
@@ -89,7 +89,7 @@ impl ReplayFigures {
     }
 }
 
-/// Returns a message about unreadable records without a dead letter; empty without such records.
+/// Returns a message about unreadable records without a dead letter; empty if there are none.
 pub(crate) fn message(unexpected: &[String]) -> String {
     if unexpected.is_empty() {
         return String::new();

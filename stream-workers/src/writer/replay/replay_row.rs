@@ -11,24 +11,24 @@ use std::collections::BTreeMap;
 use store::row_binary::{Decoder, Encoder, Malformed};
 use uuid::Uuid;
 
-/// A replay with its position and its figures so far.
+/// A replay, with its position and figures so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replay {
     pub(crate) topic: String,
     pub(crate) id: Uuid,
     pub(crate) requested_ms: i64,
     pub(crate) plan: Plan,
-    /// Parts that are still to be read; some may be empty.
+    /// Parts still to be read. Some may be empty.
     pub(crate) parts: Vec<OffsetRange>,
     pub(crate) figures: ReplayFigures,
-    /// Writers that started or continued it since its last block.
+    /// Number of writers that started or continued it since its last block.
     pub(crate) starts: u32,
     pub(crate) status: Status,
-    /// Why it failed, or what was unexpected.
+    /// Reason for a failure, or what was unexpected.
     pub(crate) message: String,
 }
 
-/// Options of a replay, besides the parts of the log.
+/// A replay's options, besides the parts of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Organizations whose reports are stored; empty for all.
@@ -41,9 +41,9 @@ pub(crate) struct Plan {
 pub(crate) struct ReplayFigures {
     pub(crate) records: u64,
     pub(crate) events: u64,
-    /// Records that became dead letters, or would.
+    /// Records that became dead letters, or would become dead letters.
     pub(crate) unreadable: u64,
-    /// Records that were skipped because processes died while they decoded them.
+    /// Records skipped because processes crashed while decoding them.
     pub(crate) quarantined: u64,
     pub(crate) changed_events: u64,
     pub(crate) changed_reports: u64,
@@ -83,7 +83,7 @@ impl Replay {
     }
 
     pub(crate) async fn request(&self, settings: &ClickHouseSettings) -> anyhow::Result<()> {
-        // It changes no other table, so it needs no fence.
+        // It doesn't change other tables, so it isn't fenced.
         let sql = INSERT.lines().filter(|line| !line.starts_with("WHERE")).collect::<Vec<_>>().join("\n");
         let outcome = Server::connect(settings)?.run(&random_slot(), &(sql + "\n"), &[], &self.encode(0)).await;
         ensure!(outcome == Outcome::Done, "CLICKHOUSE_URL: failed to insert into the table replays");
@@ -96,7 +96,7 @@ impl Replay {
         server.run_until_done(epoch, INSERT, &parameters, &self.encode(version)).await
     }
 
-    /// Returns the parts that are still to be read and that the writer has stored, because they are before these offsets.
+    /// Returns the unread parts that the writer has stored, because they are before these offsets.
     pub(super) fn available(&self, stored: &NextOffsets) -> Vec<OffsetRange> {
         let clipped = self
             .parts

@@ -1,4 +1,4 @@
-//! Computes the expected rows from all reports at once. Shares no code with the merge function.
+//! Computes the expected rows from all reports at once. Doesn't share code with the merge function.
 
 use schemas::click_tokens::LinkRelation;
 use schemas::crawler::Crawler;
@@ -13,12 +13,12 @@ const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;
 const MOST_OBSERVERS: usize = 32;
 
-/// Columns of `events` that the model lacks. `home` and `reports.home` are the months of the copies that were read first, and
-/// `version` contains the numbers of blocks, which depend on time. `is_deleted` is 0 in a live row. `reports.details` is the
-/// writer's encoding of columns that events with several reports show when another report represents them.
+/// Columns of `events` that the model lacks. `home` and `reports.home` are the months of the copies that were read first, and `version`
+/// contains block numbers, which depend on time. `is_deleted` is 0 in a live row. `reports.details` is the writer's encoding of columns
+/// that events with several reports show when another report represents them.
 pub(super) const NO_EVENT_COLUMNS: &str = "home, version, is_deleted, `reports.home`, `reports.details`";
-/// Columns of `reports` that the model lacks, for the same reasons. Copies that were accepted at the same moment differ only in
-/// their origin, so the one that is read first stays: see [`origins`].
+/// Columns of `reports` that the model lacks, for the same reasons. Copies that were accepted at the same moment differ only in their
+/// origin, so the one that is read first stays: see [`origins`].
 pub(super) const NO_REPORT_COLUMNS: &str = "home, version, is_deleted, origin_partition, origin_offset";
 
 /// When a report was accepted: microseconds, place in the request, identity.
@@ -127,7 +127,7 @@ fn reports(records: &[(i32, Value)]) -> Vec<Report> {
     reports
 }
 
-/// Returns the rows of `events`, ordered by key. Integers of 64 and 128 bits are strings, times are in milliseconds.
+/// Returns the rows of `events`, ordered by key. 64-bit and 128-bit integers are strings, times are in milliseconds.
 pub(crate) fn events(records: &[(i32, Value)]) -> Vec<Value> {
     let mut events: BTreeMap<u128, Vec<Report>> = BTreeMap::new();
     for report in reports(records) {
@@ -229,7 +229,7 @@ fn of_fetch(of: &Crawler) -> Value {
     })
 }
 
-/// Returns the rows of `reports`, ordered by identity; the reporter's row before the issuer's.
+/// Returns the rows of `reports`, ordered by identity, with the reporter's row before the issuer's.
 pub(crate) fn stored_reports(records: &[(i32, Value)]) -> Vec<Value> {
     let mut reports = reports(records);
     reports.sort_unstable_by_key(|report| report.accepted.2);
@@ -291,8 +291,8 @@ fn of_crawler(report: &Report) -> Value {
     joined([of_fetch(&of), besides])
 }
 
-/// Returns partition and offset of the records that a report may come from, by identity and time of acceptance. The log has no
-/// other records.
+/// Returns partition and offset of the records that a report may come from, by identity and time of acceptance. The log has no other
+/// records.
 pub(super) fn origins(records: &[(i32, Value)]) -> BTreeSet<(u128, u64, i32, i64)> {
     let (mut next, mut origins) = (BTreeMap::<i32, i64>::new(), BTreeSet::new());
     for (partition, record) in records {

@@ -19,7 +19,7 @@ fn copy(record: &Value, random: &mut StdRng) -> Value {
     copy
 }
 
-/// Returns members for a click token of another organization, or an empty object.
+/// Returns members for another organization's click token, or an empty object.
 fn click(random: &mut StdRng) -> Map<String, Value> {
     let link = *["taken", "same", "other", ""].choose(random).unwrap();
     let issuer = Uuid::from_u128(random.random_range(5..7));
@@ -33,7 +33,7 @@ fn click(random: &mut StdRng) -> Map<String, Value> {
     click.as_object().unwrap().clone()
 }
 
-/// Returns a server's description of a fetch; some contain nothing that `events` stores.
+/// Returns a server's description of a fetch. Some contain nothing that `events` stores.
 fn crawler(random: &mut StdRng) -> Value {
     let mut crawler = json!({"cache_status": "hit", "asn": random.random_range(1..9), "country": "NL", "media_type": "text/html",
         "bots_version": "1"});
@@ -56,12 +56,12 @@ pub(crate) struct RandomRecords {
     pub(crate) records: usize,
     pub(crate) events_per_record: usize,
     pub(crate) padding: usize,
-    /// Number of correlation ids and report ids: with fewer, more reports join and repeat.
+    /// Number of correlation ids and report ids. With fewer, more reports join and repeat.
     pub(crate) ids: u128,
 }
 
 impl RandomRecords {
-    /// Returns records by partition, in the order in which they are read.
+    /// Returns records by partition, in reading order.
     pub(crate) fn records(self, seed: u64) -> Vec<(i32, Value)> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut records: Vec<(i32, Value)> = Vec::new();
@@ -77,7 +77,7 @@ impl RandomRecords {
     }
 
     fn record(self, n: usize, random: &mut StdRng) -> Value {
-        // Half of them around the turn of the year, so that homes differ; one in five earlier than its neighbors.
+        // Half of them are around the turn of the year, so that homes differ; one in five is earlier than its neighbors.
         let spread = if random.random_bool(0.5) { 2 } else { 20 * 24 };
         let delay = if random.random_bool(0.2) { random.random_range(0..48) } else { 0 };
         let received_at_us = NEW_YEAR_US + (random.random_range(-spread..=spread) - delay) * HOUR_US + n as i64;

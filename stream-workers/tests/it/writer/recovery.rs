@@ -9,7 +9,7 @@ use service_kit::kafka;
 use service_kit::testing::{eventually, random_seed};
 use std::time::Duration;
 
-/// Reports that no event names, and events that name a report without a row.
+/// Reports that no event refers to, and events that refer to a report without a row.
 const ORPHANS: &str = "SELECT count() FROM (SELECT identity, home, organization, toUnixTimestamp64Milli(at) AS at FROM reports FINAL \
     WHERE is_issuers = 0) AS stored FULL JOIN (SELECT if(entry.1 = 0, key, entry.1) AS identity, if(entry.2 = 0, home, entry.2) AS home, \
     entry.3 AS organization, toUnixTimestamp64Milli(entry.4) AS at FROM (SELECT key, home, arrayJoin(arrayZip(reports.identity, \
@@ -51,7 +51,7 @@ async fn writer_catches_up_after_a_restore() {
     let restore = ["TRUNCATE TABLE progress", "TRUNCATE TABLE writers", "INSERT INTO progress SELECT * FROM backup"];
     world.run(&restore).await;
     world.run(&["INSERT INTO writers SELECT * FROM writers_backup"]).await;
-    // The writer dies while it covers rows that are newer than `progress`.
+    // The writer crashes while covering rows that are newer than `progress`.
     world.dies_at("after_reports").await;
     let _writer = world.writer();
     world.is_stored().await;
@@ -90,7 +90,7 @@ async fn rejects_tables_that_clean_up_deleted_rows() {
     }
 }
 
-/// The log's retention drops records of which only `reports` has rows.
+/// The log's retention drops records that have rows only in `reports`.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_of_dropped_records_are_deleted() {
     let mut world = WriterFixture::new().await;
@@ -142,8 +142,8 @@ async fn reads_a_recreated_topic_from_its_beginning() {
     world.assert_no_orphans().await;
 }
 
-/// An event is deleted together with its reports, whatever their months of acceptance, even if a writer dies meanwhile. Nothing
-/// is stored in a deleted month.
+/// An event is deleted together with its reports, whatever their months of acceptance, even if a writer crashes in the meantime. Nothing is
+/// stored in a deleted month.
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_deletes_events_completely() {
     let mut world = WriterFixture::new().await;

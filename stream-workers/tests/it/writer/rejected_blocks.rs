@@ -1,4 +1,4 @@
-//! Blocks that ClickHouse or the writer reject, responses that are lost, and statements that arrive late.
+//! Blocks rejected by ClickHouse or the writer, lost responses, and statements that arrive late.
 
 use super::random_records::RandomRecords;
 use super::{WriterFixture, model};
@@ -18,8 +18,8 @@ fn named(key: u128, url: &str) -> Value {
     event
 }
 
-/// Returns forty records, and one whose second event and failed fetch have this URL. Its first event shares a key with the
-/// record at `relative`.
+/// Returns forty records, and one whose second event and failed fetch have this URL. Its first event shares a key with the record at
+/// `relative`.
 fn with_a_bad_record(bad: usize, relative: usize, url: &str) -> Vec<(i32, Value)> {
     let record = |n: i64, events: &[Value]| (0, record(1, NEW_YEAR_US + n, events));
     let related = |key: u128, shared: u128| {
@@ -30,7 +30,7 @@ fn with_a_bad_record(bad: usize, relative: usize, url: &str) -> Vec<(i32, Value)
     let mut records: Vec<(i32, Value)> = (0..40).map(|n| record(n, &[event(n as u128 + 1)])).collect();
     records.insert(bad, record(100, &[related(100, 7), named(101, url)]));
     records[relative] = record(relative as i64, &[related(200, 7)]);
-    // The event has the time of its second record, so without that record it would be at another place.
+    // The event has its second record's time, so without that record it would be at another place.
     records[5] = record(50, &[related(300, 8)]);
     records[5].1["events"][0]["at_ms"] = (NEW_YEAR_US / 1_000 - 5).into();
     records[12] = record(12, &[related(400, 8)]);
@@ -62,7 +62,7 @@ async fn assert_one_is_set_aside(world: &mut WriterFixture, (bad, relative): (us
     assert_eq!(world.count("SELECT count() FROM failed_fetches FINAL").await, 1);
 }
 
-/// Position of the bad record, and of one before or after it that shares a key: both must be in one block again.
+/// Position of the bad record, and of one before or after it that shares a key, so both must be in one block again.
 const PLACES: [(usize, usize); 2] = [(17, 3), (3, 17)];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,7 +164,7 @@ async fn long_blocks_do_not_end_an_epoch() {
     assert_eq!(epochs(&world).await, before, "a standby took over: {} {}", writer.stderr(), standby.stderr());
 }
 
-/// The statement arrives when another writer has stored the same records.
+/// The statement arrives after another writer has stored the same records.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_a_replaced_writers_events() {
     let mut world = WriterFixture::new().await;

@@ -12,8 +12,7 @@ use uuid::Uuid;
 const MONTH_US: i64 = 31 * 86_400_000_000;
 /// More than ClickHouse accepts in one insert by default.
 const MONTHS: i64 = 120;
-/// This number of events of this size fills a block of 32 MiB, and one fewer does not. Their rows and those of issuers exceed
-/// 64 MiB.
+/// This number of events of this size fills a block of 32 MiB, and one fewer doesn't. Their rows and issuers' rows exceed 64 MiB.
 const LARGE_EVENTS: u128 = 5;
 const LARGE_EVENT: usize = 7 * 1024 * 1024;
 const MANY_PARTITIONS: u64 = 5_000;
@@ -85,7 +84,7 @@ async fn resumes_at_the_progress_of_many_partitions() {
     assert_eq!(world.count(partitions).await, MANY_PARTITIONS);
 }
 
-/// Returns records of one block whose rows are too large for one statement, because issuers of click tokens have second rows.
+/// Returns the records of a block whose rows are too large for one statement, because click token issuers have second rows.
 fn large_block(first: u128) -> Vec<(i32, Value)> {
     let large = |n: u128| {
         let mut large = event(n);
@@ -109,7 +108,7 @@ async fn stores_divided_blocks_once() {
     world.is_stored().await;
     writer.kill_9().await;
     assert_eq!(world.count("SELECT uniqExact(version) FROM reports").await, 2, "parts of the block");
-    // Die between the parts, and between the reports and the events of the second part.
+    // Crash between the parts, and between the reports and the events of the second part.
     for (n, point) in (1..).zip(["after_progress:1/1", "after_reports:1/2"]) {
         world.put(&large_block(1 + n * LARGE_EVENTS)).await;
         let mut writer = world.writer_with([patient(), ("FAIL_POINT", point.to_owned())]);
@@ -151,7 +150,7 @@ async fn divides_blocks_with_many_new_hosts() {
     assert!(blocks > 1, "{blocks}");
 }
 
-/// The index takes about 22 bytes per key. A response that is read as a whole would take 28 more, twice.
+/// The index takes about 22 bytes per key. Reading a response as a whole would take 28 more, twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_the_index_as_a_stream() {
     const BYTES_PER_KEY: u64 = 26;

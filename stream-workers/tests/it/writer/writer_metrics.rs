@@ -1,4 +1,4 @@
-//! Metrics of a writer before its first block, and after it was replaced.
+//! A writer's metrics before its first block, and after it was replaced.
 
 use super::WriterFixture;
 use crate::metrics;
