@@ -1,6 +1,6 @@
 //! Callers and what they may see.
 //!
-//! Permissions aren't cached, so a revocation applies from the next read on.
+//! Permissions aren't cached, so a revocation applies to the next read.
 
 pub(crate) mod reader;
 pub(crate) mod visibility;

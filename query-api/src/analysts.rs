@@ -1,8 +1,7 @@
 //! `telemetry query-api analysts`: writes analyst accounts and their permissions to ClickHouse
 //! (docs/operating/analytics.md#accounts).
 //!
-//! Each round looks up every account's permissions and extends only those that it found. If a lookup or a write fails, the
-//! permissions expire.
+//! Each round looks up every account's permissions and extends only those it found. If a lookup or a write fails, the permissions expire.
 
 mod analyst_accounts;
 mod permissions;
@@ -21,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Replaced at each start. The views need their definer, so `telemetry stream-workers prepare` doesn't create them.
+/// Replaced at each start. The views require their definer, so `telemetry stream-workers prepare` doesn't create them.
 const VIEWS: [&str; 3] = [
     include_str!("../../store/clickhouse/analyst_database.sql"),
     include_str!("../../store/clickhouse/analyst_events.sql"),
@@ -29,12 +28,12 @@ const VIEWS: [&str; 3] = [
 ];
 /// Returns ClickHouse's time in milliseconds since 1970.
 const NOW: &str = include_str!("../sql/analysts_now.sql");
-/// Permissions expire this long after the start of the round that looked them up.
+/// Time after the start of a round at which the permissions found by it expire.
 const VALID_MS: i64 = 120_000;
 /// Permissions that expire sooner are extended.
 const PROLONG_BEFORE_MS: i64 = 90_000;
 const ROUND_DEADLINE: Duration = Duration::from_secs(60);
-/// `telemetry identity-api admin analyst create` fails if the last round is too old.
+/// `telemetry identity-api admin analyst create` fails if the last round was too long ago.
 const RECORD_ROUND: &str =
     "INSERT INTO analyst_upkeep (seen_at) VALUES (now()) ON CONFLICT (is_only) DO UPDATE SET seen_at = now()";
 
@@ -50,9 +49,9 @@ pub struct AnalystSettings {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncResult {
-    /// Accounts that may read.
+    /// Accounts that can read.
     pub live: usize,
-    /// Accounts whose permissions were stored: new, changed, ended or extended.
+    /// Accounts whose permissions were stored, because they are new, changed, ended or extended.
     pub stored: usize,
     pub users_changed: bool,
 }
@@ -66,11 +65,11 @@ pub struct AnalystSync {
 }
 
 impl AnalystSync {
-    /// Connects and creates or replaces the views.
+    /// Connects, and creates or replaces the views.
     ///
     /// # Errors
     ///
-    /// Returns an error if a store is unreachable or lacks the table or user for analyst accounts.
+    /// Fails if a store is unreachable, or lacks the table or user for analyst accounts.
     pub async fn connect(
         clickhouse: &ClickHouseSettings,
         postgres: &PostgresSettings,
@@ -93,12 +92,11 @@ impl AnalystSync {
         vec![Probe::database(self.pool.clone()), Probe::clickhouse(self.clickhouse.clone())]
     }
 
-    /// Runs one round. Stores permissions before it writes the users file, so a new account can't read anything before its
-    /// permissions exist.
+    /// Runs one round. Stores permissions before writing the users file, so a new account can't read anything before its permissions exist.
     ///
     /// # Errors
     ///
-    /// Returns an error if a store fails or the file can't be written. The next round repeats the missing steps.
+    /// Fails if a store fails or the file can't be written. The next round repeats the missing steps.
     pub async fn round(&self) -> anyhow::Result<SyncResult> {
         let began_ms: i64 = self.clickhouse.query_raw(NOW).fetch_one().await?;
         let stored = StoredPermissions::load(&self.clickhouse).await?;
@@ -122,7 +120,7 @@ impl AnalystSync {
         Ok(SyncResult { live: live.len(), stored: due.len(), users_changed })
     }
 
-    /// Runs rounds until `stop`. A failed round extends no permissions.
+    /// Runs rounds until `stop`. A failed round doesn't extend permissions.
     pub async fn run(&self, every: Duration, stop: CancellationToken) {
         let mut rounds = tokio::time::interval(every);
         rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

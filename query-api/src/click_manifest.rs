@@ -1,7 +1,7 @@
 //! Creates click manifests from a session's events. Pure.
 //!
-//! Shows only the members in the table of `event_data::manifest`, and no value that contains the session's id. Unknown members
-//! are never shown (docs/api/click-tokens.md#members-of-a-manifest; CT6 to CT9 and CT12 of docs/threats.md).
+//! Shows only the members listed in `event_data::manifest_members`, and no value that contains the session id. Unknown members are never
+//! shown (docs/api/click-tokens.md#members-of-a-manifest; CT6 to CT9 and CT12 of docs/threats.md).
 
 mod id_encodings;
 
@@ -16,19 +16,19 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// Event types that a manifest contains.
+/// Event types in a manifest.
 const GROUNDED: &str = "content_grounded";
 const CITED: &str = "content_cited";
 const PRESENTED: &str = "content_presented";
 
-/// Returns the privacy level of a session: its own, else the strictest level of its turns, else `minimal`. Turns count only if
-/// all of them were read.
+/// Returns a session's privacy level: its own, or else the strictest level of its turns, or else `minimal`. Turns count only if all of them
+/// were read.
 pub(crate) fn level_of(declared: Option<PrivacyLevel>, read: &SessionEvents) -> PrivacyLevel {
     let of_turns = || read.events.iter().filter(|event| event.event_type.starts_with("turn_")).filter_map(turn_level).min();
     declared.or_else(|| of_turns().filter(|_| read.is_whole)).unwrap_or(PrivacyLevel::Minimal)
 }
 
-/// Returns the level of a turn. A missing or unknown level counts as `minimal`.
+/// Returns a turn's level. A missing or unknown level counts as `minimal`.
 fn turn_level(event: &SessionEvent) -> Option<PrivacyLevel> {
     #[derive(Deserialize)]
     struct Extra {
@@ -39,7 +39,7 @@ fn turn_level(event: &SessionEvent) -> Option<PrivacyLevel> {
     Some(level.unwrap_or(PrivacyLevel::Minimal))
 }
 
-/// Returns the hosts whose owners' consent is needed.
+/// Returns the hosts that require their owners' consent.
 pub(crate) fn sites(events: &[SessionEvent]) -> BTreeSet<&str> {
     events.iter().filter(|event| is_disclosable(event)).map(|event| event.site.as_str()).collect()
 }
@@ -53,7 +53,7 @@ pub(crate) fn manifest(clicked: &ClickedSession, read: &SessionEvents, consents:
     let spellings = IdEncodings::for_session(clicked.scope.session());
     let mut told = HashSet::new();
     let shown = read.events.iter().filter(|event| is_disclosable(event) && consents.cover(&event.site, event.at_ms));
-    // An id that was reported for two hosts is one event.
+    // An id reported for two hosts is one event.
     let events: Vec<ManifestEvent> =
         shown.filter(|event| told.insert(event.key)).filter_map(|event| manifest_event(event, level, &spellings)).collect();
     ClickManifest {
@@ -74,7 +74,7 @@ fn urls(events: &[ManifestEvent], event_type: &str) -> Vec<String> {
 }
 
 fn manifest_event(event: &SessionEvent, level: PrivacyLevel, spellings: &IdEncodings) -> Option<ManifestEvent> {
-    // An event without its URL has nothing to show.
+    // An event that can't show its URL is omitted.
     if spellings.are_in(&event.content_url) {
         return None;
     }
@@ -95,7 +95,7 @@ fn manifest_event(event: &SessionEvent, level: PrivacyLevel, spellings: &IdEncod
     })
 }
 
-/// Checks the value too: under a known name a reporter can send anything, such as prose instead of a word.
+/// Checks the value too, because a reporter can send anything under a known name, such as prose instead of a keyword.
 fn fits(value: &Value, kind: Kind) -> bool {
     match (kind, value) {
         (Kind::Flag, Value::Bool(_)) | (Kind::Reference, Value::String(_)) => true,

@@ -1,4 +1,4 @@
-//! `event_data` of a response: members of the report, and the roles that observed the event.
+//! `event_data` in responses: the report's members, and the roles that observed the event.
 
 pub(crate) mod manifest_members;
 pub(crate) mod visible_members;
@@ -7,19 +7,19 @@ use schemas::event::SourceRole;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// Member that this service adds.
+/// A member added by this service.
 const OBSERVERS: &str = "observers";
-/// Maximum nesting of namespaced members; deeper values are left out. Each level costs one more pass.
+/// Maximum nesting of namespaced members. Deeper values are omitted, because each level costs one more pass.
 const MAX_DEPTH: usize = 4;
-/// Longest value of a click that its issuer sees, in bytes of JSON.
+/// Maximum length of a click's value that its issuer sees, in bytes of JSON.
 const MAX_CLICK_VALUE: usize = 66;
 
-/// Members of an object, each as it was reported.
+/// An object's members, each as reported.
 pub(crate) type Members = BTreeMap<String, Box<RawValue>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// The content owner, or one of its partners.
+    /// The content owner or one of its partners.
     Owner,
     Reporter,
     /// The organization that issued the click token.
@@ -35,7 +35,7 @@ pub(crate) struct StoredEvent<'a> {
     pub(crate) extra: &'a str,
 }
 
-/// Returns the members that this audience may see: `data`, and unknown members that `data` doesn't have.
+/// Returns the members that this audience may see: `data`, and unknown members that aren't in `data`.
 pub(crate) fn visible_to(told: StoredEvent<'_>, audience: Audience) -> Members {
     match audience {
         Audience::Reporter => reported(told),
@@ -44,7 +44,7 @@ pub(crate) fn visible_to(told: StoredEvent<'_>, audience: Audience) -> Members {
     }
 }
 
-/// Like [`shown()`], with the roles that observed the event.
+/// Like [`visible_to`], with the roles that observed the event.
 pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -> Members {
     let mut members = visible_to(told, audience);
     let names: Vec<&str> = roles.iter().filter_map(|code| SourceRole::from_code(*code)).map(SourceRole::as_str).collect();
@@ -52,7 +52,7 @@ pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -
     members
 }
 
-/// Returns the members of a click that the issuer of its token may see, such as an engagement type or an amount.
+/// Returns the members of a click that its token's issuer may see, such as an engagement type or an amount.
 pub(crate) fn visible_to_issuer(event_type: &str, data: &str) -> Members {
     let names = visible_members::click_members(event_type);
     let is_shown =
@@ -66,12 +66,12 @@ fn reported(told: StoredEvent<'_>) -> Members {
     members
 }
 
-/// An empty text is stored if there is no object; everything else is valid JSON.
+/// Parses an object. Without an object, an empty text is stored; everything else is valid JSON.
 fn parse(object: &str) -> Members {
     serde_json::from_str(object).unwrap_or_default()
 }
 
-/// Returns the members on the list whose values can't contain other members.
+/// Returns the listed members whose values can't contain other members.
 fn visible_to_owner(members: Members, event_type: &str, depth: usize) -> Members {
     let shown = members.into_iter().filter(|(name, _)| visible_members::is_visible(event_type, name));
     let shown = shown.filter_map(|(name, value)| {
@@ -85,7 +85,7 @@ fn visible_to_owner(members: Members, event_type: &str, depth: usize) -> Members
     shown.collect()
 }
 
-/// Returns the value of a namespaced member without nested members that are not on the list.
+/// Returns a namespaced member's value without nested members that aren't listed.
 fn own(value: Box<RawValue>, event_type: &str, depth: usize) -> Option<Box<RawValue>> {
     if is_scalar(&value) {
         return Some(value);

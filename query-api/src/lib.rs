@@ -117,7 +117,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Rejects settings that are for development only.
+    /// Rejects settings that are only for development.
     fn harden(&self) -> anyhow::Result<()> {
         self.clients.harden()?;
         self.clickhouse.harden()?;
@@ -157,7 +157,7 @@ impl HasIdentityTables for State {
 }
 
 impl State {
-    /// Connects. Fails if a table is unknown to this build or has settings that would make figures inexact.
+    /// Connects to the stores. Fails if a table is unknown to this build or has settings that would make figures inexact.
     pub async fn connect(settings: &Settings) -> anyhow::Result<Arc<Self>> {
         Self::connect_at(settings, Clock::System).await
     }
@@ -190,7 +190,7 @@ impl State {
     }
 }
 
-/// Returns the routes of a single process over plain HTTP.
+/// Returns a single process's routes over plain HTTP.
 pub fn router(state: Arc<State>) -> Router {
     router_over(Transport::Plain, state)
 }
@@ -215,7 +215,7 @@ pub fn start(cli: Cli) -> Process {
     })
 }
 
-/// Runs the analyst upkeep until `stop`, with `/health` and `/ready`.
+/// Runs the analyst synchronization until `stop`, with `/health` and `/ready`.
 async fn run_analyst_sync(
     process: &ProcessSettings,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! Parameters of the reads: period, paging, cursors and filters. Pure.
+//! Read parameters: period, paging, cursors and filters. Pure.
 
 pub(crate) mod period;
 pub(crate) mod paging;
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 
 pub(crate) use service_kit::http::sort;
 
-/// Parameters of all reads of organizations. The authentication checks `organization_id`.
+/// Parameters of all reads of organizations. Authentication checks `organization_id`.
 const PERIOD: [&str; 3] = ["since", "until", "organization_id"];
 /// Parameters of all reads of owners.
 const VIEW: [&str; 3] = ["domain", "delegated_from", "seen_by"];
-/// Maximum length of a parameter's name in an error.
+/// Maximum length of a parameter name in an error.
 const MAX_NAME: usize = 64;
 
-/// The parameters of a read by name, as given. Each read rejects those that it doesn't support.
+/// A read's parameters by name, as given. Each read rejects those it doesn't support.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(try_from = "Vec<(String, String)>")]
 pub(crate) struct ReadParameters(BTreeMap<String, String>);
@@ -41,7 +41,7 @@ impl ReadParameters {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Rejects all other parameters: a filter that is ignored would return wrong figures.
+    /// Rejects all other parameters, because ignoring a filter would return wrong figures.
     pub(crate) fn reject_unsupported(&self, supported: &[&str]) -> Result<(), ApiError> {
         match self.0.keys().find(|name| !supported.contains(&name.as_str())) {
             Some(name) => Err(invalid(format!("{} is not supported here.", name.chars().take(MAX_NAME).collect::<String>()))),
@@ -49,17 +49,17 @@ impl ReadParameters {
         }
     }
 
-    /// Like [`Self::reject_unsupported`], and accepts the parameters that all reads of organizations support.
+    /// Like [`Self::reject_unsupported`], but also accepts the parameters that all reads of organizations support.
     pub(crate) fn reject_unsupported_of_organization(&self, supported: &[&str]) -> Result<(), ApiError> {
         self.reject_unsupported(&[&PERIOD[..], supported].concat())
     }
 
-    /// Like [`Self::reject_unsupported_of_organization`], and accepts the parameters that all reads of owners support.
+    /// Like [`Self::reject_unsupported_of_organization`], but also accepts the parameters that all reads of owners support.
     pub(crate) fn reject_unsupported_by_owners(&self, supported: &[&str]) -> Result<(), ApiError> {
         self.reject_unsupported_of_organization(&[&VIEW[..], supported].concat())
     }
 
-    /// Like [`Self::reject_unsupported_by_owners`], and accepts all filters.
+    /// Like [`Self::reject_unsupported_by_owners`], but also accepts all filters.
     pub(crate) fn reject_unsupported_by_filtered(&self, supported: &[&str]) -> Result<(), ApiError> {
         self.reject_unsupported_by_owners(&[&FILTERS[..], supported].concat())
     }

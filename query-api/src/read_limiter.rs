@@ -1,9 +1,8 @@
-//! Limits how many reads run at a time: per key or person, per tenant, and in total. `reads` limits the cost of each
-//! single one.
+//! Limits concurrent reads per key or person, per tenant, and in total. `reads` limits the cost of each read.
 //!
-//! A tenant never has more slots than are left for all others ([`Slots`]). A response in memory frees its slot at once, and uses
-//! its tenant's share of the response memory until it is sent. A larger one keeps its slot until it is sent, and large responses
-//! have half of the slots at most, so slow readers never block all of them.
+//! A tenant never has more slots than are left for all others ([`Slots`]). A response in memory releases its slot at once, and uses its
+//! tenant's share of the response memory until it is sent. A larger response keeps its slot until it is sent. Large responses have at most
+//! half of the slots, so slow readers never block all of them.
 
 pub(crate) mod metrics;
 pub(crate) mod time_limits;
@@ -24,7 +23,7 @@ use std::time::Duration;
 
 /// `Retry-After`: most reads finish within this time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Memory of responses without a slot, in KiB.
+/// Memory for responses without a slot, in KiB.
 const RESPONSE_MEMORY: usize = 128 * 1024;
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -67,7 +66,7 @@ impl Default for ReadSettings {
 }
 
 impl ReadSettings {
-    /// Returns how long a store may take until it starts to respond.
+    /// Returns the maximum time until a store starts to respond.
     pub(crate) fn time_to_start(&self) -> Duration {
         Duration::from_secs(self.read_start_seconds.into())
     }
@@ -85,7 +84,7 @@ pub(crate) struct ReadLimiter {
     sending: Mutex<HashMap<Tenant, usize>>,
 }
 
-/// A running read; frees its slot when dropped.
+/// A running read. Releases its slot when dropped.
 pub(crate) struct ReadPermit {
     read_limiter: Arc<ReadLimiter>,
     credential: Credential,
@@ -136,7 +135,7 @@ fn refusal(why: NoSlot, limit: usize) -> ApiError {
 }
 
 impl ReadPermit {
-    /// Returns how long the caller may take to read a streamed response.
+    /// Returns the maximum time for the caller to read a streamed response.
     pub(crate) fn time_to_send(&self) -> Duration {
         self.read_limiter.time_to_send
     }
@@ -145,8 +144,8 @@ impl ReadPermit {
         self.slot.key()
     }
 
-    /// Frees the slot and reserves `bytes` for a response in memory. Returns 429 if its tenant has as many as are left for others,
-    /// and 503 if no memory is left.
+    /// Releases the slot and reserves `bytes` for a response in memory. Returns 429 if its tenant already has as many as are left for
+    /// others, and 503 if no memory is left.
     pub(crate) fn for_small_response(self, bytes: usize) -> Result<Slot<Tenant>, ApiError> {
         let reserve = || {
             let mut memory = self.read_limiter.response_memory.take(self.tenant(), usize::MAX)?;
@@ -163,8 +162,8 @@ impl ReadPermit {
         })
     }
 
-    /// Keeps the slot for a large response. Returns 429 if its tenant has as many as are left for others, and 503 if there are
-    /// too many in total.
+    /// Keeps the slot for a large response. Returns 429 if its tenant already has as many as are left for others, and 503 if there are too
+    /// many in total.
     pub(crate) fn for_large_response(mut self) -> Result<Self, ApiError> {
         let mut sending = self.read_limiter.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let own = sending.get(&self.slot.key()).copied().unwrap_or(0);
@@ -259,7 +258,7 @@ mod tests {
         let (one, two, three) = (take_all(1), take_all(2), take_all(3));
         assert_eq!((one.len(), two.len(), three.len()), (48, 24, 12), "96 in total");
         assert_eq!(begin(&read_limiter, key(1), 1).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
-        // Twelve slots are left, one for each organization without any.
+        // Twelve slots are left, one for each organization without a slot.
         let others: Vec<_> = (10..30).filter_map(|number| begin(&read_limiter, key(number), number).ok()).collect();
         assert_eq!(others.len(), 12);
         assert_eq!(begin(&read_limiter, key(99), 99).err().map(|refusal| refusal.code()), Some(Code::Unavailable));

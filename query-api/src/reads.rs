@@ -1,7 +1,7 @@
 //! Reads from the tables `events` and `reports`: one flat statement each, in `query-api/sql`.
 //!
-//! A statement is a file with named parameters and tables; no value is inserted into its text. All figures of a response come
-//! from one statement, so they describe the same moment.
+//! A statement is a file with named parameters and tables; values are never inserted into its text. All figures in a response come from one
+//! statement, so they describe the same moment.
 
 mod agent_events;
 mod agent_figures;
@@ -57,9 +57,9 @@ pub(crate) use sort_order::SortOrder;
 pub(crate) use summary::SummaryFigures;
 pub(crate) use urls::{PagesBy, UrlRow};
 
-/// Interval of the checks whether ClickHouse responds while a statement runs.
+/// Interval for checking whether ClickHouse responds while a statement runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// ClickHouse counts as unavailable if a check takes longer.
+/// If a check takes longer, ClickHouse counts as unavailable.
 const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Reads {
@@ -85,8 +85,7 @@ impl Reads {
         self.all_of(statement.query(&self.client)).await
     }
 
-    /// Returns all rows of a query. Fails if the server stops responding: a slow statement may use all of its time, but a
-    /// hanging server fails early.
+    /// Returns all rows of a query. Fails early if the server stops responding, while a slow statement may use all of its time.
     async fn all_of<R>(&self, query: Query) -> Result<Vec<R>, ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,

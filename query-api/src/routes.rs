@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Returns all routes of this service except health and OpenAPI.
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
-        // Need an API key with telemetry:read, or a member's session.
+        // These routes require an API key with telemetry:read, or a member's session.
         .route("/content-owners/summary", get(summary_and_coverage::read_summary))
         .route("/content-owners/events", get(lists::read_events))
         .route("/content-owners/events/{id}", get(one_event::read_event))
@@ -38,9 +38,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/agent/summary", get(agent_figures::read_own_summary))
         .route("/agent/series", get(agent_figures::read_own_series))
         .route("/sessions/{id}/document", get(session_documents::read_document))
-        // Need an API key with telemetry:read.
+        // These routes require an API key with telemetry:read.
         .route("/ctx/{token}", get(click_lookup::read_manifest))
-        // Public, rate-limited by client address.
+        // This route is public and rate-limited by client address.
         .route("/resolve", get(resolve::resolve_domain))
         .route_layer(compression::layer())
         .route_layer(middleware::map_response(response_memory::hold))

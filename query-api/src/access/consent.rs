@@ -1,6 +1,6 @@
 //! Reads click tokens and the owners' consent from PostgreSQL.
 //!
-//! Not cached: a withdrawn consent applies from the next lookup on.
+//! Nothing is cached, so a withdrawn consent applies to the next lookup.
 
 use super::session_scope::SessionScope;
 use chrono::{DateTime, Utc};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Limit for one query, also if PostgreSQL stops responding during it.
+/// Timeout of one query, even if PostgreSQL stops responding during it.
 const DEADLINE: Duration = Duration::from_millis(2_500);
 
 /// A click token's session and link.
@@ -61,17 +61,17 @@ pub(crate) async fn find_clicked(
 pub(crate) struct Consents(BTreeMap<String, Option<DateTime<Utc>>>);
 
 impl Consents {
-    /// Returns whether an event of this host and time may be shown.
+    /// Returns whether an event on this host at this time may be shown.
     pub(crate) fn cover(&self, site: &str, at_ms: i64) -> bool {
         self.0.get(site).is_some_and(|from| from.is_none_or(|from| from.timestamp_micros() <= at_ms.saturating_mul(1_000)))
     }
 
-    /// Consent for all events of these hosts.
+    /// Creates consents for all events on these hosts.
     pub(crate) fn to(sites: &[&str]) -> Self {
         Self(sites.iter().map(|site| ((*site).to_owned(), None)).collect())
     }
 
-    /// Like [`Self::to`], from a time on in milliseconds.
+    /// Like [`Self::to`], from a time in milliseconds.
     #[cfg(test)]
     pub(crate) fn from_times(sites: &[(&str, Option<i64>)]) -> Self {
         let from = |ms: &Option<i64>| ms.and_then(DateTime::from_timestamp_millis);
@@ -79,8 +79,8 @@ impl Consents {
     }
 }
 
-/// Looks up the consent for these hosts. The owner of the longest verified parent decides. Events from the time when another
-/// organization had the host, or a host between it and the owner's, are not covered.
+/// Looks up the consents for these hosts. The owner of the longest verified parent decides. Events from the time when another organization
+/// had the host, or a host between it and the owner's, are not covered.
 pub(crate) async fn consents(pool: &PgPool, sites: BTreeSet<&str>) -> Result<Consents, sqlx::Error> {
     let mut tenures: BTreeMap<String, Vec<Ownership>> = BTreeMap::new();
     for asked in host_batches(&sites) {
@@ -122,8 +122,8 @@ async fn find_tenures(pool: &PgPool, sites: &[&str]) -> Result<Vec<(String, Owne
 /// Maximum size of the hosts in one query.
 const MAX_ASKED_BYTES: usize = 256 * 1024;
 
-/// Returns the hosts and their parents, each once, in batches of limited size. Hosts are sorted by label, so those with a
-/// common parent are next to each other and only the previous host has to be compared.
+/// Returns the hosts and their parents, without duplicates, in batches of limited size. Hosts are sorted by label, so those with a common
+/// parent are adjacent and each is compared only with the previous one.
 fn host_batches<'a>(sites: &BTreeSet<&'a str>) -> impl Iterator<Item = Vec<&'a str>> {
     let mut hosts: Vec<&str> = sites.iter().copied().filter(|site| !site.is_empty()).collect();
     hosts.sort_unstable_by(|one, other| one.split('.').cmp(other.split('.')));
@@ -144,20 +144,20 @@ fn host_batches<'a>(sites: &BTreeSet<&'a str>) -> impl Iterator<Item = Vec<&'a s
     })
 }
 
-/// Returns the length of the longest parent that both hosts have.
+/// Returns the length of the longest common parent.
 fn shared_parent(before: &str, host: &str) -> usize {
     let shared =
         parents(host).filter(|parent| before.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
     shared.map(str::len).max().unwrap_or(0)
 }
 
-/// Returns the host and its parents that can be verified, shortest first.
+/// Returns the host and its verifiable parents, shortest first.
 fn parents(host: &str) -> impl DoubleEndedIterator<Item = &str> + Clone {
     let ends = host.match_indices('.').map(|(at, _)| at).skip(1).chain([host.len()]).collect::<Vec<_>>();
     ends.into_iter().map(move |end| &host[..end])
 }
 
-/// Returns the time from which events are the owner's if the owner agrees to show them.
+/// Returns the time from which events belong to the owner, if the owner agrees to show them.
 fn decide(tenures: &BTreeMap<String, Vec<Ownership>>, host: &str) -> Option<Option<DateTime<Utc>>> {
     let mut formerly: Vec<&Ownership> = Vec::new();
     for candidate in parents(host).rev() {
@@ -195,7 +195,7 @@ mod tests {
         let (_, asked, longest) = candidates_of(&hosts);
         let distinct: BTreeSet<&String> = asked.iter().collect();
         assert_eq!(asked.len(), distinct.len(), "no duplicates");
-        // Each of 50 parents has 100 names, plus 400 hosts.
+        // Each of the 50 parents has 100 names, and there are 400 hosts.
         assert_eq!(asked.len(), 50 * 100 + 400);
         assert!(longest <= MAX_ASKED_BYTES + 253);
         assert_eq!(candidates_of(&[]).0, 0);

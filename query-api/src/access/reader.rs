@@ -1,8 +1,8 @@
 //! The caller of a read: an API key with `telemetry:read`, or a person acting for one of their organizations
 //! (docs/api/reads.md#who-may-read).
 //!
-//! Sessions and memberships are looked up for every request, so they end at once. A session's first read for an organization is
-//! in the audit trail before the response is sent.
+//! Sessions and memberships are looked up for every request, so they end immediately. A session's first read for an organization is added
+//! to the audit trail before the response is sent.
 
 pub(crate) mod session_reads;
 
@@ -19,7 +19,7 @@ use service_kit::identity_tables::HasIdentityTables;
 use service_kit::session_cookie_auth;
 use std::sync::Arc;
 
-/// Stores when keys were last used for reading. If two processes store a time, the later one is kept.
+/// Stores the time of a key's last use for reading. If two processes store a time, the later one is kept.
 pub(crate) const KEY_USES: &str = "INSERT INTO key_uses_reads (key_id, last_used_at) \
      SELECT key, now() - make_interval(secs => ago) FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) \
      ON CONFLICT (key_id) DO UPDATE SET last_used_at = greatest(key_uses_reads.last_used_at, excluded.last_used_at)";
@@ -27,7 +27,7 @@ pub(crate) const KEY_USES: &str = "INSERT INTO key_uses_reads (key_id, last_used
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) credential: Credential,
-    /// Owner of the slots that the read uses.
+    /// The tenant whose slots the read uses.
     pub(crate) tenant: Tenant,
     pub(crate) org_id: OrgId,
     pub(crate) org_type: OrgType,
@@ -43,13 +43,13 @@ impl From<&KeyReader> for Reader {
 impl FromRequestParts<Arc<State>> for Reader {
     type Rejection = ApiError;
 
-    /// Uses the API key if there is one: an invalid key is rejected even if the session is valid.
+    /// Uses the API key if there is one. An invalid key is rejected even if the session is valid.
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         if parts.headers.contains_key(API_KEY_HEADER) { by_key(parts, state).await } else { by_session(parts, state).await }
     }
 }
 
-/// Rejects `organization_id`: a key has exactly one organization, so another one in the request is a mistake.
+/// Rejects `organization_id`, because a key has exactly one organization and another one in the request would be a mistake.
 async fn by_key(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
     let reader = KeyReader::from_request_parts(parts, state).await?;
     if named_organization(&parts.uri)?.is_some() {

@@ -1,6 +1,6 @@
 //! The session that a read may see; reads by session accept only this (invariant 5 of ARCHITECTURE.md).
 //!
-//! Create one only after the caller's permission is checked: by the lookup of a click token, or because the session belongs to the caller.
+//! Create one only after checking the caller's permission: by looking up a click token, or because the session belongs to the caller.
 
 use schemas::ids::{OrgId, SessionId};
 

@@ -1,5 +1,4 @@
-//! What a caller may see, from its organization and `delegated_from`, `seen_by` and `domain`. Telemetry queries accept nothing
-//! else.
+//! What a caller may see, derived from its organization, `delegated_from`, `seen_by` and `domain`. Telemetry queries accept nothing else.
 
 use super::reader::Reader;
 use crate::parameters::ReadParameters;
@@ -64,7 +63,7 @@ impl Visibility {
         Ok(Some(Self::for_all_domains(whose, &directory.owned_sites(whose).await?)))
     }
 
-    /// Everything on the organization's verified domains.
+    /// Allows everything on the organization's verified domains.
     pub(crate) fn for_all_domains(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
         let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();
         domains.sort_unstable();
@@ -97,7 +96,7 @@ impl Visibility {
         self.requested.as_ref()
     }
 
-    /// The owner's verified hosts, and their subdomains with an own start time.
+    /// The owner's verified hosts, and those subdomains that have their own start time.
     pub(crate) fn own(&self) -> &[OwnHost] {
         &self.own
     }
@@ -108,8 +107,8 @@ impl Visibility {
     }
 }
 
-/// Returns the hosts with a start time of the owner's events. The longest one above an event's host applies. A former owner's
-/// subdomain counts only if none of the owner's hosts is between: the events of that time belong to the former owner.
+/// Returns the hosts with a start time for the owner's events. The longest one above an event's host applies. A former owner's subdomain
+/// counts only if no host of the owner is in between: events from that time belong to the former owner.
 fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     let mut own: BTreeMap<&Site, Option<i64>> = BTreeMap::new();
     let hosts: BTreeSet<&Site> = owned.iter().map(|owned| &owned.site).collect();
@@ -127,14 +126,14 @@ fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     own.into_iter().map(|(site, visible_from_ms)| OwnHost { site: site.clone(), visible_from_ms }).collect()
 }
 
-/// An organization's own reports. Only these can be queried for them.
+/// An organization's own reports, the only way to query them.
 #[derive(Debug)]
 pub(crate) struct OwnReports {
     organization_id: OrgId,
 }
 
 impl OwnReports {
-    /// Returns 403 for content owners: they read events of their domains instead.
+    /// Returns 403 for content owners, which read their domains' events instead.
     pub(crate) fn for_reader(reader: &Reader) -> Result<Self, ApiError> {
         if reader.org_type == OrgType::ContentOwner {
             return Err(ApiError::new(Code::Forbidden, "Content owners can't use /agent/*. Use /content-owners/*."));
@@ -157,7 +156,7 @@ async fn grantor_of(directory: &IdentityTables, reader: &Reader, grantor: &str) 
     Err(delegation_refused())
 }
 
-/// Returns the owner itself while it shares data with the partner, so the owner sees what the partner sees.
+/// Returns the owner itself while it shares data with the partner, so the owner sees exactly what the partner sees.
 async fn owner_shared_with(directory: &IdentityTables, owner: &Reader, partner: &str) -> Result<OrgId, ApiError> {
     let partner: OrgId = partner.parse().map_err(|_| partner_refused())?;
     if partner != owner.org_id && directory.has_delegation(owner.org_id, partner).await? {
@@ -259,8 +258,8 @@ mod tests {
     fn former_parents_do_not_affect_subdomains() {
         let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
         let left = |domain, ms| (site(domain), at(ms));
-        // Both hosts know when c.b.a.x.test was released. Only x.test knows the former owner's later time, which doesn't apply
-        // below b.a.x.test.
+        // Both hosts store when c.b.a.x.test was released. Only x.test has the former owner's later time, which doesn't apply below
+        // b.a.x.test.
         let owned = [
             OwnedSite { formerly_owned: vec![left("a.x.test", 9), left("c.b.a.x.test", 9)], ..owned("x.test", &[]) },
             OwnedSite { formerly_owned: vec![left("c.b.a.x.test", 5)], ..owned("b.a.x.test", &[]) },

@@ -1,4 +1,4 @@
-//! Analyst accounts and what each may see, by the same rules as the API's reads.
+//! Analyst accounts and what each may see, by the same rules as API reads.
 
 use crate::access::visibility::Visibility;
 use schemas::identity::OrgType;
@@ -20,7 +20,7 @@ pub(super) struct Account {
 
 type Row = (String, String, Uuid, String, Option<Uuid>, bool);
 
-/// Returns all accounts, including revoked ones: their permissions in ClickHouse have to end.
+/// Returns all accounts, including revoked ones, whose permissions in ClickHouse must end.
 pub(super) async fn all(pool: &PgPool) -> anyhow::Result<Vec<Account>> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT a.login, encode(a.password_hash, 'hex'), a.organization_id, o.org_type, a.grantor_org_id, a.revoked_at IS NOT NULL \

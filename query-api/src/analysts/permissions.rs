@@ -1,4 +1,4 @@
-//! Rows of `analyst_access`: the hosts that an account may see and when its access expires.
+//! Rows of `analyst_access`: the hosts that an account may see, and when its access expires.
 
 use crate::access::visibility::Visibility;
 use clickhouse::{Client, Row};
@@ -15,7 +15,7 @@ pub(super) struct AccessRow {
     login: String,
     hosts: Vec<String>,
     visible_from_ms: Vec<i64>,
-    /// Milliseconds since 1970, like `until`.
+    /// Time of the check in milliseconds since 1970, like `until`.
     checked: i64,
     until: i64,
 }
@@ -27,10 +27,10 @@ pub(super) struct Permissions {
 }
 
 impl Permissions {
-    /// Creates the permissions: hosts and the start time of each.
+    /// Creates permissions from hosts and their start times.
     pub(super) fn new(login: &str, seen: &Visibility) -> Self {
         let own = seen.own().iter().map(|own| (&own.site, own.visible_from_ms.unwrap_or(ALWAYS_MS).max(ALWAYS_MS)));
-        // A host that the owner has verified itself is its own, even if another organization has it too.
+        // A host that the owner has verified belongs to the owner, even if another organization has verified it too.
         let foreign = seen.foreign().iter().filter(|site| seen.own().iter().all(|own| own.site != **site));
         let foreign = foreign.map(|site| (site, NEVER_MS));
         let (hosts, visible_from_ms) = own.chain(foreign).map(|(site, from)| (site.as_str().to_owned(), from)).unzip();
@@ -56,7 +56,7 @@ struct StoredRow {
     until_ms: i64,
 }
 
-/// The newest row of each account.
+/// Each account's newest row.
 pub(super) struct StoredPermissions(HashMap<String, StoredRow>);
 
 impl StoredPermissions {
@@ -77,7 +77,7 @@ impl StoredPermissions {
     }
 }
 
-/// Inserts the rows and returns when they are visible.
+/// Inserts the rows, and returns when they are visible.
 pub(super) async fn store(clickhouse: &Client, rows: &[AccessRow]) -> clickhouse::error::Result<()> {
     if rows.is_empty() {
         return Ok(());

@@ -1,6 +1,5 @@
-//! The file in ClickHouse's users.d with the analyst accounts. It contains password hashes and is readable only by the account
-//! that both ClickHouse and this process run as. The profile and the grants of the views are in
-//! schemas/clickhouse/analysts.xml.
+//! The file in ClickHouse's users.d that contains the analyst accounts. It contains password hashes, so only the account that ClickHouse
+//! and this process run as can read it. The profile and the views' grants are in schemas/clickhouse/analysts.xml.
 
 use super::analyst_accounts::Account;
 use anyhow::Context;
@@ -31,7 +30,7 @@ pub(super) fn text(accounts: &[Account]) -> String {
     )
 }
 
-/// Replaces the file atomically if its text differs, and returns whether it did.
+/// Atomically replaces the file if its text differs. Returns whether it did.
 pub(super) fn write(file: &Path, text: &str) -> anyhow::Result<bool> {
     if fs::read_to_string(file).is_ok_and(|found| found == text) {
         return Ok(false);

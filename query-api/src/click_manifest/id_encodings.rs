@@ -1,8 +1,8 @@
 //! Finds a session's id in text: plain, in upper case, without hyphens, as a URN, in base64, percent-encoded, reversed or
 //! JSON-escaped (docs/api/click-tokens.md#get-ctxtoken). Pure.
 //!
-//! The text is untrusted, so each byte is read a fixed number of times. Only URLs and references are searched: other values of
-//! a manifest come from fixed lists.
+//! The text is untrusted, so each byte is read a fixed number of times. Only URLs and references are searched, because a manifest's other
+//! values come from fixed lists.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
@@ -10,14 +10,14 @@ use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 use schemas::ids::SessionId;
 use std::borrow::Cow;
 
-/// Number of encodings that are undone: a percent-encoded JSON escape has two.
+/// Number of nested encodings to decode: a percent-encoded JSON escape has two.
 const MAX_WRAPPINGS: usize = 2;
 
-/// The encodings of one session's id, forward and backward.
+/// One session id's encodings, forward and backward.
 pub(crate) struct IdEncodings {
-    /// Matches text from which all but letters and digits are removed, in lower case.
+    /// Matches lower-case text from which everything except letters and digits was removed.
     digits: AhoCorasick,
-    /// Matches text as it is: base64 at each alignment, and the raw bytes.
+    /// Matches unmodified text: base64 at each alignment, and the raw bytes.
     exact: AhoCorasick,
 }
 
@@ -35,7 +35,7 @@ impl IdEncodings {
         self.find(text).0
     }
 
-    /// Like [`Self::are_in`], with the number of bytes read.
+    /// Like [`Self::are_in`], but also returns the number of bytes read.
     fn find(&self, text: &str) -> (bool, usize) {
         let (mut layer, mut looked) = (Cow::Borrowed(text.as_bytes()), 0);
         for _ in 0..=MAX_WRAPPINGS {
@@ -51,8 +51,7 @@ impl IdEncodings {
     }
 }
 
-/// Returns the part of the base64 encoding that doesn't depend on neighboring bytes, for `before` bytes in front, in both
-/// alphabets.
+/// Returns the part of the base64 encoding that doesn't depend on neighboring bytes, for `before` bytes in front, in both alphabets.
 fn in_base64(bytes: &[u8], before: usize) -> [String; 2] {
     let padded: Vec<u8> = std::iter::repeat_n(0, before).chain(bytes.iter().copied()).collect();
     // The first and last characters also depend on neighboring bytes.
@@ -60,16 +59,16 @@ fn in_base64(bytes: &[u8], before: usize) -> [String; 2] {
     [BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD].map(|engine| engine.encode(&padded)[from..until].to_owned())
 }
 
-/// Creates a matcher for all encodings, forward and backward. This kind is the fastest to create, and each one searches only
-/// the texts of one session.
+/// Creates a matcher for all encodings, forward and backward. This kind is the fastest to create, and each matcher searches only one
+/// session's texts.
 fn searcher(spellings: impl Iterator<Item = Vec<u8>>) -> AhoCorasick {
     let both = spellings.flat_map(|spelt| [spelt.iter().rev().copied().collect(), spelt]);
     let made = AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(both);
     made.expect("a matcher of a few short patterns is always valid")
 }
 
-/// Decodes percent-encoded bytes and JSON escapes of ASCII characters, forward and backward. Returns `None` if missing.
-/// In a URL, the backslash of an escape may be a slash.
+/// Decodes percent-encoded bytes and JSON escapes of ASCII characters, forward and backward. Returns `None` if there are none. In a URL,
+/// the backslash of an escape may be a slash.
 fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -81,7 +80,7 @@ fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     (plain.len() < text.len()).then_some(plain)
 }
 
-/// Decodes the escape at the start of the text and returns its length: `%36`, `\u0036`, `63%`, `6300u\`.
+/// Decodes the leading escape and returns its length: `%36`, `\u0036`, `63%`, `6300u\`.
 fn escape(text: &[u8]) -> Option<(u8, usize)> {
     match text {
         [b'%', high, low, ..] => Some((byte(*high, *low)?, 3)),
@@ -96,7 +95,7 @@ fn byte(high: u8, low: u8) -> Option<u8> {
     Some(digit(high)? << 4 | digit(low)?)
 }
 
-/// All encodings that the tests use.
+/// Returns all encodings used in tests.
 #[cfg(test)]
 pub(crate) fn planted(session: SessionId) -> Vec<(&'static str, String)> {
     use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};

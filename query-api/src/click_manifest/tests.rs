@@ -32,7 +32,7 @@ fn allowed(level: PrivacyLevel) -> (&'static [&'static str], &'static [&'static 
     }
 }
 
-/// Words of the standard that a manifest may contain, repeated independently of the code.
+/// Keywords of the standard that a manifest may contain, repeated independently of the code.
 const STANDARD_WORDS: [&str; 18] = [
     "session",
     "turn",
@@ -58,7 +58,7 @@ fn whole(events: &[SessionEvent]) -> SessionEvents {
     SessionEvents { events: events.to_vec(), is_whole: true }
 }
 
-/// Returns whether the text contains one of the encoded ids; independent of the code under test.
+/// Returns whether the text contains one of the encoded ids. Independent of the tested code.
 fn is_told(spelt: &[String], text: &str) -> bool {
     spelt.iter().any(|spelt| text.contains(spelt.as_str()))
 }

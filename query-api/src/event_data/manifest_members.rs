@@ -1,22 +1,22 @@
-//! The members of an event that a click manifest shows, their kinds, and the privacy level of each.
+//! The event members that a click manifest shows, their kinds, and each member's privacy level.
 //!
-//! An allow-list: unknown members are never shown (docs/api/click-tokens.md#members-of-a-manifest).
+//! This is an allow-list: unknown members are never shown (docs/api/click-tokens.md#members-of-a-manifest).
 
 use schemas::session::PrivacyLevel;
 
 /// The kind of value that a member must have to be shown. Only references can contain free text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One of these words of the standard.
+    /// One of these standard keywords.
     Word(&'static [&'static str]),
     Flag,
     /// A whole number from 0 to [`MAX_COUNT`].
     Count,
-    /// An opaque reference. It may contain the session's id.
+    /// An opaque reference. It may contain the session id.
     Reference,
 }
 
-/// More than the tokens of any text.
+/// More than the token count of any text.
 pub(crate) const MAX_COUNT: u64 = 100_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(crate) enum Location {
     Data,
 }
 
-/// Members beyond `type`, `timestamp` and `content_url`, which every level shows: name, location, kind, and the strictest level
-/// that shows the member. Content events have no text members.
+/// Members besides `type`, `timestamp` and `content_url`, which every level shows: name, location, kind, and the strictest level that shows
+/// the member. Content events have no text members.
 pub(crate) const MEMBERS: &[(&str, Location, Kind, PrivacyLevel)] = &[
     ("turn_id", Location::Event, Kind::Reference, PrivacyLevel::Intent),
     ("output_id", Location::Event, Kind::Reference, PrivacyLevel::Intent),

@@ -53,7 +53,7 @@ fn a13_owners_see_only_listed_members() {
         let mut data = hostile();
         data.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
         assert_eq!(shown(event_type, &data), told, "{event_type}");
-        // Members on the list of one type are not shown for another.
+        // Members listed for one type are not shown for another.
         let only = shown("com.example.own", &data);
         let every: Vec<&str> = only.as_object().unwrap().keys().map(String::as_str).collect();
         assert!(every.iter().all(|name| visible_members::FOR_ALL_TYPES.contains(name)), "{every:?}");

@@ -5,7 +5,7 @@
 
 use schemas::event::is_namespaced;
 
-/// Members of the standard by event type. All are scalars except [`FINGERPRINT`].
+/// Standard members by event type. All are scalars except [`FINGERPRINT`].
 pub(crate) const BY_TYPE: &[(&str, &[&str])] = &[
     (
         "content_retrieved",
@@ -58,15 +58,15 @@ pub(crate) const BY_TYPE: &[(&str, &[&str])] = &[
     ("checkout_completed", &["value_amount", "amount", "currency"]),
 ];
 
-/// Members of every event type: references of the standard next to `data`, and token counts.
+/// Members of every event type: standard references next to `data`, and token counts.
 pub(crate) const FOR_ALL_TYPES: &[&str] =
     &["query_tokens", "response_tokens", "output_element_id", "citation_id", "presentation_id", "license_ref", "terms_ref"];
 
-/// The only member of the standard that is an object.
+/// The only standard member that is an object.
 pub(crate) const FINGERPRINT: &str = "content_fingerprint";
 pub(crate) const FINGERPRINT_MEMBERS: &[&str] = &["scheme", "detected", "value"];
 
-/// Returns whether owners see this member: it is in the standard, or it is namespaced, so its name contains a dot.
+/// Returns whether owners see this member: it is in the standard, or it is namespaced, which means that its name contains a dot.
 pub(super) fn is_visible(event_type: &str, name: &str) -> bool {
     of_standard(event_type).contains(&name) || FOR_ALL_TYPES.contains(&name) || is_namespaced(name)
 }
@@ -75,7 +75,7 @@ fn of_standard(event_type: &str) -> &'static [&'static str] {
     BY_TYPE.iter().find(|(of, _)| *of == event_type).map_or(&[], |(_, names)| names)
 }
 
-/// Returns the members of a click that the issuer of its token sees.
+/// Returns the members of a click that its token's issuer sees.
 pub(crate) fn click_members(event_type: &str) -> &'static [&'static str] {
     match event_type {
         "content_engaged" | "checkout_completed" => of_standard(event_type),

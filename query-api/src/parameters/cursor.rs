@@ -1,11 +1,10 @@
-//! The cursor (`after`) of a list of events: the last event of a page, after which the next page begins. An offset counts from
-//! the newest event, so it points to other events when new ones arrive.
+//! The cursor (`after`) in an event list: the last event of a page, after which the next page starts. An offset counts from the newest
+//! event, so it points to other events when new ones arrive.
 //!
-//! Lists are ordered by an event's time and key. Later reports change neither, so paging by cursor returns every event once.
-//! The exception is a report that was accepted earlier but stored between two pages: it can move its event, which is then on
-//! two pages or missing.
+//! Lists are ordered by event time and key. Later reports change neither, so paging by cursor returns every event once. The exception is a
+//! report that was accepted earlier but stored between two pages: it can move its event, which is then on two pages or missing.
 //!
-//! A cursor grants no access, so a forged one only changes where the page begins.
+//! A cursor doesn't grant access, so a forged one only changes where the page starts.
 
 use super::invalid;
 use base64::Engine as _;
@@ -15,12 +14,12 @@ use service_kit::http::ApiError;
 const MAX_BYTES: usize = 128;
 const VERSION: &str = "1";
 
-/// The place of an event in a list.
+/// An event's position in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     /// Milliseconds since 1970.
     pub(crate) at_ms: i64,
-    /// Orders events of the same millisecond.
+    /// Orders events in the same millisecond.
     pub(crate) key: u128,
 }
 
@@ -34,7 +33,7 @@ impl Cursor {
     /// Parses `after`. Returns 400 for a value that no page has returned.
     pub(crate) fn parse(after: Option<&str>) -> Result<Self, ApiError> {
         let Some(text) = after else { return Ok(Self::default()) };
-        // Reject other encodings of the same position, too.
+        // Reject other encodings of the same position too.
         Self::read(text)
             .filter(|last| last.encode() == text)
             .map(|last| Self { after: Some(last) })

@@ -1,4 +1,4 @@
-//! Filters of owners' reads, and of an organization's own list by reporter.
+//! Filters for owners' reads, and for an organization's own list by reporter.
 //!
 //! Filters compare only what the items show, so they reveal no more than the reads.
 
@@ -10,10 +10,10 @@ use uuid::Uuid;
 /// Suffix of a path that matches all paths with this prefix.
 const WILDCARD: char = '*';
 
-/// Returns a value as the statements compare it, or an error that continues the name of the parameter.
+/// Returns a value in the form used by the statements, or an error that continues the parameter's name.
 type Parse = fn(&str) -> Result<String, &'static str>;
 
-/// The dimensions of events that reads can be filtered by. `sql/filters.sql` and `sql/filters_lines.sql` contain the conditions.
+/// Event dimensions that reads can be filtered by. `sql/filters.sql` and `sql/filters_lines.sql` contain the conditions.
 const DIMENSIONS: [(&str, Parse); 12] = [
     ("agent_id", text),
     ("bot", text),
@@ -48,7 +48,7 @@ const DIMENSIONS: [(&str, Parse); 12] = [
     }),
 ];
 
-/// Names of all filters of owners' reads.
+/// Names of all filters for owners' reads.
 pub(crate) const FILTERS: [&str; DIMENSIONS.len()] = {
     let (mut names, mut at) = ([""; DIMENSIONS.len()], 0);
     while at < names.len() {
@@ -58,7 +58,7 @@ pub(crate) const FILTERS: [&str; DIMENSIONS.len()] = {
     names
 };
 
-/// Dimensions with the value that all counted events have, as the statements compare it.
+/// Dimensions with the value that all counted events have, in the form used by the statements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventFilter(Vec<(&'static str, String)>);
 
@@ -83,13 +83,13 @@ impl EventFilter {
     }
 }
 
-/// An empty text matches events without a value.
+/// Accepts any text. An empty text matches events without a value.
 fn text(text: &str) -> Result<String, &'static str> {
-    // ClickHouse rejects NUL in parameters, and no stored value contains it.
+    // ClickHouse rejects NUL in parameters, and stored values never contain it.
     if text.contains('\0') { Err("must not contain NUL characters.") } else { Ok(text.to_owned()) }
 }
 
-/// One path, or all paths with a prefix. Comparison is exact and case-sensitive.
+/// Accepts one path, or all paths with a prefix. The comparison is exact and case-sensitive.
 fn path(path: &str) -> Result<String, &'static str> {
     let start = path.strip_suffix(WILDCARD).unwrap_or(path);
     if !path.starts_with('/') {
@@ -104,7 +104,7 @@ fn path(path: &str) -> Result<String, &'static str> {
     text(path)
 }
 
-/// Returns a status or a class of statuses, such as `2xx`, as a pattern.
+/// Returns a status or a status class, such as `2xx`, as a pattern.
 fn status(status: &str) -> Result<String, &'static str> {
     if let [class @ b'1'..=b'5', b'x', b'x'] = status.as_bytes() {
         return Ok(format!("{}__", char::from(*class)));
@@ -137,7 +137,7 @@ impl Outcome {
     }
 }
 
-/// The `reported_by` of an item in an organization's own list.
+/// `reported_by` of an item in an organization's own list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportedBy {
     Own,

@@ -4,7 +4,7 @@ use super::invalid;
 use schemas::paged_responses::MAX_PAGE;
 use service_kit::http::ApiError;
 
-/// Far more than any list has; ClickHouse can still add a limit to it.
+/// Far more than any list has, but small enough for ClickHouse to add a limit to it.
 const MAX_OFFSET: u64 = u64::MAX / 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ impl Paging {
     }
 }
 
-/// Accepts digits only; `str::parse` also accepts a sign. A number that is too large counts as the largest one, because a
-/// `limit` may be of any size.
+/// Accepts only digits, because `str::parse` also accepts a sign. A number that is too large counts as the maximum, because a `limit` may
+/// have any size.
 fn whole_number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))

@@ -1,6 +1,6 @@
 //! `since` and `until`: the period of a read (docs/api/reads.md#since-and-until).
 //!
-//! Independent of the current time: a period without `until` has no end.
+//! Doesn't depend on the current time: a period without `until` has no end.
 
 use super::invalid;
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
@@ -55,7 +55,7 @@ impl Moment {
         }
     }
 
-    /// A date as `until` includes that day.
+    /// Returns the end. A date as `until` includes that day.
     fn end(&self) -> DateTime<Utc> {
         match self {
             Self::Instant(instant) => *instant,

@@ -1,4 +1,4 @@
-//! Metrics of the reads. `service_kit::slots` counts rejected reads.
+//! Read metrics. `service_kit::slots` counts rejected reads.
 
 use metrics::gauge;
 use service_kit::metric_definitions;

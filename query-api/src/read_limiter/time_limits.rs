@@ -1,4 +1,4 @@
-//! Time limits of reads. ClickHouse enforces the limit of the whole response; this process enforces that of the first row.
+//! Time limits for reads. ClickHouse enforces the limit for the whole response; this process enforces the limit for the first row.
 
 use super::ReadSettings;
 use clickhouse::query::Query;
@@ -18,8 +18,8 @@ impl TimeLimits {
         Self { start, whole: start + Duration::from_secs(settings.read_seconds.into()) }
     }
 
-    /// Sets the limits of a streamed query. ClickHouse's limit also counts the time it waits for a slow caller, so it covers
-    /// the whole response.
+    /// Sets the limits of a streamed query. ClickHouse's limit includes the time it waits for a slow caller, so it covers the whole
+    /// response.
     pub(crate) fn streamed(&self, query: Query) -> Query {
         let seconds = self.whole.as_secs().to_string();
         query.with_setting("max_execution_time", &seconds).with_setting("http_send_timeout", &seconds)

@@ -1,8 +1,8 @@
-//! A page of an organization's own list: its reports, and what others reported with its click tokens.
+//! A page of an organization's own list: its reports, and others' reports with its click tokens.
 //!
-//! Each report is an item with its own time, so periods are ranges of the primary key and their figures add up. An organization
-//! that reports a fetch in two roles has two items. Reports with one correlation id are not merged: only the first accepted
-//! report of each observer joins an event, and a report doesn't show which one that was.
+//! Each report is an item with its own time, so periods are ranges of the primary key and their figures add up. An organization that
+//! reports a fetch in two roles has two items. Reports with the same correlation id are not merged: only each observer's first accepted
+//! report joins an event, and a report doesn't show which one that was.
 
 use super::Reads;
 use super::event_page::{EventPage, Item, on_page};
@@ -17,7 +17,7 @@ use crate::parameters::period::Period;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// Time and identity of the reports on the page, and the length of the list.
+/// Time and identity of the reports on the page, and the list's length.
 #[derive(clickhouse::Row, Deserialize)]
 struct ListedReports {
     total: u64,

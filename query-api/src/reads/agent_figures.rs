@@ -1,4 +1,4 @@
-//! An organization's own figures: its reports, and what others reported with its click tokens.
+//! An organization's own figures: its reports, and others' reports with its click tokens.
 //!
 //! They count the items of its list ([`super::agent_events`]), so they add up to its length.
 
@@ -13,9 +13,9 @@ use service_kit::http::ApiError;
 pub(crate) struct OwnFigure {
     /// One of `total`, `type`, `role`, `agent`, `clicks` and `click`.
     pub(crate) figure: String,
-    /// 1 for the sum of all types or agents that are not listed.
+    /// 1 for the sum of all unlisted types or agents.
     pub(crate) is_other: u8,
-    /// Name of a type or agent, number of a role.
+    /// Name of a type or agent, or number of a role.
     pub(crate) name: String,
     pub(crate) events: u64,
     pub(crate) sessions: u64,

@@ -1,4 +1,4 @@
-//! An organization's own reports over time, and what others reported with its click tokens.
+//! An organization's own reports over time, and others' reports with its click tokens.
 
 use super::Reads;
 use super::agent_events::own_reports;
@@ -18,7 +18,7 @@ pub(crate) enum OwnSplit {
 }
 
 impl Reads {
-    /// Returns an organization's own series. Its buckets add up to the events and clicks of the summary.
+    /// Returns an organization's own series. Its buckets add up to the events and clicks in the summary.
     pub(crate) async fn own_series(
         &self,
         own: &OwnReports,

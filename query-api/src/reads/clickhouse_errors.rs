@@ -12,7 +12,7 @@ const SERVER_UNAVAILABLE: &[u32] = &[32, 198, 209, 210, 279];
 const NO_DATABASE: u32 = 81;
 const LARGE: &str = "The response would be too large. Use a smaller limit, a shorter period or one domain.";
 
-/// Returns 413 if the result is too large, 503 if a retry may succeed, else 500.
+/// Returns 413 if the result is too large, 503 if a retry may succeed, otherwise 500.
 pub(crate) fn to_api_error(error: Error) -> ApiError {
     match &error {
         _ if is_too_large(&error) => ApiError::new(Code::TooLarge, LARGE),
@@ -37,7 +37,7 @@ fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::BadResponse(reason) if is_own_fault(reason))
 }
 
-/// Parses `Code: 159. DB::Exception: …`, also if everything after `Code: 159` is missing.
+/// Parses `Code: 159. DB::Exception: …`, even if everything after `Code: 159` is missing.
 fn code_of(reason: &str) -> Option<u32> {
     let (_, rest) = reason.split_once("Code: ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! Fetches that agents claim and fetches that other organizations' servers report.
+//! Fetches claimed by agents, and fetches reported by other organizations' servers.
 
 use super::Reads;
 use super::rows::{FoundPage, page_row};
@@ -25,7 +25,7 @@ pub(crate) enum CorroborationBy {
 }
 
 impl CorroborationBy {
-    /// Members of an item that the list can be sorted by.
+    /// Item members that the list can be sorted by.
     pub(crate) fn sortable(self) -> &'static Sortable {
         const BY_AGENT: &Sortable = &[
             ("agent_id", "agent"),
@@ -61,7 +61,7 @@ pub(crate) struct CorroborationRow {
 page_row! { CorroborationRow }
 
 impl Reads {
-    /// Returns a page of corroboration. By default, the newest days come first, then those with the most fetches.
+    /// Returns a page of corroboration. By default, the newest days come first, then the agents with the most fetches.
     pub(crate) async fn corroboration(
         &self,
         seen: &Visibility,

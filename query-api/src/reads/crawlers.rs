@@ -1,4 +1,4 @@
-//! Fetches by bot, claims of agents, and the hours with server reports.
+//! Fetches by bot, agents' claims, and the hours with server reports.
 
 use super::Reads;
 use super::rows::following;
@@ -21,13 +21,12 @@ const DRAIN_LINES: &str = include_str!("../../sql/drain_lines.sql");
 pub(crate) struct Requests {
     /// Sorted by fetches, most first.
     pub(crate) bots: Vec<BotRow>,
-    /// Requests without content by operator, bot and status, from events and log lines. Status 0 is a request without a
-    /// response.
+    /// Requests without content by operator, bot and status, from events and log lines. Status 0 is a request without a response.
     pub(crate) refused: BTreeMap<(String, String, u16), u64>,
 }
 
 impl Requests {
-    /// Adds the row of a bot, which has no fetches if all of its requests returned no content.
+    /// Adds a bot's row. The bot may have no fetches, if all of its requests returned no content.
     fn add(&mut self, mut row: BotRow) {
         for (status, count) in &row.refused {
             let bot = (row.operator_name.clone(), row.bot_name.clone(), *status);
@@ -40,7 +39,7 @@ impl Requests {
     }
 }
 
-/// The fetches of one bot from one kind of address; if the bot's name is empty, what one agent claims.
+/// One bot's fetches from one kind of address. If the bot's name is empty, one agent's claims.
 #[derive(Default, clickhouse::Row, Deserialize)]
 pub(crate) struct BotRow {
     pub(crate) operator_name: String,
@@ -48,7 +47,7 @@ pub(crate) struct BotRow {
     pub(crate) purpose_name: String,
     /// 0 unknown, 1 no, 2 yes.
     pub(crate) verified_code: i8,
-    /// Fetches by status, which add up to `retrievals`; status 0 is unknown.
+    /// Fetches by status, which add up to `retrievals`. Status 0 is unknown.
     pub(crate) statuses: Vec<(u16, u64)>,
     /// Requests without content by status; status 0 is a request without a response.
     pub(crate) refused: Vec<(u16, u64)>,
@@ -67,20 +66,20 @@ struct HoursRow {
     hours: Vec<i64>,
 }
 
-/// Log lines of one drain that have a correlation id.
+/// A drain's log lines that have a correlation id.
 #[derive(clickhouse::Row, Deserialize)]
 pub(crate) struct DrainLinesRow {
     pub(crate) drain_id: String,
     pub(crate) lines: u64,
-    /// Lines whose event has reports of other observers.
+    /// Lines whose event has other observers' reports.
     pub(crate) joined: u64,
     /// Lines that are separate events because an earlier line has the same id.
     pub(crate) reused: u64,
 }
 
 impl Reads {
-    /// Returns the requests of all bots, and calls `agent` for each agent. Bots come from a table, so there are few; the number
-    /// of agents is unlimited.
+    /// Returns all bots' requests, and calls `agent` for each agent. Bots come from a table, so there are few; the number of agents is
+    /// unlimited.
     pub(crate) async fn crawlers(
         &self,
         seen: &Visibility,
@@ -104,8 +103,8 @@ impl Reads {
         Ok(requests)
     }
 
-    /// Returns the hours in which a server of these organizations reported an event, in order, as numbers since 1970. An event
-    /// counts in the hour of its own time; a later report by a server adds no hour.
+    /// Returns the hours in which a server of these organizations reported an event, in order, as numbers since 1970. An event counts in
+    /// the hour of its own time. A later server report doesn't add an hour.
     pub(crate) async fn hours_seen(&self, seen: &Visibility, period: &Period, observers: &[Uuid]) -> Result<Vec<i64>, ApiError> {
         let scope = Scope::new(seen, period);
         let observers: Vec<String> = observers.iter().map(Uuid::to_string).collect();

@@ -1,8 +1,8 @@
-//! A page of an owner's events, in two statements. The first returns the total and the places of the events on the page, the
-//! second the reports that represent them, with all members.
+//! A page of an owner's events, in two statements. The first returns the total and the positions of the events on the page; the second
+//! returns the reports that represent them, with all members.
 //!
-//! Pages are ordered by time, newest first, then by key. Later reports change neither, so the next page continues after the
-//! last event. If the second statement doesn't find a report, the page is 503 instead of shorter.
+//! Pages are ordered by time, newest first, then by key. Later reports change neither, so the next page continues after the last event. If
+//! the second statement doesn't find a report, the response is 503 instead of a shorter page.
 
 use super::Reads;
 use super::report_content::{Place, ReportContent, Reports, missing};
@@ -27,13 +27,13 @@ pub(crate) struct EventRow {
     pub(crate) r#type: String,
     /// Nil if there is no session or the reader may not see it.
     pub(crate) session: Uuid,
-    /// Organization of the session, else of the report; nil if the reader may not see it.
+    /// The session's organization, or else the report's. Nil if the reader may not see it.
     pub(crate) platform: Uuid,
     pub(crate) agent: String,
     pub(crate) url: String,
     pub(crate) telemetry_id: String,
     pub(crate) role: u8,
-    /// 1 if another organization reported it with a click token of the reader.
+    /// 1 if another organization reported it with the reader's click token.
     pub(crate) by_other: u8,
     pub(crate) at_ms: i64,
     pub(crate) reported: String,
@@ -51,11 +51,11 @@ pub(crate) struct EventPage {
     reports: Option<Reports>,
 }
 
-/// An item of a page without the content of its report.
+/// An item of a page without its report's content.
 pub(super) enum Item {
     /// An event, as owners see it.
     Event { key: u128, at_ms: i64, roles: u8, shows_agent: bool },
-    /// A report, as its reporter or the issuer of its click token sees it.
+    /// A report, as seen by its reporter or by its click token's issuer.
     Report,
 }
 
@@ -99,8 +99,8 @@ pub(super) fn id_of(key: u128) -> String {
 }
 
 impl ReportContent {
-    /// Returns the report as an owner sees it. The event's key replaces a missing id. If the owner may not see the session of a
-    /// click, the reporter becomes its platform.
+    /// Returns the report as an owner sees it. The event's key replaces a missing id. If the owner may not see a click's session, the
+    /// reporter becomes its platform.
     pub(super) fn for_owner(self, key: u128, shows_agent: bool) -> EventRow {
         let (session, platform, agent) =
             if shows_agent { (self.session, self.platform, self.agent) } else { (Uuid::nil(), self.organization, String::new()) };
@@ -121,8 +121,8 @@ impl ReportContent {
         }
     }
 
-    /// Returns the report as its reporter or the issuer of its click token sees it. Only the issuer learns which session a
-    /// token belongs to, and the issuer doesn't learn the reporter's ids (docs/api/click-tokens.md#what-a-token-shows).
+    /// Returns the report as seen by its reporter or by its click token's issuer. Only the issuer sees which session a token belongs to,
+    /// and the issuer doesn't see the reporter's ids (docs/api/click-tokens.md#what-a-token-shows).
     fn for_reporter_or_issuer(self) -> EventRow {
         let (is_issuers, is_bound) = (self.is_issuers == 1, self.platform != self.organization);
         let is_url_hidden = is_bound && self.link_is_taken == 1;
@@ -145,7 +145,7 @@ impl ReportContent {
     }
 }
 
-/// Key, time and roles of an event, whether the owner may see its agent, and organization, time and identity of the report that
+/// An event's key, time and roles, whether the owner may see its agent, and the organization, time and identity of the report that
 /// represents it.
 type ListedEvent = (u128, i64, u8, u8, String, i64, u128);
 
@@ -175,7 +175,7 @@ impl Reads {
         self.page_of((total, at), items).await
     }
 
-    /// Reads the reports of a page. Each item comes with its time, key and place.
+    /// Reads a page's reports. Each item has its time, key and position.
     pub(super) async fn page_of(
         &self,
         (total, at): (u64, Paging),
@@ -190,7 +190,7 @@ impl Reads {
     }
 }
 
-/// Binds the limits of a page. On the first page, the cursor is later than all events.
+/// Binds a page's limits. On the first page, the cursor is later than all events.
 pub(super) fn on_page(statement: Statement, at: Paging, walk: &Cursor) -> Statement {
     let (after_ms, after_key) = walk.after.as_ref().map_or((LAST_MS, 0), |last| (last.at_ms.clamp(FIRST_MS, LAST_MS), last.key));
     statement

@@ -1,5 +1,5 @@
-//! One event of an owner with all its reports, in three statements: the reports with the id, the events they belong to, and the
-//! content of the newest event's reports.
+//! An owner's event with all its reports, in three statements: the reports with the id, the events they belong to, and the content of the
+//! newest event's reports.
 //!
 //! Names only agents, and the organization whose report represents the event (docs/api/reads.md).
 
@@ -25,7 +25,7 @@ pub(crate) struct FoundEvent {
     pub(crate) of_this_id: u64,
     /// The event as in the list.
     pub(crate) event: EventRow,
-    /// For a fetch: whether an agent claims it, and whether a server of another organization reports it.
+    /// For a fetch: whether an agent claims it, and whether another organization's server reports it.
     pub(crate) claimed_and_seen: Option<(bool, bool)>,
     /// One report per observer, sorted by role (agent, edge, origin, index, no role), then by acceptance.
     pub(crate) reports: Vec<EventRow>,
@@ -34,11 +34,11 @@ pub(crate) struct FoundEvent {
 #[derive(clickhouse::Row, Deserialize)]
 struct Candidate {
     identity: u128,
-    /// 0 if the report shares no key.
+    /// 0 if the report doesn't share a key.
     group_key: u128,
 }
 
-/// Organization, time and identity of a report.
+/// A report's organization, time and identity.
 type VisibleReport = (String, i64, u128);
 
 #[derive(clickhouse::Row, Deserialize)]
@@ -66,8 +66,8 @@ impl KeyedEvent {
 }
 
 impl Reads {
-    /// Returns the newest event of the period that has a report with this id. The event's key is the id of reports without one.
-    /// Returns `None` if the owner may see no such event.
+    /// Returns the newest event in the period that has a report with this id. The event's key is the id of reports without one. Returns
+    /// `None` if the owner may not see such an event.
     pub(crate) async fn owners_event(
         &self,
         seen: &Visibility,
@@ -113,7 +113,7 @@ impl Reads {
         Ok(self.reports_of(event).await?.iter().any(|report| report.event_id.is_empty()))
     }
 
-    /// Returns the visible reports of an event; the first one represents it. An observer has at most one, so there are few.
+    /// Returns an event's visible reports; the first one represents it. An observer has at most one, so there are few.
     async fn reports_of(&self, event: &KeyedEvent) -> Result<Vec<ReportContent>, ApiError> {
         let mut arriving = self.reports_at(&event.places()).await?;
         let mut reports = Vec::new();

@@ -25,7 +25,7 @@ pub(crate) enum FunnelBy {
 }
 
 impl FunnelBy {
-    /// Members of an item that the list can be sorted by.
+    /// Item members that the list can be sorted by.
     pub(crate) fn sortable(self) -> &'static Sortable {
         match self {
             Self::Agent => &[("agent_id", "name"), STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4]],

@@ -1,4 +1,4 @@
-//! Maximum number of names in a response. Reporters can invent event types and agents, so the rest is returned as one sum.
+//! Maximum number of names in a response. Reporters can make up event types and agents, so the rest is returned as one sum.
 
 use super::statement::Statement;
 use schemas::event::{COMMERCE, EventType};
@@ -25,7 +25,7 @@ impl Default for ListLimits {
 }
 
 impl ListLimits {
-    /// Binds the limits of a summary.
+    /// Binds a summary's limits.
     pub(super) fn in_summary(self, statement: Statement) -> Statement {
         statement.with("most_agents", self.agents).with("most_types", self.types).with("known", standard_types())
     }
@@ -36,12 +36,12 @@ impl ListLimits {
     }
 }
 
-/// Returns the standard event types, which reporters can't invent.
+/// Returns the standard event types, which reporters can't make up.
 pub(super) fn standard_types() -> Vec<String> {
     EventType::SPECIFIED.iter().map(EventType::as_str).chain(COMMERCE).map(str::to_owned).collect()
 }
 
-/// The model of the tests.
+/// The model used by tests.
 #[cfg(test)]
 pub(super) mod model {
     use std::cmp::Reverse;

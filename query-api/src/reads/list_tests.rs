@@ -1,5 +1,4 @@
-//! S1: compares lists, single events, own figures and sessions with a model, for random reports that the merge function has
-//! processed.
+//! S1: compares lists, single events, own figures and sessions with a model, for random reports processed by the merge function.
 
 mod agents;
 mod model;
@@ -24,7 +23,7 @@ use service_kit::http::ApiError;
 use service_kit::testing::{TestStores, random_seed, size};
 use stored_reports::WriterTables;
 
-/// Limit for tests that don't compare enough in their first rounds.
+/// Limit for tests whose first rounds don't compare enough.
 const MAX_ROUNDS: usize = 100;
 
 /// Low enough that random reports exceed it.
@@ -46,8 +45,8 @@ impl Rounds {
         Self { reads, world: WriterTables::new(&stores).await, random: StdRng::seed_from_u64(seed), seed }
     }
 
-    /// Stores the reports of a round in blocks, and compares after the last and some other blocks. Repeats rounds until `check`
-    /// has compared enough.
+    /// Stores a round's reports in blocks, and compares after the last block and some others. Repeats rounds until `check` has compared
+    /// enough.
     async fn compare(mut self, mut check: impl AsyncFnMut(&Reads, &[Copy], &mut StdRng, &str) -> bool) {
         let rounds = size("MODEL_ROUNDS", 5);
         for round in 0.. {
@@ -89,7 +88,7 @@ fn random_period(random: &mut StdRng) -> Period {
     }
 }
 
-/// Returns the rows of a page, its total and the cursor of the next page.
+/// Returns a page's rows, its total and the cursor of the next page.
 async fn rows(page: Result<EventPage, ApiError>, trace: &str) -> (Vec<EventRow>, u64, Option<String>) {
     let mut page = page.unwrap_or_else(|error| panic!("{error:?}: {trace}"));
     let (total, next) = (page.total(), page.next_page().map(str::to_owned));
@@ -100,7 +99,7 @@ async fn rows(page: Result<EventPage, ApiError>, trace: &str) -> (Vec<EventRow>,
     (rows, total, next)
 }
 
-/// Compares a list with the expected one: whole, by offset and by cursors.
+/// Compares a list with the expected one: as a whole, by offset and by cursors.
 async fn compare_pages(
     expected: &[EventRow],
     random: &mut StdRng,

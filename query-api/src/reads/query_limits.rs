@@ -1,11 +1,11 @@
-//! ClickHouse settings of the statements: for exact results, and limits.
+//! ClickHouse settings for statements: exact results, and limits.
 
 use crate::read_limiter::ReadSettings;
 use clickhouse::Client;
 use clickhouse::query::Query;
 
-/// Settings that `FINAL` needs to be exact, whatever the server's defaults are (store/clickhouse/events.sql), and one snapshot
-/// for all parts of a statement.
+/// Settings that make `FINAL` exact, whatever the server's defaults are (store/clickhouse/events.sql), and one snapshot for all parts of a
+/// statement.
 pub(crate) const EXACT: &[(&str, &str)] = &[
     ("do_not_merge_across_partitions_select_final", "1"),
     ("optimize_move_to_prewhere_if_final", "0"),
@@ -18,7 +18,7 @@ pub(crate) const EXACT: &[(&str, &str)] = &[
 /// and an unavailable shard is an error. They have no effect on a single server.
 pub(crate) const OVER_SHARDS: &[(&str, &str)] = &[("distributed_product_mode", "global"), ("skip_unavailable_shards", "0")];
 
-/// Limits of one statement. `readonly` also prevents writes.
+/// Limits for one statement. `readonly` also prevents writes.
 const LIMITS: &[(&str, &str)] = &[
     ("readonly", "1"),
     ("max_result_rows", "100000"),
@@ -32,7 +32,7 @@ pub(super) fn with_limits(client: &Client, settings: &ReadSettings) -> Client {
         .chain(EXACT)
         .chain(OVER_SHARDS)
         .fold(client.clone(), |client, (name, value)| client.with_setting(*name, *value));
-    // Several steps use memory at the same time, so each one spills to disk at a quarter of the limit.
+    // Several steps use memory concurrently, so each one spills to disk at a quarter of the limit.
     let in_memory = (settings.read_memory / 4).to_string();
     client
         .with_setting("max_memory_usage", settings.read_memory.to_string())
@@ -45,7 +45,7 @@ pub(super) fn with_limits(client: &Client, settings: &ReadSettings) -> Client {
 /// Highest limit that the ClickHouse account may set (schemas/clickhouse/accounts.xml).
 const MOST_ROWS: &str = "10000000";
 
-/// Removes the size limits for results with narrow rows and for those that are sent as they arrive.
+/// Removes the size limits, for results with narrow rows and for those sent as they arrive.
 pub(super) fn without_size_limit(query: Query) -> Query {
     query.with_setting("max_result_bytes", "0").with_setting("max_result_rows", MOST_ROWS)
 }
@@ -94,7 +94,7 @@ mod tests {
     /// Allows one second for the first row and an hour for a page.
     fn hasty(stores: &TestStores) -> Reads {
         let settings = ReadSettings { read_start_seconds: 1, read_seconds: 3_600, ..ReadSettings::default() };
-        // One row per block, because ClickHouse limits the sleep per block.
+        // Use one row per block, because ClickHouse limits the sleep per block.
         Reads::new(&databases::clickhouse(&stores.clickhouse).unwrap().with_setting("max_block_size", "1"), &settings)
     }
 
@@ -112,7 +112,7 @@ mod tests {
         .await;
     }
 
-    /// The server drops the handler, and with it the statement, when the client disconnects.
+    /// When the client disconnects, the server drops the handler and with it the statement.
     #[tokio::test]
     async fn disconnecting_cancels_the_statement() {
         let stores = TestStores::fresh().await;

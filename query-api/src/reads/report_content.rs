@@ -1,4 +1,4 @@
-//! Reports with all their members, by their places in the table `reports`.
+//! Reports with all their members, by their positions in the table `reports`.
 
 use super::Reads;
 use super::rows::following;
@@ -27,7 +27,7 @@ pub(super) struct ReportContent {
     pub(super) at_ms: i64,
     /// Order of acceptance.
     pub(super) received: u64,
-    /// 1 if another organization reported it with a click token of this one.
+    /// 1 if another organization reported it with this organization's click token.
     pub(super) is_issuers: u8,
     pub(super) r#type: String,
     pub(super) source_role: u8,
@@ -63,14 +63,14 @@ impl Reports {
 }
 
 impl Reads {
-    /// Starts to return the reports at these places, which must not be empty. Returns 503 if a report is missing because it was
-    /// replaced since its place was read.
+    /// Starts to return the reports at these positions, which must not be empty. Returns 503 if a report is missing because it was replaced
+    /// since its position was read.
     pub(super) async fn reports_at(&self, places: &[Place]) -> Result<Reports, ApiError> {
         let statement = Statement::new(include_str!("../../sql/reports_by_place.sql"))
             .with("organizations", places.iter().map(|place| place.organization.clone()).collect::<Vec<_>>())
             .with("times_ms", places.iter().map(|place| place.at_ms).collect::<Vec<_>>())
             .with("identities", places.iter().map(|place| place.identity.to_string()).collect::<Vec<_>>());
-        // The few rows are in many granules. By default, ClickHouse reads them with one thread.
+        // The few rows are in many granules, which ClickHouse reads with one thread by default.
         let query = statement
             .query(&self.client)
             .with_setting("merge_tree_min_rows_for_concurrent_read", "1024")
@@ -81,7 +81,7 @@ impl Reads {
     }
 }
 
-/// Returns the error for a report that is missing at its place.
+/// Returns the error for a report that is missing at its position.
 pub(super) fn missing() -> ApiError {
     ApiError::unavailable(anyhow::anyhow!("a report moved after its position was read"))
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Maximum time until the next row, after the first has arrived.
 const ROW_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Items of a response as they arrive.
+/// A response's items as they arrive.
 pub(crate) trait Rows: Send + 'static {
     type Row: Send;
 
@@ -75,8 +75,8 @@ impl<R: PageRow> ListPage for FoundPage<R> {
 }
 
 impl Reads {
-    /// Returns a page of a statement with the parameters `offset` and `through`, the end of the page. Each row contains the
-    /// total. An empty page of a list that has items is one row with the total only.
+    /// Returns a page of a statement with the parameters `offset` and `through`, the end of the page. Each row contains the total. An empty
+    /// page of a nonempty list is one row with only the total.
     pub(super) async fn page<R: PageRow>(&self, statement: Statement, at: Paging) -> Result<FoundPage<R>, ApiError> {
         let statement = statement.with("offset", at.offset).with("through", at.limit.saturating_add(at.offset));
         let (first, rest) = self.started::<R>(statement.query(&self.client)).await?;
@@ -92,8 +92,7 @@ impl Reads {
         self.started(without_size_limit(statement.query(&self.client))).await
     }
 
-    /// Returns the first row of a result, and a cursor for the rest. Until the first row arrives, the response can still become
-    /// an error.
+    /// Returns a result's first row, and a cursor for the rest. Until the first row arrives, the response can still become an error.
     pub(super) async fn started<R>(&self, query: Query) -> Result<(Option<R>, RowCursor<R>), ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,

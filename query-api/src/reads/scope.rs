@@ -1,4 +1,4 @@
-//! Parameters and tables of an owner's statements: hosts with their start times, period and filter.
+//! Parameters and tables for an owner's statements: hosts with their start times, period and filter.
 
 use super::statement::{Statement, Value};
 use crate::access::visibility::Visibility;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 /// Limits of the column `at`: the years 1900 to 2299. Every accepted event is between them.
 pub(super) const FIRST_MS: i64 = -2_208_988_800_000;
 pub(super) const LAST_MS: i64 = 10_413_791_999_999;
-/// Start time for hosts of other owners, later than every event.
+/// Start time for other owners' hosts, later than every event.
 const NEVER_MS: i64 = i64::MAX;
-/// Marks hosts without a start time of their own; earlier than every start time.
+/// Marks hosts without their own start time. Earlier than every start time.
 const UNDECIDED_MS: i64 = i64::MIN;
 
 /// Parameters and tables of all statements for an owner.

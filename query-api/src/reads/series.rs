@@ -42,24 +42,24 @@ pub(crate) enum Split {
     /// Platform and agent. An event counts for each agent that reported it.
     Agent,
     Platform,
-    /// Operator of the bot. This and the next three are empty if no report names a bot.
+    /// The bot's operator. Empty if no report names a bot, like the next three.
     Operator,
     Bot,
     Purpose,
-    /// `yes` if the request came from the operator's addresses, `no`, or empty.
+    /// `yes` if the operator publishes the request's address, `no` if not, or empty.
     Verified,
     /// HTTP status; empty if unknown.
     Status,
-    /// [`Outcome`] of a fetch; empty for other events.
+    /// A fetch's [`Outcome`]; empty for other events.
     Outcome,
-    /// `claimed`, `observed` or `corroborated`; empty if neither an agent nor a server of another organization reports it.
+    /// `claimed`, `observed` or `corroborated`; empty if neither an agent nor another organization's server reports it.
     Evidence,
 }
 
 impl Reads {
-    /// Returns a series. Its buckets add up to the events of the summary. Reads about outcomes also count log lines whose request
-    /// returned no content: with the split by outcome, or with the outcome revalidation or failed if there is no split or one
-    /// by operator, bot, purpose, verification, status or evidence.
+    /// Returns a series. Its buckets add up to the events in the summary. Reads about outcomes also count log lines whose request returned
+    /// no content: with the split by outcome, or with the outcome revalidation or failed if there is no split or one by operator, bot,
+    /// purpose, verification, status or evidence.
     pub(crate) async fn series(
         &self,
         seen: &Visibility,

@@ -1,4 +1,4 @@
-//! Cells of a series as the statements return them.
+//! A series' cells, as returned by the statements.
 
 use super::Reads;
 use super::rows::following;
@@ -8,14 +8,13 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Value of the split in a bucket: whether it is the sum of the values that are not listed, then owner and name, or the name
-/// alone. Unused texts are empty.
+/// The split's value in a bucket: whether it is the sum of unlisted values, then owner and name, or only the name. Unused texts are empty.
 pub(crate) type Value = (bool, String, String);
 
-/// The figures of one value in one bucket.
+/// One value's figures in one bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// Number of buckets since 1970.
+    /// The bucket's number since 1970.
     pub(crate) bucket: i64,
     pub(crate) value: Value,
     pub(crate) events: u64,
@@ -33,14 +32,14 @@ pub(crate) struct Extent {
     pub(crate) values: u64,
     /// Length of the longest name in bytes.
     pub(crate) longest: u64,
-    /// Pairs of bucket and value that have an event.
+    /// Number of pairs of bucket and value that have an event.
     pub(crate) cells: u64,
 }
 
 /// A row of a series: one cell, and the extent of the whole series.
 #[derive(clickhouse::Row, Deserialize)]
 struct StoredCell {
-    /// Bucket, kind, owner and name. Kind 0 has no value, 1 is a value, and 2 the sum of those that are not listed.
+    /// Bucket, kind, owner and name. Kind 0 has no value, 1 is a value, and 2 is the sum of unlisted values.
     key: (i64, u8, String, String),
     events: u64,
     sessions: u64,
@@ -64,7 +63,7 @@ impl StoredCell {
     }
 }
 
-/// The cells of a series in order of bucket and value, read as they arrive.
+/// A series' cells in order of bucket and value, read as they arrive.
 pub(crate) struct Cells {
     pub(crate) extent: Extent,
     ready: VecDeque<Cell>,

@@ -18,17 +18,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Maximum number of queries at a time.
+/// Maximum number of concurrent queries.
 const AT_ONCE: usize = 4;
 /// Maximum time to wait for a slot.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(3);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of rows, each a bucket, a type and a currency.
+/// Maximum number of rows, each for a bucket, a type and a currency.
 const MAX_ROWS: usize = 1_000_000;
 
-/// An outcome counts at the end of its session, else at its start, else at its first report. It is parsed with a pattern of the
-/// stored format (`schemas::session::Outcome`) and not as JSON, because PostgreSQL rejects some JSON strings of other members.
-/// An outcome in another format is an error, not zero.
+/// Counts an outcome at the end of its session, or else at its start, or else at its first report. Parses it with a pattern of the stored
+/// format (`schemas::session::Outcome`) and not as JSON, because PostgreSQL rejects some JSON strings in other members. An outcome in
+/// another format is an error, not zero.
 const OUTCOMES: &str = r#"
     SELECT floor(extract(epoch FROM ended) * 1000 / $4)::bigint AS bucket, read[1] AS outcome_type, read[3] AS currency,
            count(*) AS sessions, sum(read[2]::numeric)::text AS amount
@@ -60,12 +60,12 @@ struct OutcomeRow {
 }
 
 impl OutcomeReader {
-    /// Creates a ledger; `deadline` is the limit for one query.
+    /// Creates the reader; `deadline` is the timeout of one query.
     pub(crate) fn new(pool: PgPool, deadline: Duration) -> Self {
         Self { pool, slots: Slots::new(Pool::ReadQuestions, AT_ONCE), deadline }
     }
 
-    /// Returns outcomes sorted by bucket, type and currency. Without `by` there is one bucket.
+    /// Returns outcomes sorted by bucket, type and currency. Without `by`, there is one bucket.
     pub(crate) async fn outcomes(
         &self,
         tenant: Tenant,
@@ -83,7 +83,7 @@ impl OutcomeReader {
         Ok(cells)
     }
 
-    /// Runs a query when a slot is free. No tenant has more slots than are left for others.
+    /// Runs a query when a slot is free. A tenant never has more slots than are left for others.
     pub(crate) async fn with_slot<T>(
         &self,
         tenant: Tenant,
@@ -95,7 +95,7 @@ impl OutcomeReader {
 
     async fn rows(&self, own: &OwnReports, period: &Period, by: Option<BucketLength>) -> Result<Vec<OutcomeRow>, sqlx::Error> {
         let mut transaction = self.pool.begin().await?;
-        // PostgreSQL ends the statement when the read gives up.
+        // Let PostgreSQL cancel the statement when the read gives up.
         sqlx::query("SELECT set_config('statement_timeout', $1, true)")
             .bind(self.deadline.as_millis().to_string())
             .execute(&mut *transaction)

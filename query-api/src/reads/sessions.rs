@@ -1,6 +1,6 @@
-//! The reports of one session: those of its own organization, and separately what others reported with its click tokens.
+//! The reports of one session: its own organization's reports and, separately, others' reports with its click tokens.
 //!
-//! Reports of others never displace the organization's own: everyone with a token can report any number of clicks.
+//! Others' reports never displace the organization's own, because everyone with a token can report any number of clicks.
 //! `reads::list_tests::sessions` compares both parts with a model.
 
 use super::Reads;
@@ -13,14 +13,13 @@ use service_kit::http::ApiError;
 
 /// Maximum number of reports of a session, oldest first.
 const MAX_EVENTS: u64 = 50_000;
-/// Maximum number of clicks by others, in order of acceptance.
+/// Maximum number of others' clicks, in order of acceptance.
 const MAX_CLICKS: u64 = 1_000;
 /// Maximum size of a session.
 const MAX_BYTES: u64 = 64 << 20;
-/// Maximum size of the reports for a manifest, all of which are searched for the session's id.
+/// Maximum size of a manifest's reports, which are all searched for the session id.
 const MAX_MANIFEST_BYTES: u64 = 32 << 20;
-/// Maximum size of a value of `data` in a manifest or a click, in bytes of JSON. Every word of a vocabulary fits, even if it is
-/// escaped.
+/// Maximum size of a `data` value in a manifest or a click, in bytes of JSON. Every standard keyword fits, even if it is escaped.
 const MAX_VALUE_BYTES: u64 = 512;
 /// Event types that can have a click token and whose `data` is partly shown.
 const CLICK_TYPES: [&str; 2] = ["content_engaged", "checkout_completed"];
@@ -45,23 +44,23 @@ pub(crate) struct SessionEvent {
 }
 
 pub(crate) struct SessionEvents {
-    /// Oldest first; for a manifest only the events that it may need.
+    /// Oldest first. For a manifest, only the events that it may need.
     pub(crate) events: Vec<SessionEvent>,
     pub(crate) is_whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionPart {
-    /// Reports for a manifest: grounded, cited and presented content, and turns for their privacy level.
+    /// A manifest's reports: grounded, cited and presented content, and turns for their privacy level.
     Disclosable,
-    /// All reports of its organization.
+    /// All of its organization's reports.
     Whole,
-    /// Reports of others with a click token of the session.
+    /// Others' reports with the session's click tokens.
     Clicks,
 }
 
 impl Reads {
-    /// Returns the reports of a session, or 413 if they are too large.
+    /// Returns a session's reports, or 413 if they are too large.
     pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<SessionEvents, ApiError> {
         let (most, most_bytes) = limits(part);
         let statement = statement(part)
@@ -71,7 +70,7 @@ impl Reads {
         let query = statement
             .query(&self.client)
             .with_setting("max_result_bytes", most_bytes.to_string())
-            // Truncates long texts before sorting, which makes it cheaper.
+            // Truncate long texts before sorting, which makes it cheaper.
             .with_setting("query_plan_execute_functions_after_sorting", "0");
         let events: Result<Vec<SessionEvent>, ApiError> = self.all_of(query).await;
         let mut events = events.map_err(|error| if error.code() == Code::TooLarge { too_large() } else { error })?;

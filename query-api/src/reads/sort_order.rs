@@ -1,10 +1,10 @@
-//! Sort order of a list.
+//! A list's sort order.
 
 use super::statement::Statement;
 use crate::parameters::sort::{Sort, Sortable};
 use service_kit::http::ApiError;
 
-/// A column to sort by. Equal items keep the default order of the list.
+/// A column to sort by. Equal items keep the list's default order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SortOrder {
     pub(super) column: &'static str,
@@ -16,8 +16,8 @@ impl SortOrder {
         Self { column, is_descending: true }
     }
 
-    /// Parses `member` or `-member`, which sorts the largest first. Returns `None` without a parameter, and 400 for a member
-    /// that the list can't be sorted by.
+    /// Parses `member` or `-member`, which sorts the largest first. Returns `None` without a parameter, and 400 for a member that the list
+    /// can't be sorted by.
     pub(crate) fn parse(asked: Option<&str>, sortable: &Sortable) -> Result<Option<Self>, ApiError> {
         Sort::parse(asked, sortable)?;
         let order = |asked: &str| {

@@ -1,4 +1,4 @@
-//! A statement of a `.sql` file with its parameters and tables.
+//! A statement from a `.sql` file with its parameters and tables.
 
 use crate::parameters::event_filter::EventFilter;
 use clickhouse::Client;
@@ -7,21 +7,21 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use uuid::Uuid;
 
-/// Comments that the conditions of a filter replace, and the files with the conditions.
+/// Comments that a filter's conditions replace, and the files with the conditions.
 const FILTERS: [(&str, &str); 2] = [
     ("-- filters.sql", include_str!("../../sql/filters.sql")),
     ("-- filters_lines.sql", include_str!("../../sql/filters_lines.sql")),
 ];
 
-/// The text of a file, values by name, and tables. Only conditions of filters are added to the text; tests/it/statement_files.rs
-/// compares what ClickHouse receives with the files.
+/// A file's text, values by name, and tables. Only filter conditions are added to the text; tests/it/statement_files.rs compares what
+/// ClickHouse receives with the files.
 pub(super) struct Statement {
     text: Cow<'static, str>,
     parameters: Vec<(&'static str, Value)>,
     tables: Vec<Table>,
 }
 
-/// A temporary table for a list of any length: ClickHouse limits a parameter to 128 KiB.
+/// A temporary table for a list of any length, because ClickHouse limits a parameter to 128 KiB.
 struct Table {
     name: &'static str,
     /// Names and types of its columns.
@@ -65,7 +65,7 @@ impl From<u64> for Value {
     }
 }
 
-/// A list of up to 128 KiB as a parameter; use a table for longer ones.
+/// A list of up to 128 KiB as a parameter. Use a table for longer ones.
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
         let quoted: Vec<String> = texts.into_iter().map(|text| format!("'{}'", Self::from(text).0)).collect();
@@ -73,7 +73,7 @@ impl From<Vec<String>> for Value {
     }
 }
 
-/// A list of up to 128 KiB as a parameter; use a table for longer ones.
+/// A list of up to 128 KiB as a parameter. Use a table for longer ones.
 impl From<Vec<i64>> for Value {
     fn from(numbers: Vec<i64>) -> Self {
         let written: Vec<String> = numbers.iter().map(i64::to_string).collect();
@@ -81,7 +81,7 @@ impl From<Vec<i64>> for Value {
     }
 }
 
-/// Appends a text with the escapes of TabSeparated and of quoted strings.
+/// Appends a text with the escapes for TabSeparated and quoted strings.
 fn escape(text: &str, to: &mut String) {
     for character in text.chars() {
         if matches!(character, '\\' | '\'' | '`' | '\t' | '\n') {
@@ -102,7 +102,7 @@ impl Statement {
         self
     }
 
-    /// Adds the conditions of a filter.
+    /// Adds a filter's conditions.
     pub(super) fn filtered(mut self, filter: &EventFilter) -> Self {
         for (name, value) in filter.values() {
             self = self.with(name, value);
@@ -136,10 +136,10 @@ impl Statement {
     }
 
     pub(super) fn query(self, client: &Client) -> Query {
-        // Random, so no value contains it.
+        // Random, so values never contain it.
         let boundary = Uuid::new_v4().simple().to_string();
         let client = client.clone().with_header("Content-Type", format!("multipart/form-data; boundary={boundary}"));
-        // Otherwise ClickHouse treats a first row that equals the column names as a header.
+        // Without this setting, ClickHouse treats a first row that equals the column names as a header.
         let query = client.query_raw(&self.form(&boundary)).with_setting("input_format_tsv_detect_header", "0");
         self.tables.iter().fold(query, |query, table| query.with_setting(format!("{}_structure", table.name), table.structure))
     }
@@ -174,7 +174,7 @@ mod tests {
     use service_kit::databases;
     use service_kit::testing::TestStores;
 
-    /// Texts with all characters that are escaped or end a field, a row or a form.
+    /// Texts with all characters that must be escaped or that end a field, a row or a form.
     const TEXTS: [&str; 8] = ["", "'", "a\\'b", "\t\n\r\n", "\\N", "\r\n--x--\r\n", "`{a:String}`", "\u{e4}?"];
 
     #[derive(Debug, PartialEq, Eq, clickhouse::Row, serde::Deserialize)]

@@ -1,4 +1,3 @@
-//! Figures of a summary.
 
 use super::Reads;
 use super::scope::Scope;
@@ -19,13 +18,13 @@ pub(crate) struct SummaryFigures {
     pub(crate) events: u64,
     pub(crate) sessions: u64,
     pub(crate) types: BTreeMap<String, u64>,
-    /// Events of types that are not listed.
+    /// Events of unlisted types.
     pub(crate) other_types: u64,
-    /// Events and sessions of each role with reports.
+    /// Events and sessions of each role that has reports.
     pub(crate) roles: BTreeMap<SourceRole, (u64, u64)>,
     /// Events and sessions by platform and agent.
     pub(crate) agents: BTreeMap<(String, String), (u64, u64)>,
-    /// Events and sessions of agents that are not listed, if there are any.
+    /// Events and sessions of unlisted agents, if there are any.
     pub(crate) other_agents: Option<(u64, u64)>,
 }
 
@@ -36,7 +35,7 @@ struct Figure {
     /// Unused for roles.
     figure_events: u64,
     sessions: u64,
-    /// In the total: events of each listed type.
+    /// In the total: each listed type's events.
     types: Vec<(String, u64)>,
     /// In the total: events by role, starting with role code 1.
     roles_seen: Vec<u64>,

@@ -1,7 +1,7 @@
 //! S1: compares every read with a second, naive calculation from the same reports (docs/api/counting.md).
 //!
-//! Reports are merged and encoded like the writer does it, in blocks and with tombstones. The model has all reports and shares
-//! no code with the merge function.
+//! Reports are merged and encoded as the writer does it, in blocks and with tombstones. The model has all reports and doesn't share code
+//! with the merge function.
 
 mod crawlers;
 mod hosts;
@@ -26,10 +26,10 @@ use service_kit::testing::{random_seed, size};
 
 /// Minimum average number of compared events per round.
 const EVENTS_PER_ROUND: usize = 2;
-/// Limit for tests that don't compare enough in their first rounds.
+/// Limit for tests whose first rounds don't compare enough.
 const MAX_ROUNDS: usize = 200;
 
-/// One comparison: a read of an owner, and the events that the model returns for it.
+/// One comparison: an owner's read, and the events that the model returns for it.
 struct Round<'a> {
     world: &'a ReadFixture,
     read: &'a OwnerRead,

@@ -17,18 +17,18 @@ use uuid::Uuid;
 const URLS: &str = include_str!("../../sql/urls.sql");
 const SECTIONS: &str = include_str!("../../sql/sections.sql");
 
-/// What one row of the list contains.
+/// What a row of the list represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PagesBy {
     Url,
     /// A host and the first segment of a path.
     Section,
-    /// A URL and an agent, or for events without one, a bot.
+    /// A URL and an agent, or a bot for events without an agent.
     UrlAndAgent,
 }
 
 impl PagesBy {
-    /// Members of an item that the list can be sorted by. Event types sort by the number of events of that type.
+    /// Item members that the list can be sorted by. Event types sort by the number of their events.
     pub(crate) fn sortable(self) -> &'static Sortable {
         const BY_AGENT: &Sortable = &[
             ("agent_id", "one_agent"),
@@ -61,7 +61,7 @@ pub(crate) struct UrlRow {
     pub(crate) types: Vec<String>,
     /// Number of events for each of `types`.
     pub(crate) per_type: Vec<u64>,
-    /// Events of types that are not listed.
+    /// Events of unlisted types.
     pub(crate) other_types: u64,
     /// Time of the last event in milliseconds since 1970.
     pub(crate) last_ms: i64,

@@ -1,4 +1,4 @@
-//! Chooses the format of a list from `Accept`: JSON, CSV or newline-delimited JSON (docs/api/reads.md#formats).
+//! Chooses a list's format from `Accept`: JSON, CSV or newline-delimited JSON (docs/api/reads.md#formats).
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use service_kit::http::quality_values;
@@ -13,7 +13,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns the supported format with the highest weight, the first one if several are equal, and JSON if none is supported.
+    /// Returns the supported format with the highest weight, the first of several with equal weight, and JSON if none is supported.
     pub(crate) fn accepted(headers: &HeaderMap) -> Self {
         let mut best = (0, Self::Json);
         for (range, weight) in quality_values(headers, &header::ACCEPT) {

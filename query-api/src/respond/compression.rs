@@ -1,7 +1,7 @@
 //! Compresses responses with gzip, br or zstd, as `Accept-Encoding` requests.
 //!
-//! Never compress a response with a secret: if an attacker controls a part of the response, its length reveals the secret
-//! (BREACH). Reads contain no secrets, so only they are compressed.
+//! Never compress a response that contains a secret: if an attacker controls part of it, its length reveals the secret (BREACH). Reads
+//! don't contain secrets, so only they are compressed.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -14,9 +14,9 @@ use tower_http::compression::predicate::SizeAbove;
 
 /// Smaller responses fit into one packet. Streamed responses have an unknown size and are always compressed.
 const LEAST_BYTES: u64 = 1_024;
-/// A good ratio for little CPU time; higher levels save 10% more at ten times the cost.
+/// A good ratio for little CPU time. Higher levels save 10% more at ten times the cost.
 const LEVEL: CompressionLevel = CompressionLevel::Precise(4);
-/// Supported encodings. If several have the same weight, the first one is used.
+/// Supported encodings. Of several with the same weight, the first is used.
 const SUPPORTED_ENCODINGS: [&str; 3] = ["zstd", "br", "gzip"];
 
 /// Returns the compression layer. [`choose`] must run before it.

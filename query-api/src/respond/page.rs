@@ -1,6 +1,6 @@
 //! A page as JSON, CSV or newline-delimited JSON, depending on `Accept`.
 //!
-//! Large pages are streamed item by item and never in memory as a whole.
+//! Large pages are streamed item by item and are never in memory as a whole.
 
 use super::accept_header::Format;
 use super::streamed_response::StreamedItems;
@@ -99,7 +99,7 @@ pub(crate) async fn respond_with_total<R: Rows, T: Serialize + 'static>(
     Ok(response)
 }
 
-/// Position of the items in an envelope. Quotation marks within texts are escaped, so no text contains this.
+/// Position of the items in an envelope. Quotation marks in texts are escaped, so texts can't contain this.
 const NO_ITEMS: &str = r#""items":[]"#;
 const ITEMS: &str = r#""items":["#;
 

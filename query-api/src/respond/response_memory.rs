@@ -1,4 +1,4 @@
-//! Memory of small responses, which have no read slot while a slow client receives them: slots of 1 KiB that tenants share
+//! Memory for small responses, which have no read slot while a slow client receives them: slots of 1 KiB, shared by tenants
 //! (docs/api/http.md#shares).
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 type Reserved = Arc<Slot<Tenant>>;
 
-/// Part of a body, with the reservation of the response.
+/// Part of a body, with the response's reservation.
 struct Part {
     data: Bytes,
     _reserved: Reserved,
@@ -30,8 +30,8 @@ pub(crate) fn reserved(body: impl Into<Body>, slot: Slot<Tenant>) -> Response {
     response
 }
 
-/// Frees the memory of a response when the connection has sent or dropped it. Runs after compression, because a connection
-/// holds the compressed body.
+/// Releases a response's memory when the connection has sent or dropped it. Runs after compression, because a connection holds the
+/// compressed body.
 pub(crate) async fn hold(mut response: Response) -> Response {
     let Some(reserved) = response.extensions_mut().remove::<Reserved>() else { return response };
     if let Some(length) = response.body().size_hint().exact() {

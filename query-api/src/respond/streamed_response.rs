@@ -1,7 +1,7 @@
-//! Streams a response with a time limit. If the client reads too slowly, the connection is closed and the slot is freed.
+//! Streams a response with a time limit. If the client reads too slowly, the connection is closed and the slot is released.
 //!
-//! An incomplete response always ends in a closed connection, so it never looks complete. Responses larger than [`SMALL`] keep
-//! their slot until they are sent, and smaller ones reserve memory, which limits the memory of all responses.
+//! An incomplete response always ends in a closed connection, so it never looks complete. Responses larger than [`SMALL`] keep their slot
+//! until they are sent, and smaller ones reserve memory, which limits the memory for all responses.
 
 use super::response_memory::reserved;
 use crate::read_limiter::ReadPermit;
@@ -43,8 +43,8 @@ pub(crate) struct StreamedItems<R, F> {
 }
 
 impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> StreamedItems<R, F> {
-    /// Returns a small response whole and frees its slot, so that an error can still be reported. A large response is streamed.
-    /// Returns 429 or 503 if there are too many responses.
+    /// Returns a small response whole and releases its slot, so errors can still be reported. Streams a large response. Returns 429 or 503
+    /// if there are too many responses.
     pub(crate) async fn send(mut self, permit: ReadPermit) -> Result<Response, ApiError> {
         let mut begun = std::mem::take(&mut self.head).to_vec();
         let mut is_first = true;
@@ -81,8 +81,7 @@ impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> StreamedItems<R,
     }
 }
 
-/// Returns JSON that is in memory. A large response keeps its slot until it is sent. Returns 429 or 503 if there are too many
-/// responses.
+/// Returns JSON that is in memory. A large response keeps its slot until it is sent. Returns 429 or 503 if there are too many responses.
 pub(crate) fn whole(json: impl Into<Bytes>, permit: ReadPermit) -> Result<Response, ApiError> {
     let json = json.into();
     let mut response = if json.len() <= SMALL { small(json, permit)? } else { pieces(json, permit)?.into_response() };
@@ -131,7 +130,7 @@ fn stream_body<W: Future<Output = Result<(), CutOff>> + Send + 'static>(
             }
             Err(_) => tracing::info!("aborted a response because the client was too slow"),
         }
-        // Frees the slot in every case. Without `Part::End` the response is incomplete.
+        // Release the slot in every case. Without `Part::End` the response is incomplete.
         drop(permit);
     });
     // The compression layer polls once more after the end.

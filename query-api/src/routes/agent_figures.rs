@@ -1,8 +1,8 @@
-//! `GET /agent/summary` and `GET /agent/series`: an organization's own reports, what others reported with its click tokens, and
-//! how its sessions ended (docs/api/reads.md#get-agentsummary).
+//! `GET /agent/summary` and `GET /agent/series`: an organization's own reports, others' reports with its click tokens, and how its sessions
+//! ended (docs/api/reads.md#get-agentsummary).
 //!
-//! Shows no more of other reporters than `/agent/events`. Events and outcomes come from two stores, so they can describe
-//! different moments.
+//! Shows no more about other reporters than `/agent/events`. Events and outcomes come from two stores, so they can describe different
+//! moments.
 
 use super::series::filled_series::{FilledSeries, Source};
 use super::series::{self, KnownSplit, buckets, find_split, role_named};
@@ -120,7 +120,7 @@ pub(crate) async fn read_own_series(
     let (by, (name, split, columns)) = (series::length_of(asked.get("by"))?, find_split(&SPLITS, asked.get("split"))?);
     let own = OwnReports::for_reader(&reading.reader)?;
     let period = asked.period()?;
-    // Reject a series that is too long before anything is counted.
+    // Reject a series that is too long before counting anything.
     buckets::for_period(&period, by, None)?;
 
     let is_whole = split == AgentSplit::Reports(OwnSplit::Nothing);

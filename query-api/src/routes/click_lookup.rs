@@ -49,7 +49,7 @@ pub(crate) async fn read_manifest(
     let clicked = find_clicked(&state.pool, &hash, state.clock.now()).await?.ok_or_else(not_found)?;
     let read = state.telemetry.session_events(clicked.scope, SessionPart::Disclosable).await?;
     let consents = consents(&state.pool, click_manifest::sites(&read.events)).await?;
-    // Each text is searched for the session's id, which takes a while for long sessions.
+    // Each text is searched for the session id, which takes a while for long sessions.
     let manifest = spawn_blocking(move || serde_json::to_vec(&click_manifest::manifest(&clicked, &read, &consents))).await;
     let manifest = manifest.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
     streamed_response::whole(manifest, reading.permit)

@@ -1,6 +1,6 @@
 //! The hours with server data (docs/api/reads.md#get-content-ownerscoverage).
 //!
-//! Only servers of the owner or its partners cover an hour. Anyone can report events for any host, and an unknown hour must not
+//! Only servers of the owner and its partners cover an hour, because anyone can report events for any host, and an unknown hour must not
 //! look like zero.
 
 use crate::State;
@@ -14,20 +14,20 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 const HOUR_MS: i64 = 3_600_000;
-/// Maximum number of spans in a read of coverage. Reporters choose the times of events, so they can create any number of spans.
+/// Maximum number of spans in a coverage read. Reporters choose event times, so they can create any number of spans.
 const SPANS: usize = 10_000;
 const MAX_SPANS_WITH_FIGURES: usize = 1_000;
 
-/// Returns the covered hours of a period: those in which one of the owner's drains has a line of its own hosts, or a server of
-/// the owner or a partner reported an event. Contains the latest [`SPANS`] spans, and the sums of all hours.
+/// Returns a period's covered hours: those in which one of the owner's drains has a line for its own hosts, or a server of the owner or a
+/// partner reported an event. Contains the latest [`SPANS`] spans, and the sums of all hours.
 pub(crate) async fn coverage(state: &State, tenant: Tenant, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
     let sources = state.outcomes.with_slot(tenant, sources_of(state, seen)).await?;
     let told = state.outcomes.with_slot(tenant, hours_of_drains(&sources, state, seen, period)).await?;
     covered(state, &sources, seen, period, told).await.map(|whole| latest(whole, SPANS))
 }
 
-/// Like [`coverage`], for the response of another read. Returns `None` if the hosts have no drain and no drain had a line in
-/// the period: then missing server logs are expected.
+/// Like [`coverage`], for another read's response. Returns `None` if the hosts have no drain and no drain had a line in the period, because
+/// then missing server logs are expected.
 pub(crate) async fn coverage_for_figures(
     state: &State,
     tenant: Tenant,
@@ -59,14 +59,14 @@ async fn covered(
     Ok(spans(period, &told.into_iter().chain(reported).collect()))
 }
 
-/// What covers hours of an owner's domains.
+/// The drains and servers that can cover hours of an owner's domains.
 #[derive(sqlx::FromRow)]
 struct Sources {
     /// Drains that accept lines of these domains, including deleted ones.
     drains: Vec<Uuid>,
     /// Whether one of the drains still exists.
     has_drain: bool,
-    /// The owner and its partners: only reports of their servers count.
+    /// The owner and its partners. Only their servers' reports count.
     observers: Vec<Uuid>,
 }
 
@@ -90,7 +90,7 @@ async fn hours_of_drains(sources: &Sources, state: &State, seen: &Visibility, pe
         .await
 }
 
-/// Returns the full hours that a period touches, because drains count by the hour.
+/// Returns the full hours that overlap a period, because drains count by the hour.
 fn hours_of(period: &Period) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
     let instant = |hour: i64| DateTime::from_timestamp_millis(hour.saturating_mul(HOUR_MS));
     let first = period.from_ms.and_then(|ms| instant(ms.div_euclid(HOUR_MS)));

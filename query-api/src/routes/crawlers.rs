@@ -1,4 +1,4 @@
-//! `GET /content-owners/crawlers`: fetches by bot, their statuses, and the clicks of the bot's operator
+//! `GET /content-owners/crawlers`: fetches by bot, their statuses, and the operator's clicks
 //! (docs/api/reads.md#get-content-ownerscrawlers).
 
 use super::coverage::coverage;
@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Reporters can invent statuses, so further refused requests are returned as one sum.
+/// Reporters can make up statuses, so further rejected requests are returned as one sum.
 const MAX_REFUSED: usize = 1_000;
 
 const COLUMNS: &[&str] = &[
@@ -70,7 +70,7 @@ pub(crate) async fn read_crawlers(
         .await
 }
 
-/// Claims of agents, by the operator whose bot's name is contained in the agent's name.
+/// Agents' claims, by the operator of the bot that the agent's name contains.
 struct Claims<'a> {
     bots: &'a BotTable,
     by_operator: BTreeMap<String, ClaimCounts>,
@@ -103,7 +103,7 @@ fn operators(bots: &[BotRow], claims: BTreeMap<String, ClaimCounts>) -> Vec<Oper
     operators
 }
 
-/// Figures for a bot's item that are not in its own row.
+/// Figures in a bot's item that are not in its own row.
 struct SharedFigures {
     /// Fetches and clicks by operator.
     operators: BTreeMap<String, (u64, u64)>,

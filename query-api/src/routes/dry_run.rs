@@ -1,4 +1,4 @@
-//! Reads without effects, for fuzzing: parses a query string, and creates a manifest.
+//! Reads without side effects, for fuzzing: parses a query string, and creates a manifest.
 //!
 //! Uses the code of real requests, except for everything with state.
 
@@ -14,15 +14,15 @@ use schemas::session::PrivacyLevel;
 use service_kit::http::{ApiError, Parameters};
 use uuid::Uuid;
 
-/// Returns the period of a summary's query string: the first millisecond in it and the first one after it.
+/// Returns the period in a summary's query string: the first millisecond in it and the first one after it.
 pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
     let Parameters(asked) = Parameters::<ReadParameters>::from_uri(uri)?;
     let period = asked.period()?;
     Ok((period.from_ms, period.before_ms))
 }
 
-/// Returns the manifest, as JSON, of a session that cites these URLs with their `data`, at the least strict privacy level and
-/// with the consent of all owners.
+/// Returns the manifest, as JSON, of a session that cites these URLs with their `data`, at the least strict privacy level and with all
+/// owners' consent.
 pub fn dry_run_manifest(cited: &[(String, String)]) -> Vec<u8> {
     const SITE: &str = "test.a";
     let session = SessionId(Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8));

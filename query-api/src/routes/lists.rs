@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 type Shared = axum::extract::State<Arc<State>>;
 
-/// The data of a content owner's list, and the requested page.
+/// A content owner's list, and the requested page.
 pub(crate) struct ListRequest {
     pub(crate) visibility: Visibility,
     pub(crate) period: Period,
@@ -135,7 +135,7 @@ pub(crate) async fn read_urls(
     page::respond(asked.response_options(&headers, columns), at, found, move |row| url_metric(row, by)).await
 }
 
-/// `GET /agent/events`: an organization's own reports, and what others reported with its click tokens.
+/// `GET /agent/events`: an organization's own reports, and others' reports with its click tokens.
 pub(crate) async fn read_own_events(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
@@ -188,7 +188,7 @@ pub(crate) async fn read_corroboration(
     let is_list = answering.format != Format::Json;
     let mut response = page::respond_in_envelope(answering, &envelope, found, move |row| corroboration(row, by)).await?;
     if is_list {
-        // In the body, clients would read it as an item.
+        // In the body, clients would read the note as an item.
         response.headers_mut().insert(NOTE_HEADER, HeaderValue::from_static(NOTE));
     }
     Ok(response)

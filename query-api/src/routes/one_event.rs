@@ -26,7 +26,7 @@ pub(crate) async fn read_event(
     asked.reject_unsupported_by_owners(&[])?;
     let period = asked.period()?;
     let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
-    // ClickHouse rejects NUL in parameters, and no stored id contains it.
+    // ClickHouse rejects NUL in parameters, and stored ids never contain it.
     if event_id.contains('\0') {
         return Err(unknown());
     }

@@ -1,6 +1,6 @@
-//! `GET /resolve`: the owner of a domain. Public.
+//! `GET /resolve`: a domain's owner. Public.
 //!
-//! Reads only the directory, and returns verified owners only.
+//! Reads only the directory, and returns only verified owners.
 
 use crate::State;
 use crate::parameters::ReadParameters;
@@ -32,7 +32,7 @@ impl Default for ResolveSettings {
     }
 }
 
-/// The rate limit per client address, which prevents copying the whole directory quickly.
+/// The rate limit per client address. Prevents copying the whole directory quickly.
 pub(crate) struct ResolveLimit {
     rates: RateLimits<ClientAddress>,
     clients: ClientSettings,
@@ -62,7 +62,7 @@ struct RequestedDomain {
     site: Option<Site>,
 }
 
-/// Returns the verified owner of the domain's longest suffix, if there is one.
+/// Returns the verified owner of the domain's longest suffix, if it has one.
 pub(crate) async fn resolve_domain(
     Shared(state): Shared<Arc<State>>,
     _: PublicCaller,
@@ -93,7 +93,7 @@ impl RequestedDomain {
         }
     }
 
-    /// Uses the function that attributes events, so that both give the same result.
+    /// Uses the same function as event attribution, so both give the same result.
     fn from_url(url: &str) -> Result<Self, ApiError> {
         let refuse = || ApiError::new(Code::InvalidParameter, "url must be an absolute http or https URL.");
         let parsed = ContentUrl::parse(url).map_err(|_| refuse())?;

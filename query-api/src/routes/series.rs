@@ -22,7 +22,7 @@ use serde::Serialize;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 
-/// Set to `true` if every value has an item in every bucket; for formats without an envelope.
+/// `true` if every value has an item in every bucket. For formats without an envelope.
 const FILLED: HeaderName = HeaderName::from_static("x-series-filled");
 
 /// Parses the length of a bucket; the default is a day.
@@ -79,7 +79,7 @@ pub(crate) async fn read_series(
     let filter = EventFilter::parse(&asked)?;
     let (by, (name, split, columns)) = (length_of(asked.get("by"))?, find_split(&SPLITS, asked.get("split"))?);
     let period = asked.period()?;
-    // Reject a series that is too long before anything is counted.
+    // Reject a series that is too long before counting anything.
     buckets::for_period(&period, by, None)?;
     let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
 
@@ -124,7 +124,7 @@ pub(crate) async fn respond_series<T: Serialize + 'static>(
     Ok(response)
 }
 
-/// Returns the name of a role from its stored number.
+/// Returns a role's name from its stored number.
 pub(crate) fn role_named(number: &str) -> String {
     let role = number.parse().ok().and_then(SourceRole::from_code);
     role.map_or_else(String::new, |role| role.as_str().to_owned())

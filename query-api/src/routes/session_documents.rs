@@ -22,10 +22,10 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// Members of a session that are stored in PostgreSQL.
+/// Session members stored in PostgreSQL.
 #[derive(sqlx::FromRow)]
 struct Facts {
-    /// `user` if it was not reported.
+    /// `user` if none was reported.
     initiator_type: String,
     agent_id: Option<String>,
     manifest_ref: Option<String>,

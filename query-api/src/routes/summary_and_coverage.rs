@@ -1,6 +1,6 @@
-//! The summary and coverage reads of content owners.
+//! Content owners' summary and coverage reads.
 //!
-//! Every figure comes from the store: handlers don't compute any, so all of them describe the same moment.
+//! Every figure comes from the store and none is computed here, so all of them describe the same moment.
 
 use super::coverage;
 use crate::State;

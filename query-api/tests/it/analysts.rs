@@ -1,5 +1,5 @@
-//! Analyst accounts on a separate ClickHouse server, with the users file that the upkeep writes: what they count, what they
-//! can't do, and when they end. Statements run as the analyst account, with the protocols that clients use.
+//! Analyst accounts on a separate ClickHouse server, with the users file that the upkeep writes: what they count, what they can't do, and
+//! when they end. Statements run as the analyst account, with the protocols that clients use.
 
 mod figures;
 mod restrictions;
@@ -51,7 +51,7 @@ impl AnalystFixture {
         Self { app, server: Some(server), folder, settings }
     }
 
-    /// ClickHouse reads this file only when it starts.
+    /// ClickHouse reads this file only at startup.
     fn users_file(&self) -> PathBuf {
         self.folder.path().join("clickhouse/users.d/zz_analysts.xml")
     }
@@ -83,7 +83,7 @@ impl AnalystFixture {
         self.server = Some(tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap());
     }
 
-    /// Stores an account like `telemetry identity-api admin analyst create`.
+    /// Stores an account as `telemetry identity-api admin analyst create` does.
     async fn account(&self, number: u32, organization: OrgId, delegated_from: Option<OrgId>) -> Analyst {
         let login = format!("telemetry_analyst_{number:012}");
         let hash: [u8; 32] = Sha256::digest(PASSWORD).into();
@@ -166,7 +166,7 @@ async fn single() -> (AnalystFixture, SeededOrg, Analyst) {
     (world, owner, analyst)
 }
 
-/// Two owners, a partner of the first, and an account of each.
+/// Two owners, a partner of the first, and an account for each.
 struct Accounts {
     owner: SeededOrg,
     other: SeededOrg,
@@ -186,8 +186,7 @@ async fn cast(world: &AnalystFixture) -> Accounts {
     Accounts { owner, other, partner, analyst, others, partners }
 }
 
-/// Returns two events that the first account sees, and five that it must not see: on hosts of others, from before its time, and
-/// a turn.
+/// Returns two events that the first account sees, and five that it must not see: on others' hosts, from before its time, and a turn.
 fn theirs() -> Vec<Observation> {
     let theirs = |host, key| fetch_on(host, key).url("https://theirs.test/").after(2 * DAY_MS);
     vec![
@@ -201,7 +200,7 @@ fn theirs() -> Vec<Observation> {
     ]
 }
 
-/// The first account sees its hosts from the second day on. A subdomain of them belongs to the second.
+/// The first account sees its hosts from the second day on. The second owns a subdomain of them.
 async fn guarded() -> (AnalystFixture, Analyst, Analyst) {
     let mut world = AnalystFixture::start().await;
     let (owner, other) = owners(&world).await;

@@ -1,4 +1,4 @@
-//! Sessions, click tokens and their events, stored like other services do it.
+//! Sessions, click tokens and their events, stored as other services do it.
 
 use crate::test_app::{Observation, TestApp, fetch_on};
 use chrono::{DateTime, TimeDelta};
@@ -16,7 +16,7 @@ use service_kit::testing::{SeededOrg, TestServer, client};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Returns an event of a session on a page.
+/// Returns a session's event on a page.
 pub(crate) fn reported(org: OrgId, session: Uuid, event_type: &str, url: &str) -> Observation {
     let site = ContentUrl::parse(url).ok().and_then(|url| url.site).map(|site| site.as_str().to_owned()).unwrap_or_default();
     Observation {
@@ -56,7 +56,7 @@ impl FullResponse {
     }
 }
 
-/// An app with an agent that shares its sessions and an owner that consents to be shown.
+/// An app with an agent that shares its sessions, and an owner that consents to be shown.
 pub(crate) struct ClickFixture {
     pub(crate) app: TestApp,
     pub(crate) clock: Clock,
@@ -98,7 +98,7 @@ impl ClickFixture {
         sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).bind(value).execute(&self.app.stores.pool).await.unwrap();
     }
 
-    /// Creates a session of the agent with the stored code of a privacy level.
+    /// Creates a session of the agent with a privacy level's stored code.
     pub(crate) async fn session(&self, level: Option<i16>) -> Uuid {
         let session = Uuid::new_v4();
         sqlx::query(
@@ -154,7 +154,7 @@ impl ClickFixture {
     }
 }
 
-/// Returns the URLs of a manifest's events, and its three lists of URLs.
+/// Returns the URLs of a manifest's events, and its three URL lists.
 pub(crate) fn urls_of(manifest: &Value) -> Value {
     let events = manifest["events"].as_array().unwrap();
     json!([

@@ -186,7 +186,7 @@ async fn ct8_consents_apply_from_the_next_lookup() {
     assert_eq!(clicks.look_up(&token).await.status, StatusCode::NOT_FOUND);
     clicks.share(clicks.agent.id, true).await;
     assert_eq!(sorted().await, shown(&[]));
-    // After the release, later events belong to the parent's owner, earlier ones don't.
+    // After the release, later events belong to the parent's owner; earlier ones don't.
     clicks.show(clicks.owner.id, true).await;
     let released = "UPDATE domains SET verified_at = '2025-12-01T00:00:00Z', released_at = '2026-02-01T00:00:00Z' WHERE domain = 'blog.example.com'";
     sqlx::query(released).execute(&clicks.app.stores.pool).await.unwrap();
@@ -264,7 +264,7 @@ async fn does_not_log_tokens() {
         let request = client().get(format!("http://{listen}/ctx/{token}")).header("x-api-key", &clicks.network.key);
         request.send().await.ok().map(|response| response.status())
     };
-    // The token's expiry comes from the manual clock. Extend it past today, because the process uses the system's clock.
+    // The token's expiry comes from the manual clock. Extend it past today, because the process uses the system clock.
     let renewed = "UPDATE click_tokens SET expires_at = now() + interval '1 day'";
     sqlx::query(renewed).execute(&stores.pool).await.unwrap();
     let status = eventually("the process responds", || ask(&known)).await;

@@ -100,7 +100,7 @@ async fn sums_agents_beyond_the_limit() {
     }
 }
 
-/// Stores drain lines of the owner of `a.test`, as pairs of hours after the new year and number of lines.
+/// Stores drain lines for the owner of `a.test`, as pairs of hours after the new year and number of lines.
 async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64)]) {
     for (hour, lines) in hours {
         sqlx::query(
@@ -167,7 +167,7 @@ async fn hours_without_data_are_not_covered() {
     assert_eq!(none["coverage"], json!({"hours_covered": 0, "hours_uncovered": 0, "spans": []}));
 }
 
-/// Creates a drain of these hosts, without lines.
+/// Creates a drain for these hosts, without lines.
 async fn drain_of(app: &TestApp, org: OrgId, hosts: &[&str]) -> Uuid {
     let made = "INSERT INTO drains (organization_id, name, provider, hosts) VALUES ($1, 'x', 'ndjson', $2) RETURNING id";
     sqlx::query_scalar(made).bind(org.0).bind(hosts).fetch_one(&app.stores.pool).await.unwrap()
@@ -215,7 +215,7 @@ async fn only_owner_and_partner_servers_cover_hours() {
     let (owner, partner) = (seed.owner_of("a.test").await, seed.org("partner", OrgType::Platform).await);
     let stranger = seed.org("stranger", OrgType::Platform).await;
     seed.delegate(seed.owner_of("b.test").await.id, stranger.id).await;
-    // The agent's claim represents the event that the partner's server reports too.
+    // The agent's claim represents the event, which the partner's server reports too.
     let by = |org: OrgId, hour: i64, role| fetch_on("a.test", hour as u128 + 1).role(role).of(org).after(hour * HOUR_MS);
     app.insert(&[
         by(owner.id, 0, SourceRole::Origin),

@@ -1,6 +1,6 @@
-//! Paging with `after` while others report. Every event that was in the list at the start is returned once, whatever is
-//! reported meanwhile and however many events have the same time. A report that was accepted earlier and stored meanwhile moves
-//! only its own event. `TEST_ROUNDS` sets the number of histories.
+//! Paging with `after` while others report. Every event in the list at the start is returned once, whatever is reported in the meantime and
+//! however many events have the same time. A report that was accepted earlier and is stored meanwhile moves only its own event.
+//! `TEST_ROUNDS` sets the number of histories.
 
 use crate::test_app::{Observation, TestApp, fetch_on};
 use rand::rngs::StdRng;
@@ -35,7 +35,7 @@ async fn page(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)]) -> (
     (ids.collect(), next)
 }
 
-/// Returns a fetch as `role` reports it. Each observer gives it another id and another time.
+/// Returns a fetch as reported by `role`. Each observer gives it another id and another time.
 fn reported_fetch(random: &mut StdRng, key: u128, role: schemas::event::SourceRole, accepted: i64) -> Observation {
     // There are few different times, so many events are tied.
     let row = fetch_on("example.com", key).role(role).by(1).accepted(accepted).after(random.random_range(0..20));
@@ -47,7 +47,7 @@ fn key_of(id: &str) -> u128 {
     id.split('-').next().unwrap().parse().unwrap()
 }
 
-/// Pages through a list while others report. Checks that every fetch is returned once, and all of the first `stood`.
+/// Pages through a list while others report. Checks that every fetch is returned once, including all of the first `stood`.
 async fn walk_while_others_report(app: &TestApp, key: &str, path: &str, stood: u128, random: &mut StdRng, trace: &str) {
     let (limit, mut told_of, mut after) = (random.random_range(9..40).to_string(), BTreeMap::new(), None::<String>);
     for page_number in 0_u128.. {
@@ -64,7 +64,7 @@ async fn walk_while_others_report(app: &TestApp, key: &str, path: &str, stood: u
         if page_number > 10 {
             continue;
         }
-        // New fetches before, behind and on the pages, and later or repeated reports of known fetches.
+        // Add new fetches before, behind and on the pages, and later or repeated reports of known fetches.
         let fresh = 1_000_000 + page_number * 15;
         let mut rows: Vec<Observation> = (fresh..fresh + 15).map(|key| reported_fetch(random, key, Edge, DURING)).collect();
         for role in [Agent, Agent, Agent, Origin, Edge].repeat(5) {
@@ -101,7 +101,7 @@ async fn r12_paging_returns_each_fetch_once_while_others_report() {
     }
 }
 
-/// New reports of both kinds arrive meanwhile, and each party also reports fetches of the other.
+/// New reports of both kinds arrive in the meantime, and each party also reports the other's fetches.
 #[tokio::test]
 async fn r12_paging_by_reporter_returns_each_report_once() {
     let seed = random_seed();
@@ -118,7 +118,7 @@ async fn r12_paging_by_reporter_returns_each_report_once() {
         let rows: Vec<_> = rows.map(|(key, row)| if key.is_multiple_of(3) { click(row) } else { own(row) }).collect();
         app.insert(&rows).await;
         let (mut all, _) = page(&app, &agent.key, OWN, &[("limit", "1000")]).await;
-        // The issuer of a token doesn't learn the reporter's ids.
+        // A token's issuer doesn't see the reporter's ids.
         all.retain(|id| id.parse::<Uuid>().is_ok() == (reported_by == "other"));
         assert_eq!(all.len(), if reported_by == "other" { 40 } else { 80 });
         let (mut walked, mut after) = (Vec::new(), None::<String>);
@@ -152,7 +152,7 @@ async fn r12_late_reports_move_only_their_own_fetch() {
     let stood = 120;
     let rows: Vec<_> = (0..stood).map(|key| reported_fetch(&mut random, key, Edge, BEFORE)).collect();
     app.insert(&rows).await;
-    // Moves a returned fetch behind the cursor, and one that isn't returned yet before it.
+    // Move a returned fetch behind the cursor, and one that isn't returned yet before it.
     let (all, _) = page(&app, &owner.key, EVENTS, &[("limit", "1000")]).await;
     let (first, last) = (key_of(&all[0]), key_of(&all[119]));
     let moved = |key, ms| fetch_on("example.com", key).role(Agent).accepted(BEFORE - 1).after(ms).id(&format!("{key}-agent"));
@@ -207,7 +207,7 @@ async fn rejects_invalid_and_unsupported_cursors() {
     }
     let beside = page(&app, &owner.key, EVENTS, &[("after", next.as_str()), ("offset", "0")]).await;
     assert_eq!((beside.0.len(), beside.1), (1, None));
-    // A cursor of another owner's list shows nothing outside of the own list.
+    // A cursor from another owner's list doesn't show anything outside the own list.
     let stranger = app.seed().owner_of("other.test").await;
     assert_eq!(page(&app, &stranger.key, EVENTS, &[("after", next.as_str())]).await.0, Vec::<String>::new());
 }

@@ -1,5 +1,5 @@
-//! R4: a partner gets the same bytes as the grantor for any request, and an owner that reads as a partner gets them too.
-//! `TEST_ROUNDS` sets the number of requests, 1000 in full runs.
+//! R4: a partner gets the same bytes as the grantor for any request, and so does an owner that reads as a partner. `TEST_ROUNDS` sets the
+//! number of requests, 1000 in full runs.
 
 use crate::random_reports::{Read, owners, random_rows, refill};
 use crate::test_app::TestApp;

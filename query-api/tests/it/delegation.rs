@@ -1,4 +1,4 @@
-//! `delegated_from`: a partner sees exactly what the grantor sees, or an error.
+//! `delegated_from`: a partner sees exactly what the grantor sees, or gets an error.
 
 use crate::test_app::{TestApp, fetch_on, serve};
 use reqwest::StatusCode;
@@ -6,8 +6,8 @@ use schemas::identity::{OrgType, Scope};
 use service_kit::testing::{SeededOrg, client};
 use uuid::Uuid;
 
-/// Creates an owner, another owner, a partner of the first, an organization without a delegation, one with a revoked
-/// delegation, and one whose delegation doesn't include reads.
+/// Creates an owner, another owner, a partner of the first, an organization without a delegation, one with a revoked delegation, and one
+/// whose delegation doesn't include reads.
 async fn cast(app: &TestApp) -> [SeededOrg; 6] {
     let seed = app.seed();
     let grantor = seed.owner_of("example.com").await;
@@ -30,7 +30,7 @@ async fn cast(app: &TestApp) -> [SeededOrg; 6] {
 async fn r3_r2_rejected_delegated_reads_return_the_same_error() {
     let app = TestApp::new().await;
     let [grantor, other_owner, partner, stranger, revoked, narrow] = cast(&app).await;
-    // The identity API accepts platforms only. Even with such a delegation, a content owner's key reads only its own domains.
+    // The identity API accepts only platforms. Even with such a delegation, a content owner's key reads only its own domains.
     app.seed().delegate(grantor.id, other_owner.id).await;
     let id = grantor.id.to_string();
     let spellings = [id.to_uppercase(), id.replace('-', ""), format!("{{{id}}}")];
@@ -53,7 +53,7 @@ async fn r3_r2_rejected_delegated_reads_return_the_same_error() {
         (&other_owner.key, id.clone()),
     ]);
     for (key, delegated_from) in refused {
-        // An own, foreign or unknown domain makes no difference.
+        // It doesn't matter whether the domain is own, foreign or unknown.
         for domain in ["example.com", "other.test", "unknown.test"] {
             let answer = app.get_summary(key, &[("delegated_from", &delegated_from), ("domain", domain)]).await;
             assert_eq!(answer.problem(), expected, "{delegated_from} {domain}");

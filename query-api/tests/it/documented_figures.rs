@@ -11,13 +11,13 @@ async fn r15_documented_figures_follow_the_counting_rules() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[
-        // One fetch that four roles report, and a second agent.
+        // One fetch reported by four roles, and a second agent.
         fetch_on("example.com", 1).role(Agent).by(10).session(7).agent("alpha"),
         fetch_on("example.com", 1).role(Agent).by(11).session(7).agent("beta"),
         fetch_on("example.com", 1).role(Edge).by(20),
         fetch_on("example.com", 1).role(Origin).by(21),
         fetch_on("example.com", 1).role(Index).by(22).session(9),
-        // A fetch that only the edge reports.
+        // A fetch reported only by the edge.
         fetch_on("www.example.com", 2).role(Edge).by(20),
         // Events of the first agent, in its session 7 and a new one. The last has no role, which implies an agent.
         fetch_on("www.example.com", 3).role(Agent).by(10).session(7).agent("alpha").named("content_cited"),

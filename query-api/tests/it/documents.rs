@@ -1,4 +1,4 @@
-//! `GET /sessions/{id}/document`: access to documents and their limits. The end-to-end tests in the lab check the content.
+//! `GET /sessions/{id}/document`: access to documents and their limits. The lab's end-to-end tests check the content.
 
 use crate::click_fixture::{ClickFixture, reported};
 use crate::test_app::Observation;
@@ -111,7 +111,7 @@ async fn too_long_sessions_use_the_strictest_level() {
     assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_none(), "unread turns may be stricter");
 }
 
-/// 1,140 events of 60,000 bytes exceed the limit of 64 MiB per session. A retry can't succeed.
+/// 1,140 events of 60,000 bytes exceed the limit of 64 MiB per session. Retrying can't succeed.
 #[tokio::test]
 async fn too_large_sessions_return_413() {
     let clicks = ClickFixture::start().await;
@@ -186,7 +186,7 @@ async fn applies_turn_levels_next_to_large_members() {
     }
 }
 
-/// 9,000 URLs of 8,000 bytes exceed the limit of a manifest.
+/// 9,000 URLs of 8,000 bytes exceed a manifest's limit.
 #[tokio::test]
 async fn too_large_manifests_return_413() {
     let clicks = ClickFixture::start().await;

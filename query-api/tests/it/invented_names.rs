@@ -1,4 +1,4 @@
-//! Reporters can invent event types and agents on the hosts of others, but responses don't grow with them.
+//! Reporters can make up event types and agents on others' hosts, but responses don't grow with them.
 
 use crate::test_app::{TestApp, fetch_on};
 use schemas::event::SourceRole::Agent;

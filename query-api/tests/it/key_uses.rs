@@ -1,4 +1,4 @@
-//! Stores when keys were last used for reading, outside of the requests.
+//! Stores when keys were last used for reading, outside the requests.
 
 use crate::test_app::TestApp;
 use chrono::{DateTime, Utc};

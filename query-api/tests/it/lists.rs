@@ -7,7 +7,7 @@ use schemas::identity::{OrgType, Scope};
 use serde_json::json;
 use uuid::Uuid;
 
-/// All lists of an owner.
+/// All of an owner's lists.
 pub(crate) const OWNERS: [&str; 4] =
     ["/content-owners/events", "/content-owners/urls", "/content-owners/corroboration", "/content-owners/funnel"];
 
@@ -50,7 +50,7 @@ async fn r17_owners_never_see_conversations() {
     let secret = r#"{"query_text":"planted","nested":{"response_text":"planted"},"position":"primary"}"#;
     let extra = r#"{"turn":{"query_text":"planted"},"terms_ref":"t"}"#;
     app.insert(&[
-        // The gateway stores no site for a turn. Even with a site, only the agent's organization may read it.
+        // The gateway doesn't store a site for turns. Even with a site, only the agent's organization may read it.
         own(fetch_on("example.com", 1).role(Agent).named("turn_completed").data(secret)),
         own(Observation {
             extra: extra.to_owned(),

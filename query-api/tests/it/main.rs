@@ -1,4 +1,4 @@
-//! Tests of the reads over HTTP with real stores. A single binary, because linking is slow.
+//! Tests of the reads over HTTP with real stores. All are in one binary, because linking is slow.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

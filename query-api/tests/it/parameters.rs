@@ -23,7 +23,7 @@ async fn rejects_repeated_parameters() {
     assert_eq!(stranger.status, StatusCode::UNAUTHORIZED, "authentication comes first");
 }
 
-/// Returns the parameters of a read in the OpenAPI document.
+/// Returns a read's parameters in the OpenAPI document.
 fn described(paths: &Value, path: &str) -> BTreeSet<String> {
     let parameters = paths[path]["get"]["parameters"].as_array().unwrap().iter();
     parameters.filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
@@ -87,7 +87,7 @@ async fn r10_pages_beyond_the_end_are_empty_but_have_the_total() {
     }
 }
 
-/// A fetch that an agent and an edge report, a failed fetch that only an edge reports, and a citation.
+/// A fetch reported by an agent and an edge, a failed fetch reported only by an edge, and a citation.
 async fn filtered_events(app: &TestApp) {
     let gptbot = Crawler {
         bot: "GPTBot".to_owned(),

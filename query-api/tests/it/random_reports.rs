@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Every read of an owner, whole and in part.
+/// Every owner's read, as a whole and in part.
 pub(crate) const OWNERS: [&str; 26] = [
     "/content-owners/summary",
     "/content-owners/summary?domain=example.com",
@@ -90,7 +90,7 @@ const TYPES: [&str; 8] = [
     "com.example.shared",
 ];
 
-/// Bots with their operators and purposes; the first entry is for no bot.
+/// Bots with their operators and purposes. The first entry means no bot.
 pub(crate) const BOTS: [(&str, &str, Option<Purpose>); 4] = [
     ("", "", None),
     ("GPTBot", "OpenAI", Some(Purpose::Training)),
@@ -101,7 +101,7 @@ pub(crate) const BOTS: [(&str, &str, Option<Purpose>); 4] = [
 /// Delays between an event and its acceptance in milliseconds: none, in time, too late, in another month, and before the event.
 const DELAYS_MS: [i64; 8] = [0, 0, 1, 5_000, 2 * HOUR_MS, 25 * HOUR_MS, 40 * 24 * HOUR_MS, -2 * HOUR_MS];
 
-/// Paths with and without a section, with a query, similar to others, and with characters of patterns.
+/// Paths with and without a section, with a query, similar to others, and with pattern characters.
 const PAGES: [&str; 14] = [
     "/",
     "/blog",
@@ -119,8 +119,7 @@ const PAGES: [&str; 14] = [
     "/a\\*",
 ];
 
-/// Returns the number of fetches with several observers, of ids that an observer reused, of copies, and of months of
-/// acceptance.
+/// Returns the number of fetches with several observers, of ids that an observer reused, of copies, and of acceptance months.
 pub(crate) fn variety(rows: &[Observation]) -> [usize; 4] {
     let identities: BTreeSet<EventKey> = rows.iter().map(|row| row.keys().identity).collect();
     let mut fetches: BTreeMap<EventKey, BTreeMap<_, BTreeSet<EventKey>>> = BTreeMap::new();
@@ -136,7 +135,7 @@ pub(crate) fn variety(rows: &[Observation]) -> [usize; 4] {
     [fetches.values().filter(|by| by.len() > 1).count(), again, rows.len() - identities.len(), months.len()]
 }
 
-/// Narrows the read to a part of the random reports' period.
+/// Narrows the read to part of the random reports' period.
 pub(crate) fn in_window(path: &str) -> String {
     let joined = if path.contains('?') { "&" } else { "?" };
     format!("{path}{joined}since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z")
@@ -168,8 +167,7 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
 
 fn random_row(random: &mut StdRng, orgs: &[u128]) -> Observation {
     let event_type = if random.random_bool(0.05) { "turn_started" } else { TYPES.choose(random).unwrap() };
-    // Fetches share one key on few hosts, and many have the same reporter. So some have several observers, and some are
-    // reported twice.
+    // On few hosts, fetches share one key and many have the same reporter. So some have several observers, and some are reported twice.
     let is_fetch = event_type == "content_retrieved";
     let org = if is_fetch && random.random_bool(0.6) { orgs[0] } else { orgs.choose(random).copied().unwrap() };
     let host = if is_fetch { HOSTS[random.random_range(0..6) * 2] } else { *HOSTS.choose(random).unwrap() };
@@ -208,7 +206,7 @@ fn fetched(row: Observation, random: &mut StdRng) -> Observation {
     Observation { drain, crawler: Some(crawler).filter(|_| is_described), ..row }
 }
 
-/// Adds a click token of another organization to some reports. Fetches can't have one.
+/// Adds another organization's click token to some reports. Fetches can't have one.
 fn bound(row: Observation, orgs: &[u128], random: &mut StdRng) -> Observation {
     let issuer = OrgId(Uuid::from_u128(orgs.choose(random).copied().unwrap()));
     if issuer.0 == row.org_id || random.random_bool(0.7) {
@@ -253,7 +251,7 @@ pub(crate) async fn add(app: &TestApp, rows: &[Observation], random: &mut StdRng
         app.insert(block).await;
         match random.random_range(0..8) {
             0 => app.merge().await,
-            // The new writer has no rows in memory and has to fetch them.
+            // The new writer has no rows in memory and must fetch them.
             1 => app.restart_writer().await,
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! R18: many expensive reads at a time. Each one is limited, a key has a maximum number in progress, and other callers still
-//! get responses.
+//! R18: many expensive concurrent reads. Each read is limited, a key has a maximum number in progress, and other callers still get
+//! responses.
 
 use crate::test_app::{TestApp, fetch_on};
 use chrono::TimeDelta;
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 
 const LINES: &str = "application/x-ndjson";
 
-/// Inserts events of 30 KB each; a thousand exceed all buffers.
+/// Inserts events of 30 KB each. A thousand of them exceed all buffers.
 async fn insert_long(app: &TestApp, host: &str, count: u128) {
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..count).map(|key| fetch_on(host, key).role(Edge).data(&long).id(&key.to_string())).collect();
@@ -45,7 +45,7 @@ async fn excess_reads_of_a_key_return_429() {
     let paths = ["summary", "events", "urls", "corroboration", "funnel"];
     let asked: Vec<String> = (0..100).map(|number| format!("/content-owners/{}", paths[number % 5])).collect();
     let siege = join_all(asked.iter().map(|path| year(&http, &app, &owner.key, path)));
-    // Another owner gets responses meanwhile.
+    // Meanwhile, another owner gets responses.
     let neighbour = async {
         for _ in 0..5 {
             assert_eq!(year(&http, &app, &other.key, "/content-owners/summary").await.0, 200);
@@ -79,7 +79,7 @@ async fn streamed_responses_keep_their_slot() {
     eventually("the slot is free again", || async { (app.get_summary(&owner.key, &[]).await.status == 200).then_some(()) }).await;
 }
 
-/// The reader sends a request and then doesn't read the response.
+/// The client sends a request and then doesn't read the response.
 #[tokio::test]
 async fn stalled_clients_are_disconnected() {
     for accept in [LINES, "application/json"] {
@@ -101,8 +101,8 @@ async fn who_does_not_read_loses_its_place(accept: &str) {
     assert!(rest.len() < 30_000_000 && !rest.ends_with(b"0\r\n\r\n"), "{accept}: {} bytes", rest.len());
 }
 
-/// Starts an app with `places` slots whose readers must read something in each `window`, or lose their connection. The settings
-/// allow one organization all slots, for an hour each.
+/// Starts an app with `places` slots whose clients must read something in each `window`, or lose their connection. The settings allow one
+/// organization all slots, for an hour each.
 async fn world_of_places(places: usize, window: Duration) -> TestApp {
     let reads = ReadSettings {
         reads_per_key: 0,
@@ -188,7 +188,7 @@ async fn stall(app: &TestApp, credential: &str, parameters: &str, accept: &str) 
     (stream, String::from_utf8_lossy(&first[9..]).into_owned())
 }
 
-/// A JSON page that is larger than the limit for small responses.
+/// A JSON page that exceeds the limit for small responses.
 #[tokio::test]
 async fn large_json_responses_are_complete() {
     let app = TestApp::limited(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;

@@ -1,5 +1,5 @@
-//! R13: figures for random filters and periods agree while events arrive. Each response describes one moment, and a later one
-//! never counts less.
+//! R13: figures for random filters and periods agree while events arrive. Each response describes one moment, and a later one never counts
+//! less.
 
 use crate::test_app::{TestApp, fetch_on};
 use rand::rngs::StdRng;
@@ -12,7 +12,7 @@ use service_kit::testing::random_seed;
 const BLOCKS: u128 = 20;
 const HOSTS: [&str; 3] = ["example.com", "news.example.com", "a.b.example.com"];
 
-/// Returns a random part of `domain`, `since` and `until`.
+/// Returns a random subset of `domain`, `since` and `until`.
 fn filter(random: &mut StdRng) -> Vec<(&'static str, String)> {
     let (one, other) = (random.random_range(0..10), random.random_range(0..10));
     let at = |second: u32| format!("2026-01-01T00:00:0{second}Z");
@@ -40,7 +40,7 @@ async fn figures_agree_while_events_arrive() {
                 let host = HOSTS[usize::try_from(key % 3).unwrap()];
                 fetch_on(host, key).after(i64::try_from(key % 10).unwrap() * 1_000).id(&key.to_string())
             };
-            // New events, reports of known events by others, and repeated reports.
+            // Insert new events, others' reports of known events, and repeated reports.
             let fresh = block * 30..(block + 1) * 30;
             let mut rows: Vec<_> = fresh.clone().map(|key| row(key).role(Edge)).collect();
             rows.extend(fresh.clone().map(|key| row(key.saturating_sub(30)).role(Agent).session(key + 1)));

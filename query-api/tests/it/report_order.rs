@@ -1,7 +1,7 @@
 //! Reads return the same bytes for every order, repetition, block size and merge of the reports (C4).
 //!
-//! All reports go through the writer. Random reports reuse ids on other hosts and by one observer. They are accepted over
-//! several months, in time or too late, and stored in another order.
+//! All reports go through the writer. Random reports reuse ids on other hosts and by one observer. They are accepted over several months,
+//! in time or too late, and stored in another order.
 
 use crate::random_reports::{OWNERS, add, in_window, owners, random_rows, refill, variety};
 use crate::test_app::{Observation, TestApp};

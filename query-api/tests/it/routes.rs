@@ -1,4 +1,4 @@
-//! S3: the response of every route to every credential.
+//! S3: every route's response to every credential.
 
 use crate::test_app::TestApp;
 use chrono::TimeDelta;
@@ -158,7 +158,7 @@ async fn r19_other_path_spellings_do_not_bypass_the_key() {
             upper,
             capital,
         ];
-        // Tokens and event ids can have any spelling; unknown ones are not found.
+        // Tokens and event ids can have any spelling, so unknown ones are not found.
         let is_any = |other: &str| {
             route.contains("/ctx/")
                 || ["/content-owners/events/", "/x/../content-owners/events/"].iter().any(|start| other.starts_with(start))

@@ -12,8 +12,7 @@ const DAY_MS: i64 = 86_400_000;
 const OWNERS: &str = "/content-owners/series";
 const SPLITS: [&str; 10] = ["none", "type", "role", "agent", "platform", "operator", "bot", "purpose", "verified", "status"];
 
-/// Creates a fetch that two agents and an edge report around midnight, with a repeated report, and a fetch that only the edge
-/// reports.
+/// Creates a fetch that two agents and an edge report around midnight, with a repeated report, and a fetch that only the edge reports.
 async fn world_of_two_days() -> (TestApp, String) {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;

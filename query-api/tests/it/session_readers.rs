@@ -1,5 +1,5 @@
-//! Reads with the user session of an organization's member: they equal those with the organization's key, are in the audit
-//! trail, and end with the session or the membership.
+//! Reads with a member's user session: they equal those with the organization's key, are in the audit trail, and end with the session or
+//! the membership.
 
 use crate::test_app::{Observation, TestApp, fetch_on, serve};
 use chrono::TimeDelta;
@@ -120,8 +120,8 @@ async fn members_see_the_same_data_as_the_key() {
             }
         }
     }
-    // The owner: six reads without a filter, by period, by domain and as the agent, and four by page, without summary and
-    // series. The agent: the same six for the owner, and its own three without a filter and by period, and one by page.
+    // The owner: six reads without a filter, by period, by domain and as the agent, and four by page, without summary and series. The
+    // agent: the same six for the owner, and its own three without a filter and by period, and one by page.
     assert_eq!(told, [6 * 4 + 4, 6 + 3 * 2 + 1]);
     let whole =
         answered(server, Credentials::Cookie(&session), "*/*", &format!("/content-owners/summary?organization_id={}", owner.id))

@@ -1,4 +1,4 @@
-//! An owner of several hosts sees the agent of a click if the token's link leads to one of its own hosts; other owners don't
+//! An owner of several hosts sees a click's agent if the token's link leads to one of its own hosts; other owners don't
 //! (docs/api/click-tokens.md#what-a-token-shows).
 
 use crate::click_fixture::ClickFixture;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use service_kit::testing::SeededOrg;
 use uuid::Uuid;
 
-/// Stored code: the URL is on another host than the token's link.
+/// Stored code for a URL on another host than the token's link.
 const OTHER: i8 = 3;
 
-/// Returns a click on `host` with a token whose link leads to `link`; the link has no host if it can't be verified.
+/// Returns a click on `host` with a token whose link leads to `link`. The link has no host if it can't be verified.
 fn clicked(clicks: &ClickFixture, session: Uuid, key: u128, host: &str, link: &str) -> Observation {
     let link_site = Site::from_domain(link).map(|site| site.as_str().to_owned()).unwrap_or_default();
     let row =

@@ -1,6 +1,6 @@
-//! Reads over two servers return the same bytes as reads over one, and 503 while one of the two is unavailable.
+//! Reads over two servers return the same bytes as reads over one server, and 503 while one of the two is unavailable.
 //!
-//! With `TEST_SHARDS=2`, the other tests of this program use two servers, too.
+//! With `TEST_SHARDS=2`, this program's other tests use two servers too.
 
 use crate::random_reports::{OWNERS, in_window, owners, random_rows, refill};
 use crate::test_app::{TestApp, fetch_on, over_shards, start_shards};
@@ -39,7 +39,7 @@ impl Both {
         Self { one, two, owners, agent }
     }
 
-    /// Compares all reads of both owners and of the agent. Returns the size of the equal responses.
+    /// Compares all reads of both owners and the agent. Returns the size of the equal responses.
     async fn compare(&self, trace: &str) -> usize {
         let mut compared = 0;
         let of_owners = self.owners.iter().flat_map(|owner| OWNERS.map(|path| (&owner.key, path)));

@@ -8,7 +8,7 @@ use service_kit::testing::client;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// Stored codes: the URL is that of the token, is on its host, or is on another host.
+/// Stored codes for a URL that is the token's, is on its host, or is on another host.
 const TAKEN: i8 = 1;
 const SAME: i8 = 2;
 const OTHER: i8 = 3;
@@ -229,8 +229,8 @@ async fn session_documents_limit_other_organizations_clicks() {
     assert_eq!(times.first(), Some(&"2026-01-01T00:00:00.004Z"), "the first accepted ones are kept");
 }
 
-/// An organization that sends two copies of a report in one request sees which one counts. It is always the first one, whatever
-/// the sessions of their tokens.
+/// An organization that sends two copies of a report in one request sees which one counts. It is always the first one, whatever their
+/// tokens' sessions.
 #[tokio::test]
 async fn duplicate_reports_do_not_reveal_sessions() {
     let clicks = ClickFixture::start().await;

@@ -1,4 +1,4 @@
-//! One event with all its reports: what is shown, and access to it.
+//! One event with all its reports: what is shown, and who can access it.
 
 use crate::test_app::{Observation, TestApp, fetch_on, platform};
 use reqwest::StatusCode;
@@ -62,7 +62,7 @@ async fn unknown_and_foreign_ids_return_the_same_404() {
         assert_eq!(refused(&owner.key, id).await, nobody, "{id}");
     }
     assert_eq!(event(&app, &other.key, "theirs").await["event_id"], "theirs");
-    // An event outside of the period is not found.
+    // An event outside the period is not found.
     let late = app.get(&owner.key, "/content-owners/events/own", &[("since", "2027-01-01")]).await;
     assert_eq!(late.status, StatusCode::NOT_FOUND);
 }
@@ -79,7 +79,7 @@ async fn period_selects_among_events_with_the_same_id() {
     let window = [("since", "2026-01-01T00:00:00.000Z"), ("until", "2026-01-01T00:00:00.001Z")];
     let older = app.get(&owner.key, "/content-owners/events/citation-1", &window).await.json();
     assert_eq!((&older["platform_id"], &older["events_of_this_id"]), (&json!(platform(10)), &json!(1)));
-    // More reports with one id than a read compares.
+    // More reports with the same id than a read compares.
     let same: Vec<Observation> = (10..1_020).map(|key| fetch_on("example.com", key).role(Edge).id("constant")).collect();
     app.insert(&same).await;
     assert_eq!(app.get(&owner.key, "/content-owners/events/constant", &[]).await.status, StatusCode::PAYLOAD_TOO_LARGE);

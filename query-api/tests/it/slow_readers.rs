@@ -1,4 +1,4 @@
-//! Large pages: above the limit, with a slow reader, and with a store that fails during the response.
+//! Large pages: above the limit, with a slow client, and with a store that fails during the response.
 
 use crate::test_app::{TestApp, fetch_on, own_clickhouse};
 use futures::future::join_all;
@@ -15,8 +15,7 @@ use std::time::Duration;
 const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
 const EVENTS: &str = "/content-owners/events?limit=1000";
 
-/// Inserts a thousand events of 30 KB, more than all buffers contain. The values are random, because ClickHouse compresses its
-/// responses.
+/// Inserts a thousand events of 30 KB, more than all buffers hold. The values are random, because ClickHouse compresses its responses.
 async fn insert_much(app: &TestApp) {
     let mut random = StdRng::seed_from_u64(6);
     let mut long = || (&mut random).sample_iter(Alphanumeric).take(30_000).map(char::from).collect::<String>();
@@ -99,7 +98,7 @@ async fn slow_clients_get_the_whole_page() {
     while let Some(piece) = answer.chunk().await.unwrap() {
         text.extend_from_slice(&piece);
         read_of_step += piece.len();
-        // 30 steps take twice the time limit of the first row.
+        // 30 steps take twice the first row's time limit.
         if read_of_step >= 1_000_000 {
             read_of_step = 0;
             tokio::time::sleep(Duration::from_millis(u64::from(START_SECONDS) * 2_000 / 30)).await;
@@ -141,7 +140,7 @@ async fn store_failures_abort_every_format() {
     }
 }
 
-/// The content of reports is read only for events on the page.
+/// Report content is read only for events on the page.
 #[tokio::test]
 async fn pages_fetch_only_their_own_reports() {
     // Less than half of the reported bytes.

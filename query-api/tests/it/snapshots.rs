@@ -1,5 +1,5 @@
-//! All parts of a statement read one snapshot, however long ClickHouse plans. To make that deterministic, ClickHouse sleeps
-//! before each part that reads events, while reports arrive and merge.
+//! All parts of a statement read one snapshot, however long ClickHouse plans. To make that deterministic, ClickHouse sleeps before each
+//! part that reads events, while reports arrive and merge.
 
 use crate::test_app::{TestApp, fetch_on};
 use schemas::event::SourceRole::Agent;
@@ -24,8 +24,8 @@ fn planned_slowly(request: &mut ClickHouseRequest) {
     request.statement = slow.replace(SITES, &format!("{SITES}(SELECT sleep(0.19)) = 0 AND "));
 }
 
-/// Inserts requests and merges them in a loop, so a page and its total differ if they come from different snapshots. Each
-/// request has an event on a known host and one on a new host.
+/// Inserts requests and merges them in a loop, so a page and its total differ if they come from different snapshots. Each request has an
+/// event on a known host and one on a new host.
 async fn arrive(app: &TestApp) -> Infallible {
     for key in (0..).step_by(2) {
         let known = fetch_on("example.com", key).role(Agent).session(key + 1);

@@ -1,4 +1,4 @@
-//! R8: statements never contain text of callers. A proxy before ClickHouse records them.
+//! R8: statements never contain callers' text. A proxy in front of ClickHouse records them.
 
 use crate::test_app::{Observation, TestApp, fetch_on};
 use axum::Router;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 /// Contained in every hostile text and nowhere else.
 const MARK: &str = "zq7";
 
-/// Statements that a proxy before ClickHouse received.
+/// Statements received by a proxy in front of ClickHouse.
 #[derive(Clone)]
 struct RecordedStatements {
     upstream: String,

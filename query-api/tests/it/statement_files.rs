@@ -1,13 +1,13 @@
-//! Every statement that ClickHouse receives is the text of a file. Values, and lists of any length, are sent separately.
+//! Every statement that ClickHouse receives is a file's text. Values, and lists of any length, are sent separately.
 
 use crate::statement_settings::statements;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// The longest parameter that ClickHouse accepts.
+/// Maximum length of a parameter in ClickHouse.
 const LONGEST_PARAMETER: usize = 128 << 10;
 
-/// Returns the statement of a body, which is a form if there are parameters or tables.
+/// Returns a body's statement. The body is a form if there are parameters or tables.
 pub(crate) fn statement_of(body: &str) -> &str {
     let statement = body.split_once("name=\"query\"\r\n\r\n").map_or(body, |(_, rest)| {
         let boundary = body.lines().next().unwrap();
@@ -16,7 +16,7 @@ pub(crate) fn statement_of(body: &str) -> &str {
     statement.trim()
 }
 
-/// Returns a statement without the conditions of filters, and without the comments that they replace.
+/// Returns a statement without filter conditions, and without the comments that they replace.
 fn unfiltered(statement: &str) -> String {
     let mut statement = statement.to_owned();
     for file in [include_str!("../../sql/filters.sql"), include_str!("../../sql/filters_lines.sql")] {
@@ -39,7 +39,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     files.map(|entry| file(entry.unwrap().path())).collect()
 }
 
-/// Returns the files whose texts were received. Fails if a text is in no file.
+/// Returns the files whose texts were received. Fails if a text isn't in a file.
 pub(crate) fn received<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> BTreeSet<String> {
     let files = files();
     let named = |(trace, text): (String, &str)| {

@@ -1,4 +1,4 @@
-//! Settings of the statements of all reads: for exact figures, and limits.
+//! Settings of all reads' statements: for exact figures, and limits.
 
 use crate::click_fixture::{ClickFixture, reported};
 use crate::test_app::Observation;
@@ -11,7 +11,7 @@ use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer};
 /// The OpenAPI document, which contains every read.
 pub(crate) const DESCRIBED: &str = include_str!("../../../schemas/openapi/query-api.json");
 
-/// Returns the path of every read that needs a key, with its required parameters.
+/// Returns the path of every read that requires a key, with its required parameters.
 fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
     let described: Value = serde_json::from_str(DESCRIBED).unwrap();
     let paths = described["paths"].as_object().unwrap().iter();
@@ -28,8 +28,8 @@ fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
     filled.collect()
 }
 
-/// Settings that exact figures need, in every statement of every read. With its cache of conditions, ClickHouse has counted too
-/// few rows.
+/// Settings that exact figures require, in every statement of every read. With its cache of conditions, ClickHouse has returned too few
+/// rows.
 const EXACT: [(&str, &str); 7] = [
     ("do_not_merge_across_partitions_select_final", "1"),
     ("optimize_move_to_prewhere_if_final", "0"),
@@ -41,7 +41,7 @@ const EXACT: [(&str, &str); 7] = [
     ("skip_unavailable_shards", "0"),
 ];
 
-/// Limits of a read: 1.5 GiB of memory, a quarter of that per step, and 32 GiB on disk.
+/// A read's limits: 1.5 GiB of memory, a quarter of that per step, and 32 GiB on disk.
 const BOUNDED: [(&str, &str); 5] = [
     ("max_memory_usage", "1610612736"),
     ("max_bytes_before_external_group_by", "402653184"),
@@ -60,7 +60,7 @@ const VARIANTS: [&str; 6] = [
     "/content-owners/series?outcome=failed&operator=OpenAI&verified=true&purpose=user&agent_id=&event_type=a&source_role=edge",
 ];
 
-/// Gives an owner thousands of domains with one host each, so that their list exceeds a parameter.
+/// Creates thousands of domains with one host each for an owner, so that their list exceeds a parameter.
 async fn own_many_domains(clicks: &ClickFixture) {
     let domains = "INSERT INTO domains (organization_id, domain, site, verification_method, verified_at) \
                    SELECT $1, concat(repeat('h', 50), n, '.test'), concat('test.', repeat('h', 50), n), 'test', now() \

@@ -1,4 +1,4 @@
-//! Test support: a running query-api with separate stores, and reports to store in them.
+//! Test support: a running query-api with its own stores, and reports to store in them.
 
 use clickhouse::Client;
 use local::test_servers::ClickHouse;
@@ -35,21 +35,21 @@ pub(crate) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
 pub(crate) struct Observation {
     /// Reversed host; empty if it can't be verified.
     pub(crate) site: String,
-    /// Reports of fetches with the same key on one host belong to one fetch. Other reports of one organization with the same
-    /// key on one host are copies of one report.
+    /// Reports of fetches with the same key on one host belong to one fetch. One organization's other reports with the same key on one host
+    /// are copies of one report.
     pub(crate) event_key: u128,
-    /// Distinguishes reports of one observer with the same `event_key`.
+    /// Distinguishes one observer's reports with the same `event_key`.
     pub(crate) own: u64,
     pub(crate) org_id: Uuid,
     pub(crate) drain: Option<DrainId>,
-    /// Acceptance by the gateway in microseconds since 1970; by default the time of the event.
+    /// Acceptance by the gateway in microseconds since 1970; by default the event's time.
     pub(crate) accepted_us: Option<i64>,
     pub(crate) source_role: i8,
     pub(crate) event_type: String,
     pub(crate) at: i64,
     /// Nil if there is no session.
     pub(crate) session_id: Uuid,
-    /// Issuer of the click token, else the reporter.
+    /// The click token's issuer, or else the reporter.
     pub(crate) platform_id: Uuid,
     /// Stored code of the link in `reports`: 1 taken, 2 same, 3 other.
     pub(crate) link: i8,
@@ -108,7 +108,7 @@ impl Observation {
         Self { org_id: org.0, platform_id: org.0, ..self }
     }
 
-    /// Adds a click token of another organization; `link` is the stored code.
+    /// Adds another organization's click token; `link` is the stored code.
     pub(crate) fn bound(self, issuer: OrgId, link: i8) -> Self {
         Self { platform_id: issuer.0, link, ..self }
     }
@@ -141,7 +141,7 @@ impl Observation {
         Self { crawler: Some(crawler), ..self }
     }
 
-    /// Another report of the same observer with the same correlation id.
+    /// Another report by the same observer with the same correlation id.
     pub(crate) fn again(self, own: u64) -> Self {
         Self { own, ..self }
     }
@@ -168,12 +168,12 @@ impl Observation {
         SourceRole::from_code(self.source_role.unsigned_abs())
     }
 
-    /// Returns the keys that the report is stored with.
+    /// Returns the keys under which the report is stored.
     pub(crate) fn keys(&self) -> ReportKeys {
         ReportKeys::new(self.org(), self.drain, &self.log_event())
     }
 
-    /// Returns the key of its event as an id.
+    /// Returns its event's key as an id.
     pub(crate) fn key_id(&self) -> String {
         Uuid::from_u128(self.keys().event().0).to_string()
     }
@@ -182,7 +182,7 @@ impl Observation {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let raw = |text: &String| (!text.is_empty()).then(|| RawValue::from_string(text.clone()).unwrap());
         let id = format!("{} {}", self.event_key, self.own);
-        // Observers may report different URLs: the gateway decides which reports belong together.
+        // Observers may report different URLs, because the gateway decides which reports belong together.
         let joins = || EventKey::correlation(&self.event_key.to_string(), FetchedContent::Page(""));
         LogEvent {
             own_key: EventKey::own(&OwnId::Reported { org: self.org(), id: &id }),
@@ -211,12 +211,12 @@ impl Observation {
         }
     }
 
-    /// Returns a request with this report only.
+    /// Returns a request with only this report.
     fn record(&self) -> LogRecord {
         Self::request(std::slice::from_ref(self))
     }
 
-    /// Returns a request with reports of one organization.
+    /// Returns a request with one organization's reports.
     fn request(reports: &[Self]) -> LogRecord {
         let first = &reports[0];
         LogRecord {
@@ -234,7 +234,7 @@ impl Observation {
     }
 }
 
-/// Makes acceptance times unique: two copies with the same time would have to be equal.
+/// Makes acceptance times unique, because two copies with the same time would have to be equal.
 pub(crate) fn accept_apart(rows: &mut [Observation]) {
     let mut used = BTreeSet::new();
     for row in rows {
@@ -268,7 +268,7 @@ pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
     shards: Vec<Store>,
-    /// The writers of the shards, from the first report on.
+    /// The shards' writers, created for the first report.
     loaders: Mutex<Vec<EventLoader>>,
     /// Separate servers, if there are several shards.
     servers: Option<ShardServers>,
@@ -298,12 +298,12 @@ impl TestApp {
         Self::with(ResolveSettings::default()).await
     }
 
-    /// Starts an app with this rate limit for lookups of domains.
+    /// Starts an app with this rate limit for domain lookups.
     pub(crate) async fn with(resolving: ResolveSettings) -> Self {
         Self::set(resolving, BotSettings::default()).await
     }
 
-    /// Starts an app with a custom table of bots.
+    /// Starts an app with a custom bot table.
     pub(crate) async fn naming_bots_by(file: &Path) -> Self {
         Self::set(ResolveSettings::default(), BotSettings { bots_file: Some(file.to_owned()) }).await
     }
@@ -319,7 +319,7 @@ impl TestApp {
         }
     }
 
-    /// Starts an app with these limits of reads.
+    /// Starts an app with these read limits.
     pub(crate) async fn limited(reads: ReadSettings) -> Self {
         let app = Self::new().await;
         let settings = Settings { reads, ..app.settings() };
@@ -382,17 +382,17 @@ impl TestApp {
         Seed(&self.stores.pool)
     }
 
-    /// Stores reports like the writer, as one block.
+    /// Stores reports as the writer does, as one block.
     pub(crate) async fn insert(&self, reports: &[Observation]) {
         self.store(&reports.iter().map(Observation::record).collect::<Vec<_>>()).await;
     }
 
-    /// Stores requests as one block. All reports of a request are from one organization.
+    /// Stores requests as one block. All reports in a request are from one organization.
     pub(crate) async fn insert_requests(&self, requests: &[Vec<Observation>]) {
         self.store(&requests.iter().map(|reports| Observation::request(reports)).collect::<Vec<_>>()).await;
     }
 
-    /// Stores records like the writer, as one block.
+    /// Stores records as the writer does, as one block.
     pub(crate) async fn store(&self, records: &[LogRecord]) {
         let mut loaders = self.loaders.lock().await;
         if loaders.is_empty() {
@@ -417,7 +417,7 @@ impl TestApp {
         }
     }
 
-    /// Stops merges, so that every block stays a separate part.
+    /// Stops merges, so every block stays a separate part.
     pub(crate) async fn stop_merges(&self) {
         self.command("SYSTEM STOP MERGES events").await;
         self.command("SYSTEM STOP MERGES reports").await;
@@ -516,7 +516,7 @@ pub(crate) async fn start_shards(count: usize) -> ShardServers {
     ShardServers { servers, _folder: folder }
 }
 
-/// Starts a service that reads these servers as one store, with the other stores of `stores`.
+/// Starts a service that reads these servers as one store, with the other stores from `stores`.
 pub(crate) async fn over_shards(stores: &TestStores, servers: ShardServers) -> TestApp {
     let shards = stores.prepare_shards(&servers.servers).await;
     let stores = TestStores { clickhouse: databases::for_all_shards(&shards[0]), ..stores.clone() };

@@ -10,7 +10,7 @@ use sqlx::PgPool;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Pairs of session and organization that are cached. Storing an evicted pair again has no effect.
+/// Number of cached pairs of session and organization. Storing an evicted pair again has no effect.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(50_000).expect("the capacity is not zero");
 
 const NOTE: &str = "INSERT INTO session_reads (token_hash, organization_id, user_id, first_read_at) VALUES ($1, $2, $3, $4) \
@@ -26,7 +26,7 @@ impl SessionReads {
         Self { pool, noted: Mutex::new(LruCache::new(REMEMBERED)) }
     }
 
-    /// Returns once the read is committed. Returns an error (503) if PostgreSQL is unavailable.
+    /// Returns once the read is committed. Returns 503 if PostgreSQL is unavailable.
     pub(crate) async fn record(
         &self,
         session: &SecretHash,

@@ -1,4 +1,4 @@
-//! Sessions of a hostile reporter, with the session's id and prose in every member.
+//! A hostile reporter's sessions, with the session id and prose in every member.
 
 use super::super::{CITED, GROUNDED, PRESENTED};
 use crate::access::consent::ClickedSession;
@@ -28,9 +28,9 @@ pub(super) const TYPES: [&str; 12] = [
     "checkout_completed",
     "com.example.shared",
 ];
-/// The first two have the owner's consent.
+/// The owner consents for the first two.
 pub(super) const SITES: [&str; 4] = ["com.example.www", "org.example", "com.hidden", ""];
-/// Members of the standard and others that reporters send.
+/// Standard members, and others that reporters send.
 pub(super) const NAMES: [&str; 30] = [
     "scope",
     "cached",
@@ -79,7 +79,7 @@ impl Generator {
         generator
     }
 
-    /// Returns a value for a reference or a URL. They are shown unless they contain the id.
+    /// Returns a value for a reference or a URL, which is shown unless it contains the id.
     fn reference(&mut self) -> String {
         let spelt = self.spelt.choose(&mut self.random).unwrap().clone();
         match self.random.random_range(0..6) {
@@ -93,7 +93,7 @@ impl Generator {
     fn text(&mut self) -> String {
         match self.random.random_range(0..12) {
             0 | 1 => SECRET.to_owned(),
-            // Longer than every word of a vocabulary.
+            // Longer than every standard keyword.
             2 => "word".repeat(17),
             _ => self.reference(),
         }

@@ -52,7 +52,7 @@ async fn agent_figures_equal_the_model() {
                 let (period, own) = (random_period(random), own(org));
                 let found = reads.own_figures(&own, &period).await.unwrap();
                 let found = found.into_iter().map(|of| {
-                    // No response contains sessions by type.
+                    // Responses don't contain sessions by type.
                     let sessions = if ["type", "click"].contains(&of.figure.as_str()) { 0 } else { of.sessions };
                     ((of.figure, of.is_other == 1, of.name), (of.events, sessions))
                 });

@@ -1,4 +1,4 @@
-//! The expected lists, from a model with all copies of all reports. It shares no code with reads or merge.
+//! The expected lists, from a model with all copies of all reports. It doesn't share code with reads or merge.
 
 use super::MOST;
 use super::reports::{BASE_MS, Copy};
@@ -21,7 +21,7 @@ const VERIFIED: [(usize, &str, i64); 4] = [
     (0, "other.test", BASE_MS + 1),
 ];
 
-/// Returns the hosts of an owner as the directory does.
+/// Returns an owner's hosts as the directory does.
 pub(super) fn owned(owner: usize) -> Vec<OwnedSite> {
     let site = |host: &str| super::reports::site(host).unwrap();
     let of = |is_own: bool| VERIFIED.iter().filter(move |(of, ..)| (*of == owner) == is_own);
@@ -190,7 +190,7 @@ pub(super) fn one_event(owner: usize, copies: &[Copy], period: &Period, id: &str
     Some((named.len() as u64, newest.row(owner), newest.claimed_and_seen(), newest.report_rows(owner)))
 }
 
-/// Returns the reports of an organization, or of others with its click tokens, in the order of the list.
+/// Returns an organization's reports, or others' reports with its click tokens, in list order.
 pub(super) fn own_list<'a>(org: Uuid, copies: &'a [Copy], period: &Period) -> Vec<(&'a Copy, bool)> {
     let role_of = |copy: &Copy| (copy.observer.org.0 == org, copy.facts.platform == org);
     let mut reports: Vec<(&Copy, bool)> = firsts(copies)
@@ -246,7 +246,7 @@ pub(super) fn figures_of(copy: &Copy, is_others: bool) -> Vec<Named> {
     [("total", String::new()), ("type", row.r#type)].into_iter().chain(role).chain(agent).collect()
 }
 
-/// A figure, whether it is the sum of values that are not listed, and its name.
+/// A figure, whether it is the sum of unlisted values, and its name.
 pub(super) type Figure = (String, bool, String);
 
 pub(super) fn own_figures(org: Uuid, copies: &[Copy], period: &Period) -> BTreeMap<Figure, (u64, u64)> {
@@ -282,7 +282,7 @@ pub(super) fn own_figures(org: Uuid, copies: &[Copy], period: &Period) -> BTreeM
     shown.into_iter().map(|(figure, (events, sessions))| (figure, (events, sessions.len() as u64))).collect()
 }
 
-/// Bucket, whether the cell is the sum of values that are not listed, and name; then events, sessions and clicks.
+/// Bucket, whether the cell is the sum of unlisted values, and name; then events, sessions and clicks.
 pub(super) type Cells = BTreeMap<(i64, bool, String), (u64, u64, u64)>;
 
 /// Returns the cells of an organization's own series, and the first and last bucket with a report.

@@ -22,7 +22,7 @@ fn visibility(owner: usize) -> Visibility {
 
 fn random_filter(random: &mut StdRng) -> EventFilter {
     let platform = org(random.random_range(1..5)).to_string();
-    // `reads::tests::filters` compares the other filters, because these reports have no facts of a fetch.
+    // `reads::tests::filters` compares the other filters, because these reports don't contain fetch details.
     let values: [(&str, &[&str]); 3] = [
         ("event_type", &["content_retrieved", "content_engaged", "turn_started", "content_cited"]),
         ("agent_id", &["", "alpha", "beta"]),

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use store::report::{Acceptance, Observer, Report};
 use uuid::Uuid;
 
-/// 2026-01-31T20:00:00Z, so acceptance crosses the end of a month.
+/// 2026-01-31T20:00:00Z, so that acceptance crosses the end of a month.
 pub(super) const BASE_MS: i64 = 1_769_889_600_000;
 const HOUR_MS: i64 = 3_600_000;
-/// Reported times: timely, late and in the future. There are few, so that many are equal.
+/// Reported times: timely, late and in the future. There are few, so many are equal.
 const TIMES_MS: [i64; 8] = [-60 * 24 * HOUR_MS, -20 * HOUR_MS, -HOUR_MS, 0, 1, HOUR_MS, 9 * HOUR_MS, 60 * 24 * HOUR_MS];
 /// Hosts of the model's owners, a host without an owner, and one that can't be verified.
 pub(super) const HOSTS: [&str; 6] =
@@ -40,9 +40,9 @@ const TYPES: [&str; 12] = [
 pub(super) struct Content {
     pub(super) event_type: &'static str,
     pub(super) url: String,
-    /// The reported role, and the one that it counts for.
+    /// The reported role, and the role that it counts for.
     pub(super) roles: (u8, u8),
-    /// Organization of the session: the issuer, if the report has another organization's click token.
+    /// The session's organization: the issuer, if the report has another organization's click token.
     pub(super) platform: Uuid,
     pub(super) session: Uuid,
     pub(super) agent: String,
@@ -67,7 +67,7 @@ pub(super) fn session(number: u128) -> Uuid {
     if number == 0 { Uuid::nil() } else { Uuid::from_u128(0xabc0 + number) }
 }
 
-/// The part that all copies of a report share.
+/// The part shared by all copies of a report.
 #[derive(Clone)]
 struct Subject {
     identity: EventKey,
@@ -76,7 +76,7 @@ struct Subject {
     host: &'static str,
     event_type: &'static str,
     event_id: String,
-    /// Issuer of the click token, its session, kind of link and host of the link.
+    /// The click token's issuer, its session, kind of link and link host.
     bound: Option<(Uuid, Uuid, u8, String)>,
     at_ms: i64,
 }
@@ -153,7 +153,7 @@ impl Subject {
             shared_key: self.shared_key,
             accepted: Acceptance {
                 at_us: (BASE_MS + random.random_range(0..9) * HOUR_MS) * 1_000,
-                // Unique, so that no two copies have the same acceptance.
+                // Unique, so that two copies never have the same acceptance.
                 place: number,
                 identity: self.identity,
             },
@@ -170,7 +170,7 @@ pub(super) fn random_time(random: &mut StdRng) -> i64 {
     BASE_MS + TIMES_MS.choose(random).unwrap() + random.random_range(-1..2)
 }
 
-/// Returns copies of random reports in the order in which they arrive.
+/// Returns copies of random reports in order of arrival.
 pub(super) fn random_copies(random: &mut StdRng) -> Vec<Copy> {
     let subjects: Vec<Subject> = (1..random.random_range(5..50)).map(|number| Subject::random(number, random)).collect();
     let mut copies: Vec<Copy> = (0..subjects.len() * 3)

@@ -10,7 +10,7 @@ use schemas::ids::{OrgId, SessionId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Returns the expected row for a part of a session. `data` and `extra` are compared as JSON.
+/// Returns the expected row for part of a session. `data` and `extra` are compared as JSON.
 fn row(copy: &Copy, part: SessionPart) -> Value {
     let content = &copy.facts;
     let is_turn = content.event_type.starts_with("turn_");

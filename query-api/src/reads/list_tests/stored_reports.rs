@@ -17,7 +17,7 @@ use uuid::Uuid;
 pub(super) struct WriterTables {
     url: String,
     rows: BTreeMap<EventKey, EventRow<Arc<Content>>>,
-    /// Issuers with a second row of a report.
+    /// Issuers with a second row for a report.
     issuers: BTreeMap<EventKey, Uuid>,
     version: u64,
 }
@@ -87,7 +87,7 @@ impl WriterTables {
         }
     }
 
-    /// Returns the rows of the reporter and of the issuer.
+    /// Returns the reporter's and the issuer's rows.
     fn report_rows(&mut self, write: &ReportWrite, new: &[Copy]) -> Vec<Value> {
         let place = write.place();
         let copy = match write {

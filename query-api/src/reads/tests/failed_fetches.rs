@@ -16,8 +16,8 @@ use store::report::Acceptance;
 use store::tables::FailedFetchRow;
 use uuid::Uuid;
 
-/// Returns up to 40 lines, each accepted one to three times within some months. Bot and status differ between copies, as if the
-/// table of bots had changed.
+/// Returns up to 40 lines, each accepted one to three times within some months. Bot and status differ between copies, as if the bot table
+/// had changed.
 pub(super) fn random(random: &mut StdRng) -> Vec<FailedFetchRow> {
     let mut copies = Vec::new();
     for line in 0..random.random_range(0..40_u32) {

@@ -1,4 +1,4 @@
-//! Random filters, and the events and log lines that they match.
+//! Random filters, and the events and log lines that match them.
 
 use super::failed_fetches;
 use super::fixture::{OwnerRead, ReadFixture};
@@ -90,7 +90,7 @@ impl Filters {
         })
     }
 
-    /// Log lines are observed, and have no agent, type, platform or role.
+    /// Returns whether a line matches. Log lines are observed, and have no agent, type, platform or role.
     pub(super) fn matches_line(&self, line: &FailedFetch) -> bool {
         self.0.iter().all(|(name, value)| match *name {
             "agent_id" => value.is_empty(),

@@ -67,7 +67,7 @@ impl ReadFixture {
         }
     }
 
-    /// Returns a random read of an owner, half of the time for one domain.
+    /// Returns an owner's random read, half of the time for one domain.
     pub(in crate::reads) async fn random_read(&self, random: &mut StdRng) -> OwnerRead {
         let owner = random.random_range(0..2);
         let is_own = |host: &&&str| owner_of(host).is_some_and(|(of, _)| of == owner);
@@ -105,7 +105,7 @@ impl OwnerRead {
         !event.event_type().starts_with("turn_") && self.covers(&event.host(), event.at_ms())
     }
 
-    /// Returns whether the read includes events of this host and time.
+    /// Returns whether the read includes events on this host at this time.
     pub(super) fn covers(&self, host: &str, at_ms: i64) -> bool {
         self.may_see(host, at_ms)
             && self.domain.is_none_or(|domain| is_within(host, domain))
@@ -113,7 +113,7 @@ impl OwnerRead {
             && self.window.1.is_none_or(|until| at_ms < until)
     }
 
-    /// Returns whether the owner may see events of this host and time, in any read.
+    /// Returns whether the owner may see events on this host at this time, in any read.
     pub(in crate::reads) fn may_see(&self, host: &str, at_ms: i64) -> bool {
         owner_of(host).is_some_and(|(owner, from_ms)| owner == self.owner && at_ms >= from_ms)
     }

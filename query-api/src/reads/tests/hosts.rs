@@ -11,7 +11,7 @@ use schemas::site::Site;
 use service_kit::identity_tables::OwnedSite;
 use uuid::Uuid;
 
-/// Returns the total that an owner sees, of all domains or of one.
+/// Returns the total that an owner sees, for all domains or for one.
 async fn total_of(world: &ReadFixture, owned: &[OwnedSite], domain: Option<&str>) -> u64 {
     let owner = OrgId(Uuid::nil());
     let all = || Visibility::for_all_domains(owner, owned);
@@ -30,7 +30,7 @@ async fn total(world: &ReadFixture, domain: &str, from_ms: Option<i64>) -> u64 {
     total_of(world, &[owned(domain, &[], from_ms)], None).await
 }
 
-/// Inserts two events on a host, and the host into `sites` like the writer.
+/// Inserts two events on a host, and adds the host to `sites` as the writer does.
 async fn insert_host(world: &ReadFixture, host: &str) {
     let above = Site::from_stored(host).candidates();
     let above: Vec<&str> = above.iter().map(Site::as_str).collect();
@@ -76,7 +76,7 @@ async fn longest_verified_host_wins() {
         "com.mythic-beasts.shop",
         "com.mythic-beasts.vs.x",
     ] {
-        // Twice, because duplicate rows of a host exist until they are merged.
+        // Insert it twice, because duplicate rows of a host exist until they are merged.
         insert_host(&world, host).await;
         insert_host(&world, host).await;
     }
@@ -85,7 +85,7 @@ async fn longest_verified_host_wins() {
         owned("c.b.a.test", &[], Some(NEW_YEAR_MS)),
         owned("mythic-beasts.com", &[], None),
     ];
-    // Two events per host; only the later one below c.b.a.test.
+    // Two events per host; below c.b.a.test only the later one.
     for (domain, expected) in [
         (None, 4 + 2 + 6),
         (Some("a.test"), 4 + 2),

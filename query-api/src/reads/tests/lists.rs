@@ -34,7 +34,7 @@ impl Item {
         (text, number.or(self.types.get(member).copied()).unwrap_or_default())
     }
 
-    /// Keeps the listed types, and sums up the others under an empty name.
+    /// Keeps the listed types, and sums the others under an empty name.
     fn shown(mut self) -> Self {
         let listed = listed(&self.types, MOST.types_of_page, |name| is_standard(name));
         let others: u64 = self.types.iter().filter(|(name, _)| !listed.contains(*name)).map(|(_, events)| events).sum();
@@ -107,7 +107,7 @@ fn urls(events: &[Event<'_>], read: &OwnerRead, name: impl Fn(&Event<'_>) -> (St
     items
 }
 
-/// Returns the agent of an event, or without one, its bot.
+/// Returns an event's agent, or its bot if it has no agent.
 fn agent_of(event: &Event<'_>, read: &OwnerRead) -> [String; 3] {
     match event.claimant(read) {
         Some((platform, agent)) => [platform, agent, String::new()],
@@ -254,7 +254,7 @@ async fn totals_of_event_lists_equal_the_model() {
     let mut narrowed = 0;
     compare(20, async |round, _| {
         let first = Cursor::default();
-        // An offset after the last item, so that no report is read: these reports have no content.
+        // Use an offset after the last item, so that no report is read: these reports have no content.
         let at = Paging { limit: 1, offset: 1 << 40 };
         let page = round.world.reads.owners_events(&round.read.seen, &round.read.period, &round.filter, (at, &first)).await;
         assert_eq!(page.ok().map(|page| page.total()), Some(round.events.len() as u64), "{}", round.trace);

@@ -1,4 +1,4 @@
-//! The model: calculates the events of reports and what an owner sees of each, naively.
+//! The model: naively calculates the events and what an owner sees of each.
 
 use super::fixture::OwnerRead;
 use super::reports::TestReport;
@@ -121,9 +121,9 @@ impl<'a> Event<'a> {
         (!claimants.is_empty(), is_seen)
     }
 
-    /// Returns the facts of the fetch from the owner's first report that names a bot, else from the first with a status, else
-    /// from the first with any facts. Uses other organizations' reports, in the same order, only if no report of the owner has
-    /// facts, and then without a failed status if the owner reports the event.
+    /// Returns the fetch details from the owner's first report that names a bot, or else from the first with a status, or else from the
+    /// first with any details. Uses other organizations' reports, in the same order, only if none of the owner's reports has details, and
+    /// then without a failed status if the owner reports the event.
     pub(super) fn fetch(&self) -> Fetch {
         let describing = |report: &&TestReport| report.facts.fetch.is_some();
         let reports: Vec<&TestReport> = self.by_precedence().into_iter().filter(describing).collect();
@@ -146,7 +146,7 @@ impl<'a> Event<'a> {
         self.is_retrieval().then_some(outcome)
     }
 
-    /// Returns the evidence for the event, or an empty text.
+    /// Returns the event's evidence, or an empty text.
     pub(super) fn evidence(&self, read: &OwnerRead) -> &'static str {
         match self.corroboration(read) {
             (true, true) => "corroborated",

@@ -1,4 +1,4 @@
-//! Random reports. Few values are possible, so ids, observers, times and hosts collide.
+//! Random reports. There are few possible values, so ids, observers, times and hosts collide.
 
 use super::{HOUR_MS, random_time};
 use rand::RngExt;
@@ -37,10 +37,10 @@ pub(in crate::reads) const HOSTS: [&str; 16] = [
 const AGENTS_TYPES: [&str; 5] = ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started"];
 const INVENTED_TYPES: [&str; 4] = ["com.example.x", "com.example.y", "com.example.z", "com.example.x.y"];
 const AGENTS: [&str; 4] = ["", "alpha", "beta", "\u{e4}' \\"];
-/// Bots with their operators and purposes; the first entry is for no bot.
+/// Bots with their operators and purposes. The first entry means no bot.
 pub(super) const BOTS: [(&str, &str, &str); 4] =
     [("", "", ""), ("GPTBot", "OpenAI", "training"), ("ChatGPT-User", "OpenAI", "user"), ("ClaudeBot", "Anthropic", "training")];
-/// Paths with and without a section, and with characters of patterns.
+/// Paths with and without a section, and with pattern characters.
 const PATHS: [&str; 14] = [
     "/",
     "",
@@ -108,14 +108,14 @@ fn report(random: &mut StdRng) -> TestReport {
     }
 }
 
-/// Returns the time of an event and of its acceptance, mostly in time.
+/// Returns the times of an event and of its acceptance, mostly in time.
 fn times(random: &mut StdRng) -> (i64, i64) {
     let at_ms = random_time(random);
     let late_ms = [0, 1, 5_000, 2 * HOUR_MS, 25 * HOUR_MS, 800 * HOUR_MS, -2 * HOUR_MS][random.random_range(0..7)];
     (at_ms, at_ms + late_ms)
 }
 
-/// Returns the identity. With a correlation id it includes the observer and the shared key, else organization and host.
+/// Returns the identity. With a correlation id it includes the observer and the shared key, otherwise organization and host.
 fn identity(random: &mut StdRng, observer: &Observer, host: usize, shared_key: Option<EventKey>) -> EventKey {
     let org = observer.org.0.as_u128() % 1_009;
     let id = random.random_range(0..8_u128) | org << 8 | (host as u128) << 24;
@@ -124,7 +124,7 @@ fn identity(random: &mut StdRng, observer: &Observer, host: usize, shared_key: O
 }
 
 fn facts(random: &mut StdRng, (event_type, role): (&str, u8), (org, host): (OrgId, &str), is_alone: bool) -> ReportFacts {
-    // A click token of another organization requires an event without a correlation id.
+    // Another organization's click token requires an event without a correlation id.
     let platform = if is_alone && random.random_bool(0.6) { self::org(random) } else { org };
     let session = match random.random_range(0..4_u128) {
         0 => 0,

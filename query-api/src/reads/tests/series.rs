@@ -59,7 +59,7 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &OwnerRead) -> BTreeMap<Val
     values
 }
 
-/// Returns the value of a log line, if the series contains it.
+/// Returns a log line's value, if the series contains it.
 fn line_name(line: &FailedFetch, split: Split, asked: Option<&str>) -> Option<String> {
     let of_line = failed_fetches::outcome(line);
     match split {
@@ -79,7 +79,7 @@ fn line_name(line: &FailedFetch, split: Split, asked: Option<&str>) -> Option<St
 /// The reports by bucket and value, grouped by event.
 type Cells<'a> = BTreeMap<(i64, Value), Vec<Vec<ShownReport<'a>>>>;
 
-/// Merges the values that are not listed.
+/// Merges the unlisted values.
 fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
     let most = match split {
         Split::Role => return reports,
@@ -97,7 +97,7 @@ fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
     shown
 }
 
-/// Returns the cells of a series, and its extent.
+/// Returns a series' cells and its extent.
 fn expected(round: &Round<'_>, (by, split): (BucketLength, Split)) -> (Extent, Vec<Cell>) {
     let Round { events, lines, filters, read, .. } = round;
     let mut reports: Cells<'_> = BTreeMap::new();
@@ -141,13 +141,13 @@ async fn rest(cells: &mut series_cells::Cells) -> Vec<Cell> {
     rest
 }
 
-/// Maximum number of comparisons until enough splits had more values than are listed.
+/// Maximum number of comparisons until enough splits had unlisted values.
 const MOST_COMPARISONS: usize = 5;
 
 #[tokio::test]
 async fn series_equal_the_model() {
     let mut bounded = BTreeSet::new();
-    // Few random histories have more values than are listed in many splits.
+    // Few random histories have unlisted values in many splits.
     for _ in 0..MOST_COMPARISONS {
         compare_series(&mut bounded).await;
         if bounded.len() > 4 {
@@ -157,7 +157,7 @@ async fn series_equal_the_model() {
     panic!("too few splits had more values than are listed: {bounded:?}");
 }
 
-/// Compares series of random histories with the model, and adds the splits that had more values than are listed.
+/// Compares the series of random histories with the model, and adds the splits that had unlisted values.
 async fn compare_series(bounded: &mut BTreeSet<String>) {
     compare(8, async |round: &Round<'_>, random| {
         let Round { world, read, filter, trace, .. } = round;

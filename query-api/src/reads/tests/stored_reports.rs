@@ -1,4 +1,4 @@
-//! Reports in the tables, written like the writer does it.
+//! Reports in the tables, written as the writer does it.
 
 use super::reports::TestReport;
 use rand::RngExt;

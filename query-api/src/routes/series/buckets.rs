@@ -1,4 +1,4 @@
-//! Buckets of a series: those of its period. An open end extends to the first or last bucket with an event. Pure.
+//! Buckets of a series: those in its period. An open end extends to the first or last bucket with an event. Pure.
 
 use crate::parameters::period::Period;
 use crate::reads::BucketLength;
@@ -7,12 +7,11 @@ use schemas::problem::Code;
 use service_kit::http::ApiError;
 use std::ops::RangeInclusive;
 
-/// Maximum number of buckets. Events are from the year 2000 or later, so days exceed it only after a hundred years; hours and
-/// arbitrary periods can exceed it.
+/// Maximum number of buckets. Events are from the year 2000 or later, so days exceed it only after a hundred years; hours and arbitrary
+/// periods can exceed it.
 pub(crate) const MAX_BUCKETS: i64 = 40_000;
 
-/// Returns the buckets as numbers since 1970; `None` if the period is empty, or open without events. Returns 400 if there are
-/// too many.
+/// Returns the buckets as numbers since 1970; `None` if the period is empty, or open without events. Returns 400 if there are too many.
 pub(crate) fn for_period(
     period: &Period,
     by: BucketLength,
@@ -35,7 +34,7 @@ pub(crate) fn for_period(
     Ok(Some(first..=last))
 }
 
-/// Returns the start of a bucket in the time format of responses.
+/// Returns a bucket's start in the time format of responses.
 pub(crate) fn start(bucket: i64, by: BucketLength) -> String {
     schemas::instant::text(DateTime::from_timestamp_millis(bucket * by.ms()).unwrap_or_default())
 }

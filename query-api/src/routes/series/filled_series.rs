@@ -1,7 +1,6 @@
-//! The cells of a series, with zeros for those without events.
+//! A series' cells, with zeros for cells without events.
 //!
-//! A cell outside of the series is an error and never skipped. Reporters choose the names of values, so zeros repeat at most
-//! [`MAX_BYTES`] of names.
+//! A cell outside the series is an error and never skipped. Reporters choose value names, so zeros repeat at most [`MAX_BYTES`] of names.
 
 use crate::reads::{Cell, Cells, Extent, Rows, Value};
 use service_kit::http::ApiError;
@@ -30,7 +29,7 @@ impl Source {
 
 pub(crate) struct FilledSeries {
     source: Source,
-    /// The next cell that isn't returned yet.
+    /// The next cell that has not been returned.
     waiting: Option<Cell>,
     total: u64,
     places: Option<Places>,

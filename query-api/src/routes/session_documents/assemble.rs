@@ -1,4 +1,4 @@
-//! Creates the document of a session: members of the standard in their place, everything else under `extensions`. Pure.
+//! Creates a session's document: standard members in their place, everything else under `extensions`. Pure.
 
 use super::Facts;
 use crate::event_data::{self, Members};
@@ -15,10 +15,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use url::Url;
 use uuid::Uuid;
 
-/// A member of the standard, and the check that its value must pass.
+/// A standard member, and the check that its value must pass.
 type Standard<'a> = (&'a str, fn(&Value) -> bool);
 
-/// Members of a session in the standard that are stored as unknown members.
+/// Standard session members that are stored as unknown members.
 const SESSION_MEMBERS: &[Standard<'static>] = &[
     ("parent_session_id", is_uuid),
     ("conformance_level", |value| matches!(value.as_str(), Some("retrieval" | "grounding" | "citation"))),
@@ -26,7 +26,7 @@ const SESSION_MEMBERS: &[Standard<'static>] = &[
 ];
 /// Members of both an upload and an event's envelope. An upload's manifest is checked when it is accepted.
 const ENVELOPE_MEMBERS: &[Standard<'static>] = &[("parent_session_id", is_uuid), ("manifest_ref", is_uri)];
-/// Members of an event in the standard that are stored as unknown members.
+/// Standard event members that are stored as unknown members.
 const EVENT_MEMBERS: &[Standard<'static>] = &[
     ("output_element_id", is_text),
     ("citation_id", is_uuid),
@@ -76,7 +76,7 @@ impl Parts {
         }
     }
 
-    /// Adds unknown members: valid ones of the standard as members, others as extensions.
+    /// Adds unknown members: valid standard ones as members, others as extensions.
     fn sort_in(&mut self, object: &str, standard: &[Standard<'_>]) {
         for (name, value) in parse(object) {
             self.sort_in_one(name, value, standard);
@@ -133,7 +133,7 @@ pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent
     parts.finish()
 }
 
-/// Returns what others reported with the session's click tokens, by time and with few details.
+/// Returns others' reports with the session's click tokens, by time and with few details.
 fn by_others(mut clicks: SessionEvents) -> Vec<Box<RawValue>> {
     clicks.events.sort_by_key(|click| click.at_ms);
     clicks.events.iter().map(by_other).collect()
@@ -151,19 +151,19 @@ fn by_other(click: &SessionEvent) -> Box<RawValue> {
     parts.finish()
 }
 
-/// Returns the start of the session, else its first event, else its creation.
+/// Returns the session's start, or else its first event, or else its creation.
 fn started_at(facts: &Facts, events: &[SessionEvent]) -> DateTime<Utc> {
     let first = events.iter().map(|event| event.at_ms).min().and_then(DateTime::from_timestamp_millis);
     facts.started_at.or(first).unwrap_or(facts.created_at)
 }
 
-/// Returns the session's agent, else the first one that its events name.
+/// Returns the session's agent, or else the first one that its events name.
 fn agent_of<'a>(facts: &'a Facts, events: &'a [SessionEvent]) -> Option<&'a str> {
     let of_events = || events.iter().map(|event| event.agent_id.as_str()).find(|agent| !agent.is_empty());
     facts.agent_id.as_deref().or_else(of_events)
 }
 
-/// Returns whether the standard allows the event in a session document. A click that only the destination reported names no
+/// Returns whether the standard allows the event in a session document. A click reported only by the destination doesn't name a
 /// presentation, so it isn't allowed.
 fn is_of_the_standard(event: &SessionEvent) -> bool {
     match EventType::parse(&event.event_type) {
@@ -207,7 +207,7 @@ fn event(event: &SessionEvent, agent: Option<&str>) -> Box<RawValue> {
     parts.finish()
 }
 
-/// An empty text is stored if there is no object; everything else is valid JSON.
+/// Parses an object. Without an object, an empty text is stored; everything else is valid JSON.
 fn parse(object: &str) -> Members {
     serde_json::from_str(object).unwrap_or_default()
 }

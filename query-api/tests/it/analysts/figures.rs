@@ -1,4 +1,4 @@
-//! The views' figures equal those of the API for the same owner.
+//! The views' figures equal the API's for the same owner.
 
 use super::{Accounts, Analyst, AnalystFixture, DAY_MS, cast, single};
 use crate::test_app::{Observation, fetch_on};
@@ -21,7 +21,7 @@ pub(super) fn reports(random: &mut impl Rng) -> Vec<Observation> {
     let roles = [SourceRole::Agent, SourceRole::Edge, SourceRole::Origin, SourceRole::Index];
     let report = |_| {
         let (host, event_type) = (hosts[random.random_range(0..hosts.len())], types[random.random_range(0..types.len())]);
-        // Few keys, so that most events have several reports.
+        // Use few keys, so that most events have several reports.
         let row = fetch_on(host, random.random_range(0..60)).named(event_type).by(random.random_range(1..4));
         let row = row.after(random.random_range(0..4 * DAY_MS)).url(&format!("https://{host}/{}", random.random_range(0..5)));
         let row = if random.random_bool(0.8) { row.role(roles[random.random_range(0..4)]) } else { row };
@@ -64,7 +64,7 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     async fn agree(&self) {
-        // Extends the permissions like the process: on a busy machine, a comparison can take longer than they are valid.
+        // Extend the permissions as the process does, because on a busy machine a comparison can take longer than they are valid.
         self.world.round().await;
         self.totals_agree().await;
         self.lists_agree().await;
@@ -94,7 +94,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Compares pages of the API with statements that return the same lines.
+    /// Compares API pages with statements that return the same lines.
     async fn lists_agree(&self) {
         let steps = STEPS.map(|step| format!("countIf(event_type = 'content_{step}')")).join(", ");
         let claimant = "if(claimant_id = toUUID('00000000-0000-0000-0000-000000000000'), '', toString(claimant_id)), claimed_by";
@@ -213,7 +213,7 @@ async fn views_separate_owners_by_host_and_period() {
     world.settle().await;
     let first = [fetch_on("a.test", 1), fetch_on("shop.a.test", 2), fetch_on("blog.a.test", 3), fetch_on("nota.test", 5)];
     world.app.insert(&first).await;
-    // A host whose first event is now, and the first day of the other owner.
+    // A host whose first event is now, and the other owner's first day.
     world
         .app
         .insert(&[
@@ -231,7 +231,7 @@ async fn views_separate_owners_by_host_and_period() {
     Pair { world: &world, analyst: &analyst, key: &owner.key, query: &[] }.agree().await;
     Pair { world: &world, analyst: &others, key: &other.key, query: &[] }.agree().await;
 
-    // The next owner sees events below its hosts since the other one left.
+    // The next owner sees events below its hosts since the previous owner left.
     world.sql("UPDATE domains SET released_at = now() WHERE organization_id = $1", other.id.0).await;
     world.round().await;
     assert_eq!(others.number("SELECT count() FROM events").await, 0);

@@ -1,5 +1,5 @@
-//! A minimal client of ClickHouse's native protocol: sends a statement and reads texts and numbers. It uses an old revision,
-//! which has fewer packets and no settings as text.
+//! A minimal client for ClickHouse's native protocol: sends a statement and reads texts and numbers. Uses an old revision, which has fewer
+//! packets and no settings as text.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -52,7 +52,7 @@ impl NativeClient {
         self.run(1, "", statement)
     }
 
-    /// Runs a statement like a server that forwards the statement of `user`.
+    /// Runs a statement as a server that forwards the statement of `user`.
     pub(super) fn ask_for(&mut self, user: &str, statement: &str) -> QueryResult {
         self.run(2, user, statement)
     }

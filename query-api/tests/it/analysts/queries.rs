@@ -1,4 +1,4 @@
-//! The queries of docs/operating/analytics.md, and those of the dashboard for analysts.
+//! The queries in docs/operating/analytics.md, and those of the analysts' dashboard.
 
 use super::figures::reports;
 use super::single;
@@ -42,7 +42,7 @@ async fn documented_queries_return_the_api_figures() {
     let summary = world.app.summary(&owner.key, &[]).await;
     let by_source: u64 = summary.events_by_source.iter().map(|of| of.count).sum();
     let retrieved = summary.events_by_type.iter().find(|of| of.event_type == "content_retrieved").unwrap().count;
-    // By type, page, agent, week, role, observer, day, first day, section and role of reports.
+    // By type, page, agent, week, role, observer, day, first day, section and report role.
     assert_eq!(sum(&answers[0], 1), summary.total_events);
     assert_eq!(sum(&answers[1], 1), summary.total_events, "there are at most twenty pages");
     assert_eq!(sum(&answers[2], 2), retrieved);

@@ -1,5 +1,4 @@
-//! What an account can't do: access tables, other accounts and the server, change settings, or evaluate conditions on rows of
-//! others.
+//! What an account can't do: access tables, other accounts and the server, change settings, or evaluate conditions on others' rows.
 
 use super::native_client::NativeClient;
 use super::{Analyst, DAY_MS, PASSWORD, guarded, theirs};
@@ -143,7 +142,7 @@ const ALLOWED: [&str; 8] = [
     "log_comment=x",
 ];
 
-/// Limits of an account, repeated independently of the configuration.
+/// An account's limits, repeated independently of the configuration.
 const LIMITS: [(&str, &str); 12] = [
     ("readonly", "1"),
     ("allow_ddl", "false"),
@@ -164,7 +163,7 @@ fn is_no_change(error: &str) -> bool {
     ["Cannot modify", "shouldn't be"].iter().any(|why| error.contains(why))
 }
 
-/// Conditions that fail on rows of others.
+/// Conditions that fail on others' rows.
 const PROBES: [&str; 6] = [
     "throwIf(content_url LIKE '%theirs%') = 0",
     "throwIf(host NOT IN ('a.test', 'shop.a.test')) = 0",
@@ -271,7 +270,7 @@ async fn evaluates_conditions_only_on_the_accounts_rows() {
     }
 }
 
-/// Replaces a view by one without conditions but with the same definer.
+/// Replaces a view by one with the same definer but without conditions.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_policies_hide_others_rows_in_every_view() {
     let (world, analyst, _) = guarded().await;

@@ -1,10 +1,10 @@
-//! Statements of the upkeep.
+//! The upkeep's statements.
 
 use super::AnalystFixture;
 use crate::statement_files::{received, statement_of};
 use service_kit::testing::ClickHouseProxy;
 
-/// The table that the client names itself when it inserts rows.
+/// The table that the client names itself when inserting rows.
 const INSERTED: &str = "analyst_access";
 
 #[tokio::test(flavor = "multi_thread")]
