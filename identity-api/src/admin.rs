@@ -71,7 +71,7 @@ struct AdminContext {
     operator: Option<UserId>,
     /// `None` if no mail delivery is configured.
     mailer: Option<Mailer>,
-    /// Where emails link to, if a page for people is configured.
+    /// Page that emails link to, if a page for people is configured.
     entrance: Option<Url>,
 }
 

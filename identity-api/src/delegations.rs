@@ -1,4 +1,4 @@
-//! Delegations: a content owner shares its data with a platform or an agent, and can revoke that.
+//! Delegations: a content owner shares its data with a platform or an agent, and can revoke the access.
 
 pub(crate) mod requests;
 
@@ -20,7 +20,7 @@ use sqlx::postgres::PgRow;
 const RECENT: &str = "SELECT created_at FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 AND created_at > $3 \
     ORDER BY created_at DESC OFFSET $4 LIMIT 1";
 
-/// Reads a row. Statements that return only the delegation leave out the names.
+/// Reads a row. Statements that return only the delegation omit the names.
 fn read(row: &PgRow) -> Result<Delegation, sqlx::Error> {
     Ok(Delegation {
         id: DelegationId(row.try_get("id")?),
@@ -135,8 +135,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Returns 429 if the pair has reached its hourly limit of delegations, or if the messages to both organizations exceed the
-    /// budget of the actor's. The price includes the messages of a later revocation.
+    /// Returns 429 if the pair has reached its hourly limit of delegations, or if the messages to both organizations exceed the budget of
+    /// the actor's organization. The price includes the messages about a later revocation.
     pub(crate) async fn charge(&self, state: &State, store: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
         self.require_room(store, RECENT, state.delegations_per_pair, state.now()).await?;
         let mut price = 0;
@@ -172,9 +172,8 @@ impl Pair {
     }
 }
 
-/// Creates a delegation, records it and notifies both sides. Returns 403 for members who aren't owners and for keys that lack one
-/// of its scopes, and 409 if the pair has an active delegation. The caller has locked the pair, which comes before the
-/// organization.
+/// Creates a delegation, records it and notifies both sides. Returns 403 for members who aren't owners and for keys that lack one of its
+/// scopes, and 409 if the pair has an active delegation. The caller must lock the pair first, and before the organization.
 pub(crate) async fn grant(
     transaction: &mut PgConnection,
     actor: &Actor,

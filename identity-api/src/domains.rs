@@ -1,8 +1,8 @@
 //! Domains of organizations: register, list, verify, delete (docs/api/identity.md#domains).
 //!
-//! A registration shows no events and blocks no one until it is verified. `ownership` defines who owns a host and which part of
-//! its history they see, `token_lookup` checks whether a token is published, `recheck` checks it again, and `takeover` handles a
-//! host that two organizations verify. `manifests` are published on verified hosts.
+//! Until a registration is verified, it neither shows events nor blocks others. `ownership` defines who owns a host and which part of its
+//! history they see, `token_lookup` checks whether a token is published, `recheck` checks it again, and `takeover` handles a host that two
+//! organizations verify. `manifests` handles manifests on verified hosts.
 
 mod takeover;
 mod html_head;
@@ -30,7 +30,6 @@ use schemas::ids::DomainId;
 use schemas::site::Site;
 use std::time::Duration;
 
-/// How many domains there may be, and how they are verified.
 #[derive(Args, Clone, Debug)]
 pub struct DomainSettings {
     /// Maximum domains per organization
@@ -86,7 +85,7 @@ impl Row {
     }
 }
 
-/// Returns whether a domain is verified by a token, not attested by a partner or an operator.
+/// Returns whether a domain is verified by a token, and not attested by a partner or an operator.
 fn is_token_verified(row: &Row) -> bool {
     row.verification_method.as_ref().is_some_and(|method| method.parse::<VerificationMethod>().is_ok())
 }

@@ -66,7 +66,7 @@ pub struct Cli {
     pub settings: Settings,
 }
 
-/// Commands of the binary; without one it serves.
+/// Subcommands of the binary. Without one, it serves.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Check whether the running process on this machine is healthy
@@ -120,7 +120,7 @@ impl Settings {
         Ok(self)
     }
 
-    /// Like `for_commands`, for `admin`, which must run as the account of the service: only `migrate` owns the tables.
+    /// Like `for_commands`, for `admin`, which must use the service's account because only `migrate` uses the tables' owner.
     pub async fn for_admin(self, profile: Profile) -> anyhow::Result<Self> {
         let settings = self.for_commands(profile)?;
         if profile.is_production() {
@@ -133,7 +133,7 @@ impl Settings {
 const MAX_BODY_BYTES: usize = 64 * 1024;
 const LIMITS: BodyLimits = BodyLimits::with_bytes(MAX_BODY_BYTES);
 
-/// Time for pending emails after the last response; shorter than the shutdown timeout.
+/// Time for pending emails after the last response. Shorter than the shutdown timeout.
 const MAIL_GRACE: Duration = Duration::from_millis(400);
 
 pub struct State {
@@ -214,7 +214,7 @@ impl State {
         }))
     }
 
-    /// Returns the current time with the precision of responses, so that stored and shown times are equal.
+    /// Returns the current time with the precision of responses, so stored and returned times are equal.
     fn now(&self) -> DateTime<Utc> {
         self.clock.now().trunc_subsecs(3)
     }
@@ -249,7 +249,7 @@ impl State {
     }
 }
 
-/// Creates and updates the tables, and prints to stderr which privileges it couldn't revoke. Safe to repeat, also concurrently.
+/// Creates and updates the tables. Prints to stderr which privileges it couldn't revoke. Idempotent, also concurrently.
 pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
     let pool = databases::postgres(&settings.postgres)?;
     databases::migrate_postgres(&pool).await?;

@@ -1,4 +1,4 @@
-//! Signed-in people. A handler requires one, or an operator, by the type of its argument.
+//! Signed-in people. A handler requires a person or an operator through its argument type.
 
 pub mod sign_in;
 pub mod user_sessions;
@@ -86,7 +86,7 @@ pub(crate) async fn operators(connection: &mut PgConnection) -> Result<Vec<Opera
         .await
 }
 
-/// Makes a person an operator; an operator stays one.
+/// Makes a person an operator. Idempotent.
 pub(crate) async fn add_operator(
     transaction: &mut PgConnection,
     author: Author,

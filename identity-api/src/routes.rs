@@ -18,7 +18,7 @@ use axum::middleware;
 use axum::routing::{delete, get, patch, post};
 use std::sync::Arc;
 
-/// Returns all routes except health; layers of the boundary are added elsewhere.
+/// Returns all routes except health. The request middleware is added elsewhere.
 pub fn routes(state: Arc<State>) -> Router {
     paths()
         .route_layer(middleware::from_fn(request_slot::hold))

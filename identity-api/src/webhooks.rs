@@ -144,7 +144,7 @@ fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
     Ok(kinds)
 }
 
-/// Deletes the endpoints that these creators created or whose secret they rotated last, because they know the secret.
+/// Deletes the endpoints that these creators created, or whose secret they rotated last, because they know the secret.
 pub(crate) async fn delete_created_by(
     transaction: &mut PgConnection,
     author: Author,

@@ -44,7 +44,7 @@ impl FromRequestParts<Arc<State>> for IdentityWriter {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let actor = actor(parts, state, &[Scope::IdentityWrite]).await?;
-        // Revoking and deleting are free: they must work even when the organization's budget is spent.
+        // Revoking and deleting are free, because they must work even if the organization's budget is spent.
         if parts.method != Method::DELETE {
             state.budgets.organizations.spend(actor.org_id, price(parts), state.now())?;
         }
@@ -71,11 +71,11 @@ fn price(parts: &Parts) -> u64 {
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
     let length = length.unwrap_or(if is_chunked { crate::MAX_BODY_BYTES } else { 0 });
-    // Larger bodies are rejected when they are read.
+    // Larger bodies are rejected while they are read.
     cost(2, length.min(crate::MAX_BODY_BYTES))
 }
 
-/// Authenticates by key if there is one: an invalid key is rejected even beside a valid session.
+/// Authenticates by key if there is one. An invalid key is rejected even next to a valid session.
 async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Result<Actor, ApiError> {
     if !parts.headers.contains_key(API_KEY_HEADER) {
         return member(parts, state).await;
@@ -84,7 +84,7 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
     Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
 }
 
-/// Returns the caller of a key with one of the scopes.
+/// Returns the caller of a key that has one of these scopes.
 pub(crate) async fn key_caller(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Result<Caller, ApiError> {
     let caller = Caller::from_request_parts(parts, state).await?;
     let key = presented_key(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
@@ -100,7 +100,7 @@ pub(crate) async fn key_caller(parts: &mut Parts, state: &Arc<State>, any_of: &[
 impl FromRequestParts<Arc<State>> for SignedIn {
     type Rejection = ApiError;
 
-    /// Rejects keys, even beside a session.
+    /// Rejects keys, even next to a session.
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         if parts.headers.contains_key(API_KEY_HEADER) {
             return Err(ApiError::unauthenticated());

@@ -19,7 +19,7 @@ pub(crate) struct Change {
     pub(crate) detail: Value,
 }
 
-/// Customer objects that an operator read, each with its id and its organization.
+/// A customer's objects that an operator read, each with its id and organization.
 pub(crate) struct AuditedRead<'a> {
     pub(crate) action: &'static str,
     pub(crate) object_kind: &'static str,
@@ -31,7 +31,7 @@ pub(crate) enum Author {
     Key(ApiKeyId),
     User(UserId),
     Operator(UserId),
-    /// A command on the server without `--as`.
+    /// A command on the server without `--operator`.
     System,
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn record(
     record_by(transaction, actor.credential.into(), Some(actor.org_id), at, change).await
 }
 
-/// Records a change in the caller's transaction. `organization` is the organization it concerns.
+/// Records a change in the caller's transaction. `organization` is the affected organization.
 pub(crate) async fn record_by(
     transaction: &mut PgConnection,
     author: Author,
@@ -107,7 +107,7 @@ pub(crate) async fn record_for_both(
     Ok(())
 }
 
-/// Records an operator's reads in the audit trails of the owners, at most once per object, operator and day.
+/// Records an operator's reads in the owners' audit trails, at most once per object, operator and day.
 pub(crate) async fn record_reads(
     connection: &mut PgConnection,
     operator: UserId,

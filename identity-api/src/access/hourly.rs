@@ -1,4 +1,4 @@
-//! Hourly limits that count stored rows, including those that were withdrawn or revoked since.
+//! Hourly limits that count stored rows, including those withdrawn or revoked since.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::problem::Code;
@@ -6,7 +6,7 @@ use service_kit::http::ApiError;
 
 pub(crate) const WINDOW: TimeDelta = TimeDelta::hours(1);
 
-/// Returns how many rows to skip, newest first, to find the row that must leave the window before another is accepted. `None`
+/// Returns the number of rows to skip, newest first, to find the row that must leave the window before another one is accepted. `None`
 /// means unlimited.
 pub(crate) fn offset(limit: u32) -> Option<i64> {
     limit.checked_sub(1).map(i64::from)

@@ -1,7 +1,7 @@
 //! Permissions of owners and members, and which scopes a key can grant (docs/api/identity.md#what-a-member-may-do).
 //!
-//! Permissions are checked under the lock that removing a member takes. So nothing that a removed member was creating at that
-//! moment survives.
+//! Permissions are checked under the lock that removing a member takes, so nothing that a removed member was creating at that moment
+//! survives.
 
 use super::actor::{Actor, Credential};
 use super::audit::Author;
@@ -13,7 +13,7 @@ use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Actions that require an owner, or a key with `identity:write`.
+/// Actions that require an owner or a key with `identity:write`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OwnerAction {
     Keys,
@@ -62,7 +62,7 @@ async fn held(transaction: &mut PgConnection, key: ApiKeyId) -> Result<Vec<Scope
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Rejects scopes that the key doesn't have itself. People can grant every scope.
+/// Rejects scopes that the key itself doesn't have. People can grant every scope.
 pub(crate) async fn require_held(transaction: &mut PgConnection, author: Author, scopes: &[Scope]) -> Result<(), ApiError> {
     let Author::Key(key) = author else { return Ok(()) };
     let held = held(transaction, key).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn require_held(transaction: &mut PgConnection, author: Author,
     Err(ApiError::new(Code::MissingScope, detail))
 }
 
-/// Creators of delegations and webhook endpoints.
+/// The creators of delegations and webhook endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Creators<'a> {
     /// A person, as a member of an organization.

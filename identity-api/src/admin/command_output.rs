@@ -1,4 +1,4 @@
-//! What a command prints: one JSON document, or a table for people.
+//! Command output: one JSON document, or a table for people.
 
 use comfy_table::{Table, presets};
 use serde::Serialize;

@@ -1,7 +1,7 @@
-//! Delegation requests: both sides list them, the grantor approves or denies them.
+//! Delegation requests: both sides list them, and the grantor approves or denies them.
 //!
-//! The transitions are in `schemas::identity::DelegationRequest` and are applied under the row's lock, so only the first answer
-//! counts. `filing` creates requests.
+//! The transitions are in `schemas::identity::DelegationRequest` and are applied under the row's lock, so only the first answer counts.
+//! `create_requests` creates requests.
 
 mod create_requests;
 
@@ -70,7 +70,7 @@ pub(crate) async fn approve_delegation_request(
 ) -> Result<(StatusCode, Json<Delegation>), ApiError> {
     let (id, pair) = addressed_to(&state.pool, &actor, &id).await?;
     let mut transaction = state.pool.begin().await?;
-    // Lock the pair before the row, as filing does, to avoid a deadlock.
+    // Lock the pair before the row, as creating a request does, to avoid a deadlock.
     pair.lock(&mut transaction).await?;
     let request = locked(&mut transaction, id).await?;
     pair.charge(&state, &mut transaction, &actor).await?;
@@ -172,8 +172,8 @@ async fn resolve(
     Ok(())
 }
 
-/// Emails the owners about new requests, after the response. The email contains neither the requester's name nor the host that
-/// they entered, because platforms and agents haven't verified a domain.
+/// Emails the owners about new requests, after the response. The email contains neither the requester's name nor the host they entered,
+/// because platforms and agents don't have a verified domain.
 fn tell_owners(state: &Arc<State>, filed: &[&DelegationRequest]) {
     let (telling, grantors) = (Arc::clone(state), filed.iter().map(|request| request.grantor_org_id).collect::<Vec<_>>());
     state.sign_in.mails().spawn(async move {

@@ -8,7 +8,7 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use schemas::identity::domain::META_NAME;
 use tokio::time::Instant;
 
-/// Maximum number of tokens to read, including parse errors; a typical head has a few hundred.
+/// Maximum number of tokens to read, including parse errors. A typical head has a few hundred.
 const MAX_TOKENS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) struct Scan {
     pub(super) tokens: usize,
 }
 
-/// Searches for `<meta name="…" content="token">` in the head of a page, at most until the deadline.
+/// Searches a page's head for `<meta name="…" content="token">`, at most until the deadline.
 pub(super) fn scan(page: &[u8], token: &str, until: Instant) -> Scan {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
@@ -47,7 +47,7 @@ fn names(meta: &StartTag<()>, token: &str) -> bool {
 struct ParserState {
     /// Inside an element that contains only text, such as a title.
     is_in_text: bool,
-    /// Number of enclosing templates; their content isn't part of the page.
+    /// Number of enclosing templates, whose content isn't part of the page.
     templates: usize,
 }
 
@@ -61,7 +61,7 @@ impl ParserState {
     fn step<'a>(&mut self, token: &'a Token<()>) -> Step<'a> {
         match token {
             Token::StartTag(tag) => self.open(tag),
-            // Only its own end tag ends an element of text.
+            // A text element ends only with its own end tag.
             Token::EndTag(_) if self.is_in_text => {
                 self.is_in_text = false;
                 Step::On
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// As a tree, every paragraph would copy every one of thousands of open formatting elements: 29 million nodes.
+    /// In a tree, every paragraph would copy each of thousands of open formatting elements: 29 million nodes.
     #[test]
     fn a2_stops_parsing_after_the_head() {
         let mut page = String::from("<head><title>x</title></head>");

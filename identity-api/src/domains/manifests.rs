@@ -1,4 +1,4 @@
-//! Manifests of organizations, and the signing keys they list (docs/api/identity.md#manifests).
+//! Organizations' manifests, and the signing keys they list (docs/api/identity.md#manifests).
 
 pub(crate) mod checks;
 pub(crate) mod hosts;
@@ -47,7 +47,7 @@ fn read_key(row: &PgRow) -> Result<(Uuid, ManifestKey), sqlx::Error> {
     Ok((row.try_get("manifest_id")?, key))
 }
 
-/// Returns the organization's manifests with their keys, oldest first; only the one with this id if there is one.
+/// Returns the organization's manifests with their keys, oldest first, or only the one with this id.
 async fn select(connection: &mut PgConnection, org: OrgId, id: Option<ManifestId>) -> Result<Vec<Manifest>, sqlx::Error> {
     let which = "SELECT * FROM manifests WHERE organization_id = $1 AND deleted_at IS NULL AND ($2::uuid IS NULL OR id = $2) \
          ORDER BY created_at, id";
@@ -134,8 +134,8 @@ pub(crate) async fn create_manifest(
     checked(&state, &actor, &id.to_string()).await.map(|manifest| (StatusCode::CREATED, Json(manifest)))
 }
 
-/// Returns the id of the new row; `None` if the organization has already registered the URL. The row is due, so that another
-/// process checks it if this one dies.
+/// Returns the new row's id, or `None` if the organization has already registered the URL. The row is due, so another process checks it if
+/// this one crashes.
 async fn insert(
     transaction: &mut PgConnection,
     org: OrgId,
@@ -155,7 +155,7 @@ async fn insert(
     .await
 }
 
-/// Checks a manifest now and returns it, without a request slot during the check.
+/// Checks a manifest now and returns it. Doesn't occupy a request slot during the check.
 async fn checked(state: &State, actor: &Actor, id: &str) -> Result<Manifest, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let manifest = find(&mut connection, actor.org_id, id).await?;
@@ -182,7 +182,7 @@ pub(crate) async fn refresh_manifest(
     checked(&state, &actor, &id).await.map(Json)
 }
 
-/// Handles `DELETE /api/v1/identity/manifests/{id}`: returns 204, even if it was already deleted. Its keys no longer sign.
+/// Handles `DELETE /api/v1/identity/manifests/{id}`: returns 204, even if it was already deleted. Its keys can no longer sign.
 pub(crate) async fn delete_manifest(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

@@ -1,7 +1,7 @@
-//! Emails to owners of an organization about a domain that it loses, gains or is about to lose.
+//! Emails to an organization's owners about a domain that it loses, gains or is about to lose.
 //!
-//! They name no other organization: names are chosen by strangers, and `/resolve` returns the owner. A failed email doesn't fail
-//! the change.
+//! They don't name other organizations: anyone can choose any name, and `/resolve` returns the owner. A failed email doesn't fail the
+//! change.
 
 use crate::people::mail::{Mailer, minute};
 use chrono::{DateTime, Utc};

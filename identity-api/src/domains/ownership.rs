@@ -1,14 +1,14 @@
 //! Periods in which organizations own a host, and which part of its history an owner sees.
 //!
-//! - A host has at most one verified owner. Verifying it again returns 409 while it has one, unless the new verification takes
-//!   precedence (`contest`).
+//! - A host has at most one verified owner. Verifying it again returns 409 while it has one, unless the new verification takes precedence
+//!   (`takeover`).
 //! - The first owner sees the full history. A later owner of the host, or of a host below one with an earlier owner, sees events
 //!   from their verification on (docs/api/reads.md#history-after-a-domain-changes-hands; R7).
 //! - An owner that returns sees its earlier history again, if there was no other owner in between.
 //! - The owner of the parent host keeps its view when it verifies the subdomain too.
-//! - `service_kit::directory` removes the periods in which others owned a subdomain.
+//! - `service_kit::identity_tables` removes the periods in which others owned a subdomain.
 //!
-//! The database has the last word (constraint `domains_one_owner_at_a_time`).
+//! The database enforces this (constraint `domains_one_owner_at_a_time`).
 
 use super::Row;
 use crate::access::prelude::*;
@@ -16,12 +16,12 @@ use schemas::identity::VerificationMethod;
 use schemas::ids::DomainId;
 use schemas::site::Site;
 
-/// Serializes all changes of ownership: they are rare, and a host's history also depends on its parent hosts.
+/// Serializes all ownership changes. They are rare, and a host's history also depends on its parent hosts.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Basis {
-    /// A verification, and when it is checked again.
+    /// A verification, and the time of its next check.
     Token(VerificationMethod, DateTime<Utc>),
     /// An attestation, with its method.
     Attestation(&'static str),
@@ -52,8 +52,8 @@ pub(super) async fn lock(transaction: &mut PgConnection) -> Result<(), sqlx::Err
     sqlx::query(LOCK).execute(transaction).await.map(drop)
 }
 
-/// Returns the registration by which another organization owns this exact host, if any. Locks the row, because `upkeep` changes
-/// it without [`hold`].
+/// Returns the registration by which another organization owns this exact host. Locks the row, because `recheck` changes it without
+/// [`lock`].
 pub(super) async fn current_owner(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<Option<Row>, sqlx::Error> {
     sqlx::query_as(
         "SELECT * FROM domains WHERE site = $1 AND organization_id <> $2 AND verified_at IS NOT NULL AND released_at IS NULL \
@@ -109,7 +109,7 @@ pub(crate) async fn assign(
     })
 }
 
-/// Returns from when on the organization sees events of the host it is verifying; `None` means always.
+/// Returns the time from which the organization sees events of the host it is verifying; `None` means always.
 async fn visible_from(
     transaction: &mut PgConnection,
     org: OrgId,
@@ -138,7 +138,7 @@ async fn visible_from(
         .await?;
         return Ok(visible_from.max(left));
     }
-    // When the last other owner of the host or a parent host ends; an open end counts as now.
+    // The time when the last other owner of the host or a parent host left. If it hasn't left, now.
     let others_until: Option<DateTime<Utc>> = sqlx::query_scalar(
         "SELECT max(coalesce(released_at, $3)) FROM domains WHERE site = ANY($1) AND organization_id <> $2 AND verified_at IS NOT NULL",
     )
@@ -159,7 +159,7 @@ async fn visible_from(
     Ok(before.filter(|(_, released)| others_until <= *released).map_or(Some(verified_at), |(visible_from, _)| visible_from))
 }
 
-/// Ends a registration, verified or not. Returns `None` if missing.
+/// Ends a registration, verified or not. Returns `None` if there is none.
 pub(crate) async fn release(
     transaction: &mut PgConnection,
     org: OrgId,

@@ -1,7 +1,7 @@
 //! Checks published tokens again: if one is missing for too long, the domain is released.
 //!
-//! No database connection is open during a check. Several processes can run this: each postpones a domain before it checks it, so
-//! if the process dies, the domain is checked again later.
+//! No database connection is open during a check. Several processes can run this: each postpones a domain before checking it, so the domain
+//! is checked again later if the process crashes.
 
 use super::owner_emails::{self, Notice};
 use super::token_lookup::{ExpectedToken, TokenFinder};
@@ -22,7 +22,7 @@ pub(super) const EVERY: Duration = Duration::from_secs(600);
 const AT_ONCE: i64 = 8;
 /// Time until the next check after a missing token or a crash.
 const RETRY: TimeDelta = TimeDelta::hours(6);
-/// Minimum number of failed checks before a domain is released: one bad hour after a long pause isn't enough.
+/// Minimum number of failed checks before a domain is released. One bad hour after a long pause isn't enough.
 const LEAST_FAILURES: i32 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ const CLAIM: &str = "UPDATE domains SET proof_due_at = $2 WHERE id = ANY(array( 
         ORDER BY proof_due_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)) RETURNING *";
 const STANDS: &str = "UPDATE domains SET verification_method = $2, proved_at = $3, proof_due_at = $4, unproved_since = NULL, \
         proof_failures = 0 WHERE id = $1 AND verified_at IS NOT NULL AND released_at IS NULL RETURNING *";
-/// No-op if the domain was verified again after it was claimed.
+/// Has no effect if the domain was verified again after it was claimed.
 const IS_MISSING: &str = "UPDATE domains SET unproved_since = coalesce(unproved_since, $3), proof_failures = proof_failures + 1 \
         WHERE id = $1 AND verified_at IS NOT NULL AND released_at IS NULL AND proved_at IS NOT DISTINCT FROM $2 RETURNING *";
 

@@ -28,7 +28,7 @@ pub(crate) fn owned_by_another() -> ApiError {
     ApiError::new(Code::Conflict, "Another organization has verified this domain.")
 }
 
-/// Registers a domain of a content owner, unverified.
+/// Registers a content owner's domain, unverified.
 pub(crate) async fn register(
     transaction: &mut PgConnection,
     author: Author,
@@ -68,8 +68,8 @@ pub(super) async fn insert(
     Ok(Some(row.into()))
 }
 
-/// Marks a registered domain as verified by attestation; one that is already verified stays unchanged. A partner can't take a
-/// subdomain of another organization's verified domain; an operator can, like the holder of the DNS name.
+/// Marks a registered domain as verified by attestation. An already verified domain stays unchanged. A partner can't take a subdomain of
+/// another organization's verified domain; an operator can, like whoever controls the DNS name.
 pub(crate) async fn attest(
     transaction: &mut PgConnection,
     author: Author,
@@ -94,8 +94,8 @@ pub(crate) async fn attest(
     Ok(row.into())
 }
 
-/// Marks a domain as verified by an operator and registers it if necessary; one that is already verified stays unchanged. Fails
-/// if another organization owns the host.
+/// Marks a domain as verified by an operator, and registers it if necessary. An already verified domain stays unchanged. Fails if another
+/// organization owns the host.
 pub async fn ensure_verified(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> anyhow::Result<()> {
     ensure(pool, org, site, now).await.map_err(|refusal| anyhow::anyhow!(refusal.one_line()))
 }
@@ -128,7 +128,7 @@ pub(crate) async fn release(
     Ok(Domain { verified: false, ..row.into() })
 }
 
-/// Ends a registration of this organization; returns `None` if there is none.
+/// Ends a registration of this organization. Returns `None` if there is none.
 pub(super) async fn end(
     transaction: &mut PgConnection,
     author: Author,
@@ -163,15 +163,15 @@ struct CountedRow {
     domain_count: i64,
 }
 
-/// Registered domains of one organization, possibly truncated, and their total.
+/// One organization's registered domains, possibly truncated, and their total.
 #[derive(Default)]
 pub(crate) struct Registered {
     pub(crate) domains: Vec<Domain>,
     pub(crate) count: i64,
 }
 
-/// Returns registered domains by organization: all, or at most `most` of each. The oldest one of each is always included;
-/// verified ones come next. Organizations without domains are missing.
+/// Returns registered domains by organization: all, or at most `most` of each. Each organization's oldest one is always included; verified
+/// ones come next. Organizations without domains are missing.
 pub(crate) async fn by_organization(
     connection: &mut PgConnection,
     orgs: &[Uuid],

@@ -1,5 +1,5 @@
-//! Transfers a host from another organization: a new DNS TXT record takes it from an owner that was only attested, or whose own
-//! token is no longer published.
+//! Transfers a host from another organization. A new DNS TXT record takes it from an owner that was only attested, or whose own token is no
+//! longer published.
 
 use super::owner_emails::{self, Notice};
 use super::token_lookup::ExpectedToken;
@@ -10,7 +10,7 @@ use crate::request::request_slot;
 use schemas::identity::VerificationMethod;
 use schemas::site::Site;
 
-/// Makes the caller the owner of a host owned by `holder`, if their verification takes precedence.
+/// Makes the caller the owner of a host owned by `holder`, if the caller's verification takes precedence.
 pub(super) async fn take_over(
     state: &Arc<State>,
     actor: &Actor,
@@ -40,7 +40,7 @@ pub(super) async fn take_over(
     Ok(owner)
 }
 
-/// Changes the owner in one transaction. Returns `None` if the holder changed in the meantime.
+/// Changes the owner in one transaction. Returns `None` if the current owner has changed in the meantime.
 async fn exchange(state: &State, actor: &Actor, site: &Site, registered: &Row, holder: &Row) -> Result<Option<Row>, ApiError> {
     let now = state.now();
     let mut transaction = state.pool.begin().await?;

@@ -1,8 +1,8 @@
-//! Checks whether a token is published where only the owner of a domain can publish it.
+//! Checks whether a token is published where only a domain's owner can publish it.
 //!
-//! It connects only over HTTPS through the egress guard, and reports failures in coarse terms: neither the response nor an
-//! address (docs/api/webhooks.md#webhook-url; S5). For TXT records under this service's own label it reports their number and a
-//! token found in place of the expected one.
+//! It connects only over HTTPS through the egress guard, and reports failures in coarse terms, without the response or an address
+//! (docs/api/webhooks.md#webhook-url; S5). For TXT records under this service's own label, it reports their number and a token found in
+//! place of the expected one.
 
 use super::html_head;
 use schemas::identity::VerificationMethod;
@@ -19,9 +19,9 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Maximum bytes read of a document; enough for a head or a manifest.
+/// Maximum number of bytes to read from a document, enough for a head or a manifest.
 const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
-/// Maximum number of documents read at a time, each on its own thread.
+/// Maximum number of documents parsed concurrently, each on its own thread.
 const READERS: usize = 4;
 
 const MAX_TOKEN_BYTES: usize = 128;
@@ -30,16 +30,16 @@ const MAX_TOKEN_BYTES: usize = 128;
 enum LookupFault {
     /// Not found, or unreachable.
     NoResponse,
-    /// Reachable, but without the token.
+    /// Reachable, but the token is missing.
     NoToken,
-    /// TXT records, but without the token.
+    /// TXT records exist, but not with the token.
     OtherTexts(OtherTexts),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OtherTexts {
     records: usize,
-    /// Another token of this service, for example copied from another registration.
+    /// Another token from this service, for example copied from another registration.
     token: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct TokenFinder {
 pub(super) struct ExpectedToken<'a> {
     pub(super) domain: &'a str,
     pub(super) token: &'a str,
-    /// The organization that registered the domain; readers are divided by organization.
+    /// The organization that registered the domain, which shares the readers with others.
     pub(super) organization: OrgId,
 }
 
@@ -65,7 +65,7 @@ impl TokenFinder {
         Self { egress, port, readers: Slots::new(Pool::DomainChecks, READERS) }
     }
 
-    /// Returns the first of these methods that finds the token, or the fault of each.
+    /// Returns the first of these methods that finds the token, or each method's fault.
     pub(super) async fn find(
         &self,
         claim: ExpectedToken<'_>,
@@ -112,7 +112,7 @@ impl TokenFinder {
         if has_token { Ok(()) } else { Err(LookupFault::NoToken) }
     }
 
-    /// Returns the body of a page; any status but 200 is an error.
+    /// Returns a page's body. Any status except 200 is an error.
     async fn fetch(&self, claim: ExpectedToken<'_>, path: &str, until: Instant) -> Result<Vec<u8>, LookupFault> {
         let url = Url::parse(&format!("https://{}:{}{path}", claim.domain, self.port)).map_err(|_| LookupFault::NoResponse)?;
         let remaining = until.saturating_duration_since(Instant::now());
@@ -120,7 +120,7 @@ impl TokenFinder {
         if answer.status == 200 { Ok(answer.body) } else { Err(LookupFault::NoResponse) }
     }
 
-    /// Returns whether a manifest contains the token. A truncated manifest doesn't parse.
+    /// Returns whether a manifest contains the token. A truncated manifest can't be parsed.
     async fn in_manifest(
         &self,
         organization: OrgId,
@@ -135,7 +135,7 @@ impl TokenFinder {
         self.read(organization, until, move || html_head::scan(&page, &token, until).has_token).await
     }
 
-    /// Fetches a document of at most 64 KiB by the same rules, and parses it. Returns the reason if there is none.
+    /// Fetches a document of at most 64 KiB by the same rules, and parses it. Returns the reason if that fails.
     pub(crate) async fn document<T: Send + 'static>(
         &self,
         organization: OrgId,
@@ -154,7 +154,7 @@ impl TokenFinder {
         self.read(organization, until, move || parse(&response.body)).await.map_err(|_| NO_RESPONSE)
     }
 
-    /// Reads an untrusted document on a blocking thread, so that only its own request waits.
+    /// Parses an untrusted document on a blocking thread, so that only its own request waits.
     async fn read<T: Send + 'static>(
         &self,
         organization: OrgId,
@@ -200,7 +200,7 @@ impl ExpectedToken<'_> {
     }
 }
 
-/// Removes quotation marks from a TXT value; some providers store the ones that were pasted.
+/// Removes quotation marks from a TXT value, because some providers store pasted ones.
 fn unquoted(text: &str) -> &str {
     let text = text.trim();
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).map_or(text, str::trim)
@@ -254,14 +254,14 @@ mod tests {
         Instant::now() + Duration::from_secs(3_600)
     }
 
-    /// One thread, so blocking it would block every request.
+    /// There is one thread, so blocking it would block every request.
     #[tokio::test]
     async fn parsing_documents_does_not_block_requests() {
         let (served, is_served) = mpsc::channel();
         let reading = move || is_served.recv_timeout(Duration::from_secs(60)).is_ok();
         let serve = async move { served.send(()) };
         let (finder, until) = (finder(), later());
-        // `join!` polls in order: the document is being read, or was handed to another thread, when the second future runs.
+        // `join!` polls in order, so when the second future runs, the document is being parsed or was handed to another thread.
         let (read, _) = tokio::join!(finder.read(ORG, until, reading), serve);
         assert_eq!(read, Ok(true), "the other request was served meanwhile");
     }

@@ -66,7 +66,7 @@ struct VerifyRequest {
     methods: Option<Vec<String>>,
 }
 
-/// Checks the methods in the body, or all; the body is optional.
+/// Checks the methods in the body, or all of them. The body is optional.
 pub(crate) async fn verify_domain(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -123,7 +123,7 @@ async fn look(
     found.map_err(|faults| ApiError::faults(Code::InvalidRequest, faults))
 }
 
-/// Verifies a domain again that is only attested or whose token was missing lately. It stays unchanged if no token is found.
+/// Verifies a domain again that is only attested or whose token was missing recently. The domain stays unchanged if no token is found.
 async fn verify_again(state: &State, actor: &Actor, held: Row, methods: &[VerificationMethod]) -> Result<Row, ApiError> {
     if is_token_verified(&held) && held.unproved_since.is_none() {
         return Ok(held);

@@ -1,7 +1,7 @@
 //! Analyst accounts in ClickHouse: create, list, revoke (docs/operating/analytics.md#accounts).
 //!
-//! Shows a password only in the response that creates the account, and doesn't connect to ClickHouse: `telemetry query-api analysts`
-//! keeps that in step with these rows.
+//! Returns a password only in the response that creates the account, and doesn't connect to ClickHouse: `telemetry query-api analysts`
+//! synchronizes it with these rows.
 
 use crate::access::permissions::{self, OwnerAction};
 use crate::access::prelude::*;
@@ -36,7 +36,7 @@ pub(crate) async fn list_analysts(
     Ok(part.of(list(&state.pool, Some(actor.org_id)).await?))
 }
 
-/// `DELETE /api/v1/identity/analysts/{id}`: 200 with the account, also if it was revoked before.
+/// Handles `DELETE /api/v1/identity/analysts/{id}`: returns 200 with the account, even if it was already revoked.
 pub(crate) async fn revoke_analyst(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -44,7 +44,7 @@ pub(crate) async fn revoke_analyst(
 ) -> Result<Json<AnalystAccount>, ApiError> {
     let mut transaction = state.pool.begin().await?;
     permissions::require_owner(&mut transaction, &actor, OwnerAction::Analysts).await?;
-    // Any text that isn't an id gets the response of an unknown id.
+    // Text that isn't an id gets the same response as an unknown id.
     let id: AnalystAccountId = id.parse().map_err(|_| not_found())?;
     let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;
     transaction.commit().await?;
@@ -58,7 +58,7 @@ fn not_found() -> ApiError {
 /// A new account: what it reads, and who uses it.
 pub(crate) struct NewAccount {
     pub(crate) organization: OrgId,
-    /// The owner that shares its data with the organization; `None` reads the organization's own.
+    /// The owner that shares its data with the organization. If `None`, the account reads the organization's own data.
     pub(crate) delegated_from: Option<OrgId>,
     /// A member of the organization. Removing the member revokes the account.
     pub(crate) member: Option<EmailAddress>,
@@ -115,7 +115,7 @@ async fn require_analyst_sync(transaction: &mut PgConnection) -> Result<(), ApiE
     is_kept.then_some(()).ok_or_else(|| ApiError::new(Code::Conflict, detail))
 }
 
-/// Applies the rules of reads: an owner reads its own data, all others what is shared with them.
+/// Applies the rules for reads: an owner reads its own data, all others read data shared with them.
 async fn require_readable(transaction: &mut PgConnection, new: &NewAccount) -> Result<(), ApiError> {
     let own = organization_rows::type_of(&mut *transaction, new.organization).await?;
     match (own, new.delegated_from) {
@@ -148,8 +148,7 @@ async fn require_delegation(transaction: &mut PgConnection, grantor: OrgId, gran
     is_active.then_some(()).ok_or_else(refusal)
 }
 
-/// Returns the id of the member who is to use the account. The organization's row is locked, so the member can't be removed
-/// meanwhile.
+/// Returns the id of the member who will use the account. The organization's row is locked, so the member can't be removed in the meantime.
 async fn member_of(transaction: &mut PgConnection, new: &NewAccount) -> Result<Option<Uuid>, ApiError> {
     let Some(email) = &new.member else { return Ok(None) };
     let user: Option<Uuid> = sqlx::query_scalar(
@@ -172,7 +171,7 @@ pub(crate) async fn list(store: impl PgExecutor<'_>, of: Option<OrgId>) -> Resul
     Ok(listed.fetch_all(store).await?)
 }
 
-/// Revokes an account of an organization, or of any. A revoked one stays as it is.
+/// Revokes an account of one organization, or of any if `None`. An already revoked account stays unchanged.
 pub(crate) async fn revoke(
     transaction: &mut PgConnection,
     author: Author,

@@ -14,7 +14,7 @@ use schemas::secrets::PlainApiKey;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// Records uses of keys by this service; the other services have tables of their own.
+/// Records key uses by this service. The other services have their own tables.
 pub(crate) const RECORD_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \
      FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) WHERE id = key";
 
@@ -47,7 +47,7 @@ pub(crate) async fn list_api_keys(
     Ok(part.of(list(&state.pool, actor.org_id).await?))
 }
 
-/// Returns the active keys of an organization and the latest 1,000 revoked ones, oldest first.
+/// Returns an organization's active keys and its latest 1,000 revoked keys, oldest first.
 pub(crate) async fn list(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, ApiError> {
     let keys = sqlx::query(include_str!("api_keys/list.sql")).bind(org.0).bind(MAX_KEYS).try_map(|row| read(&row));
     Ok(keys.fetch_all(store).await?)
@@ -98,7 +98,7 @@ impl Grants<'_> {
         }
     }
 
-    /// Returns what is stored. A drain's key has no scope, so code that doesn't know drains rejects it.
+    /// Returns the columns to store. A drain's key has no scope, so code that doesn't support drains rejects it.
     fn stored(&self) -> (Vec<&'static str>, Option<Uuid>) {
         match self {
             Self::Scopes(scopes) => (scopes.iter().map(|scope| scope.as_str()).collect(), None),
@@ -107,7 +107,7 @@ impl Grants<'_> {
     }
 }
 
-/// Creates a key for an authorized caller, and checks which scopes they can grant.
+/// Creates a key for an authorized caller. Checks which scopes they can grant.
 pub(crate) async fn issue(
     transaction: &mut PgConnection,
     author: Author,
@@ -219,7 +219,7 @@ fn not_found() -> ApiError {
     ApiError::new(Code::NotFound, "API key not found.")
 }
 
-/// Revokes a key of one organization, or of any. An already revoked key stays unchanged.
+/// Revokes a key of one organization, or of any if `None`. An already revoked key stays unchanged.
 pub(crate) async fn revoke(
     transaction: &mut PgConnection,
     author: Author,

@@ -1,4 +1,4 @@
-//! Log drains of an organization, and the key of each (docs/api/identity.md#drains).
+//! An organization's log drains and their keys (docs/api/identity.md#drains).
 
 pub(crate) mod health;
 mod new_drain;
@@ -15,10 +15,10 @@ use schemas::ids::{ApiKeyId, DrainId};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// How long a replaced key stays valid, so that no batch is lost while the new one is entered at the CDN.
+/// Time for which a replaced key stays valid, so that no batch is lost while the new one is entered at the CDN.
 const OLD_KEY_LIFETIME: TimeDelta = TimeDelta::hours(1);
 
-/// Selects what is shown of a drain; operators are not named.
+/// Selects a drain's visible columns. Operators are not named.
 macro_rules! shown {
     ($which:literal) => {
         concat!(
@@ -105,7 +105,7 @@ pub(crate) async fn create_drain(
     Ok((StatusCode::CREATED, Json(created)))
 }
 
-/// Rejects bodies that are invalid regardless of any state, for a caller that may use every host.
+/// Rejects bodies that are invalid whatever is stored, for a caller that may use every host.
 pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     new_drain::parse(body, OrgType::Platform, &[]).map(drop)
 }
@@ -193,8 +193,8 @@ pub(crate) async fn delete_drain(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Handles `POST /api/v1/identity/drains/{id}/rotate`: creates another key. The old one expires in an hour, and one that was
-/// replaced earlier expires now.
+/// Handles `POST /api/v1/identity/drains/{id}/rotate`: creates another key. The current one expires in an hour, and one that was replaced
+/// earlier expires now.
 pub(crate) async fn rotate_key(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

@@ -95,7 +95,7 @@ pub(crate) fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiE
     let new: NewOrganization = bodies::object(body)?;
     let mut faults = Faults::default();
     let org_type: Option<OrgType> = faults.take(text_rules::one_of("org_type", new.org_type, &OrgType::ALL.map(OrgType::as_str)));
-    // Check the type first: for these types, the other faults don't matter.
+    // Check the type first, because for these types the other faults don't matter.
     match org_type {
         Some(OrgType::Platform) => return Err(by_request("platform", "/api/v1/identity/platform-access-requests")),
         Some(OrgType::Agent) => return Err(by_request("agent", "/api/v1/identity/agent-access-requests")),
@@ -152,7 +152,7 @@ pub(crate) async fn show_organization(
 pub(crate) struct OrganizationDetails {
     #[serde(flatten)]
     pub(crate) organization: Organization,
-    /// Number of registered domains; a list of organizations contains only some of them.
+    /// Number of registered domains. Organization lists contain only some of them.
     domain_count: i64,
 }
 
@@ -203,7 +203,7 @@ fn read_row(row: &PgRow, registered: Registered) -> Result<OrganizationDetails, 
     Ok(OrganizationDetails { organization, domain_count: count })
 }
 
-/// An organization's partner status; only operators see it.
+/// An organization's partner status, which only operators see.
 #[derive(Debug, Serialize, sqlx::FromRow)]
 pub(crate) struct Partnership {
     id: Uuid,
@@ -220,7 +220,7 @@ pub(crate) async fn partnership(connection: &mut PgConnection, id: OrgId) -> Res
     row.ok_or_else(organization_rows::no_organization)
 }
 
-/// Returns the ids of all organizations, or of those of a type.
+/// Returns the ids of all organizations, or of those with this type.
 pub(crate) async fn ids_of(connection: &mut PgConnection, org_type: Option<OrgType>) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar("SELECT id FROM organizations WHERE $1::text IS NULL OR org_type = $1")
         .bind(org_type.map(OrgType::as_str))

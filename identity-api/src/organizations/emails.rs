@@ -1,7 +1,6 @@
 //! Emails about organizations, sent after the change is committed.
 //!
-//! A failed email never fails the change: it is logged, and returned if the caller can act on it. The content of emails is not
-//! logged.
+//! A failed email never fails the change: it is logged, and returned if the caller can act on it. Email content is never logged.
 
 use crate::access::prelude::*;
 use crate::domains::registrations::Attester;
@@ -21,7 +20,7 @@ pub(crate) struct InviteEmail {
     pub(crate) token: PlainInvite,
 }
 
-/// Emails an invite and stores when. If the email fails, the invite must be created again.
+/// Emails an invite and stores the time. If the email fails, the invite must be created again.
 pub(crate) async fn send_invite(state: &State, letter: InviteEmail) -> Invite {
     // The mail server may be slow.
     request_slot::release();
@@ -36,7 +35,7 @@ pub(crate) async fn send_invite(state: &State, letter: InviteEmail) -> Invite {
     }
 }
 
-/// Puts the link first, if a page for people is configured; programs find the token on a line of its own.
+/// Puts the link first, if a page for people is configured. Programs find the token on its own line.
 async fn mail_invite(state: &State, invite: &Invite, to: &EmailAddress, token: &PlainInvite) -> anyhow::Result<()> {
     let organization = display_name(&state.pool, invite.organization_id).await?;
     let link = state.sign_in.invite_link(token);
@@ -60,8 +59,8 @@ async fn mail_invite(state: &State, invite: &Invite, to: &EmailAddress, token: &
     state.mailer.send(to, &format!("You are invited to {organization}"), &text).await
 }
 
-/// Returns what emails to others call an organization: its name with a verified domain. Without one, the name isn't used, because
-/// anyone can choose any name. An attested domain counts while its partner is trusted (docs/api/identity.md#names).
+/// Returns what emails to others call an organization: its name if it has a verified domain. Otherwise the name isn't used, because anyone
+/// can choose any name. An attested domain counts while its partner is trusted (docs/api/identity.md#names).
 async fn display_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
     let named: Option<(String, String)> = sqlx::query_as(
         "SELECT o.name, d.domain FROM organizations o JOIN domains d ON d.organization_id = o.id \
@@ -76,10 +75,10 @@ async fn display_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> 
     Ok(named.map_or_else(|| "an organization".to_owned(), |(name, domain)| format!("{name} ({domain})")))
 }
 
-/// How long operators get no further emails while a request is pending, because one person can file requests from many addresses.
+/// Time for which operators get no further emails while a request is pending, because one person can file requests from many addresses.
 const OPERATOR_EMAIL_INTERVAL: TimeDelta = TimeDelta::hours(1);
 
-/// Emails operators about a pending request, after the response. Leaves out what the requester wrote; the list shows it.
+/// Emails operators about a pending request, after the response. Omits what the requester wrote, which the list shows.
 pub(crate) fn email_operators(state: &Arc<State>, request: &AccessRequest) {
     let (telling, id, since) = (Arc::clone(state), request.id, request.created_at - OPERATOR_EMAIL_INTERVAL);
     let kind = if request.org_type == OrgType::Agent { "an agent" } else { "a platform" };

@@ -1,7 +1,7 @@
-//! Invites by email, from an owner or from the partner that created the organization. Signing in with the invited address and
-//! claiming the invite once creates the membership.
+//! Invites by email, from an owner or from the partner that created the organization. Signing in with the invited address and claiming the
+//! invite once creates the membership.
 //!
-//! Only the invited mailbox gets the token; only its hash is stored. `claim` claims invites.
+//! Only the invited mailbox gets the token, and only its hash is stored. `claim` claims invites.
 
 mod claim;
 mod quota;
@@ -22,7 +22,7 @@ use schemas::secrets::PlainInvite;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// Maximum number of open invites per organization, so that this service can't be used for mass mailing.
+/// Maximum number of open invites per organization, so that this service can't be used to send bulk email.
 const MAX_OPEN_INVITES: i64 = 100;
 
 fn read(row: &PgRow) -> Result<Invite, sqlx::Error> {
@@ -46,7 +46,7 @@ pub(crate) struct Invitation<'a> {
     pub(crate) quota: InviteQuota,
 }
 
-/// Stores an invite. The caller has locked the organization's row and emails the token after the commit.
+/// Stores an invite. The caller has locked the organization's row, and emails the token after the commit.
 pub(crate) async fn invite(
     transaction: &mut PgConnection,
     author: Author,
@@ -97,8 +97,8 @@ pub(crate) async fn invite(
     Ok(InviteEmail { invite, to: to.clone(), token })
 }
 
-/// Withdraws the open invites of an organization, or only those that a person created in it or could claim. The caller has locked
-/// the organization's row.
+/// Withdraws an organization's open invites, or only those that a person created in it or could claim. The caller has locked the
+/// organization's row.
 pub(crate) async fn withdraw_open(
     transaction: &mut PgConnection,
     author: Author,
@@ -145,7 +145,7 @@ async fn require_room(transaction: &mut PgConnection, org: OrgId, now: DateTime<
     .bind(now)
     .fetch_one(transaction)
     .await?;
-    // Claiming an open invite changes neither sum, so it needs no check of its own.
+    // Claiming an open invite changes neither sum, so claims don't need a check.
     let detail = if open + members >= MAX_MEMBERS {
         format!("The organization has reached the limit of {MAX_MEMBERS} members and open invites. Remove one first.")
     } else if open >= MAX_OPEN_INVITES {
@@ -163,7 +163,7 @@ struct NewMember {
     role: Option<String>,
 }
 
-/// Rejects bodies that are invalid regardless of any state.
+/// Rejects bodies that are invalid whatever is stored.
 pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     checked(bodies::object(body)?).map(drop)
 }

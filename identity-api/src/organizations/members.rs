@@ -1,7 +1,7 @@
 //! Members of an organization: every member can list them and leave, owners can change them.
 //!
-//! An organization always has an owner: changes lock its row, and check the caller's role under that lock. They don't end
-//! sessions, which belong to the person in all organizations.
+//! An organization always has an owner: changes lock its row and check the caller's role under that lock. They don't end sessions, because
+//! a session covers all of a person's organizations.
 
 use super::invites;
 use super::memberships::{MemberRole, all, no_member, read};
@@ -30,7 +30,7 @@ struct MemberChange {
     keep_keys: Option<bool>,
 }
 
-/// Rejects bodies that are invalid regardless of any state.
+/// Rejects bodies that are invalid whatever is stored.
 pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     checked(bodies::object::<MemberChange>(body)?.role).map(drop)
 }
@@ -78,8 +78,8 @@ pub(crate) async fn change_member(
     Ok(Json(Membership { role, ..member }))
 }
 
-/// Handles `DELETE /api/v1/identity/organizations/{id}/members/{user_id}?keep_keys=`, for owners and the member. Takes effect
-/// before the response. `keep_keys` is a query parameter because proxies drop the body of a DELETE.
+/// Handles `DELETE /api/v1/identity/organizations/{id}/members/{user_id}?keep_keys=`, for owners and the member. Takes effect before the
+/// response. `keep_keys` is a query parameter because proxies drop DELETE bodies.
 pub(crate) async fn remove_member(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -108,7 +108,7 @@ pub(crate) async fn remove_member(
     let change = Change { action, object_kind: "user", object_id: member.user_id.0, detail };
     let (author, now) = (person.author(), state.now());
     audit::record_by(&mut transaction, author, Some(org), now, change).await?;
-    // Otherwise the member could come back by an invite that they created.
+    // Otherwise the member could rejoin through an invite that they created.
     invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
     if !keep_keys {
         revoke_created::revoke_created(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;

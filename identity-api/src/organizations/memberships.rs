@@ -15,7 +15,7 @@ pub(crate) struct MemberRole {
 }
 
 impl MemberRole {
-    /// Returns the role by the organization's id in the path.
+    /// Returns the caller's role in the organization whose id is in the path.
     pub(crate) async fn find(connection: &mut PgConnection, org: &str, user: UserId) -> Result<Self, ApiError> {
         let org: OrgId = org.parse().map_err(|_| no_organization())?;
         let role = role_of(connection, org, user).await?.ok_or_else(no_organization)?;
@@ -30,7 +30,7 @@ impl MemberRole {
         }
     }
 
-    /// Like `of_owner`, for any member.
+    /// Like `require_owner`, for any member.
     pub(crate) async fn require_member(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
         Self::locked(transaction, org, user).await.map(|standing| standing.org)
     }

@@ -1,7 +1,6 @@
-//! Trusted partners, which create organizations of content owners and attest their domains.
+//! Trusted partners, which create content owners' organizations and attest their domains.
 //!
-//! Requires a key with `partner:provision` of a trusted organization. Returns 404 for organizations that the partner didn't
-//! create.
+//! Requires a trusted organization's key with `partner:provision`. Returns 404 for organizations that the partner didn't create.
 
 use super::creation::{self, OrganizationDetails, OrganizationToCreate};
 use super::emails;
@@ -39,7 +38,7 @@ async fn require_trust(state: &State, org: OrgId) -> Result<(), ApiError> {
     Err(ApiError::new(Code::Forbidden, "The organization is not a trusted partner."))
 }
 
-/// Reads the body. Returns 403 if the partner lost its trust meanwhile.
+/// Reads the body. Returns 403 if the partner lost its trust in the meantime.
 async fn read_body(state: &State, partner: &Partner, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
     let body = state.bodies.read(request).await?;
     require_trust(state, partner.org).await.map(|()| body)
@@ -86,7 +85,7 @@ pub(crate) struct Provisioning {
 #[derive(Serialize)]
 pub(crate) struct Provisioned {
     organization: OrganizationDetails,
-    /// `None` if the request names no owner.
+    /// `None` if the request doesn't name an owner.
     invite: Option<Invite>,
 }
 

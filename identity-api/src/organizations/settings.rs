@@ -1,6 +1,6 @@
-//! Settings of an organization (docs/api/identity.md#settings).
+//! An organization's settings (docs/api/identity.md#settings).
 //!
-//! Each setting is updated by its own statement, so concurrent changes of two settings both take effect.
+//! Each setting has its own update statement, so concurrent changes to two settings both take effect.
 
 use crate::access::actor::Actor;
 use crate::access::prelude::*;

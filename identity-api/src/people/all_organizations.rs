@@ -7,7 +7,7 @@ use service_kit::http::sort::{Sort, Sortable, order_by};
 
 const ORGANIZATIONS: &str = include_str!("organizations.sql");
 const COUNT: &str = include_str!("count_organizations.sql");
-/// Columns to sort by; names ignore case.
+/// Columns to sort by. Names ignore case.
 const SORTABLE: &Sortable = &[
     ("name", "lower(o.name) COLLATE \"C\""),
     ("org_type", "o.org_type"),
@@ -47,7 +47,7 @@ pub(crate) async fn list_all_organizations(
 ) -> Result<ListResponse<AnyOrganization>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     let order = order_by(Sort::parse(which.sort.as_deref(), SORTABLE)?, "o.created_at DESC, o.id DESC");
-    // PostgreSQL rejects NUL in text, and no name contains it.
+    // PostgreSQL rejects NUL in text, and names never contain it.
     if which.q.as_ref().is_some_and(|part| part.contains('\0')) {
         return Ok(ListResponse::new(Vec::new(), 0));
     }

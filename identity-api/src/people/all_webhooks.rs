@@ -1,7 +1,7 @@
 //! Lists webhook endpoints for operators, with their status and failures (docs/api/identity.md#operators).
 //!
-//! It never returns secrets, payloads or more of a URL than its host, because some receivers have a secret in the path. Every
-//! read is recorded in the owner's audit trail.
+//! It returns neither secrets nor payloads, and only the host of a URL, because some receivers have a secret in the path. Every read is
+//! recorded in the owner's audit trail.
 
 use super::Operator;
 use crate::access::audit::AuditedRead;
@@ -20,7 +20,7 @@ const COUNT: &str = include_str!("count_webhooks.sql");
 /// Pending deliveries of the endpoint `l`.
 const WAITING: &str = "\
     (SELECT count(*) FROM webhook_queue WHERE l.disabled_at IS NULL AND endpoint_id = l.id AND status = 'pending')";
-/// Columns to sort by; endpoints without an attempt come first.
+/// Columns to sort by. Endpoints without an attempt come first.
 const SORTABLE: &Sortable = &[
     ("host", "substring(l.url FROM '^https://(?:[^/?#@]*@)?([^/?#]*)') COLLATE \"C\""),
     ("organization_name", "lower(l.organization_name) COLLATE \"C\""),
@@ -68,7 +68,7 @@ pub(crate) struct OperatorWebhook {
     disabled_at: Option<DateTime<Utc>>,
     #[serde(with = "schemas::instant::optional")]
     deleted_at: Option<DateTime<Utc>>,
-    /// Kind of the actor that disabled or deleted it; the audit trail has more.
+    /// Kind of actor that disabled or deleted it. The audit trail contains more.
     disabled_by: Option<String>,
     is_failing: bool,
     last_attempt: Option<LastAttempt>,
@@ -94,7 +94,7 @@ fn read(row: &PgRow) -> Result<OperatorWebhook, sqlx::Error> {
     })
 }
 
-/// Returns the host and port; the user name, password, path, query and fragment may be secrets.
+/// Returns host and port. User name, password, path, query and fragment may be secrets.
 fn host_of(url: &str) -> Result<String, url::ParseError> {
     let url = Url::parse(url)?;
     let host = url.host_str().ok_or(url::ParseError::EmptyHost)?;
@@ -153,7 +153,7 @@ pub(crate) async fn show_any_webhook(
     watched.into_iter().next().map(Json).ok_or_else(not_found)
 }
 
-/// Records what is about to be returned.
+/// Records the reads before they are returned.
 async fn note_read(state: &State, operator: UserId, watched: &[OperatorWebhook]) -> Result<(), sqlx::Error> {
     let read: Vec<(Uuid, Uuid)> = watched.iter().map(|endpoint| (endpoint.id.0, endpoint.organization_id.0)).collect();
     note(state, operator, "webhook.read", &read).await

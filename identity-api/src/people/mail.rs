@@ -1,6 +1,6 @@
 //! Sends emails over SMTP or, if no server is configured, stores each as an `.eml` file.
 //!
-//! The content of emails isn't logged, because it contains tokens.
+//! Email content isn't logged, because it contains tokens.
 
 use crate::request::email_address::EmailAddress;
 use anyhow::{Context, bail, ensure};
@@ -18,13 +18,12 @@ use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
-/// Timeout of one step of an SMTP session.
+/// Timeout of one step in an SMTP session.
 const SMTP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum line length in bytes (RFC 5322).
 const MAX_LINE_BYTES: usize = 998;
 const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
 
-/// Where mail goes; only serving needs it.
 #[derive(Args, Clone, Debug, Default)]
 pub struct MailSettings {
     /// Mail server, such as `smtps://user:password@mail.example.com` or `smtp://host:587?tls=required` (STARTTLS)
@@ -47,7 +46,7 @@ fn must_encrypt(url: &str) -> bool {
 }
 
 impl MailSettings {
-    /// Rejects mail files, which contain sign-in links, and mail servers without TLS.
+    /// Rejects mail files, because they contain sign-in links, and mail servers without TLS.
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         let Some(url) = &self.smtp_url else {
             let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
@@ -82,7 +81,7 @@ impl MailSettings {
 }
 
 fn smtp(url: &SecretSetting) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
-    // The error of lettre can contain the password.
+    // lettre's error can contain the password.
     let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal()).map_err(|_| {
         anyhow::anyhow!("TELEMETRY_SMTP_URL: not a valid URL; use the form smtps://user:password@mail.example.com")
     })?;
@@ -140,7 +139,7 @@ pub(crate) fn minute(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// Keeps ASCII text as it is, so that links and commands can be copied from a file; lettre would fold long lines.
+/// Keeps ASCII text unchanged, so that links and commands can be copied from a file; lettre would fold long lines.
 fn body(text: &str) -> Body {
     let text = text.replace(['\0', '\r'], "");
     let lines = text.lines().collect::<Vec<_>>().join("\r\n") + "\r\n";

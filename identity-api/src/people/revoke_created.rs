@@ -1,4 +1,4 @@
-//! Revokes what a person created when they are removed or no longer an owner (docs/api/identity.md#who-is-removed).
+//! Revokes what a person created, when they are removed or stop being an owner (docs/api/identity.md#who-is-removed).
 
 use crate::access::permissions::Creators;
 use crate::access::prelude::*;
@@ -9,7 +9,7 @@ use crate::{delegations, webhooks};
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RemovalParameters {
-    /// Keeps keys, and with them delegations, webhook endpoints and analyst accounts.
+    /// Keeps keys and, with them, delegations, webhook endpoints and analyst accounts.
     #[serde(default)]
     pub(crate) keep_keys: bool,
 }
@@ -22,8 +22,8 @@ pub(crate) enum CreatedBy {
     Operator(UserId),
 }
 
-/// Revokes the keys that a person created, directly or through other keys, and the delegations, webhook endpoints and open
-/// invites that they or these keys created. Revokes the analyst accounts that the person created or uses.
+/// Revokes the keys that a person created, directly or through other keys, and the delegations, webhook endpoints and open invites that the
+/// person or these keys created. Also revokes analyst accounts that the person created or uses.
 pub(crate) async fn revoke_created(
     transaction: &mut PgConnection,
     author: Author,

@@ -29,12 +29,12 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-/// The validated settings and the process's state of sign-in.
+/// The validated sign-in settings and the process's sign-in state.
 pub(crate) struct SignIn {
     pub(crate) public_url: Url,
     /// Page that emails link to, if it isn't part of this service.
     page: Option<Url>,
-    /// Origins that can use the session cookie, as browsers write them.
+    /// Origins that may use the session cookie, as browsers write them.
     origins: Vec<String>,
     cookies: Cookies,
     clients: ClientSettings,
@@ -48,7 +48,7 @@ pub(crate) struct SignIn {
 }
 
 impl SignIn {
-    /// Emails that are sent after a response and are still pending.
+    /// Returns the pending emails that are sent after a response.
     pub(crate) fn mails(&self) -> &TaskTracker {
         &self.outbox.mails
     }
@@ -63,7 +63,7 @@ impl SignIn {
         self.page.clone().unwrap_or_else(own)
     }
 
-    /// Returns the link of an invite, below the configured sign-in page. Without one, only programs can claim invites.
+    /// Returns an invite's link, below the configured sign-in page. Without such a page, only programs can claim invites.
     pub(crate) fn invite_link(&self, token: &PlainInvite) -> Option<Url> {
         let mut link = self.page.clone()?;
         link.path_segments_mut().ok()?.pop_if_empty().push("invite");
@@ -71,12 +71,12 @@ impl SignIn {
         Some(link)
     }
 
-    /// Returns where other emails link to, if a sign-in page is configured.
+    /// Returns the page that other emails link to, if a sign-in page is configured.
     pub(crate) fn entrance(&self) -> Option<Url> {
         entrance(self.page.as_ref())
     }
 
-    /// Returns where a browser continues after a sign-in at a provider, if a sign-in page is configured.
+    /// Returns the page where a browser continues after signing in at a provider, if a sign-in page is configured.
     fn arrival_link(&self, is_signed_in: bool) -> Option<Url> {
         let mut link = self.entrance()?;
         if !is_signed_in {
@@ -90,7 +90,7 @@ impl SignIn {
     }
 }
 
-/// Returns the page below the sign-in page that people continue from; it asks them to sign in if necessary.
+/// Returns the page below the sign-in page where people continue. It asks them to sign in if necessary.
 pub(crate) fn entrance(page: Option<&Url>) -> Option<Url> {
     let mut link = page?.clone();
     link.path_segments_mut().ok()?.pop_if_empty().push("arrived");
@@ -105,7 +105,7 @@ pub(crate) struct InviteQuota {
     pub(crate) to_address: u32,
 }
 
-/// A caller that isn't signed in, within the rate of their address.
+/// A caller that isn't signed in, within its address's rate.
 pub(crate) struct Visitor(pub(crate) ClientAddress);
 
 impl FromRequestParts<Arc<State>> for Visitor {

@@ -1,7 +1,6 @@
 //! Sessions of signed-in people.
 //!
-//! Only the hash of the secret is stored. Nothing is cached between requests, so a session that ends in one process has ended in
-//! all.
+//! Only the secret's hash is stored. Nothing is cached between requests, so a session that ends in one process has ended in all of them.
 
 use crate::access::prelude::*;
 use chrono::TimeDelta;
@@ -53,7 +52,7 @@ pub(crate) async fn open_for(
     Ok((session, expires_at))
 }
 
-/// Ends a session; an ended session stays unchanged.
+/// Ends a session. An ended session stays unchanged.
 pub(crate) async fn end(transaction: &mut PgConnection, hash: &SecretHash, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
     let ended: Option<Uuid> =
         sqlx::query_scalar("UPDATE user_sessions SET ended_at = $2 WHERE token_hash = $1 AND ended_at IS NULL RETURNING user_id")
@@ -65,7 +64,7 @@ pub(crate) async fn end(transaction: &mut PgConnection, hash: &SecretHash, now: 
     record(transaction, Author::User(user), "session.ended", user, json!({}), now).await
 }
 
-/// Ends all sessions of a person who becomes an operator or no longer is one.
+/// Ends all sessions of a person who becomes an operator or stops being one.
 pub(crate) async fn end_all(
     transaction: &mut PgConnection,
     author: Author,
@@ -83,7 +82,7 @@ pub(crate) async fn end_all(
     record(transaction, author, "session.ended", user, json!({"sessions": ended.rows_affected()}), now).await
 }
 
-/// Records a change to a session under its person's id, because a session has no id.
+/// Records a session change under the person's id, because a session has no id.
 async fn record(
     transaction: &mut PgConnection,
     author: Author,

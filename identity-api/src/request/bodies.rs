@@ -33,7 +33,7 @@ impl Bodies {
     }
 }
 
-/// Parses the body as `T`: returns 400 if it isn't a JSON object, and 422 if its members aren't those of `T`.
+/// Parses the body as `T`. Returns 400 if it isn't a JSON object, and 422 if its members don't match `T`.
 pub(crate) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(unreadable("it is not a JSON object"));

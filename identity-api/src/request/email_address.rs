@@ -1,12 +1,12 @@
 //! Email addresses, in the one spelling that identifies an account.
 //!
-//! Rejects addresses that could end a header line or be read as two addresses. Emails are sent to the lowercase spelling, never
-//! to the entered one: all spellings of an account share one mailbox.
+//! Rejects addresses that could end a header line or be read as two addresses. Emails are sent to the lowercase spelling, never to the
+//! entered one, because all spellings of an account share one mailbox.
 
 use lettre::Address;
 use std::fmt;
 
-/// Maximum length of a path in SMTP (RFC 5321).
+/// Maximum length of an SMTP path (RFC 5321).
 const MAX_BYTES: usize = 254;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ impl EmailAddress {
         if text.len() > MAX_BYTES {
             return Err("must have at most 254 bytes");
         }
-        // Quotes and spaces are valid in an address, but rare, and programs parse them differently.
+        // Quotes and spaces are valid in addresses, but rare, and programs parse them differently.
         if !text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"(),:;<>[\\]".contains(&byte)) {
             return Err("must contain only plain ASCII characters; write an international domain with xn--");
         }
@@ -33,7 +33,7 @@ impl EmailAddress {
         &self.0
     }
 
-    /// Returns the first character and the domain, enough for the owner to recognize it.
+    /// Returns the first character and the domain, enough for the owner to recognize the address.
     pub(crate) fn masked(&self) -> String {
         let (local, domain) = self.0.rsplit_once('@').unwrap_or((&self.0, ""));
         format!("{}…@{domain}", local.chars().next().unwrap_or_default())

@@ -5,8 +5,8 @@ use schemas::webhook_url::{AllowedReceivers, parse_webhook_url};
 
 pub(crate) const NOT_A_DOMAIN: &str = "domain must be a domain name such as example.com";
 
-/// Returns the domain in pasted text: without `http://` or `https://`, path, query, port and surrounding spaces. Text with a user
-/// name, such as an email address, stays unchanged and isn't a valid domain.
+/// Returns the domain in pasted text: without `http://` or `https://`, path, query, port and surrounding spaces. Text with a user name,
+/// such as an email address, stays unchanged and isn't a valid domain.
 pub(crate) fn pasted(text: &str) -> &str {
     let text = text.trim();
     let scheme =
@@ -20,8 +20,7 @@ pub(crate) fn pasted(text: &str) -> &str {
     authority.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(authority, |(host, _)| host)
 }
 
-/// Returns the canonical host of a pasted domain, if an organization can own it: public, and not a shared suffix (`co.uk`,
-/// `github.io`).
+/// Returns a pasted domain's canonical host, if an organization can own it: public, and not a shared suffix (`co.uk`, `github.io`).
 pub(crate) fn parse_ownable(domain: &str) -> Result<Site, &'static str> {
     let site = Site::from_domain(pasted(domain)).map_err(|_| NOT_A_DOMAIN)?;
     let domain = site.domain();

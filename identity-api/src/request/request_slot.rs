@@ -1,8 +1,8 @@
-//! Slots for requests: one tenant can't take the PostgreSQL connections reserved for others, and keys can't take those of sessions
+//! Request slots: one tenant can't use the PostgreSQL connections reserved for others, and keys can't use those of sessions
 //! (docs/api/http.md#shares).
 //!
 //! A request has no slot while it waits for its body or an external service: [`without_slot`]. Its credential is looked up again
-//! afterwards, because it may have been revoked meanwhile.
+//! afterwards, because it may have been revoked in the meantime.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -18,7 +18,7 @@ use service_kit::slots::{NoSlot, Pool, Slot, Slots};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Maximum concurrent requests by keys and by sessions; together fewer than PostgreSQL connections per process, because looking up
+/// Maximum concurrent requests by keys and by sessions. Together fewer than a process's PostgreSQL connections, because looking up
 /// credentials needs the rest.
 const REQUESTS_BY_KEYS: usize = 10;
 const REQUESTS_BY_SESSIONS: usize = 4;
@@ -32,7 +32,7 @@ pub(crate) struct RequestSlots {
     clock: Clock,
 }
 
-/// Credential of a request.
+/// A request's credential.
 #[derive(Clone, Copy)]
 pub(crate) enum Presented {
     Key(SecretHash),
@@ -51,7 +51,7 @@ impl RequestSlots {
         Self { keys, sessions: Slots::new(Pool::IdentitySessions, REQUESTS_BY_SESSIONS), tables, clock }
     }
 
-    /// Returns 401 if the credential was revoked or has expired, and 403 if the person isn't a member any more.
+    /// Returns 401 if the credential was revoked or has expired, and 403 if the person is no longer a member.
     async fn check(&self, presented: Presented) -> Result<(), ApiError> {
         match presented {
             Presented::Key(hash) => self.tables.find_key(&hash).await?.map(drop).ok_or_else(ApiError::unauthenticated),
@@ -98,9 +98,9 @@ pub(crate) async fn without_slot<T>(slots: &RequestSlots, work: impl Future<Outp
     Ok(done)
 }
 
-/// Releases the slot of a request that only has slow work left.
+/// Releases the slot of a request that has only slow work left.
 pub(crate) fn release() {
-    // A request may have no slot.
+    // A request may not have a slot.
     let _ = change(Option::take);
 }
 

@@ -1,4 +1,4 @@
-//! Rules for texts in requests: names, email addresses, prose. Each returns the text to store, or its fault.
+//! Rules for texts in requests: names, email addresses, prose. Each rule returns the text to store, or its fault.
 
 mod names;
 
@@ -28,7 +28,7 @@ impl Faults {
     }
 }
 
-/// Validates a one-line name that only the own organization sees.
+/// Validates a one-line name that only its own organization sees.
 pub(crate) fn label(field: &str, text: Option<String>) -> Result<String, Fault> {
     let text = required(field, text)?;
     let is_blank = text.trim().is_empty();
@@ -49,7 +49,7 @@ pub(crate) fn email(field: &str, text: Option<String>) -> Result<EmailAddress, F
     EmailAddress::parse(&required(field, text)?).map_err(|why| fault(field, format!("{field} {why}")))
 }
 
-/// Validates free text of several lines.
+/// Validates free text with several lines.
 pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> {
     let text = required(field, text)?;
     let is_odd = |char: char| char.is_control() && !matches!(char, '\n' | '\r' | '\t');

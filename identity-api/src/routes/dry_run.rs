@@ -1,6 +1,6 @@
-//! Validates request bodies without effects.
+//! Validates request bodies without side effects.
 //!
-//! It runs the same code as requests, without anything that needs state.
+//! Runs the same code as requests, without anything that needs state.
 
 use crate::delegations::{self, requests};
 use crate::domains;

@@ -1,7 +1,7 @@
-//! The delivery log of an endpoint, and redelivery (docs/api/webhooks.md#delivery-log).
+//! An endpoint's delivery log, and redelivery (docs/api/webhooks.md#delivery-log).
 //!
-//! It shows attempts and their outcomes, never a receiver's response. Only stream-workers writes the status of deliveries;
-//! redelivery is requested in a table of this service.
+//! The log contains attempts and their outcomes, never a receiver's response. Only stream-workers writes the status of deliveries;
+//! redelivery is requested in one of this service's tables.
 
 use super::not_found;
 use crate::access::columns;
@@ -13,7 +13,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 const COUNT: &str = include_str!("count_deliveries.sql");
-/// Selects the log. Pending deliveries of a disabled endpoint are shown as dropped, even before stream-workers has stored that.
+/// Selects the log. A disabled endpoint's pending deliveries are returned as dropped, even before stream-workers has stored that.
 const LOGGED: &str = "\
     SELECT d.id, d.event_type, d.created_at, q.attempts, \
            CASE WHEN q.status = 'pending' AND e.disabled_at IS NOT NULL THEN 'dropped' ELSE q.status END AS status, \
@@ -108,8 +108,8 @@ pub(crate) async fn log_of(
     Ok(ListResponse::new(deliveries, total))
 }
 
-/// Handles `POST /api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver`: returns 202. Sends the same body with the
-/// same id again, with eight new attempts, whatever its status.
+/// Handles `POST /api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver`: returns 202. Sends the same body with the same id
+/// again, with up to eight new attempts, whatever its status.
 pub(crate) async fn redeliver(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -136,7 +136,7 @@ pub(crate) async fn redeliver(
     Ok((StatusCode::ACCEPTED, Json(ordered)))
 }
 
-/// Whether an endpoint gets deliveries.
+/// State that decides whether an endpoint gets deliveries.
 #[derive(Clone, Copy)]
 pub(super) struct EndpointState {
     is_disabled: bool,
@@ -151,7 +151,7 @@ impl EndpointState {
     }
 }
 
-/// Locks an endpoint before its queue, as the deliverer does; disabling the endpoint waits for this lock.
+/// Locks an endpoint before its queue, as the deliverer does. Disabling the endpoint waits for this lock.
 pub(super) async fn lock(
     transaction: &mut PgConnection,
     endpoint: WebhookEndpointId,

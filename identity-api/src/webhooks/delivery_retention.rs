@@ -1,4 +1,4 @@
-//! Limits pending deliveries, and deletes the log of old ones, hourly and in small batches.
+//! Limits pending deliveries, and deletes old ones from the log, hourly and in small batches.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
@@ -10,7 +10,6 @@ use tokio_util::task::AbortOnDropHandle;
 const DEFAULT_DAYS: u32 = 30;
 const DEFAULT_PENDING: u32 = 10_000;
 
-/// Limits of pending deliveries and of the log.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct DeliveryLogSettings {
     /// Days to keep completed webhook deliveries in the log, where they can be redelivered
@@ -22,7 +21,7 @@ pub struct DeliveryLogSettings {
 }
 
 impl DeliveryLogSettings {
-    /// Returns the session setting that the functions in `schemas/postgres/0010_webhook_queue.sql` read.
+    /// Returns the session settings that the functions in `schemas/postgres/0010_webhook_queue.sql` read.
     pub(crate) fn session(&self) -> [(&'static str, String); 1] {
         [("telemetry.webhook_pending", self.webhook_pending.to_string())]
     }
@@ -34,11 +33,11 @@ impl Default for DeliveryLogSettings {
     }
 }
 
-/// Deletes deliveries that ended before $1; their status is deleted with them.
+/// Deletes deliveries that ended before $1, together with their status.
 const ENDED: &str = "DELETE FROM webhook_deliveries WHERE id = ANY(array( \
     SELECT delivery_id FROM webhook_queue WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 
-/// Runs until the handle is dropped. Several processes can run it: each skips rows that another is deleting.
+/// Runs until the handle is dropped. Several processes can run it, because each skips rows that another is deleting.
 pub(crate) fn start(pool: PgPool, clock: Clock, settings: DeliveryLogSettings) -> AbortOnDropHandle<()> {
     let keep = TimeDelta::days(settings.delivery_log_keep.into());
     hourly_deletion::hourly("old webhook deliveries", move || {
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
     use service_kit::testing::{Seed, TestStores, eventually};
 
-    /// Inserts deliveries that ended this many days ago; a negative number has not ended.
+    /// Inserts deliveries that ended this many days ago. A negative number means that it has not ended.
     async fn plant(pool: &PgPool, days_ago: &[i32]) {
         let org = Seed(pool).org("owner", schemas::identity::OrgType::ContentOwner).await;
         sqlx::query(

@@ -1,6 +1,6 @@
 //! Disables, enables, deletes and tests endpoints.
 //!
-//! Disabling an endpoint drops its pending deliveries: after it is enabled again, none of them is sent.
+//! Disabling an endpoint drops its pending deliveries. They are not sent after it is enabled again.
 
 use super::outbox::{self, Event};
 use super::{COLUMNS, deliveries, not_found, read};
@@ -13,7 +13,7 @@ use schemas::secrets::PlainWebhookSecret;
 use schemas::webhook::delivery_log::LoggedDelivery;
 use schemas::webhook::{CreatedWebhookEndpoint, Data, EventType, WebhookData, WebhookEndpoint};
 
-/// When an endpoint was disabled and deleted.
+/// The times when an endpoint was disabled and deleted.
 type Stands = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);
 
 async fn lock(transaction: &mut PgConnection, actor: &Actor, id: WebhookEndpointId) -> Result<Stands, ApiError> {
@@ -126,8 +126,8 @@ pub(crate) async fn test_webhook(
     Ok((StatusCode::ACCEPTED, Json(logged)))
 }
 
-/// Handles `POST /api/v1/identity/webhooks/{id}/rotate-secret`: the old secret signs no attempt that begins after the response.
-/// The caller becomes the endpoint's creator: the endpoint is deleted when they are removed.
+/// Handles `POST /api/v1/identity/webhooks/{id}/rotate-secret`: attempts that begin after the response don't use the old secret. The caller
+/// becomes the endpoint's creator, so the endpoint is deleted when they are removed.
 pub(crate) async fn rotate_secret(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

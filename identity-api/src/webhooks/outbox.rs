@@ -1,6 +1,6 @@
 //! The outbox: webhook messages, written in the transaction of the change they report (docs/api/webhooks.md#retries).
 //!
-//! It sends nothing, and its rows never change, because deliveries sign the stored body.
+//! This module doesn't send messages. Its rows never change, because deliveries sign the stored body.
 
 use crate::access::prelude::*;
 use schemas::ids::{DeliveryId, WebhookEndpointId};
@@ -10,7 +10,7 @@ use service_kit::byte_budgets::cost;
 const COUNT: &str = include_str!("count_subscribed.sql");
 
 pub(crate) struct Event<'a> {
-    /// The organization that made the change; it has a share of each endpoint's queue.
+    /// The organization that made the change. It has a share of each endpoint's queue.
     pub(crate) from: OrgId,
     pub(crate) to: &'a [OrgId],
     pub(crate) kind: EventType,
@@ -20,9 +20,9 @@ pub(crate) struct Event<'a> {
 
 /// Writes one message for every enabled endpoint of these organizations that is subscribed to the type.
 ///
-/// Locks in the order of organizations, then of endpoints: the writer locks an endpoint that is nearly full until it commits
-/// (`schemas/postgres/0010_webhook_queue.sql`), and opposite orders would deadlock. Transactions with several events must use the
-/// order of organizations too.
+/// Locks organizations in order, then endpoints: the writer locks an endpoint that is nearly full until it commits
+/// (`schemas/postgres/0010_webhook_queue.sql`), and opposite orders would deadlock. Transactions with several events must lock
+/// organizations in the same order.
 pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -> Result<(), ApiError> {
     let orgs: Vec<Uuid> = event.to.iter().map(|org| org.0).collect();
     // The lock makes disabling an endpoint wait for this transaction, so no message is written afterwards.
@@ -40,8 +40,7 @@ pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -
     Ok(())
 }
 
-/// Returns what the messages of an event of this kind to these organizations cost: each is a row in the outbox and one in the
-/// queue.
+/// Returns the cost of an event's messages to these organizations: each is a row in the outbox and one in the queue.
 pub(crate) async fn price(store: impl PgExecutor<'_>, to: &[OrgId], kind: EventType) -> Result<u64, sqlx::Error> {
     let orgs: Vec<Uuid> = to.iter().map(|org| org.0).collect();
     let count: i64 = sqlx::query_scalar(COUNT).bind(orgs).bind(kind.as_str()).fetch_one(store).await?;

@@ -1,4 +1,4 @@
-//! `telemetry identity-api admin …`, run as a process: help, effects, errors, JSON and tables of every subcommand.
+//! `telemetry identity-api admin …`, run as a process: every subcommand's help, effects, errors, JSON and tables.
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS};
 use crate::test_app::{Credentials, KEYS, TestApp, UNKNOWN_ID};
@@ -47,7 +47,7 @@ pub(crate) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_else(|| panic!("{member} of {value}"))
 }
 
-/// Returns the actors of an action in the trail, newest first.
+/// Returns an action's actors in the trail, newest first.
 async fn author_of(app: &TestApp, action: &str) -> Vec<(String, Option<String>)> {
     sqlx::query_as(
         "SELECT a.actor_kind, u.email FROM audit_log a LEFT JOIN users u ON u.id = a.actor_id WHERE a.action = $1 ORDER BY a.id DESC",

@@ -19,7 +19,7 @@ async fn create(app: &TestApp, words: &str) -> String {
     text(&json_of(app, &format!("analyst create {words}")).await, "id").to_owned()
 }
 
-/// Ids of the accounts of an organization that aren't revoked.
+/// Returns the ids of an organization's active accounts.
 async fn live(app: &TestApp, org: &str) -> Vec<String> {
     let listed = json_of(app, &format!("analyst list --organization {org}")).await;
     let live = listed.as_array().unwrap().iter().filter(|account| account["revoked_at"].is_null());
@@ -135,7 +135,7 @@ async fn owners_list_and_revoke_their_analyst_accounts() {
     assert_eq!(audited.iter().filter(|action| *action == "analyst_account.revoked").count(), 1, "{audited:?}");
 }
 
-/// Creates an organization owned by Bob and Ada: each uses an account, and a third has no member.
+/// Creates an organization owned by Bob and Ada. Each uses an account, and a third account has no member.
 async fn accounts(app: &TestApp) -> (Person, Person, String, [String; 3]) {
     keep_accounts(app).await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;

@@ -1,4 +1,4 @@
-//! The audit trail: actors and details, and that rows can't change.
+//! The audit trail: actors and details, and that its rows can't change.
 
 use crate::people::REVIEWS;
 use crate::test_app::{Credentials, SESSION, SETTINGS, TestApp, VERIFY};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 impl TestApp {
-    /// Returns the rows of an action, oldest first: kind and id of the actor, object, detail.
+    /// Returns an action's rows, oldest first: the actor's kind and id, object, detail.
     pub(crate) async fn trail(&self, action: &str) -> Vec<(String, Option<Uuid>, Uuid, Value)> {
         sqlx::query_as("SELECT actor_kind, actor_id, object_id, detail FROM audit_log WHERE action = $1 ORDER BY id")
             .bind(action)

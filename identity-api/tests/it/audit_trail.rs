@@ -1,4 +1,4 @@
-//! The audit trail as its organization reads it.
+//! The audit trail, as read by its organization.
 
 use crate::test_app::{Credentials, DELEGATIONS, KEYS, TestApp};
 use chrono::DateTime;
@@ -41,7 +41,7 @@ async fn organizations_read_their_audit_trail_newest_first() {
     let members: Vec<&str> = created_keys[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(members, ["action", "actor", "at", "detail", "id", "object_id", "object_kind"]);
 
-    // Reading it page by page gives the same entries.
+    // Reading it page by page returns the same entries.
     let mut paged = Vec::new();
     for offset in 0..all.len() {
         let page = app.trail_of(key, &format!("?limit=1&offset={offset}")).await;
@@ -93,7 +93,7 @@ async fn audit_trails_do_not_name_the_rival_of_a_contest() {
     let (org, key) = app.org("held").await;
     let (eve, others) = app.create_owner("eve@e.test", "e.test").await;
     let bob = app.joined(&eve, &others, "bob@e.test", "owner").await;
-    // As a contest for a host records it.
+    // Insert the entry that a contest for a host records.
     let lost = "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \
                 VALUES (now(), 'user', $1, $2, 'domain.lost', 'domain', gen_random_uuid(), '{}')";
     for rival in [&eve, &bob] {
@@ -106,7 +106,7 @@ async fn audit_trails_do_not_name_the_rival_of_a_contest() {
     }
 }
 
-/// Returns the delegation actions in a trail, oldest first, with their detail and whether the actor is named.
+/// Returns a trail's delegation actions, oldest first, with their detail and whether the actor is named.
 async fn of_delegations(app: &TestApp, key: &str) -> Vec<(String, Value, bool)> {
     let mut found = app.trail_of(key, "").await;
     found.retain(|entry| entry["action"].as_str().unwrap().starts_with("delegation"));

@@ -1,4 +1,4 @@
-//! A bulk call survives the death of PostgreSQL: nothing remains, and the repeated call succeeds (G11).
+//! A bulk call during a PostgreSQL crash: nothing remains, and the repeated call succeeds (G11).
 
 use crate::test_app::{Credentials, REQUESTS, TestApp, TestResponse};
 use identity_api::domains::DomainSettings;

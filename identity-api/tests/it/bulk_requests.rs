@@ -71,7 +71,7 @@ async fn database_errors_roll_back_only_their_item() {
         let (_, owner) = app.owner_of(domain).await;
         hooks.push(app.subscribe(&owner, &["delegation_request.created"]).await);
     }
-    // The audit row is the last statement of an item, so everything before it must be rolled back.
+    // The audit row is an item's last statement, so everything before it must be rolled back.
     sqlx::raw_sql(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'sqlx_secret_text'; END $$; \
          CREATE TRIGGER refuse BEFORE INSERT ON audit_log FOR EACH ROW WHEN (NEW.detail ->> 'domain' = 'cursed.test') \

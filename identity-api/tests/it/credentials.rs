@@ -1,10 +1,10 @@
-//! Organizations that a member acts for.
+//! The organizations that a member acts for.
 
 use crate::test_app::{Credentials, KEYS, TestApp, TestResponse, answer};
 use reqwest::Method;
 use serde_json::json;
 
-/// Returns the responses of list, create and revoke.
+/// Returns the responses to list, create and revoke.
 async fn all_three(app: &TestApp, shows: Credentials<'_>, query: &str, id: &str) -> [TestResponse; 3] {
     let create = app.request(Method::POST, &format!("{KEYS}{query}"), shows).header("content-type", "application/json");
     [

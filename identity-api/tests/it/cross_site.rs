@@ -1,4 +1,4 @@
-//! Pages of other sites can't do anything with a visitor's cookie (threat rows X26, X27).
+//! Other sites' pages can't use a visitor's cookie (threat rows X26, X27).
 
 use crate::test_app::{Credentials, KEYS, MAGIC_LINK, SESSION, TestApp, VERIFY, answer, sign_in};
 use identity_api::sign_in::SignInSettings;
@@ -8,7 +8,7 @@ use service_kit::clock::Clock;
 
 const OWN: &str = "http://telemetry.test";
 
-/// Request headers of a browser, and whether a change by cookie is accepted.
+/// A browser's request headers, and whether a change by cookie is accepted.
 const ORIGINS: [(&[(&str, &str)], bool); 14] = [
     (&[("origin", OWN)], true),
     (&[("origin", "https://console.example.com")], true),
@@ -67,7 +67,7 @@ async fn x26_cookie_requests_must_come_from_our_own_pages() {
     assert_eq!(answer(signing_out.header("origin", "http://evil.test")).await.status, 403, "other sites can't sign out");
 }
 
-/// Otherwise a page could sign its visitors in to another account and see what they enter there.
+/// Otherwise, a page could sign its visitors in to another account and see what they enter there.
 #[tokio::test]
 async fn other_sites_cannot_sign_their_visitors_in() {
     let app = TestApp::open().await;

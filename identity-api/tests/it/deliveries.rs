@@ -1,5 +1,5 @@
-//! The delivery log, redelivery, and secret rotation (threat row W5). The tests write the results that stream-workers would
-//! write; its own tests cover the real ones.
+//! The delivery log, redelivery, and secret rotation (threat row W5). The tests write the results that stream-workers would write;
+//! stream-workers' own tests cover the real ones.
 
 use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID, WEBHOOKS};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Periods of ownership of a host, and the history that owners see (R7, RS2, I3; S4).
+//! A host's ownership periods, and the history that owners see (R7, RS2, I3; S4).
 
 use crate::domains::{app_on, own, register, release, verify};
 use crate::fake_internet::FakeInternet;
@@ -16,7 +16,7 @@ fn site(domain: &str) -> Site {
     Site::from_domain(domain).unwrap()
 }
 
-/// Returns what reads use.
+/// Returns the sites as reads see them.
 async fn owned(app: &TestApp, org: OrgId) -> Vec<OwnedSite> {
     IdentityTables::new(app.stores.pool.clone()).owned_sites(org).await.unwrap()
 }
@@ -25,7 +25,7 @@ async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
     IdentityTables::new(app.stores.pool.clone()).owner_of(&site(domain)).await.unwrap().map(|owner| owner.id)
 }
 
-/// Returns the hosts of an organization, each with the start of the history it sees.
+/// Returns an organization's hosts, each with the start of the history it sees.
 async fn sees(app: &TestApp, org: OrgId) -> Vec<(String, Option<DateTime<Utc>>)> {
     owned(app, org).await.into_iter().map(|owned| (owned.site.domain(), owned.visible_from)).collect()
 }
@@ -47,7 +47,7 @@ async fn i3_unverified_domains_neither_show_data_nor_block_others() {
     assert_eq!(sees(&app, owner).await, [("a.test".to_owned(), None)], "the first owner sees the full history");
     let refused = verify(&app, &squatting, &squatted, &["dns_txt"]).await;
     assert_eq!(refused.refusal(), (409, "conflict"));
-    // Not even with its own token beside the owner's.
+    // Even with its own token next to the owner's, the organization doesn't become the owner.
     let token = squatted.text("verification_token");
     internet.publish_text("_content-telemetry.a.test", &format!("svc-verify={token}"));
     assert_eq!(verify(&app, &squatting, &squatted, &["dns_txt"]).await.refusal(), (409, "conflict"));
@@ -132,7 +132,7 @@ async fn owners_do_not_see_the_history_of_others_subdomains() {
     assert_eq!(owned(&app, above).await[0].excluded, [site("blog.a.test")]);
     let left_at = later(&app);
     assert_eq!(release(&app, &one_key, &blog).await, 204);
-    // Everything below the blog belonged to its owner until now, including what a third owner left earlier.
+    // Until now, everything below the blog belonged to its owner, including what a third owner left earlier.
     let formerly = owned(&app, above).await.remove(0).formerly_owned;
     assert_eq!(formerly, [(site("blog.a.test"), left_at), (site("deep.blog.a.test"), left_at)]);
 }

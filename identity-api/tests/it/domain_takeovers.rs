@@ -1,4 +1,4 @@
-//! Hosts that two organizations verify, and periodic checks of tokens (A8).
+//! Hosts that two organizations verify, and periodic token checks (A8).
 
 use crate::domains::{app_on, own, register, verify};
 use crate::fake_internet::FakeInternet;
@@ -103,7 +103,7 @@ async fn a8_dns_verification_overrides_an_attestation() {
         let domain = "\"domain\":\"a.test\"";
         assert!(trail.contains(domain) && !trail.contains(&other.to_string()), "the trail doesn't name the other one: {trail}");
     }
-    // An attestation doesn't take it back.
+    // An attestation doesn't return the host to the first owner.
     let attest =
         format!("{PROVISIONED}/{squatter}/domains/{}/attest", provisioned["organization"]["domains"][0]["id"].as_str().unwrap());
     assert_eq!(app.post(Credentials::Key(&partner_key), &attest, &json!({})).await.status, 404);
@@ -134,7 +134,7 @@ async fn owners_keep_a_host_while_they_publish_their_token() {
     internet.publish_page("a.test/", 200, "<p>nothing");
     assert_eq!(verify(&app, &key, &of_second, &["dns_txt"]).await.status, 200);
     assert_eq!(owner_of(&app, "a.test").await, Some(second));
-    // The first owner can't take it back by the same method while the second one's record is published.
+    // The first owner can't take the host back by the same method while the second owner's record is published.
     let again = register(&app, &first_key, "a.test").await;
     publish_text(&internet, &again);
     assert_eq!(verify(&app, &first_key, &again, &["dns_txt"]).await.refusal(), (409, "conflict"));
@@ -172,7 +172,7 @@ async fn contested(app: &TestApp, internet: &FakeInternet) -> (OrgId, String, Te
     (first, key, registered)
 }
 
-/// Takes the lock of ownership changes.
+/// Takes the lock for ownership changes.
 async fn hold(app: &TestApp) -> Transaction<'static, Postgres> {
     let mut holding = app.stores.pool.begin().await.unwrap();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))").execute(&mut *holding).await.unwrap();
@@ -215,7 +215,7 @@ async fn owners_keep_the_host_during_a_check() {
     let (holding, mut noting) = (hold(&app).await, app.stores.pool.begin().await.unwrap());
     let proving = async {
         somebody(&app, WAITS).await;
-        // `upkeep` does this without the lock.
+        // `recheck` does this without the lock.
         sqlx::query(PROVED_ANEW).execute(&mut *noting).await.unwrap();
         holding.commit().await.unwrap();
         somebody(&app, WAITS_FOR_A_ROW).await;
@@ -266,7 +266,7 @@ async fn domains_lapse_after_seven_days_without_a_token() {
     assert_eq!(look(&app).await, looked(1, 0, 0));
     assert_eq!(owner_of(&app, "a.test").await, Some(owner));
 
-    // Missing again: the earlier days don't count.
+    // It is missing again. The earlier days don't count.
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
     for _ in 0..28 {

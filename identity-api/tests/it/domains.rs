@@ -1,4 +1,4 @@
-//! Domains: register, verify by three methods over real sockets, release. Errors reveal no details of the network.
+//! Domains: register, verify by three methods over real sockets, release. Errors don't reveal network details.
 
 use crate::fake_internet::FakeInternet;
 use crate::test_app::{Credentials, DOMAINS, TestApp, TestResponse, answer, manual_clock};
@@ -124,7 +124,7 @@ async fn failed_verification_reports_one_fault_per_method() {
     let registered = register(&app, &key, "a.test").await;
     let token = registered.text("verification_token");
     let all = ["dns_txt", "well_known", "meta_tag"];
-    // A server without the page, and an empty zone.
+    // The server doesn't have the page, and the zone is empty.
     let nothing = verify(&app, &key, &registered, &all).await;
     assert_eq!(nothing.refusal(), (422, "invalid_request"));
     assert_eq!(codes(&nothing), [("dns_txt", "no_answer"), ("well_known", "no_answer"), ("meta_tag", "no_answer")]);
@@ -162,7 +162,7 @@ async fn failed_verification_reports_one_fault_per_method() {
 async fn private_addresses_look_like_unreachable_ones() {
     let (internet, canary) = (FakeInternet::new().await, TestReceiver::canary().await);
     let (outside, domains) = internet.settings();
-    // Any public host at the canary's port, so only its private address is rejected.
+    // Allow any public host on the canary's port, so that only its private address is rejected.
     let port = canary.address.port();
     let outside = WebhookSettings { webhook_allow: format!("*:{port}").parse().unwrap(), ..outside };
     let domains = DomainSettings { verification_port: port, ..domains };

@@ -18,7 +18,7 @@ impl TestApp {
         created.body
     }
 
-    /// Returns the drain of a key, as ingest-gateway looks it up; `None` if the key is invalid.
+    /// Returns a key's drain, as ingest-gateway looks it up; `None` if the key is invalid.
     async fn fed_by(&self, key: &str) -> Option<DrainId> {
         let hash = PlainApiKey::parse(key).unwrap().hash();
         let caller = IdentityTables::new(self.stores.pool.clone()).find_key(&hash).await.unwrap()?;
@@ -26,7 +26,7 @@ impl TestApp {
         caller.require_drain_or_write().unwrap()
     }
 
-    /// Moves the expiry of replaced keys an hour back.
+    /// Moves the expiry of replaced keys back by an hour.
     async fn let_keys_expire(&self) {
         sqlx::query("UPDATE api_keys SET expires_at = expires_at - interval '1 hour' WHERE expires_at IS NOT NULL")
             .execute(&self.stores.pool)

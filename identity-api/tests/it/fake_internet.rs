@@ -1,4 +1,4 @@
-//! A DNS server and an HTTPS server over real sockets, standing in for the internet.
+//! A DNS server and an HTTPS server over real sockets, as a stand-in for the internet.
 
 use identity_api::domains::DomainSettings;
 use service_kit::settings::WebhookSettings;

@@ -1,4 +1,4 @@
-//! Invites of first owners by partners, and invites by people who were removed since.
+//! Partners' invites for first owners, and invites by people who were removed in the meantime.
 
 use crate::people::{PROVISIONED, invites_of};
 use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID};

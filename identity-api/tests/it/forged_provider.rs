@@ -1,4 +1,4 @@
-//! An OpenID Connect provider that returns what the test wants, signed with the client's secret. It doesn't validate requests.
+//! An OpenID Connect provider that returns what the test sets, signed with the client secret. It doesn't validate requests.
 
 use axum::extract::State;
 use axum::routing::{get, post};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) const SECRET: &str = "a-client-secret-that-is-long-enough-for-hs256";
 
-/// Claims of the next ID token.
+/// Claims in the next ID token.
 #[derive(Clone)]
 pub(crate) struct Claims {
     pub(crate) issuer: String,
@@ -24,7 +24,7 @@ pub(crate) struct Claims {
     pub(crate) email: Option<String>,
     pub(crate) email_verified: Option<bool>,
     pub(crate) expires_at: DateTime<Utc>,
-    /// Additional claims, which replace the others; null removes one.
+    /// Additional claims, which replace the others. Null removes a claim.
     pub(crate) others: Value,
     pub(crate) key: String,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Claims {
 #[derive(Clone, Default)]
 struct Script {
     token: Arc<Mutex<Value>>,
-    /// Null: no userinfo endpoint.
+    /// Null if there is no userinfo endpoint.
     user_info: Arc<Mutex<Value>>,
     algorithms: Arc<Mutex<Vec<&'static str>>>,
     issuer: Arc<Mutex<String>>,

@@ -69,7 +69,7 @@ async fn invite_emails_start_with_the_link() {
 async fn unsent_invites_are_reported_and_replaceable() {
     let app = TestApp::open().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
-    // A file in place of the folder makes every write fail.
+    // With a file in place of the folder, every write fails.
     let folder = app.mail_dir.path();
     std::fs::remove_dir_all(folder).unwrap();
     std::fs::write(folder, "").unwrap();

@@ -1,4 +1,4 @@
-//! `last_used_at` of keys: uses of this service, and those in the tables of the others.
+//! Keys' `last_used_at`: uses recorded by this service, and those in the other services' tables.
 
 use crate::test_app::{Credentials, TestApp};
 use chrono::{DateTime, Utc};
@@ -14,7 +14,7 @@ async fn sets_last_used_at_only_for_used_keys() {
     let app = TestApp::open().await;
     let before = app.clock.now();
     let (_, key) = app.org("owner").await;
-    // The organization's first key, which is never used, and the one that calls.
+    // The organization's first key, which is never used, and the calling key.
     let listed = eventually("last_used_at is set", || async {
         let listed = app.list(Credentials::Key(&key)).await.body;
         used(&listed[1]).is_some().then_some(listed)

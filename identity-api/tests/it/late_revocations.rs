@@ -1,4 +1,4 @@
-//! Credentials that are revoked while the body of a change arrives.
+//! Credentials revoked while the body of a change arrives.
 
 use crate::test_app::{TestApp, UNKNOWN_ID};
 use identity_api::DRY_RUNS;
@@ -8,8 +8,8 @@ use service_kit::auth::API_KEY_HEADER;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Sends the head of a request with a body of `length` bytes, and a credential as a header. Returns `None` if the server rejects it
-/// before it asks for the body.
+/// Sends the head of a request with a body of `length` bytes, and a credential as a header. Returns `None` if the server rejects it before
+/// asking for the body.
 pub(crate) async fn begin(app: &TestApp, (method, path): (&str, &str), credential: &str, length: usize) -> Option<TcpStream> {
     let address = app.url().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -24,7 +24,7 @@ pub(crate) async fn begin(app: &TestApp, (method, path): (&str, &str), credentia
 async fn status(stream: &mut TcpStream) -> String {
     let mut start = [0; 12];
     stream.read_exact(&mut start).await.unwrap();
-    // The rest of an interim response.
+    // Skip the rest of an interim response.
     if start.ends_with(b"100") {
         stream.read_exact(&mut [0; 13]).await.unwrap();
     }

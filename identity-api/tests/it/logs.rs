@@ -1,4 +1,4 @@
-//! No secret appears in logs, or in tables as it was shown (S11, X22).
+//! Secrets appear neither in logs nor, as shown, in tables (S11, X22).
 
 use crate::forged_provider::{ForgedProvider, SECRET};
 use crate::invites::mailed_token;

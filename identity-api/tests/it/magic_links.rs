@@ -228,7 +228,7 @@ async fn sign_in_response_does_not_reveal_email_failures() {
     app.token_mailed("c@example.com", 1).await;
 }
 
-/// Anyone can request a link for their own account and send it to another person, who would then work in that account.
+/// Anyone can request a link for their own account and send it to another person, who would then use that account.
 #[tokio::test]
 async fn x31_links_work_only_in_the_requesting_browser() {
     let app = TestApp::open_with_manual_clock().await;
@@ -286,7 +286,7 @@ async fn other_devices_sign_in_by_entering_the_address() {
     assert_eq!(described(&token, &cookie).await.body, expected(false), "the cookie is valid for 15 minutes");
 }
 
-/// Only `TELEMETRY_SIGN_IN_KEEP` decides when links are deleted; sending one deletes no other.
+/// Only `TELEMETRY_SIGN_IN_KEEP` decides when links are deleted. Sending one doesn't delete others.
 #[tokio::test]
 async fn expired_links_remain_until_cleanup() {
     let app = TestApp::open_with_manual_clock().await;

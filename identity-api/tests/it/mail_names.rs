@@ -1,4 +1,4 @@
-//! Names of organizations in emails to others (A10).
+//! Organization names in emails to others (A10).
 
 use crate::people::{ORGANIZATIONS, PROVISIONED};
 use crate::test_app::{Credentials, TestApp};

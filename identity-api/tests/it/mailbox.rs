@@ -28,7 +28,7 @@ impl TestApp {
     }
 }
 
-/// Returns the only word of an email that is as long as a token.
+/// Returns the only word in an email that is as long as a token.
 pub(crate) fn token_in(mail: &str) -> String {
     let (_, text) = mail.split_once("\r\n\r\n").unwrap();
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() == 43);

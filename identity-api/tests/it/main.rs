@@ -1,4 +1,4 @@
-//! Tests of the identity API over HTTP against a real PostgreSQL. They use only what callers see and what tables contain.
+//! Tests the identity API over HTTP with a real PostgreSQL. The tests use only what callers see and what tables contain.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

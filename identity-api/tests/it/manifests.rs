@@ -1,4 +1,4 @@
-//! Manifests: register, refresh, delete; the versions of their keys; hosts and documents that are refused.
+//! Manifests: register, refresh, delete; their key versions; rejected hosts and documents.
 
 use crate::admin::json_of;
 use crate::domains::{app_on, own, register};
@@ -12,7 +12,7 @@ use service_kit::identity_tables::IdentityTables;
 use service_kit::testing::{TestReceiver, TestStores};
 
 const PATH: &str = "/.well-known/content-telemetry.json";
-/// Two public keys: that of RFC 9421, appendix B.1.4, and that of docs/api/signatures.md's did:key example.
+/// Two public keys: from RFC 9421, appendix B.1.4, and from the did:key example in docs/api/signatures.md.
 const KEY: &str = "z6Mkh4LmfP1ev9MNPGr7JbEbtD6BD4fsu1duEj83PMCs3xHG";
 const OTHER: &str = "z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK";
 
@@ -39,7 +39,7 @@ fn state_of(manifest: &Value) -> (&str, Vec<&str>) {
     (manifest["state"].as_str().unwrap(), keys.collect())
 }
 
-/// An owner of `a.test` and a manifest with one key there.
+/// An owner of `a.test`, with a manifest that contains one key.
 async fn owner(internet: &FakeInternet) -> (TestApp, OrgId, String) {
     let app = app_on(internet).await;
     let (org, key) = app.org("owner").await;
@@ -142,7 +142,7 @@ async fn rejects_manifests_that_redirect_fail_or_are_too_large() {
 async fn s5_manifest_checks_do_not_reach_private_addresses() {
     let (internet, canary) = (FakeInternet::new().await, TestReceiver::canary().await);
     let (mut outside, domains) = internet.settings();
-    // Any public host at the canary's port, so only its private address is rejected.
+    // Allow any public host on the canary's port, so that only its private address is rejected.
     let port = canary.address.port();
     outside.webhook_allow = format!("*:{port}").parse().unwrap();
     let app = TestApp::open_on(TestStores::unprepared().await, manual_clock(), outside, domains).await;

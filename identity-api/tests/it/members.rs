@@ -1,4 +1,4 @@
-//! Members: seen by members, changed by owners; the last owner can't leave.
+//! Members: members see them, owners change them, and the last owner can't leave.
 
 use crate::people::{invites_of, members_of};
 use crate::test_app::{KEYS, SESSION, SETTINGS, TestApp, UNKNOWN_ID};

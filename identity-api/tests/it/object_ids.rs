@@ -21,7 +21,7 @@ const IDS: [&str; 12] = [
     "01900000-0000-7000-8000-000000000000'--",
 ];
 
-/// Checks that a response reveals no details of the implementation.
+/// Checks that a response doesn't reveal implementation details.
 fn assert_says_nothing_of_the_inside(answer: &TestResponse, at: &str) {
     let text = answer.body.to_string().to_lowercase();
     for word in ["sqlx", "clickhouse", "postgres", "panicked", "src/", "select ", "uuid::"] {

@@ -20,10 +20,10 @@ const VERSION: &str = "9.13.3";
 const START: &str = "/api/v1/identity/auth/oidc/real";
 const SECRET: &str = "a-secret-that-only-these-two-know";
 
-/// A running provider; killed when dropped.
+/// A running provider. Killed when dropped.
 struct RealProvider {
     issuer: String,
-    /// Keeps the pipe open, so that the provider can still write its output.
+    /// Keeps the pipe open, so the provider can still write its output.
     _said: Lines<BufReader<ChildStdout>>,
     _process: Child,
 }
@@ -77,7 +77,7 @@ impl RealProvider {
     }
 }
 
-/// Follows no redirects and stores cookies, so that a test sees every step.
+/// Doesn't follow redirects and stores cookies, so a test sees every step.
 struct Browser<'a> {
     app: &'a TestApp,
     client: Client,
@@ -197,7 +197,7 @@ async fn callbacks_work_only_once_and_in_one_browser() {
     assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 1);
 }
 
-/// Returns the status of a sign-in by this account at this provider.
+/// Returns the status of this account's sign-in at this provider.
 async fn status(provider: &RealProvider, app: &TestApp, login: &str) -> u16 {
     let browser = Browser::new(app);
     let (status, body) = json_of(browser.get(&browser.walk(login).await).await).await;

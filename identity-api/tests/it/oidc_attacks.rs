@@ -1,4 +1,4 @@
-//! Invalid and hostile responses of OpenID Connect providers.
+//! Invalid and hostile responses from OpenID Connect providers.
 
 use crate::forged_provider::{Claims, ForgedProvider, SECRET};
 use crate::test_app::{Credentials, TestApp, TestResponse, answer, sign_in};
@@ -98,7 +98,7 @@ async fn rejects_tokens_for_other_clients_or_sign_ins() {
     assert_eq!((opened.status, &opened.body["user"]["email"]), (200, &json!("jane@example.com")), "the unmodified token works");
 }
 
-/// Returns the status of a sign-in with these additional claims in the ID token.
+/// Returns a sign-in's status with these additional claims in the ID token.
 async fn status_with(app: &TestApp, forged: &ForgedProvider, others: &Value) -> u16 {
     let left = leave(app, "forged").await;
     let good = forged.good("jane", "jane@example.com", &left.nonce, app.clock.now());
@@ -165,7 +165,7 @@ async fn userinfo_can_verify_the_address_of_the_id_token() {
     }
 }
 
-/// The client secret is also an HMAC key, so a provider that advertises RSA must not be able to use it.
+/// The client secret is also an HMAC key, so it must not be accepted from a provider that advertises RSA.
 #[tokio::test]
 async fn rejects_unexpected_signing_algorithms() {
     let forged = ForgedProvider::start().await;
@@ -276,7 +276,7 @@ async fn audits_account_linking_once() {
     assert_eq!(rows, [("jane@example.com".to_owned(), json!({"issuer": forged.issuer(), "subject": "jane"}))]);
 }
 
-/// Starts a provider whose metadata is what `describe` returns for its URL.
+/// Starts a provider whose metadata is the result of `describe` for its URL.
 async fn describing(describe: impl Fn(&str) -> Response + Clone + Send + Sync + 'static) -> TestServer {
     let own: Arc<OnceLock<String>> = Arc::default();
     let known = Arc::clone(&own);
@@ -320,7 +320,7 @@ async fn s5_providers_cannot_reach_internal_addresses() {
     }
     let mut written: Vec<Value> =
         providers.iter().map(|(id, server)| json!({"id": id, "issuer": server.url, "client_id": "c"})).collect();
-    // By name it is public, on a port that the operator allows for public servers.
+    // Its name looks public, on a port that the operator allows for public servers.
     written.push(json!({"id": "rebound", "issuer": at[3].trim_end_matches('/'), "client_id": "c"}));
     let mut allowed: Vec<&str> = providers.iter().map(|(_, server)| server.url.trim_start_matches("http://")).collect();
     let any = format!("*:{port}");
@@ -339,7 +339,7 @@ async fn s5_providers_cannot_reach_internal_addresses() {
     assert_eq!(canary.connects(), 0);
 }
 
-/// Browsers continue on a page whose URL contains nothing of the sign-in.
+/// Browsers continue on a page whose URL doesn't contain data from the sign-in.
 #[tokio::test]
 async fn callbacks_redirect_browsers_to_the_console() {
     let forged = ForgedProvider::start().await;

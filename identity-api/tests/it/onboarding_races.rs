@@ -1,4 +1,4 @@
-//! Races of forty callers: an owner remains, an invite is claimed once, a request is reviewed once, a host has one owner.
+//! Races of forty callers: one owner remains, an invite is claimed once, a request is reviewed once, a host has one owner.
 
 use crate::people::{PLATFORM_REQUESTS, PROVISIONED, Person};
 use crate::races::{PARALLEL, at_once, rounds};
@@ -97,7 +97,7 @@ async fn only_one_of_forty_attestations_wins() {
     assert_eq!(app.count("SELECT count(*) FROM domains").await, expected, "a rejected call leaves nothing behind");
 }
 
-/// Of concurrent invites to a person, one stays open.
+/// Of concurrent invites to the same person, one stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_last_of_forty_invites_stays_open() {
     let app = Arc::new(TestApp::open().await);

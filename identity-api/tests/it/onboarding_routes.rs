@@ -1,4 +1,4 @@
-//! Credentials of operators and partners, and keys beside sessions, on every route (S3).
+//! Credentials of operators and partners, and keys next to sessions, on every route (S3).
 
 use crate::routes::registered;
 use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};

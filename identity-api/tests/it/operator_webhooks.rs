@@ -1,5 +1,5 @@
-//! Webhook endpoints and deliveries as operators see them. The tests write the results that stream-workers would write;
-//! end-to-end tests cover the real ones.
+//! Webhook endpoints and deliveries as operators see them. The tests write the results that stream-workers would write; end-to-end tests
+//! cover the real ones.
 
 use crate::operators::assert_sorts;
 use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID, WEBHOOKS};
@@ -23,7 +23,7 @@ impl TestApp {
         created
     }
 
-    /// Sends a test and stores a result, as stream-workers does.
+    /// Sends a test event and stores a result, as stream-workers does.
     async fn attempted(&self, key: &str, hook: &TestResponse, set: &'static str) -> String {
         let sent = self.test_webhook(key, hook).await;
         assert_eq!(sent.status, 202, "{}", sent.body);
@@ -215,7 +215,7 @@ async fn operators_see_the_same_delivery_log_as_owners() {
     }
 }
 
-/// Puts a marker in the secret, the payload, and every part of the URL but its host.
+/// Puts a marker into the secret, the payload, and every part of the URL except its host.
 #[tokio::test]
 async fn operators_do_not_see_secrets_payloads_or_url_paths() {
     const MARK: &str = "pl4nted";
@@ -293,7 +293,7 @@ async fn audits_operator_reads_once_a_day() {
     let entry = |action: &str, hook: &TestResponse| (action.to_owned(), hook.text("id").to_owned());
     let look = async |path: &str| app.listed(operator.credentials(), path).await;
 
-    // Records only what is shown: the other organization's endpoint is on another page.
+    // Records only what is returned: the other organization's endpoint is on another page.
     look(&format!("{ALL}?limit=2&offset=1")).await;
     let mut expected = vec![entry("webhook.read", &first), entry("webhook.read", &next)];
     let sorted = |mut entries: Vec<(String, String)>| {

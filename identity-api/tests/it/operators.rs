@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const ALL: &str = "/api/v1/identity/operator/organizations";
 
-/// Checks the sort orders of a list. Equal items stay in the default order, so pages don't overlap.
+/// Checks a list's sort orders. Equal items stay in the default order, so pages don't overlap.
 pub(crate) async fn assert_sorts(
     app: &TestApp,
     (operator, path): (&Person, &str),

@@ -1,4 +1,4 @@
-//! Limits of changes, messages and lists per organization, across its keys (threat rows F50 to F52).
+//! Limits on changes, messages and lists per organization, across its keys (threat rows F50 to F52).
 
 use crate::domains::{register, verify};
 use crate::fake_internet::FakeInternet;
@@ -69,7 +69,7 @@ async fn f50_changes_return_429_when_the_budget_is_spent() {
     assert_eq!(change_setting(&app, &key, true).await.status, 200, "the budget is full after an hour");
 }
 
-/// Otherwise a leaked key, or a member, could spend the budget until its owner can't revoke the key.
+/// Otherwise, a leaked key or a member could spend the budget so that the owner can't revoke the key.
 #[tokio::test]
 async fn f74_revoking_does_not_require_budget() {
     let app = open_with(100_000, manual_clock()).await;
@@ -140,7 +140,7 @@ async fn limits_organization_tests_to_twenty_per_minute() {
     assert_eq!(app.test_webhook(&other, &endpoint).await.status, 202);
 }
 
-/// Organizations can't use up the rate of a foreign endpoint.
+/// Organizations can't use up a foreign endpoint's rate.
 #[tokio::test]
 async fn testing_foreign_endpoints_does_not_count() {
     let app = TestApp::open().await;
@@ -158,7 +158,7 @@ async fn f51_an_organizations_keys_share_a_rate() {
     let (org, _) = app.org("busy").await;
     let mut statuses = Vec::new();
     for _ in 0..40 {
-        // Each key has four requests at once, and the organization eight.
+        // Each key can send four requests at once, and the organization eight.
         let key = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead]).await;
         statuses.push(app.get(Credentials::Key(&key), KEYS).await.status);
     }
@@ -215,7 +215,7 @@ async fn organizations_have_at_most_1000_members() {
     assert_eq!(invite("joe").await.refusal(), (409, "conflict"));
 }
 
-/// Returns the number of connections to this test's database that wait for a lock.
+/// Returns the number of this test's database connections that wait for a lock.
 async fn waiting_connections(app: &TestApp) -> i64 {
     let counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     sqlx::query_scalar(counted).fetch_one(&app.stores.pool).await.unwrap()
@@ -299,7 +299,7 @@ async fn people_share_slots_across_their_organizations() {
     .await;
 }
 
-/// Otherwise a leaked key could delay its own revocation.
+/// Otherwise, a leaked key could delay its own revocation.
 #[tokio::test]
 async fn f72_keys_never_delay_their_owners_sessions() {
     let app = Arc::new(TestApp::open().await);
@@ -352,7 +352,7 @@ async fn f75_keys_belong_to_the_earliest_owners_share() {
     for (person, day) in [(late, 3), (founder, 2), (early, 1), (twin, 1)] {
         sqlx::query(joined).bind(person.0).bind(day).execute(&app.stores.pool).await.unwrap();
     }
-    // The same day: the lower id counts.
+    // Owners since the same day: the lower id counts.
     for expected in [early.min(twin), early.max(twin), founder, late] {
         assert_eq!(tenant().await, Tenant::Person(expected));
         let handed_over = sqlx::query("UPDATE memberships SET role = 'member' WHERE user_id = $1").bind(expected.0);
@@ -361,7 +361,7 @@ async fn f75_keys_belong_to_the_earliest_owners_share() {
     assert_eq!(tenant().await, Tenant::Organization(org), "members don't count");
 }
 
-/// Slots of four organizations whose keys take all they can, 10 in total.
+/// Slots of four organizations whose keys take as many as they can, 10 in total.
 const SHARES: [usize; 4] = [5, 3, 1, 1];
 
 /// Sends the head of a change and returns once the server asks for its body.

@@ -1,4 +1,4 @@
-//! Limits of lists of a person's organizations (threat row F51).
+//! Limits on the lists of a person's organizations (threat row F51).
 
 use crate::people::ORGANIZATIONS;
 use crate::test_app::{Credentials, DOMAINS, SESSION, TestApp};

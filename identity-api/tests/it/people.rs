@@ -1,4 +1,4 @@
-//! People of the tests and their requests.
+//! The tests' people and their requests.
 
 use crate::test_app::{Credentials, TestApp, TestResponse, answer};
 use identity_api::{organizations, user_sessions};
@@ -60,7 +60,7 @@ impl TestApp {
         founded
     }
 
-    /// Creates a person with a content owner of this domain, and returns its id.
+    /// Creates a person with a content owner for this domain. Returns the content owner's id.
     pub(crate) async fn create_owner(&self, email: &str, domain: &str) -> (Person, String) {
         let founder = self.person(email).await;
         let org = self.create_organization(&founder, domain).await.text("id").to_owned();
@@ -74,7 +74,7 @@ impl TestApp {
         (ada, bob, org)
     }
 
-    /// Creates a trusted partner with a key of every scope.
+    /// Creates a trusted partner with a key that has every scope.
     pub(crate) async fn partner(&self, name: &str) -> (OrgId, String) {
         let (org, key) = self.platform(name).await;
         self.trust(org, true).await;
@@ -85,7 +85,7 @@ impl TestApp {
         self.post(by.credentials(), &members_of(org), &json!({"email": email, "role": role})).await
     }
 
-    /// Replaces the token of an invite with a known one.
+    /// Replaces an invite's token with a known one.
     pub(crate) async fn token_of(&self, invite: &Value) -> String {
         let (token, id) = (PlainInvite::generate(), invite["id"].as_str().unwrap().parse::<Uuid>().unwrap());
         let changed = sqlx::query("UPDATE invites SET token_hash = $2 WHERE id = $1")
@@ -102,7 +102,7 @@ impl TestApp {
         self.post(by.credentials(), CLAIM, &json!({"token": token})).await
     }
 
-    /// Invites a person who claims the invite.
+    /// Invites a person, who claims the invite.
     pub(crate) async fn joined(&self, by: &Person, org: &str, email: &str, role: &str) -> Person {
         let invite = self.invite(by, org, email, role).await;
         assert_eq!(invite.status, 201, "{}", invite.body);

@@ -1,4 +1,4 @@
-//! Permissions to grant access, and what removing a person does to their delegations and endpoints (A4, A5, S17).
+//! Permissions to grant access, and how removing a person affects their delegations and endpoints (A4, A5, S17).
 
 use crate::admin::json_of;
 use crate::people::{Person, members_of};
@@ -171,7 +171,7 @@ async fn members_cannot_see_signing_secrets() {
     assert_eq!(rotate(&app, bob.credentials(), &endpoint).await.status, 200, "owners can");
 }
 
-/// The last person who rotated the secret is the only one who knows it.
+/// Only the last person who rotated the secret knows it.
 #[tokio::test]
 async fn removing_a_person_deletes_endpoints_they_rotated_last() {
     let app = TestApp::open().await;
@@ -247,7 +247,7 @@ async fn removal_with_keep_keys_keeps_delegations_and_endpoints() {
     assert_eq!(left().await, (1, 1));
 }
 
-/// Objects in another organization of the same person stay.
+/// The same person's objects in another organization stay.
 #[tokio::test]
 async fn removal_does_not_affect_other_organizations() {
     let app = TestApp::open().await;
@@ -314,7 +314,7 @@ async fn removing_an_operator_revokes_what_their_keys_created() {
     }
 }
 
-/// Covers keys that a member created as an operator for the organization that removes them.
+/// Covers keys that a member created as an operator, for the organization that removes them.
 #[tokio::test]
 async fn removal_revokes_keys_they_created_as_operator() {
     let app = TestApp::open().await;

@@ -1,15 +1,15 @@
-//! Settings without which the binary doesn't start. No test uses a database: settings are checked first.
+//! Settings without which the binary doesn't start. The tests don't use a database, because settings are checked first.
 
 use service_kit::secret_encryption::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores};
 use std::net::TcpListener;
 
-/// A free port: a running stack may use the default one.
+/// A free port, because a running stack may use the default one.
 const METRICS: (&str, &str) = ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0");
 
 #[tokio::test]
 async fn missing_settings_fail_with_a_one_line_fix() {
-    // Occupies the default metrics port, if it is free.
+    // Occupy the default metrics port, if it is free.
     let _taken = TcpListener::bind("127.0.0.1:9464");
     let stores = TestStores::unprepared().await;
     let database = ("DATABASE_URL", stores.postgres.database_url.as_str());

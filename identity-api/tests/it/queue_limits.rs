@@ -1,5 +1,5 @@
-//! An endpoint's queue never exceeds its limit, even under concurrency (threat row V12): further deliveries are logged as
-//! dropped, and can be redelivered when there is room.
+//! An endpoint's queue never exceeds its limit, even under concurrency (threat row V12). Further deliveries are logged as dropped, and can
+//! be redelivered when there is room.
 
 use crate::test_app::{Credentials, DELEGATIONS, REQUESTS, TestApp, TestResponse, WEBHOOKS, until_served};
 use futures::future::{join, join_all};
@@ -69,8 +69,8 @@ async fn full_queues_do_not_affect_other_endpoints() {
     assert_eq!(logged(&app, &other, &roomy, "pending").await.len(), 1);
 }
 
-/// On a deadlock, PostgreSQL aborts an item after a second, and its status is `error`. Repeats the race `TEST_ROUNDS` times, or
-/// often enough to hit a deadlock if the outbox has no fixed order.
+/// On a deadlock, PostgreSQL aborts an item after a second, and its status is `error`. Repeats the race `TEST_ROUNDS` times, or often
+/// enough to cause a deadlock if the outbox had no fixed order.
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_calls_in_opposite_order_do_not_deadlock() {
     const OWNERS: i64 = 12;
@@ -105,7 +105,7 @@ async fn bulk_calls_in_opposite_order_do_not_deadlock() {
     assert_eq!(counted(&app).await, (pending, told - pending));
 }
 
-/// A sender can use a hundredth of the queue, so it can't displace the messages of others.
+/// A sender can use a hundredth of the queue, so it can't displace others' messages.
 #[tokio::test]
 async fn one_sender_can_fill_only_its_share_of_a_queue() {
     let app = TestApp::open_with_backlog(200).await;

@@ -152,7 +152,7 @@ async fn a15_partner_routes_are_limited_per_key_and_partner() {
     }
     assert!(statuses(&answers, 429) > 0, "at most one per second: {answers:?}");
     assert!(answers.iter().all(|answer| matches!(answer.status, 404 | 422 | 429)), "{answers:?}");
-    // Another key of the same partner is limited too, another partner isn't.
+    // Another key of the same partner is limited too; another partner isn't.
     let mut by_second = Vec::new();
     for _ in 0..30 {
         let second = app.seed().key(org, OrgType::Platform, &Scope::ALL).await;
@@ -171,7 +171,7 @@ async fn a15_partner_routes_are_limited_per_key_and_partner() {
     assert!(told.is_some_and(|wait| wait >= 1), "{told:?}");
 }
 
-/// The requests that use up the key's rate don't count against the partner's.
+/// Requests that exceed the key's rate don't count against the partner's.
 #[tokio::test]
 async fn partner_keys_share_one_rate_across_routes() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
@@ -181,7 +181,7 @@ async fn partner_keys_share_one_rate_across_routes() {
     let mut is_held_up = false;
     for _ in 0..60 {
         while app.list(Credentials::Key(&busy)).await.status != 429 {}
-        // A token may have refilled meanwhile.
+        // A token may have refilled in the meantime.
         is_held_up = app.post(Credentials::Key(&busy), PROVISIONED, &json!({})).await.status == 429;
         if is_held_up {
             break;
@@ -191,7 +191,7 @@ async fn partner_keys_share_one_rate_across_routes() {
     assert_eq!(app.post(Credentials::Key(&second), PROVISIONED, &json!({})).await.status, 422, "another key is not limited");
 }
 
-/// Unknown credentials use up the rate of their address; known ones aren't affected.
+/// Unknown credentials use up their address's rate. Known ones aren't affected.
 #[tokio::test]
 async fn a11_limits_unknown_credentials_per_address() {
     let clients = ClientSettings { refused_rate: 6, ..ClientSettings::default() };

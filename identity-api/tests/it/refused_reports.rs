@@ -1,4 +1,4 @@
-//! Rejected reports as their organization lists them.
+//! Rejected reports, as listed for their organization.
 
 use crate::test_app::{Credentials, TestApp};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};

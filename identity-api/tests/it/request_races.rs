@@ -1,5 +1,5 @@
-//! Races of forty answers to one request: approvals, denials, late approvals, grants and further requests of the pair. Exactly
-//! one wins (S12, G6).
+//! Races of forty answers to one request: approvals, denials, late approvals, grants and further requests for the pair. Exactly one wins
+//! (S12, G6).
 
 use crate::races::{PARALLEL, at_once, rounds as rounds_of};
 use crate::test_app::{Credentials, DELEGATIONS, TestApp, TestResponse, sign_in};
@@ -26,7 +26,7 @@ enum Against {
 
 const ALL: [Against; 5] = [Against::Approval, Against::Denial, Against::Expiry, Against::Grant, Against::Request];
 
-/// Two processes; for the second, the request has expired.
+/// Two processes. For the second, the request has expired.
 struct Sides {
     in_time: Arc<TestApp>,
     late: Arc<TestApp>,
@@ -43,7 +43,7 @@ struct Case {
 }
 
 impl Case {
-    /// Every other caller approves; the others do what the approval is raced against.
+    /// Every other caller approves. The others do what the approval races against.
     async fn answer(self, app: Arc<TestApp>, number: usize) -> TestResponse {
         match (number % 2, self.against) {
             (1, Against::Denial) => app.answer_request(&self.owner, &self.id, "deny").await,
@@ -54,7 +54,7 @@ impl Case {
         }
     }
 
-    /// Checks that exactly one caller won and the others got a reason.
+    /// Checks that exactly one caller won and that the others got a reason.
     fn check(&self, answered: &BTreeMap<u16, usize>) {
         let of = |status| answered.get(&status).copied().unwrap_or(0);
         assert_eq!(of(201) + of(204), 1, "{:?}: {answered:?}", self.against);
@@ -85,7 +85,7 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
     .fetch_one(&app.stores.pool)
     .await
     .unwrap();
-    // A grant doesn't answer the request, which stays pending.
+    // A grant doesn't resolve the request, which stays pending.
     let at_most = if matches!(against, Against::Grant) { 0..=1 } else { 1..=1 };
     assert!(at_most.contains(&trail), "{against:?}: {trail} answers in the audit trail");
 }

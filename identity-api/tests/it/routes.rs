@@ -140,7 +140,7 @@ async fn s3_every_route_matches_the_table_of_credentials() {
     assert_eq!(wrong, Vec::<String>::new(), "responses that differ from the table");
 }
 
-/// Expects the statuses of a key without a scope of this service.
+/// Expects the statuses of a key without this service's scopes.
 #[tokio::test]
 async fn drain_keys_work_on_no_route() {
     let app = TestApp::open().await;

@@ -33,7 +33,7 @@ async fn settings_are_off_by_default() {
     }
 }
 
-/// Changes another column of the same row at the same time; each statement must keep the other's value.
+/// Changes another column of the same row concurrently. Each statement must keep the other's value.
 #[tokio::test(flavor = "multi_thread")]
 async fn i6_concurrent_changes_to_two_settings_both_apply() {
     const ROUNDS: usize = 100;

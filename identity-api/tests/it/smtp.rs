@@ -1,4 +1,4 @@
-//! Email over SMTP, as a mail server receives it.
+//! Email over SMTP, as received by a mail server.
 
 use identity_api::email_address::EmailAddress;
 use identity_api::mail::{MailSettings, Mailer};

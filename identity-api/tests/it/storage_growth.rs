@@ -1,4 +1,4 @@
-//! Growth of PostgreSQL by one organization until its budget is spent (threat row F50).
+//! How much one organization can grow PostgreSQL until its budget is spent (threat row F50).
 
 use crate::test_app::{Credentials, DELEGATIONS, DOMAINS, DRAINS, KEYS, TestApp, TestResponse, WEBHOOKS, manual_clock, sign_in};
 use identity_api::sign_in::SignInSettings;

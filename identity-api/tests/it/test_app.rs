@@ -1,4 +1,4 @@
-//! Test app: an identity-api with its own database, and functions to create people and keys.
+//! Test app: an identity-api with its own database, and functions that create people and keys.
 
 mod requests;
 
@@ -43,7 +43,7 @@ pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) clock: Clock,
     pub(crate) sealer: Sealer,
-    /// Folder that gets the emails as files.
+    /// Folder for emails as files.
     pub(crate) mail_dir: TempDir,
     pub(crate) state: Arc<State>,
     settings: Settings,
@@ -139,12 +139,12 @@ impl TestApp {
         Seed(&self.stores.pool)
     }
 
-    /// Creates a content owner with a key of every scope.
+    /// Creates a content owner with a key that has every scope.
     pub(crate) async fn org(&self, name: &str) -> (OrgId, String) {
         self.org_of(name, OrgType::ContentOwner).await
     }
 
-    /// Creates a platform with a key of every scope.
+    /// Creates a platform with a key that has every scope.
     pub(crate) async fn platform(&self, name: &str) -> (OrgId, String) {
         self.org_of(name, OrgType::Platform).await
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Number of attempts; S4 and X23 allow no success.
+/// Number of attempts. S4 and X23 require that none succeeds.
 const TRIES: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +33,7 @@ async fn x23_revoked_keys_fail_in_every_process() {
     assert_eq!(successes, 0, "of {TRIES}");
 }
 
-/// Uses the key constantly: no request that starts after the revocation's response succeeds.
+/// Uses the key constantly. No request that starts after the revocation's response succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_keys_in_use_stop_working_when_revoked() {
     let one = TestApp::open().await;

@@ -1,4 +1,4 @@
-//! Endpoints that are disabled, enabled, deleted and tested.
+//! Disabling, enabling, deleting and testing endpoints.
 
 use crate::test_app::{Credentials, TestApp, TestResponse, WEBHOOKS};
 use reqwest::Method;

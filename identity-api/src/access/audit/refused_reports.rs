@@ -1,4 +1,4 @@
-//! Rejected reports of an organization, by reason (docs/api/identity.md#refused-reports). ingest-gateway counts them.
+//! An organization's rejected reports by reason (docs/api/identity.md#refused-reports). ingest-gateway counts them.
 
 use crate::State;
 use crate::access::actor::IdentityReader;
@@ -19,7 +19,7 @@ pub(crate) struct Refusal {
     route: String,
     status: i16,
     code: String,
-    /// The invalid field and the rule it breaks; both empty if the response named no field.
+    /// The invalid field and the rule it breaks. Both are empty if the response didn't name a field.
     field: String,
     rule: String,
     requests: i64,

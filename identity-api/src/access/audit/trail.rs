@@ -64,7 +64,7 @@ pub(crate) async fn list_audit_entries(
     Parameters(which): Parameters<Filter>,
 ) -> Result<ListResponse<Entry>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
-    // PostgreSQL rejects NUL in text, and no action contains it.
+    // PostgreSQL rejects NUL in text, and actions never contain it.
     if which.action.as_ref().is_some_and(|action| action.contains('\0')) {
         return Ok(ListResponse::new(Vec::new(), 0));
     }

@@ -54,7 +54,7 @@ pub(crate) async fn create_delegation_request(
     Ok((StatusCode::CREATED, Json(filed)))
 }
 
-/// Rejects bodies that are invalid regardless of any state.
+/// Rejects bodies that are invalid whatever is stored.
 pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     checked(bodies::object(body)?).map(drop)
 }
@@ -204,7 +204,7 @@ pub(crate) async fn create_delegation_requests(
 ) -> Result<Json<BulkResponse>, ApiError> {
     let body = state.bodies.read(request).await?;
     let items = parse_items(&body)?;
-    // A call costs as much as its requests would one by one; the first is already paid for.
+    // A call costs as much as its requests would individually. The first is already paid for.
     if let Some(others) = u32::try_from(items.len()).ok().and_then(|count| NonZeroU32::new(count.saturating_sub(1))) {
         state.rates.admit_many(actor.credential, actor.org_id, others)?;
         state.budgets.organizations.spend(actor.org_id, cost(2 * others.get() as usize, 0), state.now())?;
@@ -249,7 +249,7 @@ fn sent_domain(item: &RawValue) -> Value {
     item.get("domain").cloned().unwrap_or_default()
 }
 
-/// Creates requests in one transaction, with a savepoint per item: a lost connection leaves no rows behind.
+/// Creates requests in one transaction, with a savepoint per item. A lost connection leaves no rows behind.
 async fn file_all(
     state: &State,
     actor: &Actor,
@@ -275,7 +275,7 @@ async fn file_all(
     Ok(filed.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// Sorts by grantor, which is the order of the outbox; items for the same grantor keep their order.
+/// Sorts by grantor, which is the outbox's order. Items for the same grantor keep their order.
 fn in_order(filings: Vec<Result<NewDelegationRequest, ApiError>>) -> Vec<(usize, Result<NewDelegationRequest, ApiError>)> {
     let mut filings: Vec<_> = filings.into_iter().enumerate().collect();
     filings.sort_by_key(|(_, filing)| filing.as_ref().ok().map(|filing| filing.pair));

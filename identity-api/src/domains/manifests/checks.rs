@@ -1,6 +1,6 @@
 //! Fetches manifests at registration and hourly, and stores every version of their keys.
 //!
-//! A failed fetch or an invalid manifest keeps the last good keys. No database connection is open during a fetch.
+//! A failed fetch or an invalid manifest keeps the last valid keys. No database connection is open during a fetch.
 
 use super::hosts;
 use crate::access::prelude::*;
@@ -19,7 +19,7 @@ use url::Url;
 const REFRESH_AFTER: TimeDelta = TimeDelta::hours(1);
 /// Number of concurrent checks.
 const AT_ONCE: i64 = 8;
-/// Maximum new versions of keys per organization in this time, because they are stored forever.
+/// Maximum new key versions per organization in this time, because they are stored forever.
 const MAX_VERSIONS: i64 = 1_000;
 const VERSIONS_WITHIN: TimeDelta = TimeDelta::days(30);
 
@@ -34,7 +34,7 @@ pub(crate) struct ManifestChecks {
     pub(crate) finder: TokenFinder,
 }
 
-/// The result of a fetch.
+/// Result of a fetch.
 pub(crate) enum Fetched {
     Keys(Vec<Key>),
     Invalid(String),
@@ -110,7 +110,7 @@ impl ManifestChecks {
         let Ok(url) = Url::parse(url) else { return Fetched::Unreachable("the URL is invalid") };
         match self.finder.document(org, &url, manifest_keys).await {
             Ok(Ok(keys)) => Fetched::Keys(keys),
-            // The error of the parser quotes the document.
+            // The parser's error quotes the document.
             Ok(Err(ManifestError::NotJson(error))) => {
                 let (line, column) = (error.line(), error.column());
                 Fetched::Invalid(format!("the manifest is not valid JSON of this form: line {line}, column {column}"))
@@ -168,7 +168,7 @@ impl ManifestChecks {
     }
 }
 
-/// Thumbprints of keys that were added and that ended.
+/// Thumbprints of added and ended keys.
 type KeyChanges = (Vec<String>, Vec<String>);
 
 /// Stores the keys of a fetch and returns the manifest's state with its reason.
@@ -207,7 +207,7 @@ async fn record(
     Ok((ManifestState::Valid, None, (added, ended.into_iter().flatten().collect())))
 }
 
-/// Returns why the keys can't be stored, if so.
+/// Returns the reason why the keys can't be stored, or `None`.
 async fn refusal(
     transaction: &mut PgConnection,
     (id, org): (Uuid, OrgId),

@@ -1,11 +1,11 @@
-//! Which scopes a key can have, and which keys are revoked with their creator.
+//! The scopes that a key can have, and the keys that are revoked with their creator.
 
 use crate::access::permissions;
 use crate::access::prelude::*;
 use schemas::identity::Scope;
 
-/// Rejects scopes that can't be granted: those that the creating key lacks, and `partner:provision` unless the organization is a
-/// trusted partner. The caller has locked the organization's row, so its trust can't change meanwhile.
+/// Rejects scopes that can't be granted: those that the creating key lacks, and `partner:provision` unless the organization is a trusted
+/// partner. The caller has locked the organization's row, so its trust can't change in the meantime.
 pub(super) async fn require_grantable(
     transaction: &mut PgConnection,
     author: Author,
@@ -20,14 +20,14 @@ pub(super) async fn require_grantable(
     Ok(())
 }
 
-/// Keys that a person created, keys that those created, and so on. Includes revoked keys, because what they created still exists.
+/// Keys that a person created, keys that those created, and so on. Includes revoked keys, because the objects they created still exist.
 const MADE: &str = "WITH RECURSIVE made AS ( \
         SELECT id FROM api_keys WHERE created_by = $1 AND created_by_kind = ANY($2) AND ($3::uuid IS NULL OR organization_id = $3) \
         UNION SELECT k.id FROM api_keys k JOIN made ON k.created_by = made.id WHERE k.created_by_kind = 'key') \
     SELECT id FROM made ORDER BY id";
 
-/// Revokes the keys that a person created directly or through other keys, in one organization or in all. Returns all of them,
-/// including those revoked before.
+/// Revokes the keys that a person created directly or through other keys, in one organization or in all. Returns all of them, including
+/// those already revoked.
 pub(crate) async fn revoke_created_by(
     transaction: &mut PgConnection,
     author: Author,

@@ -1,4 +1,4 @@
-//! `GET /api/v1/identity/drains/{id}/health`: lines that a drain sent in the last hours, by result
+//! `GET /api/v1/identity/drains/{id}/health`: the lines that a drain sent in the last hours, by result
 //! (docs/api/identity.md#health-of-a-drain).
 
 use super::find;

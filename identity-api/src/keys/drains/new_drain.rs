@@ -1,6 +1,6 @@
 //! Validates the body of a new drain.
 //!
-//! Reports all faults at once. A host of another organization gets the same error as an unknown host.
+//! Reports all faults at once. Another organization's host gets the same error as an unknown host.
 
 use crate::request::bodies::{self, fault};
 use crate::request::ownable_host::pasted;
@@ -38,7 +38,7 @@ pub(super) struct CheckedDrain {
     pub(super) fastly_service_id: Option<String>,
 }
 
-/// `sites` are the organization's domains. Only content owners are limited to them; all others can report for any host.
+/// Parses a body. `sites` are the organization's domains. Only content owners are limited to them; others can report for any host.
 pub(super) fn parse(body: &[u8], org_type: OrgType, sites: &[OwnedSite]) -> Result<CheckedDrain, ApiError> {
     let new: NewDrain = bodies::object(body)?;
     let own = (org_type == OrgType::ContentOwner).then_some(sites);
@@ -85,7 +85,7 @@ fn sampling(declared: Option<f64>) -> Result<f64, Fault> {
     is_share.then_some(share).ok_or_else(|| fault("sampling", "sampling must be above 0 and at most 1"))
 }
 
-/// Only one provider signs requests; elsewhere a secret would never be checked.
+/// Only one provider signs requests, so with any other provider a secret would never be checked.
 fn secret(given: Option<String>, provider: Option<DrainProvider>) -> Result<Option<String>, Fault> {
     let Some(secret) = given else { return Ok(None) };
     if provider.is_some_and(|provider| !provider.facts().signs) {

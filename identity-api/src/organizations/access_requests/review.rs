@@ -1,7 +1,7 @@
 //! Operators review access requests.
 //!
-//! The transitions are in `schemas::identity::AccessRequest` and are applied under the row's lock, so only the first answer
-//! counts. An approval creates the organization and its owner in the same transaction.
+//! The transitions are in `schemas::identity::AccessRequest` and are applied under the row's lock, so only the first review counts. An
+//! approval creates the organization and its owner in the same transaction.
 
 use super::read;
 use crate::access::prelude::*;
@@ -14,7 +14,7 @@ use axum::http::header;
 use schemas::identity::{AccessRequest, AccessStatus, AlreadyReviewed, Review};
 use schemas::ids::AccessRequestId;
 
-/// Status to list; all by default.
+/// Status to list. Lists all by default.
 #[derive(Deserialize)]
 pub(crate) struct WithStatus {
     status: Option<AccessStatus>,
@@ -105,7 +105,7 @@ fn no_request() -> ApiError {
     ApiError::new(Code::NotFound, "Access request not found.")
 }
 
-/// Parses an id; invalid ids get the response of unknown ones.
+/// Parses an id. Invalid ids get the same response as unknown ones.
 fn find(id: &str) -> Result<AccessRequestId, ApiError> {
     id.parse().map_err(|_| no_request())
 }
@@ -133,7 +133,7 @@ pub(crate) async fn review(
                 site: None,
                 provisioned_by: None,
             };
-            // Create the organization before checking the transition: an error rolls back the transaction.
+            // Create the organization before checking the transition, because an error rolls back the transaction.
             let org = creation::insert_organization(transaction, author, founding, now).await?;
             request.approve(org, review)
         }

@@ -10,7 +10,7 @@ use schemas::ids::InviteId;
 use schemas::secrets::PlainInvite;
 use schemas::webhook::{Data, EventType, InviteData};
 
-/// Maximum number of organizations per person; further invites can't be claimed.
+/// Maximum number of organizations per person. Further invites can't be claimed.
 const MAX_MEMBERSHIPS: i64 = 1_000;
 
 #[derive(Deserialize)]
@@ -69,7 +69,7 @@ pub(crate) async fn claim_invite(
     Ok(Json(membership))
 }
 
-/// Returns 409 if the person has reached the limit of organizations. Serializes the claims of a person.
+/// Returns 409 if the person has reached the limit on organizations. Serializes a person's claims.
 async fn require_room(transaction: &mut PgConnection, person: UserId, org: OrgId) -> Result<(), ApiError> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('claims ' || $1, 0))")
         .bind(person.to_string())
@@ -87,7 +87,7 @@ async fn require_room(transaction: &mut PgConnection, person: UserId, org: OrgId
     Err(ApiError::new(Code::Conflict, detail))
 }
 
-/// Returns the invite if the person can claim it now. Locks the organization before the invite, the order used everywhere.
+/// Returns the invite if the person can claim it now. Locks the organization before the invite, as everywhere.
 async fn open(transaction: &mut PgConnection, token: &PlainInvite, person: &Person, now: DateTime<Utc>) -> Result<Row, ApiError> {
     let no_invite = || ApiError::new(Code::NotFound, "Invite not found. Open the link from the latest invite email.");
     let hash = token.hash();

@@ -1,13 +1,13 @@
-//! Limits how many invite emails a person or a partner's key can cause, and how many a mailbox gets, per hour.
+//! Limits how many invite emails per hour a person or a partner's key can cause, and how many a mailbox gets.
 //!
-//! Withdrawn invites count. Organizations that anyone can create share one limit per mailbox, so that strangers can't use up the
-//! limits of others.
+//! Withdrawn invites count. Organizations that anyone can create share one limit per mailbox, so that strangers can't use up others'
+//! limits.
 
 use super::Invitation;
 use crate::access::hourly::{self, WINDOW};
 use crate::access::prelude::*;
 
-/// Shared limit of all content owners without a verified domain for one mailbox, as a multiple of the limit of one organization.
+/// Limit per mailbox shared by all content owners without a verified domain, as a multiple of one organization's limit.
 const UNVERIFIED: u32 = 4;
 
 /// Returns the inviter, a person or a key, as stored with invites.

@@ -1,17 +1,16 @@
-//! Accounts by verified address.
+//! Accounts, by verified address.
 
 use crate::access::prelude::*;
 use crate::request::email_address::EmailAddress;
 
-/// Returns the person with this address. Creates them if necessary, in the name of `author` or of themselves.
+/// Returns the person with this address. Creates them if necessary, on behalf of `author` or themselves.
 pub(crate) async fn find_or_create(
     connection: &mut PgConnection,
     author: Option<Author>,
     email: &EmailAddress,
     now: DateTime<Utc>,
 ) -> Result<UserId, sqlx::Error> {
-    // The update only makes the statement return the row that a concurrent sign-in inserted. Only an inserted row
-    // has no `xmax`.
+    // The update only makes the statement return a row that a concurrent sign-in inserted. Only an inserted row has no `xmax`.
     let (id, is_new): (Uuid, bool) = sqlx::query_as(
         "INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = excluded.email RETURNING id, xmax = 0",
     )

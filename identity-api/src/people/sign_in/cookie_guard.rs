@@ -1,6 +1,6 @@
-//! Turns the session cookie into a bearer value before every handler, and records the session's use after it.
+//! Turns the session cookie into a bearer token before every handler, and records the session's use afterwards.
 //!
-//! Rejects changes from pages of other sites, because browsers add the cookie to their requests too. Handlers never see cookies.
+//! Rejects changes requested by other sites' pages, because browsers add the cookie to their requests too. Handlers never see cookies.
 
 use super::SignIn;
 use crate::access::prelude::*;
@@ -17,7 +17,7 @@ pub(crate) async fn guard(Shared(state): Shared<Arc<State>>, mut request: Reques
     if let Err(refusal) = state.sign_in.admit(is_safe, request.headers_mut()) {
         return refusal.into_response();
     }
-    // A key takes precedence, so a session beside it is not in use.
+    // A key takes precedence, so the session next to it is not used.
     let is_by_key = request.headers().contains_key(API_KEY_HEADER);
     let session = presented_session(request.headers()).filter(|_| !is_by_key);
     let response = next.run(request).await;
@@ -29,7 +29,7 @@ pub(crate) async fn guard(Shared(state): Shared<Arc<State>>, mut request: Reques
 
 impl SignIn {
     fn admit(&self, is_safe: bool, headers: &mut HeaderMap) -> Result<(), ApiError> {
-        // Pages of other sites can't add a key or a bearer value, so these need no check.
+        // Other sites' pages can't add a key or a bearer token, so these requests need no check.
         if headers.contains_key(API_KEY_HEADER) {
             return Ok(());
         }
@@ -39,7 +39,7 @@ impl SignIn {
         }
         match (is_safe, self.origin(headers)) {
             (true, _) | (false, Origin::Own) => {}
-            // Not a browser: without a cookie there is nothing to abuse.
+            // This is not a browser: without a cookie, there is nothing to abuse.
             (false, Origin::Unsaid) if cookie.is_none() => {}
             (false, _) => {
                 let detail = "Changes with a session cookie must come from a page of this service. Otherwise, send the session as Authorization: Bearer.";
@@ -49,7 +49,7 @@ impl SignIn {
         cookie.map_or(Ok(()), |cookie| session_cookie_auth::set_bearer_token(headers, &cookie))
     }
 
-    /// Rejects forms that aren't sent from a page of this service, because browsers send forms to any origin.
+    /// Rejects forms that aren't sent from this service's pages, because browsers send forms to any origin.
     pub(super) fn require_own_page(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         match self.origin(headers) {
             Origin::Own => Ok(()),
@@ -60,7 +60,7 @@ impl SignIn {
         }
     }
 
-    /// Returns the origin of the page that sends a request; browsers set it and pages can't forge it.
+    /// Returns the origin of the page that sent a request. Browsers set it, and pages can't forge it.
     fn origin(&self, headers: &HeaderMap) -> Origin {
         let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
         match (origins.as_slice(), headers.get("sec-fetch-site")) {

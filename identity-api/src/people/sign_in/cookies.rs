@@ -43,7 +43,7 @@ impl Cookies {
         self.set(cookie, "", TimeDelta::zero())
     }
 
-    /// Returns all values of a cookie; more than one means that somebody tries to override it.
+    /// Returns all values of a cookie. More than one means that somebody is trying to override it.
     pub(super) fn values(self, cookie: Cookie, headers: &HeaderMap) -> Vec<&str> {
         session_cookie_auth::values(headers, self.name(cookie))
     }

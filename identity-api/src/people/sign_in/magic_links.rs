@@ -1,7 +1,7 @@
 //! Emails sign-in links, which work once and expire after 15 minutes (docs/api/identity.md#sign-in).
 //!
-//! Every address gets the same response after the same work: only the mailbox shows whether there is an account and whether an
-//! email was sent. A second email leaves the first link valid, because emails can arrive out of order.
+//! Every address gets the same response after the same work, so only the mailbox shows whether an account exists and whether an email was
+//! sent. A second email leaves the first link valid, because emails can arrive out of order.
 
 use super::requesting_browser::LIFETIME;
 use super::{Visitor, requesting_browser};
@@ -16,7 +16,7 @@ use service_kit::slots::{NoSlot, Pool, Slots};
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-/// Maximum number of emails being sent at a time, divided by client address.
+/// Maximum number of emails sent concurrently, divided among client addresses.
 const MAX_IN_THE_MAKING: usize = 256;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) const LINK: &str = "/api/v1/identity/auth/magic-link";
@@ -107,7 +107,7 @@ async fn store(state: &State, email: &EmailAddress, token: &PlainSignInToken) ->
     Ok(stored.rows_affected() == 1)
 }
 
-/// Serializes changes to the links of an address until the transaction ends.
+/// Serializes changes to an address's links until the transaction ends.
 pub(super) async fn lock(connection: &mut PgConnection, email: &str) -> Result<(), sqlx::Error> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('magic_links ' || $1, 0))")
         .bind(email)

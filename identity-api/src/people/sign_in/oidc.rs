@@ -1,7 +1,7 @@
 //! Sign-in at an OpenID Connect provider: authorization code flow with state, nonce and PKCE.
 //!
-//! Only tokens that the provider signed for this client and this sign-in count, and only addresses that it reports as verified.
-//! The state is in a sealed cookie of the browser, so abandoned sign-ins leave nothing stored.
+//! Accepts only tokens that the provider signed for this client and this sign-in, and only addresses that it reports as verified. The state
+//! is in an encrypted cookie, so abandoned sign-ins leave nothing stored.
 
 mod fetch;
 mod provider_account;
@@ -31,7 +31,7 @@ use url::Url;
 /// Maximum time for the sign-in at the provider.
 const LOGIN_TIMEOUT: TimeDelta = TimeDelta::minutes(10);
 
-/// State of a sign-in, sealed in a cookie.
+/// State of a sign-in, encrypted in a cookie.
 #[derive(Serialize, Deserialize)]
 struct LoginState {
     state: CsrfToken,
@@ -40,13 +40,13 @@ struct LoginState {
     ends_at: DateTime<Utc>,
 }
 
-/// Handles `GET /api/v1/identity/auth/oidc`: the configured providers, which are public. It doesn't count against the sign-in
-/// rate of the address.
+/// Handles `GET /api/v1/identity/auth/oidc`: returns the configured providers, which are public. Doesn't count against the address's
+/// sign-in rate.
 pub(crate) async fn list_oidc_providers(Shared(state): Shared<Arc<State>>) -> Json<Vec<PublicProvider>> {
     Json(state.sign_in.providers.named().collect())
 }
 
-/// `GET /api/v1/identity/auth/oidc/{provider}`: sends the browser to the provider.
+/// Handles `GET /api/v1/identity/auth/oidc/{provider}`: redirects the browser to the provider.
 pub(crate) async fn start_oidc(
     Shared(state): Shared<Arc<State>>,
     _: Visitor,
@@ -91,7 +91,7 @@ pub(crate) async fn finish_oidc(
             None => (cookies, Json(opened)).into_response(),
         })
     };
-    // The cookie is cleared even after a failure, so the next attempt starts again.
+    // Clear the cookie even after a failure, so that the next attempt starts again.
     let end = [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::LoginState))];
     finished.await.unwrap_or_else(|refusal: ApiError| {
         // Return server errors as errors, so that they are logged and counted.
@@ -105,7 +105,7 @@ pub(crate) async fn finish_oidc(
     })
 }
 
-/// Returns where a browser continues, if a page for people is configured. Programs get the response itself.
+/// Returns the page where a browser continues, if a page for people is configured. Programs get the response itself.
 fn page(sign_in: &SignIn, headers: &HeaderMap, is_signed_in: bool) -> Option<Url> {
     accepts(headers, "text/html").then(|| sign_in.arrival_link(is_signed_in)).flatten()
 }
@@ -117,7 +117,7 @@ async fn handle_callback(
     headers: &HeaderMap,
 ) -> Result<ProviderIdentity, ApiError> {
     let journey = read_login_state(state, provider, headers).ok_or_else(refuse)?;
-    // A matching state proves that the browser that started the sign-in finishes it.
+    // A matching state shows that the browser that started the sign-in is finishing it.
     let is_same =
         arrival.state.is_some_and(|given| bool::from(given.secret().as_bytes().ct_eq(journey.state.secret().as_bytes())));
     let code = arrival.code.filter(|_| is_same && state.now() < journey.ends_at).ok_or_else(refuse)?;
@@ -141,7 +141,7 @@ fn find<'a>(sign_in: &'a SignIn, id: &str) -> Result<&'a Provider, ApiError> {
     sign_in.providers.find(id).ok_or_else(|| ApiError::new(Code::NotFound, "Sign-in provider not found."))
 }
 
-/// Returns the same error for every mismatch; the log contains the reason.
+/// Returns the same error for every mismatch. The log contains the reason.
 fn refuse() -> ApiError {
     ApiError::new(Code::Unauthenticated, "The sign-in couldn't be completed. Start again.")
 }

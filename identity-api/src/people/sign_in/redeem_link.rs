@@ -1,8 +1,8 @@
-//! Opens and redeems sign-in links.
+//! Shows and redeems sign-in links.
 //!
-//! Opening a link doesn't redeem it, because programs that read email open links too. Outside the browser that requested the link,
-//! people confirm its address, so that they don't sign in to an account they didn't mean. The first link redeemed voids the
-//! others of its address.
+//! Opening a link doesn't redeem it, because programs that read email open links too. In any other browser than the one that requested the
+//! link, people confirm its address, so that they don't sign in to an account by accident. Redeeming a link invalidates the address's other
+//! links.
 
 use super::sign_in_pages::{self, LinkPage};
 use super::{Visitor, accepts, account, magic_links, requesting_browser, session};
@@ -29,7 +29,7 @@ struct OpenedLink {
     is_requesting_browser: bool,
 }
 
-/// Handles `GET /api/v1/identity/auth/magic-link?token=`: returns the page that the link opens, as HTML or JSON.
+/// Handles `GET /api/v1/identity/auth/magic-link?token=`: returns the page for the link, as HTML or JSON.
 pub(crate) async fn show_sign_in_page(
     Shared(state): Shared<Arc<State>>,
     _: Visitor,
@@ -82,12 +82,12 @@ struct RedeemRequest {
     email: Option<String>,
 }
 
-/// Rejects bodies that are invalid regardless of any state, as JSON and as a form.
+/// Rejects bodies, JSON and forms, that are invalid whatever is stored.
 pub(crate) fn dry_run_verify(body: &[u8]) -> Result<(), ApiError> {
     if body.trim_ascii_start().starts_with(b"{") { of_object(body).map(drop) } else { of_form(body).map(drop) }
 }
 
-/// A form is always sent by a page, so its address is required.
+/// Parses a form. Forms are always sent by a page, so the address is required.
 fn of_form(body: &[u8]) -> Result<(PlainSignInToken, Option<String>), ApiError> {
     let field = |wanted: &str| {
         let mut fields = url::form_urlencoded::parse(body);
@@ -96,7 +96,7 @@ fn of_form(body: &[u8]) -> Result<(PlainSignInToken, Option<String>), ApiError> 
     Ok((token(field("token"))?, Some(field("email").unwrap_or_default())))
 }
 
-/// In JSON the address is optional, because pages of other sites can't send JSON here.
+/// Parses JSON. The address is optional, because other sites' pages can't send JSON here.
 fn of_object(body: &[u8]) -> Result<(PlainSignInToken, Option<String>), ApiError> {
     let RedeemRequest { token: given, email } = bodies::object(body)?;
     Ok((token(given)?, email))
@@ -140,7 +140,7 @@ pub(crate) async fn redeem_magic_link(
     })
 }
 
-/// Returns whether the person at the browser means the account of this address.
+/// Returns whether the person at the browser wants to sign in with this address.
 fn is_meant(state: &State, headers: &HeaderMap, email: &EmailAddress, typed: Option<&str>) -> bool {
     let Some(typed) = typed else { return true };
     let is_typed = EmailAddress::parse(typed.trim()).is_ok_and(|typed| typed == *email);
@@ -162,14 +162,14 @@ async fn pending(store: impl PgExecutor<'_>, state: &State, token: &PlainSignInT
     email.and_then(|email| EmailAddress::parse(&email).ok()).ok_or_else(refuse)
 }
 
-/// Redeems a link and voids the others of its address. A single statement decides, so only one of two concurrent calls succeeds.
+/// Redeems a link and invalidates the address's other links. A single statement decides, so only one of two concurrent calls succeeds.
 async fn redeem(
     connection: &mut PgConnection,
     state: &State,
     token: &PlainSignInToken,
     email: &EmailAddress,
 ) -> Result<(), ApiError> {
-    // Serialize by address, or two concurrent redemptions would deadlock when voiding each other's link.
+    // Serialize by address. Otherwise two concurrent redemptions would deadlock when invalidating each other's link.
     magic_links::lock(connection, email.as_str()).await?;
     let redeemed =
         sqlx::query("UPDATE magic_links SET redeemed_at = $2 WHERE token_hash = $1 AND redeemed_at IS NULL AND expires_at > $2")

@@ -1,8 +1,8 @@
 //! Recognizes the browser that requested a sign-in link.
 //!
-//! Anyone can request a link for their own account and send it to someone else, who would then work in that account. So a link
-//! signs in directly only in the browser that requested it; in others, the person confirms the address. The cookie contains the
-//! sealed address and is set whether or not an email is sent.
+//! Anyone can request a link for their own account and send it to someone else, who would then use that account. So a link signs in
+//! directly only in the browser that requested it; in other browsers, the person confirms the address. The cookie contains the encrypted
+//! address and is set whether or not an email is sent.
 
 use super::cookies::Cookie;
 use crate::access::prelude::*;
@@ -12,9 +12,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::TimeDelta;
 
-/// How long a link can be redeemed and its browser is recognized; also the period in which an account's emails are counted.
+/// Time for which a link can be redeemed and its browser is recognized. An account's emails are counted over the same time.
 pub(super) const LIFETIME: TimeDelta = TimeDelta::minutes(15);
-/// Separates these cookies from other data sealed with the same key.
+/// Separates these cookies from other data encrypted with the same key.
 const PLACE: &[u8] = b"requested sign-in link";
 
 #[derive(Serialize, Deserialize)]
@@ -23,7 +23,7 @@ struct Requested {
     expires_at: DateTime<Utc>,
 }
 
-/// Returns the cookie that marks a browser as the one that requested a link to this address.
+/// Returns the cookie that marks the browser that requested a link to this address.
 pub(super) fn remember(state: &State, email: &EmailAddress) -> Result<HeaderValue, ApiError> {
     let requested = Requested { email: email.as_str().to_owned(), expires_at: state.now() + LIFETIME };
     let text = serde_json::to_string(&requested).map_err(ApiError::internal)?;

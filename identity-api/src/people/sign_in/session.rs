@@ -1,6 +1,6 @@
-//! User sessions: opened by each sign-in method, shown, and ended by signing out.
+//! User sessions: every sign-in method opens one, and signing out ends it.
 //!
-//! A sign-in ends the session that the caller had before.
+//! A sign-in ends the caller's previous session.
 
 use super::cookies::Cookie;
 use crate::access::actor::SignedIn;
@@ -15,7 +15,7 @@ use sqlx::{Postgres, Transaction};
 pub(crate) struct Whoami {
     user: User,
     is_operator: bool,
-    /// Latest end; the session ends earlier if it is idle until `idle_until`.
+    /// Latest end. The session ends earlier if it is idle until `idle_until`.
     #[serde(serialize_with = "schemas::instant::serialize")]
     expires_at: DateTime<Utc>,
     #[serde(serialize_with = "schemas::instant::serialize")]
@@ -40,7 +40,7 @@ pub(crate) async fn show_session(
     headers: HeaderMap,
 ) -> Result<Json<Whoami>, ApiError> {
     let session = presented_session(&headers).ok_or_else(ApiError::unauthenticated)?;
-    // One statement, so that the response is consistent.
+    // Use one statement, so that the response is consistent.
     let row: Option<Row> = sqlx::query_as(
         "SELECT u.id, u.email, u.is_operator, s.expires_at, least(s.idle_until, s.expires_at) FROM user_sessions s \
          JOIN users u ON u.id = s.user_id WHERE s.token_hash = $1 AND s.ended_at IS NULL",
@@ -59,7 +59,7 @@ pub(crate) async fn show_session(
     Ok(Json(Whoami { user: User { id: UserId(id), email }, is_operator, expires_at, idle_until, memberships }))
 }
 
-/// Handles `DELETE /api/v1/identity/auth/session`: returns 204. The session has ended in every process before the response.
+/// Handles `DELETE /api/v1/identity/auth/session`: returns 204 once the session has ended in every process.
 pub(crate) async fn end_session(
     Shared(state): Shared<Arc<State>>,
     SignedIn(_): SignedIn,
@@ -87,10 +87,10 @@ pub(super) struct User {
     pub(super) email: String,
 }
 
-/// Cookies of the response: one is set, the other cleared.
+/// Cookies in the response: one is set, the other cleared.
 pub(super) type Cookies = AppendHeaders<[(HeaderName, HeaderValue); 2]>;
 
-/// Opens a session for `user`, who has proved their identity, ends the presented one, and commits.
+/// Opens a session for `user`, who was authenticated, ends the presented one, and commits.
 pub(super) async fn open(
     state: &State,
     mut transaction: Transaction<'_, Postgres>,

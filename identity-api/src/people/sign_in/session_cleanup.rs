@@ -1,6 +1,6 @@
 //! Deletes ended sessions and old links, hourly and in small batches.
 //!
-//! It keeps links that still count against their account's emails, and sessions that haven't ended, idled out or expired.
+//! Keeps links that still count against their account's emails, and sessions that haven't ended, idled out or expired.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use service_kit::clock::Clock;

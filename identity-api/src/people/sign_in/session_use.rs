@@ -20,7 +20,7 @@ impl Default for RecentUses {
 }
 
 impl RecentUses {
-    /// Records the use of a session, unless that was done recently. If it fails, the next request tries again.
+    /// Records a session's use, unless that was done recently. If it fails, the next request tries again.
     pub(crate) async fn note(&self, state: &State, session: SecretHash) {
         let now = state.now();
         if !self.is_due(session, now) {

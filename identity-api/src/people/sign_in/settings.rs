@@ -1,4 +1,4 @@
-//! Settings of sign-in, sessions and rates.
+//! Settings for sign-in, sessions and rates.
 
 use super::cookies::Cookies;
 use super::{InviteQuota, SignIn, magic_links, oidc, session_use};
@@ -26,7 +26,6 @@ const DEFAULT_DELEGATIONS_PER_PAIR: u32 = 10;
 const DEFAULT_IDENTITY_RATE: u32 = 200;
 const DEFAULT_IDENTITY_BYTES: u64 = 4 * 1024 * 1024;
 
-/// How people sign in; only serving needs it.
 #[derive(Args, Clone, Debug)]
 pub struct SignInSettings {
     /// Public URL of this service; with http, cookies are not Secure [default: http:// and the address it listens on, when only this
@@ -129,7 +128,7 @@ impl SignInSettings {
         Ok(())
     }
 
-    /// Returns the transport of the public URL, if it is set.
+    /// Returns the public URL's transport, if the URL is set.
     pub fn transport(&self) -> Option<Transport> {
         let is_https = self.public_url.as_ref()?.scheme() == "https";
         Some(if is_https { Transport::Https } else { Transport::Plain })
@@ -170,7 +169,7 @@ impl SignInSettings {
     }
 }
 
-/// 1 hour to 10 years.
+/// Accepts 1 hour to 10 years.
 fn hours() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=87_600)
 }

@@ -1,25 +1,25 @@
-//! The pages behind a sign-in email: one with a button that signs in, and one that confirms it.
+//! The pages behind a sign-in email: one with a button that signs in, and one that confirms the sign-in.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 
-/// Allows forms to this service only, and no other resources.
+/// Allows only forms to this service, and no other resources.
 const POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'");
-/// Form target on the link's page; relative, so that it works below any path.
+/// Form target on the link's page. Relative, so that it works below any path.
 const ACTION: &str = "magic-link/verify";
 /// Form target on the page after a rejected form.
 const ACTION_AGAIN: &str = "verify";
 const MAX_TOKEN_BYTES: usize = 128;
 
-/// Returns whether a text can be a token, and so can be inserted into a page unescaped.
+/// Returns whether a text can be a token, which is safe to insert into a page unescaped.
 pub(super) fn is_token(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=MAX_TOKEN_BYTES).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
 pub(super) struct LinkPage {
-    /// As in the link; escaped in the page.
+    /// As in the link. Escaped in the page.
     pub(super) token: String,
     pub(super) email: String,
     pub(super) is_requesting_browser: bool,
@@ -69,7 +69,7 @@ pub(super) fn signed_in(email: &str) -> Response {
     page("Signed in", &format!("<p>You are signed in as {}. You can close this page.</p>", escaped(email)))
 }
 
-/// Without the exception for this origin, browsers leave out the origin of the form, and it would be rejected.
+/// Returns a page. Without the exception for this origin, browsers omit the form's origin, and the form would be rejected.
 fn page(title: &str, body: &str) -> Response {
     let html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\

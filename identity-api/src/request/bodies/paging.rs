@@ -21,7 +21,7 @@ pub(crate) struct Paging {
 }
 
 impl Paging {
-    /// Parses the two parameters; a limit above the maximum is lowered to it.
+    /// Parses the two parameters. A limit above the maximum is reduced to it.
     pub(crate) fn parse(limit: Option<i64>, offset: Option<i64>) -> Result<Self, ApiError> {
         let (limit, offset) = (limit.unwrap_or(DEFAULT_LIMIT), offset.unwrap_or(0));
         if limit < 1 || offset < 0 {

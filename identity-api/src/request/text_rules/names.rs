@@ -1,21 +1,20 @@
 //! Rules for names that others see in lists, webhooks and emails.
 //!
-//! Rejects names that imitate something else: links, mixed scripts with similar letters, invisible characters. Accepts names in
-//! any single script, and the mixes of scripts in Chinese, Japanese and Korean, also with Latin.
+//! Rejects names that imitate something else: links, mixed scripts with similar letters, invisible characters. Accepts names in any single
+//! script, and the script mixes of Chinese, Japanese and Korean, also with Latin.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::general_security_profile::IdentifierType;
 use unicode_security::mixed_script::AugmentedScriptSet;
 use unicode_security::{GeneralSecurityProfile, skeleton};
 
-/// Maximum number of marks on one character; Vietnamese, Hebrew and Thai need three.
+/// Maximum number of marks on one character. Vietnamese, Hebrew and Thai need three.
 const MAX_MARKS: usize = 4;
 
-/// Read as the dot of a host name by browsers and mail programs. NFKC folds its half-width form to it, and the full-width dot to
-/// `.`.
+/// Browsers and mail programs read it as the dot in a host name. NFKC folds its half-width form to it, and the full-width dot to `.`.
 const IDEOGRAPHIC_FULL_STOP: char = '\u{3002}';
 
-/// Returns why a text isn't a valid name.
+/// Returns the reason why a text isn't a valid name.
 pub(super) fn fault_of(text: &str) -> Option<&'static str> {
     let folded = text.nfkc().collect::<String>().to_lowercase().replace(IDEOGRAPHIC_FULL_STOP, ".");
     if folded.contains(is_slash) || folded.contains("www.") || folded.contains("www .") {
@@ -63,7 +62,7 @@ pub(crate) fn is_unseen(char: char) -> bool {
     )
 }
 
-/// Returns whether a character is a slash or looks like one or more (UTS #39). Letters don't count, such as the Japanese `ノ`.
+/// Returns whether a character is a slash or looks like one or more slashes (UTS #39). Letters don't count, such as the Japanese `ノ`.
 fn is_slash(char: char) -> bool {
     let is_plain = |char| matches!(char, '/' | '\\');
     let mut buffer = [0; 4];
@@ -72,7 +71,7 @@ fn is_slash(char: char) -> bool {
     is_plain(char) || (!is_letter && looks.peek().is_some() && looks.all(is_plain))
 }
 
-/// Returns whether a character is of the mathematical alphabets: Latin and Greek letters without a script.
+/// Returns whether a character belongs to the mathematical alphabets: Latin and Greek letters without a script.
 fn is_of_no_script(char: char) -> bool {
     matches!(char, '\u{1d400}'..='\u{1d7ff}')
 }
@@ -95,16 +94,16 @@ fn mixes_scripts(text: &str) -> bool {
     all.is_empty() && !is_east_asian
 }
 
-/// Returns whether all letters of another script than Latin look like ASCII: `Арре` is entirely Cyrillic. Compares the skeletons
-/// of UTS #39, of letters only, so that a symbol doesn't disguise them. An accent is visible.
+/// Returns whether all letters of a script other than Latin look like ASCII: `Арре` is entirely Cyrillic. Compares only letters' skeletons
+/// (UTS #39), so that a symbol doesn't disguise them. An accent is visible.
 fn looks_latin(text: &str) -> bool {
     let is_foreign = |char: &char| char.is_alphabetic() && !may_be_latin(*char);
     let mut foreign = text.nfc().filter(is_foreign).peekable();
     foreign.peek().is_some() && foreign.all(|char| skeleton(char.encode_utf8(&mut [0; 4])).all(|char| char.is_ascii()))
 }
 
-/// Returns whether there are substitutes for plain Latin letters (Unicode: compatibility characters): `Ａｐｐｌｅ`, `Ⓐpple`.
-/// Full-width letters and Roman numerals are normal beside Chinese, Japanese or Korean, and so are ordinals everywhere.
+/// Returns whether there are substitutes for plain Latin letters (Unicode: compatibility characters): `Ａｐｐｌｅ`, `Ⓐpple`. Full-width letters
+/// and Roman numerals are normal next to Chinese, Japanese or Korean, and ordinals are normal everywhere.
 fn has_substitutes(text: &str) -> bool {
     let is_beside_east_asian = text.chars().any(is_east_asian);
     let is_honest = |char: char| match char {
@@ -116,8 +115,8 @@ fn has_substitutes(text: &str) -> bool {
     text.chars().any(|char| !is_honest(char) && stands_for_plain(char))
 }
 
-/// Returns whether a character is a phonetic or obsolete Latin letter that looks like plain ones: `ɡ`, `ǀ`, `ꝏ` (UTS #39:
-/// "technical" and "obsolete"). Letters of living languages are accepted, such as the Turkish `ı` and the `ʋ` of Ewe.
+/// Returns whether a character is a phonetic or obsolete Latin letter that looks like plain ones: `ɡ`, `ǀ`, `ꝏ` (UTS #39: "technical" and
+/// "obsolete"). Letters of living languages are accepted, such as the Turkish `ı` and the `ʋ` in Ewe.
 fn is_out_of_use(char: char) -> bool {
     let is_of_no_language = matches!(char.identifier_type(), Some(IdentifierType::Technical | IdentifierType::Obsolete));
     let looks_plain = || skeleton(char.encode_utf8(&mut [0; 4])).all(|char| char.is_ascii_alphanumeric());

@@ -4,7 +4,7 @@ use reqwest::RequestBuilder;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Maximum time that requests are retried while the service is busy.
+/// Maximum time for retrying requests while the service is busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub(crate) async fn answer(request: RequestBuilder) -> TestResponse {
     TestResponse { status, body }
 }
 
-/// Retries a request that found no slot, as clients do: on a busy machine, many concurrent requests can time out.
+/// Retries a request that found no slot, as clients do, because on a busy machine many concurrent requests can time out.
 pub(crate) async fn until_served<F: Future<Output = TestResponse>>(request: impl Fn() -> F) -> TestResponse {
     let begun = Instant::now();
     loop {
@@ -48,7 +48,7 @@ pub(crate) async fn until_served<F: Future<Output = TestResponse>>(request: impl
 }
 
 impl TestResponse {
-    /// Returns whether the request found no slot or no connection, unlike a rate, budget or limit.
+    /// Returns whether the request found no slot or connection, as opposed to exceeding a rate, budget or limit.
     fn is_busy(&self) -> bool {
         let (status, code) = self.refusal();
         let detail = self.body["detail"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! HTTP client for providers: uses the egress guard, with a timeout and a size limit.
+//! HTTP client for providers. Uses the egress guard, with a timeout and a size limit.
 
 use openidconnect::{HttpRequest, HttpResponse};
 use service_kit::egress::{Egress, EgressError, EgressRequest};
@@ -6,7 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 const DEADLINE: Duration = Duration::from_secs(8);
-/// Far larger than any key set.
+/// Much larger than any key set.
 const MAX_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, thiserror::Error)]

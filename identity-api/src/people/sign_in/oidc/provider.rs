@@ -1,6 +1,6 @@
 //! Configured providers, their metadata, and their claims about people.
 //!
-//! A client's secret never appears in `Debug` or in errors.
+//! `Debug` output and errors never contain a client secret.
 
 use super::fetch::{FetchError, Fetcher};
 use super::provider_account::ProviderIdentity;
@@ -27,7 +27,7 @@ use std::fmt;
 use tokio::sync::Mutex;
 use url::Url;
 
-/// How long a provider's metadata is cached.
+/// Time for which a provider's metadata is cached.
 const METADATA_LIFETIME: TimeDelta = TimeDelta::minutes(5);
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ pub(super) struct Provider {
     known: Mutex<Option<(DateTime<Utc>, CoreProviderMetadata)>>,
 }
 
-/// A client that knows the authorization endpoint, and maybe the token endpoint.
+/// A client that has the authorization endpoint, and possibly the token endpoint.
 type Client = openidconnect::Client<
     EmptyAdditionalClaims,
     CoreAuthDisplay,
@@ -85,11 +85,11 @@ type Client = openidconnect::Client<
 >;
 
 impl Providers {
-    /// Parses the setting, or returns an error that names the fix.
+    /// Parses the setting. Errors name the fix.
     pub(crate) fn parse(set: Option<&SecretSetting>, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
         let Some(set) = set else { return Ok(Self(Vec::new())) };
         let written: Vec<ProviderConfig> = serde_json::from_str(set.reveal()).map_err(|error| {
-            // The error of serde can contain a secret, so report only the position.
+            // serde's error can contain a secret, so report only the position.
             let (line, column) = (error.line(), error.column());
             anyhow!(
                 "TELEMETRY_OIDC_PROVIDERS is invalid (line {line}, column {column}): use the form \
@@ -197,7 +197,7 @@ impl Provider {
             if said.subject().ok() != Some(&subject) {
                 return Err(self.refuse(&"the userinfo response is about another subject"));
             }
-            // An address in the ID token isn't verified by a response about another one.
+            // A response about another address doesn't verify the address in the ID token.
             let is_other = email.as_ref().zip(said.email()).is_some_and(|(own, other)| !own.eq_ignore_ascii_case(other));
             is_verified = if is_other { Some(false) } else { said.is_verified() };
             email = email.or(said.email().map(str::to_owned));
@@ -224,8 +224,8 @@ impl Provider {
         said.map_err(|error| self.refuse(&error))
     }
 
-    /// Sends the code to the token endpoint, authenticated as the provider advertises. A client may be registered for only one of
-    /// several methods, so the next one is tried if the provider doesn't recognize the client; that doesn't use up the code.
+    /// Sends the code to the token endpoint, with the authentication that the provider advertises. A client may be registered for only one
+    /// of several methods, so if the provider doesn't recognize the client, the next method is tried; that doesn't use up the code.
     async fn redeem(&self, client: &Client, code: AuthorizationCode, verifier: PkceCodeVerifier) -> Result<Tokens, ApiError> {
         let mut ways = self.ways_to_authenticate().await.into_iter().peekable();
         while let Some(way) = ways.next() {
@@ -247,8 +247,8 @@ impl Provider {
         Err(self.is_away(anyhow!("the provider advertises no supported authentication method for a client secret")))
     }
 
-    /// Returns how to send the client's secret, preferred method first: those in `token_endpoint_auth_methods_supported`, and
-    /// basic if that is missing (OpenID Connect Discovery 1.0, section 3).
+    /// Returns the ways to send the client secret, preferred ones first: those in `token_endpoint_auth_methods_supported`, or basic if that
+    /// is missing (OpenID Connect Discovery 1.0, section 3).
     async fn ways_to_authenticate(&self) -> Vec<AuthType> {
         if self.client_secret.is_none() {
             return vec![AuthType::RequestBody];

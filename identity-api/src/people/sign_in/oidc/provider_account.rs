@@ -1,7 +1,7 @@
 //! Finds the account of a person whom a provider identified.
 //!
-//! The provider must have verified an address. Then a known subject decides, otherwise the address: it can be reassigned to
-//! another person, a subject can't.
+//! The provider must have verified an address. A known subject determines the account, otherwise the address does: an address can be
+//! reassigned to another person, a subject can't.
 
 use crate::access::prelude::*;
 use crate::people::sign_in::account;
@@ -10,7 +10,7 @@ use crate::request::email_address::EmailAddress;
 pub(super) struct ProviderIdentity {
     pub(super) issuer: String,
     pub(super) subject: String,
-    /// Only if the provider verified it.
+    /// Set only if the provider verified it.
     pub(super) email: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl ProviderIdentity {
             let change = Change { action: "user.identity_linked", object_kind: "user", object_id: user.0, detail };
             audit::record_by(connection, Author::User(user), None, now, change).await?;
         }
-        // No row was inserted: the same sign-in runs concurrently, or the account has another subject at this provider.
+        // No row was inserted: the same sign-in is running concurrently, or the account has another subject at this provider.
         let taken = "This email address belongs to an account that uses another login at this provider.";
         self.known(connection).await?.ok_or_else(|| ApiError::new(Code::Forbidden, taken))
     }

@@ -34,7 +34,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Returns the ID token, which is not verified.
+    /// Returns the unverified ID token.
     pub(super) fn unverified(&self) -> Option<&str> {
         self.id_token.as_ref()?.as_str()
     }
@@ -95,7 +95,7 @@ impl UserClaims {
         self.email.as_ref()?.as_str()
     }
 
-    /// Returns whether the provider verified the address, or `None` if it doesn't say.
+    /// Returns whether the provider verified the address, or `None` if it doesn't report that.
     pub(super) fn is_verified(&self) -> Option<bool> {
         Some(match self.email_verified.as_ref()? {
             Value::Bool(is_verified) => *is_verified,
@@ -141,14 +141,14 @@ impl Audiences {
     }
 }
 
-/// Claims of every signed token.
+/// Claims in every signed token.
 #[derive(Deserialize)]
 struct SignedClaims {
     iss: String,
     aud: Audiences,
 }
 
-/// Claims of an ID token. Times are in seconds since 1970.
+/// Claims in an ID token. Times are in seconds since 1970.
 #[derive(Deserialize)]
 struct IdTokenClaims {
     aud: Audiences,
@@ -179,7 +179,7 @@ impl Verifier<'_> {
     pub(super) fn id_token(&self, token: &str, access: &AccessToken, nonce: &Nonce) -> Result<UserClaims, InvalidToken> {
         let Signed { payload, algorithm, key } = self.signed(token)?;
         let claims: IdTokenClaims = serde_json::from_slice(&payload)?;
-        // Steps 4 and 5.
+        // Steps 4 and 5 of the section.
         let is_for_client = match &claims.azp {
             Some(party) => party == self.client_id.as_str(),
             None => claims.aud.as_slice().len() == 1,
@@ -239,7 +239,7 @@ impl Verifier<'_> {
             .ok_or(InvalidToken::Claim("the token is for another client"))
     }
 
-    /// Returns the keys that may have signed the token; at least one. The header is not trusted.
+    /// Returns the keys that may have signed the token, at least one. The header is not trusted.
     fn keys(&self, header: &Header) -> Result<Vec<CoreJsonWebKey>, InvalidToken> {
         if header.alg.uses_shared_secret() {
             let secret = self.client_secret.ok_or(InvalidToken::Claim("only a client with a secret can verify the token"))?;
