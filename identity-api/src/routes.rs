@@ -32,7 +32,7 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/analysts", get(analyst_accounts::list_analysts))
         .route("/api/v1/identity/analysts/{id}", delete(analyst_accounts::revoke_analyst))
         .route("/api/v1/identity/api-keys", get(api_keys::list_api_keys).post(api_keys::create_api_key))
-        .route("/api/v1/identity/api-keys/{id}", delete(api_keys::revoke_api_key))
+        .route("/api/v1/identity/api-keys/{id}", patch(api_keys::change_api_key).delete(api_keys::revoke_api_key))
         .route("/api/v1/identity/audit", get(audit::trail::list_audit_entries))
         .route("/api/v1/identity/delegations", get(delegations::list_delegations).post(delegations::create_delegation))
         .route("/api/v1/identity/delegations/{id}", delete(delegations::revoke_delegation))

@@ -111,7 +111,7 @@ pub(crate) async fn create_click_token(
     if caller.org_type == OrgType::ContentOwner {
         return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can create click tokens."));
     }
-    let request = WriteRequest::read(&state, &caller, request).await?;
+    let request = WriteRequest::read_unsigned(&state, &caller, request).await?;
     let (session_id, url) = state.cpu_permits.run(&request.body, |turn| read_request(request.body.read(turn))).await?;
     if !is_usable(&state, caller.org_id, session_id).await? {
         return Err(ApiError::new(Code::NotFound, "Session not found."));

@@ -48,6 +48,7 @@ use request::caller_cache::refused_reports::{self, RefusedReports};
 use request::caller_cache::{self, CallerCache};
 use request::cpu_permits::CpuPermits;
 use request::idempotency::IdempotencyKeys;
+use request::report_signature::SignatureChecks;
 use request::write_budgets::WriteBudgets;
 use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
@@ -154,6 +155,7 @@ pub struct State {
     idempotency: IdempotencyKeys,
     log: Log,
     cpu_permits: Arc<CpuPermits>,
+    signatures: SignatureChecks,
     limits: Limits,
     bots: Arc<BotTable>,
     drains: Drains,
@@ -183,6 +185,7 @@ impl State {
         metric_definitions::register_metrics(METRICS);
         let reads = OptionalPostgres::new(pool.clone(), clock.clone());
         let drains = Drains::start(&settings.drains, &settings.secrets, pool.clone(), clock.clone())?;
+        let signatures = SignatureChecks::start(&pool, &clock);
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
@@ -215,6 +218,7 @@ impl State {
             pool,
             log,
             cpu_permits: CpuPermits::new(),
+            signatures,
             limits: settings.limits.clone(),
             bots: settings.bots.table()?,
             clock,

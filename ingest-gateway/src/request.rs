@@ -1,6 +1,7 @@
 //! Reads a request: caller, bytes, JSON, limits. Members are interpreted later.
 
 pub(crate) mod caller_cache;
+pub(crate) mod report_signature;
 pub(crate) mod write_request;
 pub(crate) mod body_memory;
 pub(crate) mod raw_json;

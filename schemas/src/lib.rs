@@ -15,6 +15,7 @@ pub mod event_key;
 pub mod crawler;
 pub mod bots;
 pub mod session;
+pub mod signature;
 pub mod log;
 pub mod report_keys;
 pub mod shard;

@@ -11,6 +11,7 @@ use crate::event_key::EventKey;
 use crate::ids::{DrainId, OrgId, SessionId};
 use crate::secrets::SecretHash;
 use crate::session::{SessionFacts, SessionReport};
+use crate::signature::RecordedSignature;
 use crate::site::ContentUrl;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -84,6 +85,9 @@ pub struct LogRecord {
     /// Bot requests in a drain that returned no content. They aren't events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_fetches: Vec<FailedFetch>,
+    /// The request's signature; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Box<RecordedSignature>>,
 }
 
 impl LogRecord {
@@ -114,6 +118,9 @@ pub struct FailedFetch {
     pub verified: Option<bool>,
     /// HTTP status; 0 if the request wasn't answered.
     pub status: u16,
+    /// The agent's signature; absent if the line has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Box<RecordedSignature>>,
 }
 
 #[skip_serializing_none]
@@ -160,6 +167,8 @@ pub struct LogEvent {
     pub output_id: Option<String>,
     /// The bot and its response, if an edge or origin reported them.
     pub crawler: Option<Box<Crawler>>,
+    /// The agent's signature in a log line. The worker sets the request's signature for other events.
+    pub signature: Option<Box<RecordedSignature>>,
     /// The type-specific object, as written.
     pub data: Option<Box<RawValue>>,
     /// An object of unknown members, as written.
@@ -225,7 +234,7 @@ mod tests {
         let record: LogRecord = serde_json::from_str(RECORD).unwrap();
         assert!(!record.is_unresolved() && record.v == RECORD_VERSION);
         let written = serde_json::to_string(&record).unwrap();
-        let absent = ["is_owners", "ctx_hash", "named_sessions", "failed_fetches"];
+        let absent = ["is_owners", "ctx_hash", "named_sessions", "failed_fetches", "signature"];
         assert!(absent.iter().all(|member| !written.contains(member)), "{written}");
     }
 

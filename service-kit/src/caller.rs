@@ -15,6 +15,8 @@ pub struct Caller {
     pub scopes: Vec<Scope>,
     /// Whether its reports must conform fully to the public 1.0 spec.
     pub strict: bool,
+    /// Whether reports without a valid signature are rejected.
+    pub require_signature: bool,
     /// The key's drain. Drain keys have no scopes.
     pub drain: Option<DrainId>,
     /// The organization's earliest owner, if it has an owner.

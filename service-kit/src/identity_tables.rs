@@ -77,8 +77,8 @@ pub struct ListedKey {
     pub expires: Option<DateTime<Utc>>,
 }
 
-/// Key, organization, its type, its earliest owner, scopes, whether it is strict, its drain.
-type KeyRow = (Uuid, Uuid, String, Option<Uuid>, Vec<String>, bool, Option<Uuid>);
+/// Key, organization, its type, its earliest owner, scopes, whether it is strict, whether it requires signatures, its drain.
+type KeyRow = (Uuid, Uuid, String, Option<Uuid>, Vec<String>, bool, bool, Option<Uuid>);
 
 type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);
 
@@ -136,7 +136,7 @@ impl IdentityTables {
     /// routes that call [`Caller::require_drain_or_write`] accept it.
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
         let row: Option<KeyRow> = bounded(sqlx::query_as(
-            "SELECT k.id, o.id, o.org_type, m.user_id, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
+            "SELECT k.id, o.id, o.org_type, m.user_id, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.require_signature, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
              LEFT JOIN LATERAL (SELECT user_id FROM memberships WHERE organization_id = o.id AND role = 'owner' \
                  ORDER BY created_at, user_id LIMIT 1) AS m ON true \
              WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())",
@@ -144,7 +144,7 @@ impl IdentityTables {
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(&self.pool))
         .await?;
-        row.map(|(key, org, org_type, owner, scopes, strict, drain)| {
+        row.map(|(key, org, org_type, owner, scopes, strict, require_signature, drain)| {
             Ok(Caller {
                 key_id: ApiKeyId(key),
                 org_id: OrgId(org),
@@ -152,6 +152,7 @@ impl IdentityTables {
                 // Ignore scopes granted by a newer build that this one doesn't know.
                 scopes: scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok()).collect(),
                 strict,
+                require_signature,
                 drain: drain.map(DrainId),
                 owner: owner.map(UserId),
             })

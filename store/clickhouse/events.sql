@@ -33,11 +33,10 @@ CREATE TABLE IF NOT EXISTS events
     verified       Enum8('unknown' = 0, 'no' = 1, 'yes' = 2) COMMENT 'whether the request came from an address that the operator publishes',
     status         UInt16 COMMENT 'HTTP status; 0 if unknown',
     bytes          UInt64 COMMENT 'bytes of the response; 0 if unknown' CODEC(ZSTD(1)),
+    signature      Enum8('none' = 0, 'invalid' = 1, 'valid' = 2) COMMENT 'of all reports: valid if one is, else invalid if one is',
     outcome        String
         ALIAS multiIf(type != 'content_retrieved', '', status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed')
         COMMENT 'of content_retrieved, the measure: fetch, revalidation or failed (docs/api/counting.md#measures); empty for other types',
-    signature      UInt8 COMMENT 'reserved; 0',
-    tier           UInt8 COMMENT 'reserved; 0',
     other_agents Nested
     (
         role     UInt8,

@@ -19,6 +19,8 @@ CREATE TABLE IF NOT EXISTS failed_fetches
     purpose      LowCardinality(String) COMMENT 'training, search or user',
     verified     Enum8('unknown' = 0, 'no' = 1, 'yes' = 2) COMMENT 'whether the request came from an address that the operator publishes',
     status       UInt16 COMMENT 'HTTP status: 100 to 199 or 300 to 599; 0 if the request was not answered',
+    signature    Enum8('none' = 0, 'invalid' = 1, 'valid' = 2) COMMENT 'of the agent, as in reports',
+    signed_by    LowCardinality(String) COMMENT 'as in reports',
     outcome      String
         ALIAS if(status = 304, 'revalidation', 'failed')
         COMMENT 'the measure, as in events',

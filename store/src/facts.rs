@@ -1,6 +1,7 @@
 //! The columns of a report that the merge function doesn't read.
 
 use schemas::ids::{OrgId, SessionId};
+use schemas::signature::SignatureResult;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct ReportFacts {
     pub fetch: Option<Fetch>,
     /// Whether the host's owner reported it ([`LogRecord::is_owners`](schemas::log::LogRecord::is_owners)).
     pub is_owners: bool,
+    /// Result for the report's signature, or for that of the fetch in its log line.
+    pub signature: SignatureResult,
 }
 
 /// A bot and the response to its request.

@@ -31,6 +31,10 @@ pub const DDL: &[&str] = &[
 /// Bit flags in the first byte of `reports.details`.
 const HAS_OWN_URL: u8 = 1;
 const IS_OWNERS: u8 = 2;
+/// Position of the two bits with the code of the signature's result.
+const SIGNATURE_SHIFT: u8 = 2;
+
+const SIGNATURE: &str = "Enum8('none' = 0, 'invalid' = 1, 'valid' = 2)";
 
 /// Columns of inserts into `events`, with their types.
 pub const EVENT_COLUMNS: &[(&str, &str)] = &[
@@ -57,6 +61,7 @@ pub const EVENT_COLUMNS: &[(&str, &str)] = &[
     ("verified", "Enum8('unknown' = 0, 'no' = 1, 'yes' = 2)"),
     ("status", "UInt16"),
     ("bytes", "UInt64"),
+    ("signature", SIGNATURE),
     ("other_agents.role", "Array(UInt8)"),
     ("other_agents.platform", "Array(UUID)"),
     ("other_agents.agent", "Array(LowCardinality(String))"),
@@ -142,6 +147,10 @@ pub const REPORT_COLUMNS: &[(&str, &str)] = &[
     ("country", "LowCardinality(String)"),
     ("media_type", "LowCardinality(String)"),
     ("bots_version", "LowCardinality(String)"),
+    ("signature", SIGNATURE),
+    ("signature_reason", "LowCardinality(String)"),
+    ("signed_by", "String"),
+    ("signature_proof", "String"),
     ("origin_partition", "Int32"),
     ("origin_offset", "Int64"),
     ("version", "UInt64"),

@@ -1,12 +1,14 @@
-//! API keys: create, list, revoke (docs/api/identity.md#api-keys).
+//! API keys: create, list, change, revoke (docs/api/identity.md#api-keys).
 
 mod key_creators;
 
 pub(crate) use key_creators::revoke_created_by;
 
+use crate::access::actor::Actor;
 use crate::access::columns;
 use crate::access::permissions::{self, OwnerAction};
 use crate::access::prelude::*;
+use crate::request::bodies::rule_broken;
 use crate::request::text_rules;
 use schemas::identity::{ApiKey, CreatedApiKey, KeyCreator, MAX_KEYS, OrgType, Scope};
 use schemas::ids::{ApiKeyId, DrainId};
@@ -26,6 +28,7 @@ fn read(row: &PgRow) -> Result<ApiKey, sqlx::Error> {
         prefix: row.try_get("prefix")?,
         scopes: columns::names(row, "scopes")?,
         drain_id: row.try_get::<Option<_>, _>("drain_id")?.map(DrainId),
+        require_signature: row.try_get("require_signature")?,
         created_at: row.try_get("created_at")?,
         last_used_at: row.try_get("last_used_at")?,
         created_by: read_maker(row)?,
@@ -58,6 +61,15 @@ pub(crate) async fn list(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<A
 struct NewApiKey {
     name: Option<String>,
     scopes: Option<Vec<String>>,
+    require_signature: Option<bool>,
+}
+
+/// What the caller chooses about a new key.
+pub(crate) struct KeyChoices {
+    pub(crate) name: String,
+    pub(crate) scopes: Vec<Scope>,
+    /// Whether its reports need a valid signature.
+    pub(crate) require_signature: bool,
 }
 
 pub(crate) async fn create_api_key(
@@ -68,11 +80,14 @@ pub(crate) async fn create_api_key(
     let body = state.bodies.read(request).await?;
     let mut transaction = state.pool.begin().await?;
     permissions::require_owner(&mut transaction, &actor, OwnerAction::Keys).await?;
-    let (name, scopes) = parse_new_key(&body)?;
+    let KeyChoices { name, scopes, require_signature } = parse_new_key(&body)?;
     let org_type = organization_rows::type_of(&mut *transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
     let holder = KeyHolder { org: actor.org_id, org_type };
     let grants = Grants::Scopes(&scopes);
-    let (api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, grants, state.now()).await?;
+    let (mut api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, grants, state.now()).await?;
+    if require_signature {
+        api_key = set_require_signature(&mut transaction, &actor, api_key.id, true, state.now()).await?;
+    }
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(CreatedApiKey { api_key, key: key.reveal().to_owned() })))
 }
@@ -145,12 +160,12 @@ async fn admit_one_more(transaction: &mut PgConnection, org: OrgId, now: DateTim
     Err(ApiError::new(Code::Conflict, detail))
 }
 
-pub(crate) fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
+pub(crate) fn parse_new_key(body: &[u8]) -> Result<KeyChoices, ApiError> {
     let new: NewApiKey = bodies::object(body)?;
     let name = new.name.or_else(|| Some("API key".to_owned()));
     let name = text_rules::label("name", name).map_err(bodies::refuse)?;
     let scopes = bodies::scopes(new.scopes, &Scope::ALL, &Scope::DEFAULT).map_err(bodies::refuse)?;
-    Ok((name, scopes))
+    Ok(KeyChoices { name, scopes, require_signature: new.require_signature.unwrap_or_default() })
 }
 
 async fn insert(
@@ -217,6 +232,56 @@ pub(crate) async fn revoke_api_key(
 
 fn not_found() -> ApiError {
     ApiError::new(Code::NotFound, "API key not found.")
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangedApiKey {
+    require_signature: Option<bool>,
+}
+
+pub(crate) fn parse_key_change(body: &[u8]) -> Result<bool, ApiError> {
+    let changed: ChangedApiKey = bodies::object(body)?;
+    changed.require_signature.ok_or_else(|| rule_broken("require_signature", "require_signature is required"))
+}
+
+/// Handles `PATCH /api/v1/identity/api-keys/{id}`: returns 409 for the key of a drain, because providers can't sign.
+pub(crate) async fn change_api_key(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+    request: Request<Body>,
+) -> Result<Json<ApiKey>, ApiError> {
+    let body = state.bodies.read(request).await?;
+    let mut transaction = state.pool.begin().await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::Keys).await?;
+    let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
+    let require_signature = parse_key_change(&body)?;
+    let changed = set_require_signature(&mut transaction, &actor, id, require_signature, state.now()).await?;
+    if require_signature && changed.drain_id.is_some() {
+        return Err(ApiError::new(Code::Conflict, "The key of a drain can't require signatures."));
+    }
+    transaction.commit().await?;
+    Ok(Json(changed))
+}
+
+async fn set_require_signature(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    id: ApiKeyId,
+    require_signature: bool,
+    now: DateTime<Utc>,
+) -> Result<ApiKey, ApiError> {
+    let set = "UPDATE api_keys SET require_signature = $3 WHERE id = $1 AND organization_id = $2 AND require_signature <> $3";
+    let set = sqlx::query(set).bind(id.0).bind(actor.org_id.0).bind(require_signature).execute(&mut *transaction).await?;
+    if set.rows_affected() == 1 {
+        let detail = json!({"require_signature": require_signature});
+        let change = Change { action: "api_key.changed", object_kind: "api_key", object_id: id.0, detail };
+        audit::record(transaction, actor, now, change).await?;
+    }
+    let shown =
+        sqlx::query("SELECT * FROM api_keys_shown WHERE id = $1 AND organization_id = $2").bind(id.0).bind(actor.org_id.0);
+    shown.try_map(|row| read(&row)).fetch_optional(transaction).await?.ok_or_else(not_found)
 }
 
 /// Revokes a key of one organization, or of any if `None`. An already revoked key stays unchanged.

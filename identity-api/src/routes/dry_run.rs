@@ -17,6 +17,7 @@ pub type DryRun = fn(&[u8]) -> Result<(), ApiError>;
 /// Every route with a body: method, path and validation.
 pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
     ("POST", "/api/v1/identity/api-keys", |body| api_keys::parse_new_key(body).map(drop)),
+    ("PATCH", "/api/v1/identity/api-keys/{id}", |body| api_keys::parse_key_change(body).map(drop)),
     ("POST", "/api/v1/identity/delegations", |body| delegations::parse_new_delegation(body).map(drop)),
     ("POST", "/api/v1/identity/delegation-requests", requests::dry_run),
     ("POST", "/api/v1/identity/delegation-requests/bulk", requests::dry_run_bulk),
@@ -51,7 +52,8 @@ mod tests {
 
     /// A valid body for each route.
     const GOOD: &[(&str, &str)] = &[
-        ("api-keys", r#"{"name":"CDN","scopes":["telemetry:write"]}"#),
+        ("api-keys", r#"{"name":"CDN","scopes":["telemetry:write"],"require_signature":true}"#),
+        ("api-keys/{id}", r#"{"require_signature":false}"#),
         ("delegations", r#"{"grantee_org_id":"01900000-0000-7000-8000-000000000000"}"#),
         ("delegation-requests", r#"{"domain":"a.test"}"#),
         (BULK, r#"[{"domain":"a.test"},{"domain":7},null]"#),
@@ -86,6 +88,8 @@ mod tests {
         ("api-keys", r#"{"scopes":[]}"#, &["scopes"]),
         ("api-keys", r#"{"scopes":["telemetry:read","telemetry:*"]}"#, &["scopes"]),
         ("api-keys", r#"{"scopes":[null]}"#, &["body"]),
+        ("api-keys", r#"{"require_signature":1}"#, &["body"]),
+        ("api-keys/{id}", "{}", &["require_signature"]),
         ("delegations", r#"{"scopes":["identity:write"]}"#, &["grantee_org_id", "scopes"]),
         ("delegations", r#"{"grantee_org_id":"x","scopes":[]}"#, &["grantee_org_id", "scopes"]),
         ("delegation-requests", r#"{"scopes":["identity:write"]}"#, &["domain", "scopes"]),

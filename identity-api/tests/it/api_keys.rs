@@ -26,6 +26,7 @@ async fn creates_lists_uses_and_revokes_a_key() {
             "name",
             "organization_id",
             "prefix",
+            "require_signature",
             "revoked_at",
             "scopes"
         ]

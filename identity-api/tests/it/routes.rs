@@ -6,13 +6,14 @@ use schemas::identity::{DrainProvider, OrgType, Scope};
 
 /// Every route, with an empty object as the body and an unknown id where it takes one. `onboarding_routes` covers operators and
 /// partners.
-pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 74] = [
+pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 75] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent
     ("GET", "/api/v1/identity/analysts", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("DELETE", "/api/v1/identity/analysts/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("POST", "/api/v1/identity/api-keys", [401, 403, 403, 403, 401, 201, 401, 403, 403, 403]),
+    ("PATCH", "/api/v1/identity/api-keys/{id}", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),
     ("DELETE", "/api/v1/identity/api-keys/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("GET", "/api/v1/identity/audit", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("GET", "/api/v1/identity/delegations", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),

@@ -96,6 +96,7 @@ fn anonymous_caller() -> Caller {
         scopes: Vec::new(),
         drain: None,
         strict: false,
+        require_signature: false,
         owner: None,
     }
 }

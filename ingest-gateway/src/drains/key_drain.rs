@@ -1,6 +1,7 @@
 //! A key's drain: its provider, hosts and role (docs/api/drains.md#credentials).
 
 use crate::State;
+use crate::request::report_signature;
 use schemas::event::SourceRole;
 use schemas::identity::{DrainProvider, DrainRole};
 use schemas::ids::DrainId;
@@ -44,7 +45,10 @@ pub(super) type DrainCache = StaleCache<DrainId, KeyDrain>;
 
 /// Returns the key's drain, if it has one. Returns 403 if the drain belongs to another provider, or the key may not report.
 pub(super) async fn for_caller(state: &State, caller: &Caller, provider: DrainProvider) -> Result<Option<KeyDrain>, ApiError> {
-    let Some(id) = caller.require_drain_or_write()? else { return Ok(None) };
+    let Some(id) = caller.require_drain_or_write()? else {
+        // Providers can't sign their logs.
+        return if caller.require_signature { Err(report_signature::refusal("none")) } else { Ok(None) };
+    };
     let fed = state.drains.drain_cache.find(&id, || find(&state.drains.pool, id)).await?;
     match fed.filter(|fed| fed.provider == provider.as_str()) {
         Some(fed) => Ok(Some(fed)),

@@ -245,6 +245,7 @@ impl LineProcessor {
         let host = self.host_finder.find(fields);
         let host = host.as_ref().map_or("", |host| &host.name);
         line_id(self.caller.org_id, self.provider, fields, host, at_ms, is_verified).to_string()
+            signature: None,
     }
 
     /// Creates the event, with the same validation as other events.

@@ -81,5 +81,6 @@ pub(crate) fn record(
         named_sessions: Vec::new(),
         events,
         failed_fetches: Vec::new(),
+        signature: None,
     }
 }

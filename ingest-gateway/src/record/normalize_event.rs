@@ -58,6 +58,7 @@ pub(crate) fn normalize_event<'a>(
         ctx_hash: None,
         kept_ctx_hash: None,
         crawler: None,
+        signature: None,
         agent_id: origin.agent_id.map(str::to_owned),
         turn_id: event.turn_id,
         output_id: event.output_id,

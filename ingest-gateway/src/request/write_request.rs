@@ -2,17 +2,20 @@
 
 use super::body_memory::out_of_memory_error;
 use super::cpu_permits::ReceivedBody;
+use super::report_signature::{self, PendingSignature};
 use super::raw_json::{MAX_BODY_LEVELS, RawObject, as_array, as_str, depth, require_clean_text};
 use crate::State;
 use crate::validate::{Faults, Member};
 use axum::body::Body;
 use axum::extract::FromRequestParts as _;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, header};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::problem::Code;
 use serde_json::value::RawValue;
 use service_kit::auth::{Caller, Reporter};
 use service_kit::http::{ApiError, RequestId};
+use sha2::{Digest, Sha256};
 use std::time::{Duration, Instant};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -26,24 +29,48 @@ pub(crate) struct WriteRequest {
     pub(crate) body: ReceivedBody,
     pub(crate) request_id: String,
     pub(crate) idempotency_key: Option<String>,
+    pub(crate) signature: PendingSignature,
 }
 
 impl WriteRequest {
-    /// Checks the caller's rate, reads the body within the limits, and spends it from the caller's budget.
+    /// Reads a report and checks its signature.
     pub(crate) async fn read(state: &State, caller: &Caller, request: Request<Body>) -> Result<Self, ApiError> {
+        let is_signed = report_signature::is_signed(request.headers());
+        let (mut read, parts, sha256) = Self::read_body(state, caller, request, is_signed).await?;
+        let sha256 = async || match sha256 {
+            Some(sha256) => sha256,
+            None => state.cpu_permits.run(&read.body, |turn| Sha256::digest(read.body.read(turn)).into()).await,
+        };
+        read.signature = report_signature::check(state, caller, &parts, sha256).await?;
+        Ok(read)
+    }
+
+    /// Like [`Self::read`], but for requests that aren't reports and need no signature.
+    pub(crate) async fn read_unsigned(state: &State, caller: &Caller, request: Request<Body>) -> Result<Self, ApiError> {
+        Self::read_body(state, caller, request, false).await.map(|(read, ..)| read)
+    }
+
+    /// Checks the caller's rate, reads the body within the limits, and spends it from the caller's budget. If asked to, returns the
+    /// SHA-256 of a compressed body as sent.
+    async fn read_body(
+        state: &State,
+        caller: &Caller,
+        request: Request<Body>,
+        is_digested: bool,
+    ) -> Result<(Self, Parts, Option<[u8; 32]>), ApiError> {
         state.rates.admit(caller.key_id, caller.org_id)?;
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         let idempotency_key = idempotency_key(request.headers())?;
         let mut room = state.body_memory.reserve(caller.tenant()).map_err(out_of_memory_error)?;
         let ((mut parts, body), began) = (request.into_parts(), Instant::now());
         let (admit, turn) = (|bytes| room.grow_to(bytes).map_err(out_of_memory_error), state.cpu_permits.wait(caller.tenant()));
-        let bytes = state.bodies.read_admitted(&parts.headers, body, admit, turn).await?;
+        let (bytes, sha256) = state.bodies.read_admitted(&parts.headers, body, admit, turn, is_digested).await?;
         if began.elapsed() > RECHECK_AFTER {
             Reporter::from_request_parts(&mut parts, state).await?;
         }
         let body = ReceivedBody::new(room, bytes);
         state.write_budgets.spend(state, caller, 1, body.len()).await?;
-        Ok(Self { body, request_id, idempotency_key })
+        Ok((Self { body, request_id, idempotency_key, signature: PendingSignature::default() }, parts, sha256))
     }
 
     /// Like [`Self::read`], but the body and its content type may be missing.

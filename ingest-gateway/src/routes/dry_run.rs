@@ -53,6 +53,7 @@ pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<U
         scopes: Vec::new(),
         drain: None,
         strict: false,
+        require_signature: false,
         owner: None,
     };
     let org = caller.org_id;

@@ -44,8 +44,9 @@ pub(crate) async fn post_events(
     let named_sessions = batch.named_sessions();
     state.write_budgets.spend_named(&state, &caller, &named_sessions).await?;
     batch.withhold(&state, body).await;
+    let signature = request.signature.settle(&state, &caller, &claim.fingerprint).await?;
     let record = record(&caller, RecordKind::Events, None, batch.events, state.clock.now());
-    let record = LogRecord { named_sessions, ..record };
+    let record = LogRecord { named_sessions, signature, ..record };
     let accepted = state.accept(&record, &request, &claim).await?;
     state.session_levels.note_accepted(caller.org_id, &record.named_sessions);
     claim.keep();

@@ -23,6 +23,7 @@ mod records;
 mod rejected_requests;
 mod refused_reports;
 mod sessions;
+mod signatures;
 mod session_outages;
 mod overload;
 mod unknown_keys;

@@ -78,6 +78,7 @@ fn check(body: &[u8], provider: DrainProvider) -> bool {
             named_sessions,
             events,
             failed_fetches,
+            signature: None,
         });
     }
     is_kept

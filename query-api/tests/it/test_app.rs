@@ -206,6 +206,7 @@ impl Observation {
             turn_id: text(&self.turn_id),
             output_id: text(&self.output_id),
             crawler: self.crawler.clone().map(Box::new),
+            signature: None,
             data: raw(&self.data),
             extra: raw(&self.extra),
         }
@@ -230,6 +231,7 @@ impl Observation {
             named_sessions: Vec::new(),
             events: reports.iter().map(Self::log_event).collect(),
             failed_fetches: Vec::new(),
+            signature: None,
         }
     }
 }

@@ -25,18 +25,29 @@ pub fn verify(
     now: i64,
     is_first_use: impl FnOnce(&str, &str, i64) -> bool,
 ) -> CheckedSignature {
-    let claim = match read(request) {
-        Ok(Some(claim)) => claim,
-        Ok(None) => return CheckedSignature::unread(Verdict::None),
-        Err(reason) => return CheckedSignature::unread(Verdict::Invalid(reason)),
-    };
-    match check_digest(request, body) {
+    match read(request) {
+        Ok(Some(claim)) => check(claim, (request, &Sha256::digest(body).into()), keys, now, is_first_use),
+        Ok(None) => CheckedSignature::unread(Verdict::None),
+        Err(reason) => CheckedSignature::unread(Verdict::Invalid(reason)),
+    }
+}
+
+/// Checks a signature that was read before; `sha256` is that of the body as sent. Otherwise like [`verify`].
+pub fn check(
+    claim: RequestSignature,
+    (request, sha256): (&Request<'_>, &[u8; 32]),
+    keys: &[Key],
+    now: i64,
+    is_first_use: impl FnOnce(&str, &str, i64) -> bool,
+) -> CheckedSignature {
+    match check_digest(request, sha256) {
         Ok(()) => claim.check(keys, now, MAX_LIFETIME, is_first_use),
         Err(reason) => CheckedSignature { verdict: Verdict::Invalid(reason), claim: Some(claim), key: None },
     }
 }
 
-fn read(request: &Request<'_>) -> Result<Option<RequestSignature>, Reason> {
+/// Reads the request's signature, so that its keys can be looked up. Returns `None` if no signature has the tag.
+pub fn read(request: &Request<'_>) -> Result<Option<RequestSignature>, Reason> {
     let Some((claim, input)) = RequestSignature::read(request, TAG)? else { return Ok(None) };
     let covered: BTreeSet<String> = input.items.iter().map(|item| serialized(&item.clone().into())).collect();
     let required: BTreeSet<String> = components(request).into_iter().map(|name| format!("\"{name}\"")).collect();
@@ -62,12 +73,12 @@ fn components(request: &Request<'_>) -> Vec<&'static str> {
     names
 }
 
-fn check_digest(request: &Request<'_>, body: &[u8]) -> Result<(), Reason> {
+fn check_digest(request: &Request<'_>, sha256: &[u8; 32]) -> Result<(), Reason> {
     let digests = dictionary(&request.header("content-digest").ok_or(Reason::Incomplete)?)?;
     match digests.get("sha-256") {
         None => Err(Reason::Unsupported),
         Some(ListEntry::Item(Item { bare_item: BareItem::ByteSequence(digest), params })) if params.is_empty() => {
-            if digest[..] == Sha256::digest(body)[..] { Ok(()) } else { Err(Reason::DigestMismatch) }
+            if digest[..] == sha256[..] { Ok(()) } else { Err(Reason::DigestMismatch) }
         }
         Some(_) => Err(Reason::Malformed),
     }

@@ -61,6 +61,8 @@ pub struct ApiKey {
     pub scopes: Vec<Scope>,
     /// The drain that the key belongs to. Such a key works only for that drain.
     pub drain_id: Option<DrainId>,
+    /// Whether reports with this key need a valid signature (docs/api/signatures.md#results).
+    pub require_signature: bool,
     pub created_by: KeyCreator,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,

@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
 use schemas::problem::Code;
+use sha2::{Digest, Sha256};
 use std::time::Duration;
 
 const CHUNK_DEADLINE: Duration = Duration::from_secs(10);
@@ -40,20 +41,21 @@ impl BodyReader {
     /// Reads and decompresses a JSON body.
     pub async fn read(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
         let (parts, body) = request.into_parts();
-        self.read_admitted(&parts.headers, body, |_| Ok(()), std::future::ready(())).await
+        self.read_admitted(&parts.headers, body, |_| Ok(()), std::future::ready(()), false).await.map(|(bytes, _)| bytes)
     }
 
-    /// Like [`Self::read`]. Calls `admit` with the body's size whenever it grows, and stops reading if that fails. Awaits `turn` before
-    /// decompressing, and drops its result afterwards.
+    /// Like [`Self::read`]. Calls `admit` with the body's size whenever it grows; an error stops reading. Awaits `turn` before
+    /// decompressing, and drops its result afterwards. If asked to, also returns the SHA-256 of a compressed body as sent.
     pub async fn read_admitted<T>(
         &self,
         headers: &HeaderMap,
         body: Body,
         admit: impl FnMut(usize) -> Result<(), ApiError>,
         turn: impl Future<Output = T>,
-    ) -> Result<Vec<u8>, ApiError> {
+        is_digested: bool,
+    ) -> Result<(Vec<u8>, Option<[u8; 32]>), ApiError> {
         require_json(headers)?;
-        self.read_any(headers, body, admit, turn).await
+        self.read_any(headers, body, admit, turn, is_digested).await
     }
 
     pub async fn read_form(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
@@ -61,7 +63,7 @@ impl BodyReader {
             return Err(ApiError::new(Code::UnsupportedMediaType, "Send the body as application/x-www-form-urlencoded."));
         }
         let (parts, body) = request.into_parts();
-        self.read_any(&parts.headers, body, |_| Ok(()), std::future::ready(())).await
+        self.read_any(&parts.headers, body, |_| Ok(()), std::future::ready(()), false).await.map(|(bytes, _)| bytes)
     }
 
     async fn read_any<T>(
@@ -70,18 +72,21 @@ impl BodyReader {
         body: Body,
         mut admit: impl FnMut(usize) -> Result<(), ApiError>,
         turn: impl Future<Output = T>,
-    ) -> Result<Vec<u8>, ApiError> {
+        is_digested: bool,
+    ) -> Result<(Vec<u8>, Option<[u8; 32]>), ApiError> {
         let encoding = Encoding::from_headers(headers)?;
         let arriving = read_wire(body, self.limits.wire_bytes, &mut admit);
         let wire = tokio::time::timeout(BODY_DEADLINE, arriving).await.map_err(|_| too_slow())??;
         if encoding == Encoding::Identity && wire.len() <= self.limits.inflated_bytes {
-            return Ok(wire);
+            return Ok((wire, None));
         }
         let limit = self.limits.inflated_bytes;
         let _turn = turn.await;
-        let inflated = self.inflaters.run(move || inflate(&wire, encoding, limit)).await??;
+        let work = move || (is_digested.then(|| Sha256::digest(&wire).into()), inflate(&wire, encoding, limit));
+        let (digest, inflated) = self.inflaters.run(work).await?;
+        let inflated = inflated?;
         admit(inflated.len())?;
-        Ok(inflated)
+        Ok((inflated, digest))
     }
 }
 

@@ -113,6 +113,30 @@ impl Seed<'_> {
         UserId(user)
     }
 
+    /// Lists a signing key in a manifest of the organization.
+    pub async fn list_key(&self, org: OrgId, key_id: &str, thumbprint: &str, public_key: &[u8; 32]) {
+        let manifest: Uuid = sqlx::query_scalar(
+            "INSERT INTO manifests (organization_id, url, site, due_at, created_at) \
+             VALUES ($1, gen_random_uuid()::text, 'test.agent', now(), now()) RETURNING id",
+        )
+        .bind(org.0)
+        .fetch_one(self.0)
+        .await
+        .expect("a manifest is inserted");
+        sqlx::query(
+            "INSERT INTO manifest_keys (manifest_id, organization_id, key_id, thumbprint, public_key, first_seen, last_seen) \
+             VALUES ($1, $2, $3, $4, $5, now(), now())",
+        )
+        .bind(manifest)
+        .bind(org.0)
+        .bind(key_id)
+        .bind(thumbprint)
+        .bind(public_key.as_slice())
+        .execute(self.0)
+        .await
+        .expect("a key is inserted");
+    }
+
     /// Makes every key of an organization strict: its reports must conform fully to the public 1.0 spec.
     pub async fn make_strict(&self, org: OrgId) {
         sqlx::query("UPDATE api_keys SET strict = true WHERE organization_id = $1")

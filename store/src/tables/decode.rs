@@ -1,6 +1,6 @@
 //! Decodes rows of `events`.
 
-use super::{HAS_OWN_URL, IS_OWNERS};
+use super::{HAS_OWN_URL, IS_OWNERS, SIGNATURE_SHIFT};
 use crate::facts::{Facts, Fetch, ReportFacts};
 use crate::report::{Acceptance, Home, Observer};
 use crate::row::{Entry, EventRow};
@@ -8,15 +8,16 @@ use crate::row_binary::{Decoder, Malformed};
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
+use schemas::signature::SignatureResult;
 use schemas::site::Site;
 use std::sync::Arc;
 
 /// Decodes rows with the columns of [`FETCHED_COLUMNS`](super::FETCHED_COLUMNS), without the deleted ones.
 ///
-/// `reports.details` starts with a byte of flags: whether the report's URL differs from the event's, and whether the report is the owner's.
-/// If an event has one report, the event's own columns contain that report's other facts. If it has several, `reports` contains the role,
-/// platform, agent and session of each, and `reports.details` the rest: the URL if it differs, the link's site, and the fetch if there is
-/// one.
+/// `reports.details` starts with a byte of flags: whether the report's URL differs from the event's, and whether the report is
+/// the owner's, and the result for its signature. An event with one report has that report's other facts in its own columns. An event with several reports has
+/// the role, platform, agent and session of each in `reports`, and the rest in `reports.details`: the URL if it differs, the
+/// link's site, and the fetch if there is one.
 pub fn decode_events(response: &[u8]) -> Result<Vec<EventRow<Facts>>, Malformed> {
     Ok(Decoder(response).rows(event)?.into_iter().flatten().collect())
 }
@@ -116,6 +117,7 @@ impl<'a> Columns<'a> {
             link_site: details.link_site,
             fetch: details.fetch,
             is_owners: flags & IS_OWNERS != 0,
+            signature: SignatureResult::from_code(flags >> SIGNATURE_SHIFT & 3),
         };
         let drain = Some(self.drains[n]).filter(|drain| !drain.is_nil()).map(DrainId);
         Ok(Entry {

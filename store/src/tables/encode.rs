@@ -1,6 +1,6 @@
 //! Encodes rows of `events` and `reports`.
 
-use super::{EVENT_COLUMNS, HAS_OWN_URL, IS_OWNERS, REPORT_COLUMNS};
+use super::{EVENT_COLUMNS, HAS_OWN_URL, IS_OWNERS, REPORT_COLUMNS, SIGNATURE_SHIFT};
 use crate::facts::{CONTENT_RETRIEVED, Facts, Fetch, ReportFacts, role};
 use crate::report::Report;
 use crate::row::{Entry, EventPlace, EventRow, EventWrite, ReportPlace};
@@ -10,6 +10,7 @@ use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
 use schemas::log::LogEvent;
+use schemas::signature::{RecordedSignature, SignatureResult};
 use schemas::site::Site;
 use serde_json::value::RawValue;
 
@@ -65,6 +66,7 @@ fn live_event(row: &EventRow<Facts>, body: &mut Encoder) {
     body.u8(u8::from(is_claimed));
     body.u8(u8::from(is_seen));
     append_fetch(&owner_fetch(row), body);
+    body.u8(row.reports.iter().map(|entry| entry.facts.signature.code()).max().unwrap_or_default());
     append_other_agents(row, shown, body);
     append_reports(row, body);
 }
@@ -145,7 +147,8 @@ fn append_reports(row: &EventRow<Facts>, body: &mut Encoder) {
 fn details(facts: &Facts, url_of_event: &str, is_only: bool) -> Vec<u8> {
     let mut details = Encoder::default();
     let has_own_url = facts.url != url_of_event;
-    details.u8((u8::from(has_own_url) * HAS_OWN_URL) | (u8::from(facts.is_owners) * IS_OWNERS));
+    let flags = (u8::from(has_own_url) * HAS_OWN_URL) | (u8::from(facts.is_owners) * IS_OWNERS);
+    details.u8(flags | (facts.signature.code() << SIGNATURE_SHIFT));
     if is_only {
         return details.0;
     }
@@ -214,6 +217,15 @@ fn live_report(content: &ReportContent<'_>, body: &mut Encoder) {
     body.text(cache_status);
     body.u32(*asn);
     [country, media_type, bots_version].into_iter().for_each(|text| body.text(text));
+    append_signature(event.signature.as_deref(), body);
     body.i32(origin.0);
     body.i64(origin.1);
+}
+
+fn append_signature(signature: Option<&RecordedSignature>, body: &mut Encoder) {
+    body.u8(signature.map_or(SignatureResult::None, |signature| signature.result).code());
+    body.text(signature.map_or("", |signature| &signature.reason));
+    body.text(signature.map_or("", |signature| &signature.signed_by));
+    let proof = signature.and_then(|signature| signature.proof.as_ref());
+    body.text(&proof.map(|proof| serde_json::to_string(proof).expect("a proof serializes")).unwrap_or_default());
 }

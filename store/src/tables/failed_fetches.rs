@@ -7,6 +7,7 @@ use schemas::crawler::Crawler;
 use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
 use schemas::log::{FailedFetch, LogRecord};
+use schemas::signature::SignatureResult;
 
 /// Columns of inserts into `failed_fetches`, with their types.
 pub const FAILED_FETCH_COLUMNS: &[(&str, &str)] = &[
@@ -20,6 +21,8 @@ pub const FAILED_FETCH_COLUMNS: &[(&str, &str)] = &[
     ("purpose", "LowCardinality(String)"),
     ("verified", "Enum8('unknown' = 0, 'no' = 1, 'yes' = 2)"),
     ("status", "UInt16"),
+    ("signature", super::SIGNATURE),
+    ("signed_by", "LowCardinality(String)"),
     ("organization", "UUID"),
     ("drain", "UUID"),
     ("precedence", "UInt64"),
@@ -59,6 +62,9 @@ impl FailedFetchRow {
             .for_each(|text| body.text(text));
         body.u8(u8::try_from(Crawler::verified_code(fetch.verified)).unwrap_or(0));
         body.u16(fetch.status);
+        let signature = fetch.signature.as_deref();
+        body.u8(signature.map_or(SignatureResult::None, |signature| signature.result).code());
+        body.text(signature.map_or("", |signature| &signature.signed_by));
         body.uuid(organization.0);
         body.uuid(drain.map(|drain| drain.0).unwrap_or_default());
         // ClickHouse keeps the copy with the largest precedence.
@@ -84,6 +90,7 @@ mod tests {
             purpose: Purpose::Training,
             verified: Some(true),
             status,
+            signature: None,
         };
         LogRecord {
             v: RECORD_VERSION,
@@ -96,6 +103,7 @@ mod tests {
             named_sessions: Vec::new(),
             events: Vec::new(),
             failed_fetches: vec![fetch(1, 404), fetch(2, 304)],
+            signature: None,
         }
     }
 

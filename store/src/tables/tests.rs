@@ -10,6 +10,7 @@ use proptest::sample::select;
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
+use schemas::signature::SignatureResult;
 use schemas::site::Site;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -50,9 +51,7 @@ fn owned(columns: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn column_lists_match_the_ddl() {
     let ddl = |table: &str| DDL.iter().find(|text| text.contains(&format!("EXISTS {table}\n"))).unwrap();
-    let reserved = ["signature", "tier"];
-    let events: Vec<_> = columns_of(ddl("events")).into_iter().filter(|(name, _)| !reserved.contains(&name.as_str())).collect();
-    assert_eq!(events, owned(EVENT_COLUMNS));
+    assert_eq!(columns_of(ddl("events")), owned(EVENT_COLUMNS));
     assert_eq!(columns_of(ddl("reports")), owned(REPORT_COLUMNS));
     assert_eq!(columns_of(ddl("failed_fetches")), owned(FAILED_FETCH_COLUMNS));
     let names: Vec<&str> = EVENT_COLUMNS.iter().map(|(name, _)| *name).collect();
@@ -104,6 +103,7 @@ fn entry(n: u128, role: SourceRole, fetch: Option<Fetch>) -> Entry<Facts> {
         link_site: String::new(),
         fetch,
         is_owners: false,
+        signature: SignatureResult::from_code((n % 3) as u8),
     };
     Entry {
         accepted: Acceptance { at_us: 1_790_000_000_000_000 + n as i64, place: n as u16, identity: EventKey(n) },

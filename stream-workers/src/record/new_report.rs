@@ -7,6 +7,7 @@ use schemas::event::SourceRole;
 use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord};
 use schemas::report_keys::ReportKeys;
+use schemas::signature::SignatureResult;
 use schemas::site::Site;
 use std::sync::Arc;
 use store::facts::{Facts, Fetch, ReportFacts, role, session_digest};
@@ -28,9 +29,10 @@ pub(crate) struct NewReport {
 
 impl NewReport {
     pub(crate) fn of(record: LogRecord, origin: (i32, i64)) -> Vec<Self> {
-        let LogRecord { org, is_owners, drain, received_at_us, events, .. } = record;
+        let LogRecord { org, is_owners, drain, received_at_us, events, signature, .. } = record;
         let report = |(place, mut event): (usize, LogEvent)| {
             let ReportKeys { shared, identity } = ReportKeys::new(org, drain, &event);
+            event.signature = event.signature.take().or_else(|| signature.clone());
             let place = u16::try_from(place).unwrap_or(u16::MAX);
             let report = Report {
                 shared_key: shared,
@@ -78,6 +80,7 @@ fn take_facts(event: &mut LogEvent, reporter: OrgId, is_owners: bool) -> ReportF
         url: event.content_url.take().unwrap_or_default(),
         agent: event.agent_id.take().unwrap_or_default(),
         is_owners,
+        signature: event.signature.as_ref().map_or(SignatureResult::None, |signature| signature.result),
     }
 }
 

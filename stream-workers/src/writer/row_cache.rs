@@ -68,6 +68,7 @@ impl RowCache {
 mod tests {
     use super::*;
     use schemas::ids::OrgId;
+    use schemas::signature::SignatureResult;
     use std::sync::Arc;
     use store::report::{Acceptance, Home, Observer};
     use uuid::Uuid;
@@ -102,6 +103,7 @@ mod tests {
                 link_site: String::new(),
                 fetch: None,
                 is_owners: false,
+                signature: SignatureResult::None,
             };
             let accepted = Acceptance { at_us: 0, place: 0, identity: EventKey(key) };
             let observer = Observer { org: OrgId(Uuid::nil()), role: None, drain: None };

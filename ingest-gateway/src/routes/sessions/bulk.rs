@@ -17,7 +17,7 @@ use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use schemas::event_key::OwnId;
 use schemas::ids::{OrgId, SessionId};
-use schemas::log::RecordKind;
+use schemas::log::{LogRecord, RecordKind};
 use schemas::session::SessionFacts;
 use serde::Serialize;
 use service_kit::auth::{Caller, Reporter};
@@ -57,10 +57,13 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
         |turn: &CpuPermit| state.claim(turn, bound.normalize(turn, caller.org_id, idempotency_key, &state.bots), request);
     let (mut batch, claim) = large.run(body, normalise).await?;
 
+    let identity = [&claim.fingerprint[..], session_id.0.as_bytes()].concat();
+    let signature = request.signature.settle(state, caller, &identity).await?;
     let mut change = SessionChange::begin(state, caller, body.len()).await?;
     let outcome_recorded = change.merge(&mut facts).await?;
     large.run(body, |turn| batch.withhold_by(turn, change.known())).await;
     let record = record(caller, RecordKind::Session, Some(facts), batch.events, state.clock.now());
+    let record = LogRecord { signature, ..record };
     let created = state.accept(&record, request, &claim).await?;
     change.commit().await?;
     claim.keep();

@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::Request;
 use schemas::ids::SessionId;
-use schemas::log::RecordKind;
+use schemas::log::{LogRecord, RecordKind};
 use schemas::problem::Code;
 use schemas::session::{Outcome, SessionFacts};
 use serde::Serialize;
@@ -41,6 +41,7 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
     let read = |turn: &CpuPermit| read_end(request.body.read(turn), &state.limits);
     let (session_id, outcome) = state.cpu_permits.run(&request.body, read).await?;
 
+    let signature = request.signature.settle(state, caller, session_id.0.as_bytes()).await?;
     let mut change = SessionChange::begin(state, caller, request.body.len()).await?;
     match change.end(session_id, outcome.as_ref(), now).await? {
         store::Ended::Unknown => return Err(ApiError::new(Code::NotFound, "Session not found.")),
@@ -51,6 +52,7 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
     }
     let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::new(session_id) };
     let record = record(caller, RecordKind::SessionEnded, Some(facts), Vec::new(), state.clock.now());
+    let record = LogRecord { signature, ..record };
     state.append(&record, request).await?;
     change.commit().await?;
     Ok(Json(SessionEnded { status: "ok", session_id }))

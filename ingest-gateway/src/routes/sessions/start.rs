@@ -17,7 +17,7 @@ use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use schemas::event_key::OwnId;
 use schemas::ids::SessionId;
-use schemas::log::RecordKind;
+use schemas::log::{LogRecord, RecordKind};
 use schemas::problem::Code;
 use schemas::session::SessionFacts;
 use serde::Serialize;
@@ -50,9 +50,11 @@ async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result
     let read = |turn: &CpuPermit| read_start(request.body.read(turn), session_id, &state.limits, now);
     let mut facts = state.cpu_permits.run(&request.body, read).await?;
 
+    let signature = request.signature.settle(state, caller, session_id.0.as_bytes()).await?;
     let mut change = SessionChange::begin(state, caller, request.body.len()).await?;
     change.merge(&mut facts).await?;
     let record = record(caller, RecordKind::SessionStarted, Some(facts), Vec::new(), state.clock.now());
+    let record = LogRecord { signature, ..record };
     state.append(&record, request).await?;
     change.commit().await?;
     Ok((StatusCode::CREATED, Json(SessionStarted { session_id })))

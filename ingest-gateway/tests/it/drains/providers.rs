@@ -62,6 +62,7 @@ async fn d1_every_provider_format_produces_the_same_events() {
             purpose: Purpose::Training,
             verified: Some(true),
             status: 403,
+            signature: None,
         };
         assert_eq!(record.failed_fetches, [expected], "{provider} {variant}");
         assert_ne!(own_key, event.own_key, "{provider} {variant}");

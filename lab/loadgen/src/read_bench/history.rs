@@ -162,6 +162,7 @@ impl ReportGenerator {
             ctx_hash: None,
             kept_ctx_hash: None,
             crawler: None,
+            signature: None,
             agent_id: is_agents.then(|| format!("agent-{}", self.session.agent)),
             turn_id: (kind == 2).then(|| format!("turn-{}", self.random.random_range(0..1_000_000))),
             output_id: None,
@@ -199,6 +200,7 @@ impl Iterator for ReportGenerator {
                         named_sessions: Vec::new(),
                         events: vec![event],
                         failed_fetches: Vec::new(),
+                        signature: None,
                     }),
                 }
             }

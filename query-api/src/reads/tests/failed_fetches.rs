@@ -10,6 +10,7 @@ use schemas::bots::Purpose;
 use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
 use schemas::log::FailedFetch;
+use schemas::signature::{RecordedSignature, SignatureResult};
 use schemas::site::Site;
 use std::collections::BTreeMap;
 use store::report::Acceptance;
@@ -52,7 +53,17 @@ fn fetch(random: &mut StdRng, host: &str, at_ms: i64) -> FailedFetch {
         purpose: if purpose == "user" { Purpose::User } else { Purpose::Training },
         verified: [None, Some(false), Some(true)][random.random_range(0..3)],
         status: *[0, 301, 304, 403, 404, 500].choose(random).unwrap(),
+        signature: recorded(*SignatureResult::ALL.choose(random).unwrap()),
     }
+}
+
+fn recorded(result: SignatureResult) -> Option<Box<RecordedSignature>> {
+    let signature = RecordedSignature { result, reason: String::new(), signed_by: String::new(), proof: None };
+    (result != SignatureResult::None).then(|| Box::new(signature))
+}
+
+pub(super) fn signature(line: &FailedFetch) -> SignatureResult {
+    line.signature.as_ref().map_or(SignatureResult::None, |signature| signature.result)
 }
 
 /// Returns the first accepted copy of each line.

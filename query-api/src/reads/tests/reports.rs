@@ -7,6 +7,7 @@ use rand::seq::IndexedRandom;
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId, SessionId};
+use schemas::signature::SignatureResult;
 use schemas::site::Site;
 use std::sync::Arc;
 use store::facts::{Facts, Fetch, ReportFacts, session_digest};
@@ -146,6 +147,7 @@ fn facts(random: &mut StdRng, (event_type, role): (&str, u8), (org, host): (OrgI
         agent: pick(random, &AGENTS).to_owned(),
         session,
         link_site,
+        signature: *SignatureResult::ALL.choose(random).unwrap(),
         fetch: if event_type == "content_retrieved" && role > 1 { fetch(random) } else { None },
     }
 }

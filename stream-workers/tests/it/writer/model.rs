@@ -5,6 +5,7 @@ use schemas::crawler::Crawler;
 use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord};
 use schemas::report_keys::ReportKeys;
+use schemas::signature::{RecordedSignature, SignatureResult};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use store::facts::session_digest;
@@ -32,6 +33,8 @@ struct Report {
     /// The role that the report counts for.
     role: u8,
     is_owners: bool,
+    /// Of the log line, else of the request.
+    signature: Option<RecordedSignature>,
     event: LogEvent,
 }
 
@@ -79,6 +82,10 @@ impl Report {
         self.event.crawler.as_deref().filter(says)
     }
 
+    fn signature(&self) -> SignatureResult {
+        self.signature.as_ref().map_or(SignatureResult::None, |signature| signature.result)
+    }
+
     fn link(&self) -> &'static str {
         match self.event.link {
             Some(LinkRelation::Taken) => "taken",
@@ -117,6 +124,7 @@ fn reports(records: &[(i32, Value)]) -> Vec<Report> {
                 role: if event.event_type == "content_cited" && role == 0 { 1 } else { role },
                 observer: (record.org.0, role, record.drain.map(|drain| drain.0)),
                 is_owners: record.is_owners,
+                signature: event.signature.as_deref().or(record.signature.as_deref()).cloned(),
                 event,
             });
         }
@@ -198,8 +206,7 @@ fn of_event(key: u128, reports: &[Report]) -> Value {
         "roles": reports.iter().fold(0, |roles, report| roles | 1 << report.role),
         "is_claimed": u8::from(is_retrieval && !claims.is_empty()),
         "is_seen": u8::from(is_retrieval && is_seen),
-        "signature": 0,
-        "tier": 0,
+        "signature": reports.iter().map(Report::signature).max().unwrap().as_str(),
     })
 }
 
@@ -235,7 +242,7 @@ pub(crate) fn stored_reports(records: &[(i32, Value)]) -> Vec<Value> {
     reports.sort_unstable_by_key(|report| report.accepted.2);
     let rows = |report: Report| {
         let issuer = report.event.session_org.filter(|issuer| *issuer != report.org());
-        let row = joined([of_report(&report), of_texts(&report.event), of_crawler(&report)]);
+        let row = joined([of_report(&report), of_texts(&report.event), of_crawler(&report), of_signature(&report)]);
         let of_issuer = issuer.map(|issuer| joined([row.clone(), json!({"organization": issuer, "is_issuers": 1})]));
         [row].into_iter().chain(of_issuer)
     };
@@ -289,6 +296,17 @@ fn of_crawler(report: &Report) -> Value {
         "bots_version": of.bots_version,
     });
     joined([of_fetch(&of), besides])
+}
+
+fn of_signature(report: &Report) -> Value {
+    let signature = report.signature.as_ref();
+    let proof = signature.and_then(|signature| signature.proof.as_ref()).map(|proof| serde_json::to_string(proof).unwrap());
+    json!({
+        "signature": report.signature().as_str(),
+        "signature_reason": signature.map_or("", |signature| &signature.reason),
+        "signed_by": signature.map_or("", |signature| &signature.signed_by),
+        "signature_proof": proof.unwrap_or_default(),
+    })
 }
 
 /// Returns partition and offset of the records that a report may come from, by identity and time of acceptance. The log has no other

@@ -51,6 +51,17 @@ fn crawler(random: &mut StdRng) -> Value {
     crawler
 }
 
+/// Returns a request's or a fetch's signature; null if it has none.
+fn signature(random: &mut StdRng) -> Value {
+    let proof = json!({"base": "\"@method\": POST", "signature": "c2lnbmVk", "key_id": "k", "public_key": "z6Mk"});
+    match random.random_range(0..4) {
+        0 => json!({"result": "valid", "proof": proof}),
+        1 => json!({"result": "invalid", "reason": "replayed", "proof": proof}),
+        2 => json!({"result": "invalid", "reason": "no_key", "signed_by": "https://agent.example"}),
+        _ => Value::Null,
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RandomRecords {
     pub(crate) records: usize,
@@ -85,7 +96,7 @@ impl RandomRecords {
         let events: Vec<Value> = (0..self.events_per_record).map(|_| self.event(received_at_us, random)).collect();
         let org = random.random_range(1..4);
         json!({"v": 1, "org": Uuid::from_u128(org), "is_owners": org == 1, "received_at_us": received_at_us, "kind": "events",
-            "drain": drain, "events": events})
+            "drain": drain, "events": events, "signature": signature(random)})
     }
 
     fn event(self, received_at_us: i64, random: &mut StdRng) -> Value {
@@ -120,6 +131,7 @@ impl RandomRecords {
         if random.random_bool(0.3) {
             more.insert("extra".to_owned(), json!({"unknown": random.random_range(0..3)}));
             more.insert("crawler".to_owned(), crawler(random));
+            more.insert("signature".to_owned(), signature(random));
         }
         event
     }

@@ -101,6 +101,7 @@ impl Observation {
             turn_id: None,
             output_id: None,
             crawler: Crawler { response_status: self.status, ..Crawler::default() }.known().map(Box::new),
+            signature: None,
             data: RawValue::from_string(self.data.clone()).ok(),
             extra: None,
         }
@@ -119,6 +120,7 @@ impl Observation {
             named_sessions: Vec::new(),
             events: vec![self.log_event()],
             failed_fetches: Vec::new(),
+            signature: None,
         }
     }
 }

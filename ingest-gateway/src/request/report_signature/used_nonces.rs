@@ -1,0 +1,47 @@
+//! Nonces of valid signatures, which every key may use once. PostgreSQL decides, so this is exact across gateways.
+
+use super::{Nonce, UNCHECKED};
+use chrono::{DateTime, TimeDelta};
+use service_kit::clock::Clock;
+use service_kit::hourly_deletion;
+use service_kit::http::ApiError;
+use service_kit::optional_postgres::OptionalPostgres;
+use signatures::Reason;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Returns the request that used the nonce first: this one, unless an earlier one did.
+const USE: &str = "INSERT INTO used_nonces (nonce_hash, request, expires_at) VALUES ($1, $2, $3) \
+     ON CONFLICT (nonce_hash) DO UPDATE SET request = used_nonces.request RETURNING request = $2";
+const DELETE: &str = "DELETE FROM used_nonces WHERE nonce_hash = ANY(array( \
+     SELECT nonce_hash FROM used_nonces WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
+/// How long a nonce is kept after its signature expired: the clocks of gateways differ.
+const KEEP: TimeDelta = TimeDelta::minutes(10);
+
+pub(super) struct UsedNonces {
+    database: OptionalPostgres,
+    _expiry: AbortOnDropHandle<()>,
+}
+
+impl UsedNonces {
+    pub(super) fn start(database: OptionalPostgres, clock: Clock) -> Self {
+        let pool = database.pool().clone();
+        let expiry = hourly_deletion::hourly("used nonces", move || {
+            let (pool, before) = (pool.clone(), clock.now() - KEEP);
+            async move { hourly_deletion::delete_in_batches(&pool, DELETE, before).await }
+        });
+        Self { database, _expiry: expiry }
+    }
+
+    /// Uses a nonce for a request. Returns why its signature is invalid, if another request used the nonce or PostgreSQL is
+    /// unavailable.
+    pub(super) async fn refusal(&self, nonce: &Nonce, request: &[u8; 32]) -> Result<Option<&'static str>, ApiError> {
+        let expires = DateTime::from_timestamp(nonce.expires, 0);
+        let using = sqlx::query_scalar(USE).bind(nonce.hash.as_slice()).bind(request.as_slice()).bind(expires);
+        let is_first: Option<bool> = self.database.query(using.fetch_one(self.database.pool())).await?;
+        Ok(match is_first {
+            Some(true) => None,
+            Some(false) => Some(Reason::Replayed.as_str()),
+            None => Some(UNCHECKED),
+        })
+    }
+}
