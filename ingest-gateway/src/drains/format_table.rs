@@ -17,6 +17,9 @@ pub enum FormatId {
     TraefikJson,
     Ecs,
     GoogleLoadBalancer,
+    Kong,
+    Apisix,
+    Pino,
     Caddy,
     Vector,
     FluentBit,
@@ -31,6 +34,16 @@ pub enum FormatId {
     HaproxyHttps,
     W3c,
     Bunny,
+    AwsElb,
+    Envoy,
+    Istio,
+    NginxProxyManager,
+    Gcore,
+    KeyCdn,
+    AmazonS3,
+    HerokuRouter,
+    Squid,
+    Morgan,
 }
 
 #[derive(Debug)]
@@ -103,6 +116,13 @@ formats! {
         "`client.ip` and `source.ip` can come from a header, so they don't verify agents."
     GoogleLoadBalancer "google_load_balancer" "Google Cloud load balancer" Ndjson
         "https://cloud.google.com/load-balancing/docs/https/https-logging-monitoring" ""
+    Kong "kong" "Kong, HTTP Log and File Log" Ndjson
+        "https://developer.konghq.com/plugins/http-log/" ""
+    Apisix "apisix" "Apache APISIX, `http-logger`" Ndjson
+        "https://apisix.apache.org/docs/apisix/plugins/http-logger/" ""
+    Pino "pino" "Express and Fastify (pino, bunyan)" Ndjson
+        "https://github.com/pinojs/pino-http"
+        "Fastify logs no headers by default, so its lines are bad. Use `pino-http`, or a serializer that logs method, URL, headers and status in one line."
     Caddy "caddy" "Caddy" Ndjson
         "https://caddyserver.com/docs/logging"
         "Agents aren't verified if `client_ip` differs from `remote_ip`."
@@ -142,4 +162,30 @@ formats! {
     Bunny "bunny" "Bunny" Combined
         "https://docs.bunny.net/docs/cdn-log-format"
         "Addresses are anonymized by default; anonymized addresses don't verify agents. A line that contains a request in the combined format is bad."
+    AwsElb "aws_elb" "AWS Classic Load Balancer" Combined
+        "https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/access-log-collection.html" ""
+    Envoy "envoy" "Envoy, default text format" Combined
+        "https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage"
+        "Log JSON instead. The text format escapes nothing, so a line with `\" \"` in a visitor's text is bad, and its addresses don't verify agents."
+    Istio "istio" "Istio, default text format" Combined
+        "https://istio.io/latest/docs/tasks/observability/logs/access-log/" "Like Envoy's format."
+    NginxProxyManager "nginx_proxy_manager" "Nginx Proxy Manager" Combined
+        "https://github.com/NginxProxyManager/nginx-proxy-manager"
+        "It accepts `X-Real-IP` from private networks, so agents aren't verified."
+    Gcore "gcore" "Gcore" Combined
+        "https://gcore.com/docs/cdn/logs/logs-uploader" ""
+    KeyCdn "keycdn" "KeyCDN" Combined
+        "https://www.keycdn.com/support/cdn-log-format" "Addresses are anonymized and don't verify agents. The host is the zone's."
+    AmazonS3 "amazon_s3" "Amazon S3 server access logs" Combined
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html"
+        "The name of a website's bucket is its host. Operations other than `GET` and `HEAD` of objects are skipped."
+    HerokuRouter "heroku_router" "Heroku router" Combined
+        "https://devcenter.heroku.com/articles/http-routing"
+        "Contains no user agent, so agents can't be recognized. Log requests in the app."
+    Squid "squid" "Squid and Apache Traffic Server, native format" Combined
+        "https://docs.trafficserver.apache.org/en/latest/admin-guide/logging/examples.en.html"
+        "Contains no user agent, so agents can't be recognized. Use the combined format."
+    Morgan "morgan" "Express (morgan), `dev`, `tiny` and `short`" Combined
+        "https://github.com/expressjs/morgan"
+        "Contains neither time nor user agent. Log JSON instead."
 }

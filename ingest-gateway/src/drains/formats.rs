@@ -5,13 +5,16 @@
 mod akamai;
 mod azure;
 mod cloudflare;
-mod w3c;
+mod columns;
 mod combined;
 mod contradiction;
+mod envoy;
 mod firehose;
 mod ndjson;
 mod text;
 mod vercel;
+mod w3c;
+mod without_agents;
 
 use super::format_table::FormatId;
 use super::json_fields::Node;
@@ -158,7 +161,9 @@ fn telemetry_id_in(headers: &str) -> Option<&str> {
 #[cfg(test)]
 mod samples_tests;
 #[cfg(test)]
-pub(super) use samples_tests::outcomes;
+mod vendor_tests;
+#[cfg(test)]
+pub(super) use samples_tests::{WITHOUT_USER_AGENTS, outcomes};
 
 #[cfg(test)]
 mod tests {

@@ -15,8 +15,13 @@ pub(super) enum Node {
     Root,
     /// Cloudflare's `RequestHeaders`, Vercel's `proxy`, Azure's `properties`.
     Inner,
-    /// Caddy's `request`.
+    /// `request` of Caddy, Kong and APISIX.
     Request,
+    /// `response` of Kong and APISIX.
+    Response,
+    /// `req` and `res` of pino and bunyan.
+    PinoRequest,
+    PinoResponse,
     RequestHeaders,
     /// Caddy's `resp_headers`.
     ResponseHeaders,
@@ -33,10 +38,13 @@ pub(super) enum Node {
 }
 
 impl Node {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::Root,
         Self::Inner,
         Self::Request,
+        Self::Response,
+        Self::PinoRequest,
+        Self::PinoResponse,
         Self::RequestHeaders,
         Self::ResponseHeaders,
         Self::HttpRequest,

@@ -83,7 +83,7 @@ pub(crate) struct Fields<'a> {
     /// Recognized format.
     pub(crate) format: Option<FormatId>,
     /// Formats whose names occur in the line, as a bit set.
-    signs: u32,
+    signs: u64,
     /// Whether a JSON line repeats a field.
     pub(super) has_repeated_member: bool,
     /// Fields with several different values, as a bit set.
@@ -148,13 +148,13 @@ impl<'a> Fields<'a> {
 
     /// Records a format. Of several, the first in the table counts.
     pub(crate) fn sign(&mut self, format: FormatId) {
-        self.signs |= 1 << (format as u32);
+        self.signs |= 1 << (format as u64);
         self.format = Some(self.format.map_or(format, |known| known.min(format)));
     }
 
     /// Returns whether the line contains a format's names, even if it is recognized as another format.
     pub(crate) fn has_sign(&self, format: FormatId) -> bool {
-        self.signs & (1 << (format as u32)) != 0
+        self.signs & (1 << (format as u64)) != 0
     }
 
     /// Returns owned copies of the fields.

@@ -161,7 +161,7 @@ fn without_usual_port(host: &str) -> &str {
 }
 
 /// Returns the request line, and the text after it, which begins with a status. Traefik doesn't escape quotes.
-fn request(text: &str) -> Option<(&str, &str)> {
+pub(super) fn request(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('"')?;
     let mut from = 0;
     loop {
@@ -190,9 +190,10 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
         return Ok(());
     }
     let after_referer = match text.strip_prefix("- ") {
-        Some(rest) => rest,
+        Some(rest) if rest.starts_with('"') => rest,
         None if text.starts_with('"') => quoted(text).ok_or("not_combined")?.1,
-        None => {
+        // Apache Traffic Server has more numbers here.
+        _ => {
             fields.format = Some(FormatId::Common);
             return Ok(());
         }
@@ -234,7 +235,7 @@ fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
 }
 
 /// Returns whether a text is a server's id: a UUID, or 32 hexadecimal digits. 16 digits can be a time in microseconds.
-fn is_request_id(text: &str) -> bool {
+pub(super) fn is_request_id(text: &str) -> bool {
     Uuid::try_parse(text).is_ok()
 }
 

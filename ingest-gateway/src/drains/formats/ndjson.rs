@@ -1,5 +1,5 @@
-//! JSON lines whose member names the sender chooses: Fastly's format string, nginx, Caddy, Traefik, Google's load balancer, the Elastic
-//! Common Schema, Fluent Bit, Logstash and Vector.
+//! JSON lines with names that the sender chooses: Fastly's format string, nginx, Caddy, Traefik, Kong, APISIX, pino, Google's load
+//! balancer, the Elastic Common Schema, Fluent Bit, Logstash and Vector.
 
 mod escapes;
 #[cfg(test)]
@@ -64,6 +64,8 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
             fields.take(Field::Path);
             fields.put(Field::Path, Cow::Borrowed("/"));
         }
+        // The id of a service, which Fastly's older format also has.
+        Some(FormatId::Apisix) => drop(fields.take(Field::Connection)),
         Some(FormatId::Logstash | FormatId::FluentBit | FormatId::Ecs) if !fields.has_sign(FormatId::Json) => {
             undo_escapes(&mut fields);
         }
@@ -197,12 +199,17 @@ fn header(name: &str) -> FieldMapping {
         _ if name.eq_ignore_ascii_case("user-agent") => FieldMapping::is(Field::UserAgent),
         _ if name.eq_ignore_ascii_case("content-telemetry-id") => FieldMapping::is(Field::TelemetryId),
         _ if name.eq_ignore_ascii_case("signature-agent") => FieldMapping::is(Field::SignatureAgent),
+        _ if name.eq_ignore_ascii_case("host") => FieldMapping::ranked(Field::Host, 1),
         _ => FieldMapping::NONE,
     }
 }
 
 fn response_header(name: &str) -> FieldMapping {
-    if name.eq_ignore_ascii_case("content-type") { FieldMapping::is(Field::MediaType) } else { FieldMapping::NONE }
+    match name {
+        _ if name.eq_ignore_ascii_case("content-type") => FieldMapping::is(Field::MediaType),
+        _ if name.eq_ignore_ascii_case("content-length") => FieldMapping::ranked(Field::Bytes, 1),
+        _ => FieldMapping::NONE,
+    }
 }
 
 /// nginx variable names that other loggers rarely use.
@@ -250,12 +257,34 @@ pub(super) const NAMES: FieldMap = |node, name| match node {
     Node::Root => root(name),
     Node::Request => match name {
         "uri" => FieldMapping::is(Field::Path).of(FormatId::Caddy),
+        // Kong's and APISIX's URL has the port of the gateway.
+        "url" => FieldMapping::ranked(Field::Path, 1),
         "method" => FieldMapping::is(Field::Method),
         "host" => FieldMapping::is(Field::Host),
         // Behind proxies, `client_ip` is a header's leftmost address unless `trusted_proxies_strict` is set.
         "client_ip" => FieldMapping::is(Field::Address),
         "remote_ip" => FieldMapping::is(Field::Connection),
         "headers" => FieldMapping::into(Node::RequestHeaders),
+        _ => FieldMapping::NONE,
+    },
+    Node::Response => match name {
+        "status" => FieldMapping::is(Field::Status),
+        "size" => FieldMapping::is(Field::Bytes),
+        "headers" => FieldMapping::into(Node::ResponseHeaders),
+        _ => FieldMapping::NONE,
+    },
+    Node::PinoRequest => match name {
+        "method" => FieldMapping::is(Field::Method).of(FormatId::Pino),
+        "url" => FieldMapping::is(Field::Path),
+        // Fastify's names for the header, before and since version 5.
+        "hostname" | "host" => FieldMapping::is(Field::Host),
+        "remoteAddress" => FieldMapping::is(Field::Address),
+        "headers" => FieldMapping::into(Node::RequestHeaders),
+        _ => FieldMapping::NONE,
+    },
+    Node::PinoResponse => match name {
+        "statusCode" => FieldMapping::is(Field::Status).of(FormatId::Pino),
+        "headers" => FieldMapping::into(Node::ResponseHeaders),
         _ => FieldMapping::NONE,
     },
     Node::RequestHeaders => header(name),
@@ -322,7 +351,8 @@ fn root(name: &str) -> FieldMapping {
         "request_user_agent" | "http_user_agent" | "agent" | "userAgent" | "useragent" | "user-agent" => {
             FieldMapping::is(Field::UserAgent)
         }
-        "response_status" | "status" | "status_code" | "code" | "response" | "response_code" => FieldMapping::is(Field::Status),
+        "response_status" | "status" | "status_code" | "code" | "response_code" => FieldMapping::is(Field::Status),
+        "response" => FieldMapping::is(Field::Status).or_into(Node::Response),
         "response_body_size" | "response_bytes" | "body_bytes_sent" | "bytes_sent" | "bytes" | "size" | "body_sent"
         | "body_size" => FieldMapping::is(Field::Bytes),
         "client_ip" | "remote_addr" | "remote_ip" | "remote" | "ip" => FieldMapping::is(Field::Address),
@@ -339,6 +369,12 @@ fn root(name: &str) -> FieldMapping {
         "fastly_is_edge" => FieldMapping::is(Field::IsEdge),
         // Members of Fastly's default format and of an older one, in which `client_ip` is a header that visitors can set.
         "fastly_server" | "service_id" => FieldMapping::is(Field::Connection),
+        // Kong, APISIX, pino.
+        "started_at" => FieldMapping::is(Field::Time),
+        "latencies" => FieldMapping::NONE.of(FormatId::Kong),
+        "apisix_latency" => FieldMapping::NONE.of(FormatId::Apisix),
+        "req" => FieldMapping::into(Node::PinoRequest),
+        "res" => FieldMapping::into(Node::PinoResponse),
         // Caddy.
         "resp_headers" => FieldMapping::into(Node::ResponseHeaders),
         "logger" => FieldMapping::is(Field::Kind),

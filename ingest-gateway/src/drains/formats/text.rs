@@ -1,8 +1,10 @@
 //! Text access logs. Each format is recognized by text that only the server can write.
 
 use super::super::line_fields::{Field, Fields, address_in};
-use super::{FormatId, NoRequest, begins_with_day, combined, put_request_line, put_url_host, unescaped};
+use super::without_agents;
+use super::{FormatId, NoRequest, begins_with_day, columns, combined, envoy, put_request_line, put_url_host, unescaped};
 use std::borrow::Cow;
+use std::net::SocketAddr;
 
 /// First words of AWS load balancer lines.
 const ALB_TYPES: [&str; 6] = ["http", "https", "h2", "grpcs", "ws", "wss"];
@@ -11,18 +13,30 @@ const ALB_TYPES: [&str; 6] = ["http", "https", "h2", "grpcs", "ws", "wss"];
 const COMMON_LOG_TIME: &str = "dd/aaa/dddd:dd:dd:dd sdddd] \"";
 const HAPROXY_TIME: &str = "dd/aaa/dddd:dd:dd:dd.ddd] ";
 
-pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
-    let is_alb = line.split_once(' ').is_some_and(|(kind, rest)| ALB_TYPES.contains(&kind) && begins_with_day(rest));
-    if is_alb || is_bunny(line) {
-        let read = if is_alb { application_load_balancer(line) } else { bunny(line) };
-        match (read, has_request(line)) {
-            (Some(fields), false) => return Ok(fields),
+type Recognizer = fn(&str) -> bool;
+type Parser = fn(&str) -> Result<Fields<'_>, NoRequest>;
+/// Formats that are recognized by the beginning of a line.
+const BY_BEGINNING: [(Recognizer, Parser); 8] = [
+    (is_application_load_balancer, |line| in_columns(application_load_balancer(line))),
+    (is_classic_load_balancer, classic_load_balancer),
+    (is_bunny, |line| in_columns(bunny(line))),
+    (envoy::is_envoy, envoy::parse),
+    (columns::is_nginx_proxy_manager, |line| in_columns(columns::nginx_proxy_manager(line))),
+    (columns::is_gcore, |line| in_columns(columns::gcore(line))),
+    (columns::is_keycdn, |line| in_columns(columns::keycdn(line))),
+    (columns::is_s3, columns::s3),
+];
+
+pub(super) fn parse(whole: &str) -> Result<Fields<'_>, NoRequest> {
+    let line = without_header(whole);
+    if let Some((_, parser)) = BY_BEGINNING.iter().find(|(is_its, _)| is_its(line)) {
+        match (parser(line), has_request(line)) {
+            (Err(NoRequest::Bad(_)), true) => {}
             // Visitors' text at the beginning of a combined line can look like columns of another format.
-            (Some(_), true) | (None, false) => return Err("wrong_columns".into()),
-            (None, true) => {}
+            (_, true) => return Err("wrong_columns".into()),
+            (read, false) => return read,
         }
     }
-    let line = without_header(line);
     let common = cut_at_time(line, COMMON_LOG_TIME);
     if let Some((before, time, rest)) = cut_at_time(line, HAPROXY_TIME).filter(|of| is_of_haproxy(of.0, common.map(|of| of.0))) {
         return haproxy(before, time, rest).ok_or_else(|| "not_combined".into());
@@ -40,13 +54,19 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         }
         return Ok(fields);
     }
-    Err("not_combined".into())
+    without_agents::parse(whole).or_else(|| without_agents::parse(line)).ok_or_else(|| "not_combined".into())
 }
 
-/// Removes the header of syslog (RFC 3164, RFC 5424, or with a whole time) or of a Kubernetes container log.
+fn in_columns(fields: Option<Fields<'_>>) -> Result<Fields<'_>, NoRequest> {
+    fields.ok_or_else(|| "wrong_columns".into())
+}
+
+/// Removes the header of syslog (RFC 3164, RFC 5424, or with a whole time; the length before it in RFC 6587) or of a container's log in
+/// Kubernetes.
 fn without_header(line: &str) -> &str {
     let after_words = |text: &str, count: usize| text.match_indices(' ').nth(count - 1).map(|(at, _)| at + 1);
-    let text = line.strip_prefix('<').and_then(|rest| rest.split_once('>')).map_or(line, |(_, text)| text);
+    let framed = line.trim_start_matches(|character: char| character.is_ascii_digit()).strip_prefix(" <");
+    let text = framed.or_else(|| line.strip_prefix('<')).and_then(|rest| rest.split_once('>')).map_or(line, |(_, text)| text);
     if let Some(rest) = text.strip_prefix("1 ").filter(|rest| begins_with_day(rest)) {
         // Time, host, application, process, message id, data.
         return after_words(rest, 6).map_or(line, |at| &rest[at..]);
@@ -80,12 +100,12 @@ fn is_of_haproxy(before: &str, before_common: Option<&str>) -> bool {
         && before_common.is_none_or(|common| common.len() > before.len() && !ends_with_list(common))
 }
 
-/// Returns whether a text contains a time and a request. After the line's own time they are forged: nginx, Apache and Lighttpd escape
-/// quotes, so a quote ends visitors' text, and a space or nothing follows. Traefik, Express (morgan) and others don't: a user name or a
-/// forwarded header can contain the beginning of a line, and the server's own follows later.
+/// Returns whether a text contains a time and a request. After the time of a line they are forged: nginx, Apache and Lighttpd escape
+/// quotes, so a quote ends what a visitor wrote, and a space, a `|` or nothing follows. Traefik, Express (morgan) and others don't: a user
+/// name or a forwarded header can contain the beginning of a line, and the server's own follows later.
 fn has_request(mut text: &str) -> bool {
     while let Some((_, _, rest)) = cut_at_time(text, COMMON_LOG_TIME) {
-        if rest.as_bytes().get(1).is_some_and(|byte| *byte != b' ') {
+        if rest.as_bytes().get(1).is_some_and(|byte| !matches!(byte, b' ' | b'|')) {
             return true;
         }
         text = rest;
@@ -107,7 +127,7 @@ fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a 
 }
 
 /// Returns whether a text begins with this shape, where `d` is a digit and `a` a letter.
-fn has_shape(text: &[u8], shape: &str) -> bool {
+pub(super) fn has_shape(text: &[u8], shape: &str) -> bool {
     let is_of = |(byte, of): (&u8, u8)| match of {
         b'd' => byte.is_ascii_digit(),
         b'a' => byte.is_ascii_alphabetic(),
@@ -117,17 +137,38 @@ fn has_shape(text: &[u8], shape: &str) -> bool {
     text.len() >= shape.len() && text.iter().zip(shape.bytes()).all(is_of)
 }
 
+fn is_application_load_balancer(line: &str) -> bool {
+    line.split_once(' ').is_some_and(|(kind, rest)| ALB_TYPES.contains(&kind) && begins_with_day(rest))
+}
+
 /// `type time elb client:port target:port … elb_status target_status received sent "request" "user agent" …` (AWS, "Access logs for your
 /// Application Load Balancer"). None of its ids identifies the request: visitors choose `Root=…`, and `TID_…` is the connection's.
 fn application_load_balancer(line: &str) -> Option<Fields<'_>> {
-    let mut fields = Fields::of(FormatId::AwsAlb);
-    let mut words = line.splitn(13, ' ');
+    let (_, line) = line.split_once(' ')?;
+    load_balancer(FormatId::AwsAlb, line)
+}
+
+/// Returns whether a line begins with a time, the name of a load balancer and an address with a port.
+fn is_classic_load_balancer(line: &str) -> bool {
+    let is_client = |word: &str| word.parse::<SocketAddr>().is_ok();
+    begins_with_day(line) && line.split(' ').nth(2).is_some_and(is_client)
+}
+
+/// Like the format of Application Load Balancers, without the type. TCP connections have no request.
+fn classic_load_balancer(line: &str) -> Result<Fields<'_>, NoRequest> {
+    let fields = in_columns(load_balancer(FormatId::AwsElb, line))?;
+    if fields.get(Field::Method).is_none() { Err(NoRequest::Other) } else { Ok(fields) }
+}
+
+fn load_balancer(format: FormatId, line: &str) -> Option<Fields<'_>> {
+    let mut fields = Fields::of(format);
+    let mut words = line.splitn(12, ' ');
     let mut put = |place, field| {
         let word = words.nth(place)?;
         fields.put(field, Cow::Borrowed(word));
         Some(())
     };
-    put(1, Field::Time)?;
+    put(0, Field::Time)?;
     put(1, Field::Address)?;
     put(4, Field::Status)?;
     put(2, Field::Bytes)?;

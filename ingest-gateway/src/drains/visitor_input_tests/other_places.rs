@@ -1,6 +1,6 @@
 //! Fields in unexpected places: visitors' values are neither read as the server's nor become part of an id.
 
-use super::{BOT, NGINX_ID, outcomes};
+use super::{BOT, NGINX_ID, WITHOUT_USER_AGENTS, outcomes};
 use crate::drains::dry_run::{DrainDryRun, DryLine};
 use crate::drains::format_table::{FORMATS, FormatId};
 use crate::drains::line_processor::LineOutcome;
@@ -148,7 +148,7 @@ fn url_host_counts_only_without_a_host_field() {
         "status": 200});
     assert_eq!(url(FormatId::Json, None, &alone.to_string()), "https://www.b.test/a", "only the URL contains a host");
     assert_eq!(url(FormatId::Json, Some("www.a.test"), &alone.to_string()), "https://www.a.test/a", "?host= replaces it");
-    for format in [FormatId::GoogleLoadBalancer, FormatId::AwsAlb, FormatId::Bunny, FormatId::AzureFrontDoor] {
+    for format in [FormatId::GoogleLoadBalancer, FormatId::AwsAlb, FormatId::AwsElb, FormatId::Bunny, FormatId::AzureFrontDoor] {
         assert_eq!(url(format, None, format.row().sample), PAGE, "the server wrote the URL itself");
     }
 }
@@ -160,7 +160,7 @@ fn senders_host_always_wins() {
     let lines = befores.map(|before| (FormatId::Combined, combined("").replace("203.0.113.7 - -", before)));
     let ours = (FormatId::Combined, combined(&format!(" \"-\" \"evil.test\" \"{NGINX_ID}\"")));
     let samples = FORMATS.iter().map(|format| (format.id, format.sample.replace("www.example.com", "evil.test")));
-    for (format, log) in lines.into_iter().chain([ours]).chain(samples.filter(|(id, _)| *id != FormatId::Common)) {
+    for (format, log) in lines.into_iter().chain([ours]).chain(samples.filter(|(id, _)| !WITHOUT_USER_AGENTS.contains(id))) {
         let url = url(format, Some("www.a.test"), &log);
         assert!(url.starts_with("https://www.a.test/a"), "{log}: {url}");
     }

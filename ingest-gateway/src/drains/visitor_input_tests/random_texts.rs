@@ -1,6 +1,6 @@
 //! Random visitors' text in every place of every format must not hide fetches, or forge pages or addresses.
 
-use super::{Part, escape, is_list, of_sample, outcomes};
+use super::{Part, WITHOUT_USER_AGENTS, escape, is_list, of_sample, outcomes};
 use crate::drains::format_table::{FORMATS, FormatId};
 use crate::drains::line_processor::LineOutcome;
 use proptest::prelude::*;
@@ -75,6 +75,11 @@ const TOKENS: &[&str] = &[
     "0/0/0/0/0 x/TLSv1.3/X",
     " 262 \"a\" \"b\" 2ms",
     "89 0.001 [a] [] x",
+    "[2026-11-01T10:00:00.000Z] \"GET /f HTTP/2\" 404 - 0 9 1 1 \"a",
+    "\" 404 - 0 9 1 1 \"",
+    "\" 404 - x - \"-\" 0 9 1 1 \"",
+    "[01/Nov/2026:10:00:00 +0000] - 404 404 - GET http evil.test \"/f",
+    "1793527200.000|x|203.0.113.9|404|9|u|z|evil.test|HIT|\"GET /f",
     "529a007902362a5f51385a5fa7049884",
     "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f",
     "content-telemetry-id:",
@@ -99,10 +104,11 @@ proptest! {
     ) {
         let format = &FORMATS[at];
         let is_one_word = |text: &str| !text.contains(char::is_whitespace);
-        let escapes_nothing = matches!(format.id, FormatId::TraefikClf | FormatId::Bunny);
+        let has_no_escapes = matches!(format.id, FormatId::TraefikClf | FormatId::Bunny);
+        let escapes_nothing = has_no_escapes || matches!(format.id, FormatId::Envoy | FormatId::Istio | FormatId::AmazonS3);
         let (value, path) = (tokens.concat(), path.into_iter().filter(|token| is_one_word(token)).collect::<String>());
-        let is_unfit = (part == Part::Host && !is_one_word(&value)) || (part == Part::Forwarded && escapes_nothing);
-        if is_unfit || format.id == FormatId::Common {
+        let is_unfit = (part == Part::Host && !is_one_word(&value)) || (part == Part::Forwarded && has_no_escapes);
+        if is_unfit || WITHOUT_USER_AGENTS.contains(&format.id) {
             return Ok(());
         }
         // The sample's bot address is replaced, so the visitor's address takes its place afterwards.
