@@ -7,11 +7,11 @@
 use super::body_counts::{BodyCounts, LineBatch};
 use super::body_thread::BodyThread;
 use super::drain_settings::DrainSettings;
-use super::formats::record_lines;
+use super::formats::read_record;
 use super::inflate::{Encoding, Metered, inflated};
 use super::line_processor::{LineProcessor, ProcessedLine, bad};
 use super::line_reader::LineReader;
-use super::split::{Item, Splitter, lines};
+use super::split::{Item, Splitter, lines_of};
 use crate::State;
 use crate::log::{Log, Message};
 use crate::metrics;
@@ -141,7 +141,7 @@ pub(super) fn read_body(
         meter(bytes)
     });
     let body_counts = BodyCounts::new(judge.now.timestamp_millis());
-    let mut lines = RecordBuilder { judge, settings, body_counts, batch: LineBatch::default(), keep };
+    let mut lines = RecordBuilder { judge, settings, body_counts, batch: LineBatch::default(), record: Vec::new(), keep };
     let mut reader = LineReader::new(judge);
     let delivery = match judge.provider.facts().body {
         DrainBody::FirehoseRecords => {
@@ -163,6 +163,8 @@ struct RecordBuilder<'a, K> {
     settings: &'a DrainSettings,
     body_counts: BodyCounts,
     batch: LineBatch,
+    /// Text of the latest Firehose record.
+    record: Vec<u8>,
     keep: K,
 }
 
@@ -177,12 +179,15 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> RecordBuilder<'_, K> {
 
     /// Reads a Firehose record's lines.
     fn take_record(&mut self, record: Option<&[u8]>, reader: &mut LineReader<'_>) -> io::Result<()> {
-        match record.ok_or("too_long").and_then(record_lines) {
-            Ok(bytes) => lines(&mut bytes.as_slice(), self.settings.drain_line_bytes, 0, |item| {
+        let mut text = std::mem::take(&mut self.record);
+        match record.ok_or("too_long").and_then(|record| read_record(record, &mut text)) {
+            Ok(()) => lines_of(&text, self.settings.drain_line_bytes, |item| {
                 reader.line(item, &mut |line, judged| self.count(line, judged))
             }),
             Err(reason) => self.count(Item { number: 0, bytes: record }, bad(reason)),
-        }
+        }?;
+        self.record = text;
+        Ok(())
     }
 
     /// Sends the collected lines as a record.

@@ -19,13 +19,13 @@ mod without_agents;
 use super::format_table::FormatId;
 use super::json_fields::Node;
 use super::line_fields::{Field, Fields, Reason};
-use percent_encoding::percent_decode_str;
 use schemas::identity::{DrainBody, DrainProvider};
 use std::borrow::Cow;
+use std::ops::Range;
 
 pub(super) use azure::records_in;
 pub(super) use contradiction::contradicting_members;
-pub(super) use firehose::record_lines;
+pub(super) use firehose::read_record;
 pub(super) use w3c::DirectiveState;
 
 /// Bodies that providers send to test a destination: Cloudflare's `test.txt.gz`, Akamai's validation, and an empty object.
@@ -110,17 +110,31 @@ fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {
 /// Splits a target that is an absolute URL, and sets `field` to its host. Formats whose servers build the URL themselves set
 /// [`Field::Host`].
 fn put_url_host(field: Field, fields: &mut Fields<'_>) {
-    let Some((scheme, rest)) = fields.get(Field::Path).and_then(|target| target.split_once("://")) else { return };
-    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-        return;
+    let Some((scheme, host, path)) = fields.get(Field::Path).and_then(url_parts) else { return };
+    let Some(url) = fields.take(Field::Path) else { return };
+    fields.put(Field::Path, if path.is_empty() { Cow::Borrowed("/") } else { part_of(&url, path) });
+    fields.put(Field::Scheme, Cow::Borrowed(scheme));
+    fields.put(field, part_of(&url, host));
+}
+
+/// Returns the scheme of an absolute URL, and where its host and its path are.
+fn url_parts(target: &str) -> Option<(&'static str, Range<usize>, Range<usize>)> {
+    if target.starts_with('/') {
+        return None;
     }
-    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let host = authority.rsplit('@').next().unwrap_or(authority).to_owned();
-    let (scheme, path) = (scheme.to_ascii_lowercase(), path.to_owned());
-    fields.take(Field::Path);
-    fields.put(Field::Path, Cow::Owned(if path.is_empty() { "/".to_owned() } else { path }));
-    fields.put(Field::Scheme, Cow::Owned(scheme));
-    fields.put(field, Cow::Owned(host));
+    let (scheme, rest) = target.split_once("://")?;
+    let scheme = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;
+    let begin = target.len() - rest.len();
+    let end = begin + rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = target[begin..end].rfind('@').map_or(begin, |at| begin + at + 1);
+    Some((scheme, host..end, end..target.len()))
+}
+
+fn part_of<'a>(text: &Cow<'a, str>, range: Range<usize>) -> Cow<'a, str> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[range]),
+        Cow::Owned(text) => Cow::Owned(text[range].to_owned()),
+    }
 }
 
 fn method_and_target(request: &str) -> (&str, &str) {
@@ -137,18 +151,42 @@ const MAX_ESCAPES: usize = 3;
 
 /// Decodes percent escapes. Returns `None` if there are none. Some logs escape two or three times.
 fn unescaped(text: &str) -> Option<String> {
-    let once = |text: &str| match percent_decode_str(text).decode_utf8_lossy() {
-        text if text.contains('\0') => text.replace('\0', "\u{fffd}"),
-        text => text.into_owned(),
-    };
-    let mut read = text.contains('%').then(|| once(text))?;
+    let mut read = text.contains('%').then(|| unescaped_once(text))?;
     for _ in 1..MAX_ESCAPES {
         if !read.contains('%') {
             break;
         }
-        read = once(&read);
+        read = unescaped_once(&read);
     }
     Some(read)
+}
+
+fn unescaped_once(text: &str) -> String {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        bytes.extend_from_slice(&rest[..at]);
+        let byte = match rest[at + 1..] {
+            [high, low, ..] => digit(high).zip(digit(low)).map(|(high, low)| high * 16 + low),
+            _ => None,
+        };
+        bytes.push(byte.unwrap_or(b'%'));
+        rest = &rest[at + if byte.is_some() { 3 } else { 1 }..];
+    }
+    bytes.extend_from_slice(rest);
+    let text = String::from_utf8(bytes).unwrap_or_else(|invalid| String::from_utf8_lossy(invalid.as_bytes()).into_owned());
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+/// Decodes the fields that only lines of bots need.
+pub(super) fn decode_fields_of_bot(fields: &mut Fields<'_>) {
+    use FormatId::{AkamaiJson, AkamaiText, CloudFrontJson, CloudFrontRealTime, CloudFrontStandard};
+    if matches!(fields.format, Some(CloudFrontJson | CloudFrontRealTime | CloudFrontStandard | AkamaiJson | AkamaiText)) {
+        [Field::Headers, Field::MediaType].into_iter().for_each(|field| fields.rewrite(field, unescaped));
+        // Akamai's custom field can have any value, so only a named one is a correlation id.
+        let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
+        id.into_iter().for_each(|id| fields.put(Field::TelemetryId, Cow::Owned(id)));
+    }
 }
 
 /// Returns the correlation header from a list of headers, written as `name: value` or `name=value`, one per line or separated by commas.
@@ -179,6 +217,27 @@ mod tests {
         for headers in ["", "x-content-telemetry-id:t-1", "content-telemetry-id", "t-1"] {
             assert_eq!(telemetry_id_in(headers), None, "{headers:?}");
         }
+    }
+
+    #[test]
+    fn decodes_percent_escapes_like_browsers() {
+        for (text, expected) in [
+            ("a%20b", "a b"),
+            ("%", "%"),
+            ("%4", "%4"),
+            ("%zz%41", "%zzA"),
+            ("%+1", "%+1"),
+            ("%%41", "%A"),
+            ("%c3%A9", "\u{e9}"),
+            ("%ff", "\u{fffd}"),
+            ("a%00", "a\u{fffd}"),
+            ("%252525", "%"),
+            ("%25252525", "%25"),
+            ("\u{e9}%20", "\u{e9} "),
+        ] {
+            assert_eq!(unescaped(text).as_deref(), Some(expected), "{text}");
+        }
+        assert_eq!(unescaped("a+b"), None);
     }
 
     #[test]

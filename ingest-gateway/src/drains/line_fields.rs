@@ -115,6 +115,7 @@ impl<'a> Fields<'a> {
         let is_better = match self.get(field) {
             None => !is_placeholder(&value),
             Some(_) if is_placeholder(&value) => false,
+            Some(known) if known == value || is_same_host(field, known, &value) => rank < self.ranks[at],
             Some(known) => match (is_possible(field, known), is_possible(field, &value)) {
                 (true, false) => false,
                 (false, true) => true,
@@ -184,6 +185,13 @@ impl<'a> Fields<'a> {
     pub(crate) fn rewrite(&mut self, field: Field, change: impl FnOnce(&str) -> Option<String>) {
         if let Some(changed) = self.get(field).and_then(change) {
             self.values[field as usize] = Some(Cow::Owned(changed));
+        }
+    }
+
+    /// Replaces a field that has a value with another one.
+    pub(crate) fn copy(&mut self, from: Field, to: Field) {
+        if from != to && self.get(to).is_some() {
+            self.values[to as usize] = self.values[from as usize].clone();
         }
     }
 
@@ -284,13 +292,23 @@ fn time_in(text: &str) -> Option<i64> {
 
 /// Parses a host's site, with or without a port.
 fn site_in(host: &str) -> Option<Site> {
-    Site::from_domain(host.rsplit_once(':').map_or(host, |(name, _)| name)).ok()
+    Site::from_domain(name_in(host)).ok()
+}
+
+/// Returns a host without its port.
+fn name_in(host: &str) -> &str {
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+/// Returns whether two hosts differ at most in their ports, which saves parsing both.
+fn is_same_host(field: Field, one: &str, other: &str) -> bool {
+    matches!(field, Field::Host | Field::UnsureHost) && name_in(one) == name_in(other)
 }
 
 /// Returns whether two values of a field contradict each other. One of them may lack the port of an address or host, the query of a path,
 /// or the end of a request's time range.
 fn is_other(field: Field, one: &str, other: &str) -> bool {
-    if one == other {
+    if one == other || is_same_host(field, one, other) {
         return false;
     }
     match field {

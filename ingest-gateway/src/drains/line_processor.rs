@@ -1,7 +1,7 @@
 //! Decides what a line becomes: an event, a count, or neither (docs/api/drains.md#what-is-kept).
 
 use super::format_table::FormatId;
-use super::formats::{DirectiveState, NoRequest, parse};
+use super::formats::{DirectiveState, NoRequest, decode_fields_of_bot, parse};
 use super::line_fields::{Field, Fields, MAX_USER_AGENT_BYTES, Reason, is_cache_status, is_country, public_host, truncate};
 use super::line_id::{line_id, mark};
 use super::requested_host::HostFinder;
@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use service_kit::auth::Caller;
 use service_kit::identity_tables::OwnedSite;
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Path extensions of files that a page loads and that aren't content. Visitors can append one to any path.
@@ -115,7 +116,7 @@ impl LineProcessor {
     /// Returns a line's outcome.
     pub(super) fn process(&self, line: &[u8], heading: &DirectiveState) -> ProcessedLine {
         let line = readable(line);
-        let fields = match parse(self.provider, &line, heading) {
+        let mut fields = match parse(self.provider, &line, heading) {
             Ok(fields) => fields,
             Err(NoRequest::Trial) => return judged(LineOutcome::Trial, None, [0; 16]),
             Err(NoRequest::Other) => return judged(LineOutcome::Dropped("no_request"), None, [0; 16]),
@@ -123,7 +124,7 @@ impl LineProcessor {
         };
         let judged = match self.instant(&fields) {
             Ok(at_ms) => {
-                let bot = self.bots.classify(&sender(&fields));
+                let bot = self.bot(&mut fields);
                 let host = self.host_finder.first(fields.hosts().chain(fields.get(Field::UnsureHost)));
                 let bot_name = bot.as_ref().map_or("", |bot| bot.bot.as_ref());
                 let mark = mark(&fields, host.as_ref().map_or("", |host| &host.name), at_ms, bot_name);
@@ -132,6 +133,13 @@ impl LineProcessor {
             Err(reason) => bad(reason),
         };
         ProcessedLine { format: fields.format, ..judged }
+    }
+
+    /// Returns the bot that made the request. Decodes and checks only its lines further.
+    fn bot(&self, fields: &mut Fields<'_>) -> Option<Classified> {
+        self.bots.classify(&sender(fields, None))?;
+        decode_fields_of_bot(fields);
+        self.bots.classify(&sender(fields, fields.address()))
     }
 
     fn instant(&self, fields: &Fields<'_>) -> Result<i64, Reason> {
@@ -294,12 +302,12 @@ impl LineProcessor {
     }
 }
 
-fn sender<'a>(fields: &'a Fields<'_>) -> Sender<'a> {
+fn sender<'a>(fields: &'a Fields<'_>, address: Option<IpAddr>) -> Sender<'a> {
     Sender {
         user_agent: fields.text(Field::UserAgent),
         signature_agent: fields.get(Field::SignatureAgent),
         category: fields.get(Field::Category),
-        address: fields.address(),
+        address,
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod truncate_texts;
 
-use memchr::{memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter, memchr2};
 use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, BufReader, Read};
 use truncate_texts::{TruncatedText, max_text, without_long_texts, without_unread_members};
@@ -150,6 +150,24 @@ pub(super) fn lines(
         number += 1;
         line.clear();
     }
+}
+
+/// Like [`lines`], for a text in memory, whose lines aren't copied.
+pub(super) fn lines_of(text: &[u8], max_bytes: usize, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+    if text.len() > max_bytes {
+        return lines(&mut &*text, max_bytes, 0, take);
+    }
+    let mut rest = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    for number in 1.. {
+        let end = memchr(b'\n', rest);
+        let line = rest[..end.unwrap_or(rest.len())].trim_ascii();
+        if !line.is_empty() {
+            take(Item { number, bytes: Some(line) })?;
+        }
+        let Some(end) = end else { break };
+        rest = &rest[end + 1..];
+    }
+    Ok(())
 }
 
 /// Truncates long texts in an incomplete line. Returns whether there is enough room for the rest, because shortening it byte by byte would
@@ -536,7 +554,7 @@ mod tests {
             parts in prop::collection::vec(
                 prop::sample::select(vec![
                     "{", "}", "[", "]", ",", ":", "\"", "\\", "\\\"", "\\\\", " ", "a", "requestId", "records", "data", "\"requestId\":\"i\"",
-                    "\"records\":[", "{\"data\":\"YQ==\"}", "\"a long text, with [all] {that}\"", "\n", LONG, ESCAPES,
+                    "\"records\":[", "{\"data\":\"YQ==\"}", "\"a long text, with [all] {that}\"", "\n", "\r\n", "\u{feff}", LONG, ESCAPES,
                 ]),
                 0..30,
             ),
@@ -553,7 +571,15 @@ mod tests {
                 found
             };
             let body = parts.concat();
-            prop_assert_eq!(numbered(&mut body.as_bytes()), numbered(&mut Dripping(body.as_bytes())));
+            let lines = numbered(&mut body.as_bytes());
+            prop_assert_eq!(&lines, &numbered(&mut Dripping(body.as_bytes())));
+            let mut of_memory = Vec::new();
+            let keep = |item: Item<'_>| {
+                of_memory.push((item.number, item.bytes.map(<[u8]>::to_vec)));
+                Ok(())
+            };
+            lines_of(body.as_bytes(), max_bytes, keep).unwrap();
+            prop_assert_eq!(lines, of_memory);
             let (opening, layout) = if is_delivery { ("{", Layout::Records) } else { ("[", Layout::Array) };
             let body = format!("{opening}{}", parts.concat());
             prop_assert_eq!(

@@ -2,7 +2,7 @@
 
 use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
 use super::super::line_fields::{Field, Fields, Reason, address_in, is_country, is_placeholder};
-use super::{FormatId, NoRequest, telemetry_id_in, unescaped};
+use super::{FormatId, NoRequest, unescaped};
 use std::borrow::Cow;
 
 /// Space-separated values, in order; `None` for unused ones.
@@ -26,18 +26,13 @@ const ORDER: [Option<Field>; 18] = [
     Some(Field::MediaType),
     Some(Field::Headers),
 ];
-/// Values that may be escaped. Paths and queries are not decoded, because escapes are part of a URL.
-const ESCAPED: [Field; 3] = [Field::UserAgent, Field::MediaType, Field::Headers];
-
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = if line.starts_with('{') { of_json(line)? } else { between_spaces(line)? };
     // A plus means a space, unless spaces are escaped too.
     fields.rewrite(Field::UserAgent, |text| (text.contains('+') && !text.contains("%20")).then(|| text.replace('+', " ")));
-    ESCAPED.into_iter().for_each(|field| fields.rewrite(field, unescaped));
+    // Paths and queries are not decoded, because escapes are part of a URL.
+    fields.rewrite(Field::UserAgent, unescaped);
     fields.rewrite(Field::Path, |path| (!path.starts_with('/')).then(|| format!("/{path}")));
-    // The custom field can have any value, so a correlation id must be named.
-    let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
-    id.into_iter().for_each(|id| fields.put(Field::TelemetryId, Cow::Owned(id)));
     Ok(fields)
 }
 

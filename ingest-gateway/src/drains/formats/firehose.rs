@@ -3,7 +3,7 @@
 
 use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
 use super::super::line_fields::{Field, Fields, Reason};
-use super::{FormatId, NoRequest, telemetry_id_in, unescaped};
+use super::{FormatId, NoRequest, unescaped};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
@@ -45,6 +45,8 @@ const ANCHORS: [Anchor; 9] = [
 ];
 /// Number of values up to the result type after the query. Every line must have them.
 const MIN_VALUES: usize = 21;
+/// Number of values in the current version of real-time logs, rounded up.
+const USUAL_VALUES: usize = 64;
 /// More values than any version of real-time logs has.
 const MAX_VALUES: usize = 100;
 
@@ -57,10 +59,19 @@ struct Record<'a> {
     data: Cow<'a, str>,
 }
 
-/// Decodes a record.
-pub(in super::super) fn record_lines(record: &[u8]) -> Result<Vec<u8>, Reason> {
+/// Decodes a record into `text`, which replaces its contents.
+pub(in super::super) fn read_record(record: &[u8], text: &mut Vec<u8>) -> Result<(), Reason> {
+    let mut decode = |data: &[u8]| {
+        text.clear();
+        BASE64_STANDARD.decode_vec(data, text).map_err(|_| "not_base64")
+    };
+    // Firehose writes no other member. Base64 contains neither quotes nor escapes.
+    let alone = record.strip_prefix(b"{\"data\":\"").and_then(|data| data.strip_suffix(b"\"}"));
+    if alone.is_some_and(|data| decode(data).is_ok()) {
+        return Ok(());
+    }
     let record: Record<'_> = serde_json::from_slice(record).map_err(|_| "not_a_record")?;
-    BASE64_STANDARD.decode(record.data.as_bytes()).map_err(|_| "not_base64")
+    decode(record.data.as_bytes())
 }
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
@@ -74,17 +85,13 @@ fn of_json(line: &str) -> Result<Fields<'_>, Reason> {
     Ok(fields)
 }
 
-/// Decodes a line's escapes, and sets its requested host.
+/// Decodes the user agent of a line, and sets its requested host.
 pub(super) fn finished(mut fields: Fields<'_>) -> Fields<'_> {
-    [Field::UserAgent, Field::Headers, Field::MediaType].into_iter().for_each(|field| fields.rewrite(field, unescaped));
-    let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
-    id.into_iter().for_each(|id| fields.put(Field::TelemetryId, Cow::Owned(id)));
+    fields.rewrite(Field::UserAgent, unescaped);
     // If the path contains the query, the query is logged twice.
     if fields.text(Field::Path).contains('?') {
         fields.rewrite(Field::Query, |_| Some(String::new()));
     }
-    let is_upper = |text: &str| text.bytes().any(|byte| byte.is_ascii_uppercase());
-    fields.rewrite(Field::Scheme, |protocol| is_upper(protocol).then(|| protocol.to_ascii_lowercase()));
     put_requested_host(&mut fields);
     fields
 }
@@ -97,16 +104,15 @@ fn put_requested_host(fields: &mut Fields<'_>) {
         let end = host.len().checked_sub(DISTRIBUTION_DOMAIN.len()).and_then(|at| host.as_bytes().get(at..));
         end.is_some_and(|end| end.eq_ignore_ascii_case(DISTRIBUTION_DOMAIN.as_bytes()))
     };
-    let own = fields.hosts().find(|host| !is_distribution(host));
-    let is_first = own == fields.get(Field::Host) && own == fields.get(Field::OtherHost);
-    if let Some(own) = own.filter(|_| !is_first).map(str::to_owned) {
-        fields.rewrite(Field::OtherHost, |_| Some(own.clone()));
-        fields.rewrite(Field::Host, |_| Some(own.clone()));
+    let is_own = |field: &Field| fields.get(*field).is_some_and(|host| !is_distribution(host));
+    if let Some(own) = [Field::Host, Field::OtherHost, Field::DistributionHost].into_iter().find(is_own) {
+        [Field::Host, Field::OtherHost].into_iter().for_each(|field| fields.copy(own, field));
     }
 }
 
 fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
-    let values: Vec<&str> = line.split('\t').take(MAX_VALUES + 1).collect();
+    let mut values: Vec<&str> = Vec::with_capacity(USUAL_VALUES);
+    values.extend(line.split('\t').take(MAX_VALUES + 1));
     match values.len() {
         0..MIN_VALUES => return Err("too_few_fields"),
         MIN_VALUES..=MAX_VALUES => {}
