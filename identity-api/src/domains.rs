@@ -1,8 +1,8 @@
 //! Domains of organizations: register, list, verify, delete (docs/api/identity.md#domains).
 //!
-//! Until a registration is verified, it neither shows events nor blocks others. `ownership` defines who owns a host and which part of its
-//! history they see, `token_lookup` checks whether a token is published, `recheck` checks it again, and `takeover` handles a host that two
-//! organizations verify. `manifests` handles manifests on verified hosts.
+//! A registration shows no events and blocks no one until it is verified. `ownership` defines who owns a host and which part of
+//! its history they see, `token_lookup` checks whether a token is published, `recheck` checks it again, and `takeover` handles a
+//! host that two organizations verify. `manifests` and `robots` files are published on verified hosts.
 
 mod takeover;
 mod html_head;
@@ -13,9 +13,11 @@ pub(crate) mod registrations;
 pub(crate) mod recheck;
 mod verify;
 pub(crate) mod manifests;
+pub(crate) mod robots;
 
 pub use recheck::RecheckCounts;
 pub use registrations::ensure_verified;
+pub use robots::seed_file as seed_robots_file;
 pub(crate) use token_lookup::TokenFinder;
 pub(crate) use verify::{Verification, parse_methods, verify_domain};
 

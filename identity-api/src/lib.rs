@@ -20,6 +20,7 @@ pub use routes::routes;
 use crate::access::actor::{ChangeBudgets, Credential};
 use crate::domains::manifests::checks::{self, ManifestChecks};
 use crate::domains::recheck::DomainRecheck;
+use crate::domains::robots::{self, RobotsChecks};
 use crate::domains::{DomainSettings, RecheckCounts, Verification};
 use crate::organizations::emails::opening;
 use crate::request::bodies::Bodies;
@@ -154,7 +155,8 @@ pub struct State {
     verification: Verification,
     recheck: DomainRecheck,
     manifests: ManifestChecks,
-    _housekeeping: [AbortOnDropHandle<()>; 4],
+    robots: RobotsChecks,
+    _housekeeping: [AbortOnDropHandle<()>; 5],
 }
 
 impl HasIdentityTables for State {
@@ -186,7 +188,9 @@ impl State {
         let bodies = Bodies::new(LIMITS, request_slots.clone());
         let upkeep = verification.recheck(pool.clone(), mailer.clone());
         let manifests = ManifestChecks { pool: pool.clone(), finder: verification.finder() };
+        let robots = RobotsChecks { pool: pool.clone(), finder: verification.finder() };
         let _housekeeping = [
+            robots::start(robots.clone(), clock.clone(), settings.domains.proof_round),
             checks::start(manifests.clone(), clock.clone(), settings.domains.proof_round),
             domains::recheck::start(upkeep.clone(), clock.clone()),
             delivery_retention::start(pool.clone(), clock.clone(), settings.delivery_log),
@@ -210,6 +214,7 @@ impl State {
             verification,
             recheck: upkeep,
             manifests,
+            robots,
             _housekeeping,
         }))
     }
@@ -242,6 +247,11 @@ impl State {
     /// Checks every manifest that is due, as the process does periodically. Returns their number.
     pub async fn refresh_manifests(&self) -> Result<usize, sqlx::Error> {
         self.manifests.round(&self.clock).await
+    }
+
+    /// Checks every robots.txt file that is due, as the process does periodically. Returns their number.
+    pub async fn check_robots_files(&self) -> Result<usize, sqlx::Error> {
+        self.robots.round(&self.clock).await
     }
 
     pub fn probes(&self) -> Vec<Probe> {

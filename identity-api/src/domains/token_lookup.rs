@@ -5,6 +5,7 @@
 //! place of the expected one.
 
 use super::html_head;
+use super::robots::{FetchedRobots, MAX_FILE_BYTES};
 use schemas::identity::VerificationMethod;
 use schemas::identity::domain::{MANIFEST_MEMBER, MANIFEST_PATH, META_NAME, TXT_LABEL, TXT_PREFIX};
 use schemas::ids::OrgId;
@@ -152,6 +153,20 @@ impl TokenFinder {
             return Err("the document is larger than 64 KiB");
         }
         self.read(organization, until, move || parse(&response.body)).await.map_err(|_| NO_RESPONSE)
+    }
+
+    /// Fetches the robots.txt of a domain, or of its `www.` host if the domain redirects.
+    pub(super) async fn robots(&self, domain: &str) -> FetchedRobots {
+        let mut fetched = FetchedRobots::Unreachable;
+        for host in [domain.to_owned(), format!("www.{domain}")] {
+            let Ok(url) = Url::parse(&format!("https://{host}:{}/robots.txt", self.port)) else { return fetched };
+            let Ok(response) = self.egress.get(&url, DEADLINE, MAX_FILE_BYTES).await else { return fetched };
+            fetched = FetchedRobots::of_response(response.status, &response.body);
+            if !(300..400).contains(&response.status) {
+                return fetched;
+            }
+        }
+        fetched
     }
 
     /// Parses an untrusted document on a blocking thread, so that only its own request waits.

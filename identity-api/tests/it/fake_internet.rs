@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Hosts with an HTTPS server.
-pub(crate) const HOSTS: [&str; 4] = ["a.test", "b.test", "blog.a.test", "deep.blog.a.test"];
+pub(crate) const HOSTS: [&str; 5] = ["a.test", "www.a.test", "b.test", "blog.a.test", "deep.blog.a.test"];
 
 pub(crate) struct FakeInternet {
     published: Arc<Mutex<Published>>,

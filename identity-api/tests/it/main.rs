@@ -54,6 +54,7 @@ mod process;
 mod races;
 mod rate_limits;
 mod refused_reports;
+mod robots;
 mod routes;
 mod settings;
 mod smtp;

@@ -71,8 +71,8 @@ GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
 GRANT SELECT (token_hash, user_id, expires_at, idle_until, ended_at) ON user_sessions TO telemetry_query;
 GRANT SELECT (organization_id, user_id, role, created_at) ON memberships TO telemetry_query;
 GRANT SELECT, INSERT ON session_reads TO telemetry_query;
--- Accounts to create in ClickHouse, with their password hashes.
-GRANT SELECT ON analyst_accounts TO telemetry_query;
+-- Accounts to create in ClickHouse, with their password hashes; robots.txt files to compare with fetches.
+GRANT SELECT ON analyst_accounts, robots_checks, robots_files TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON analyst_upkeep TO telemetry_query;
 
 -- ── identity-api: organizations, people, keys, domains, delegations and webhooks ───────────────────────────────────────────────
@@ -84,6 +84,8 @@ GRANT SELECT, INSERT, UPDATE ON manifests, manifest_keys TO telemetry_identity;
 GRANT SELECT, INSERT, DELETE ON manifest_hosts TO telemetry_identity;
 GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports, analyst_upkeep TO telemetry_identity;
 -- Messages never change; old ones are deleted with their log.
+GRANT SELECT, INSERT, UPDATE ON robots_checks TO telemetry_identity;
+GRANT SELECT, INSERT, UPDATE, DELETE ON robots_files TO telemetry_identity;
 GRANT SELECT, INSERT, DELETE ON webhook_deliveries TO telemetry_identity;
 GRANT SELECT, INSERT ON webhook_redeliveries TO telemetry_identity;
 -- identity-api reads the delivery log; the functions below and the deliverer write it. Locking rows before their deletion

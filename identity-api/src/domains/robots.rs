@@ -1,0 +1,165 @@
+//! Fetches the robots.txt of verified domains daily, and stores every version (docs/api/robots.md).
+//!
+//! Only domains that are verified by a token are fetched. No database connection is open during a fetch.
+
+use super::TokenFinder;
+use crate::access::prelude::*;
+use chrono::{SubsecRound, TimeDelta};
+use schemas::site::Site;
+use service_kit::clock::Clock;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::task::AbortOnDropHandle;
+
+const CHECK_AFTER: TimeDelta = TimeDelta::days(1);
+/// Versions that were last seen before this are deleted, except the latest one.
+const KEEP: TimeDelta = TimeDelta::days(400);
+/// Number of concurrent checks.
+const AT_ONCE: i64 = 8;
+/// The part of a file that crawlers have to read (RFC 9309, section 2.5). The rest is ignored.
+pub(super) const MAX_FILE_BYTES: usize = 500 * 1024;
+
+/// Checks robots.txt files; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct RobotsChecks {
+    pub(crate) pool: PgPool,
+    pub(crate) finder: TokenFinder,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FetchedRobots {
+    Found(String),
+    /// Status 400 to 499: everything is allowed.
+    Missing,
+    /// The latest version keeps applying.
+    Unreachable,
+}
+
+impl FetchedRobots {
+    /// Returns the result of a response (RFC 9309, section 2.3.1). Redirects aren't followed.
+    pub(super) fn of_response(status: u16, body: &[u8]) -> Self {
+        match status {
+            200 => Self::Found(String::from_utf8_lossy(body).replace('\0', "")),
+            400..=499 => Self::Missing,
+            _ => Self::Unreachable,
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self {
+            Self::Found(_) => "found",
+            Self::Missing => "missing",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// Runs rounds until the handle is dropped.
+pub(crate) fn start(checks: RobotsChecks, clock: Clock, every: Duration) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut rounds = tokio::time::interval_at(Instant::now() + every, every);
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            rounds.tick().await;
+            if let Err(error) = checks.round(&clock).await {
+                tracing::warn!("failed to check robots.txt files; retrying in the next round: {error}");
+            }
+        }
+    }))
+}
+
+impl RobotsChecks {
+    /// Checks the file of every domain that is due, and returns their number.
+    pub(crate) async fn round(&self, clock: &Clock) -> Result<usize, sqlx::Error> {
+        let mut count = 0;
+        loop {
+            let now = clock.now().trunc_subsecs(3);
+            let due: Vec<String> = sqlx::query_scalar(include_str!("robots/claim.sql"))
+                .bind(now)
+                .bind(now + CHECK_AFTER)
+                .bind(AT_ONCE)
+                .fetch_all(&self.pool)
+                .await?;
+            if due.is_empty() {
+                return Ok(count);
+            }
+            count += due.len();
+            let mut checking = JoinSet::new();
+            for site in due.iter().map(|site| Site::from_stored(site)) {
+                let checks = self.clone();
+                checking.spawn(async move {
+                    let fetched = checks.finder.robots(&site.domain()).await;
+                    store(&checks.pool, &site, &fetched, now).await
+                });
+            }
+            while let Some(done) = checking.join_next().await {
+                match done {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::warn!("failed to store a robots.txt file: {error}"),
+                    Err(error) => tracing::error!("robots.txt check panicked: {error}"),
+                }
+            }
+        }
+    }
+}
+
+/// Stores the result of a check that began at `now`. A file that didn't change adds no version.
+async fn store(pool: &PgPool, site: &Site, fetched: &FetchedRobots, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    let is_newest: Option<bool> = sqlx::query_scalar(
+        "UPDATE robots_checks SET checked_at = $2, state = $3 WHERE site = $1 AND (checked_at IS NULL OR checked_at < $2) RETURNING true",
+    )
+    .bind(site.as_str())
+    .bind(now)
+    .bind(fetched.state())
+    .fetch_optional(&mut *transaction)
+    .await?;
+    let body = match fetched {
+        FetchedRobots::Found(body) => body.as_str(),
+        FetchedRobots::Missing => "",
+        FetchedRobots::Unreachable => return transaction.commit().await,
+    };
+    if is_newest.is_some() {
+        sqlx::query(include_str!("robots/store.sql")).bind(site.as_str()).bind(now).bind(body).execute(&mut *transaction).await?;
+        sqlx::query("DELETE FROM robots_files WHERE site = $1 AND last_seen < $2")
+            .bind(site.as_str())
+            .bind(now - KEEP)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    transaction.commit().await
+}
+
+/// Stores a file that was seen at two times, for the demo tenant.
+pub async fn seed_file(pool: &PgPool, site: &Site, body: &str, seen: [DateTime<Utc>; 2]) -> Result<(), sqlx::Error> {
+    for at in seen {
+        sqlx::query("INSERT INTO robots_checks (site, due_at) VALUES ($1, 'infinity') ON CONFLICT DO NOTHING")
+            .bind(site.as_str())
+            .execute(pool)
+            .await?;
+        store(pool, site, &FetchedRobots::Found(body.to_owned()), at).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_decide_whether_a_file_exists() {
+        let found = |body: &str| FetchedRobots::Found(body.to_owned());
+        for (status, body, expected) in [
+            (200, "User-agent: *\n", found("User-agent: *\n")),
+            (200, "a\0b", found("ab")),
+            (404, "no such page", FetchedRobots::Missing),
+            (403, "", FetchedRobots::Missing),
+            (301, "", FetchedRobots::Unreachable),
+            (500, "", FetchedRobots::Unreachable),
+        ] {
+            assert_eq!(FetchedRobots::of_response(status, body.as_bytes()), expected, "{status}");
+        }
+    }
+}

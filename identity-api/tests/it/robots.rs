@@ -1,0 +1,45 @@
+//! robots.txt files of verified domains: their versions, and hosts that don't respond.
+
+use crate::domains::{app_on, own};
+use crate::fake_internet::FakeInternet;
+use crate::test_app::TestApp;
+use chrono::TimeDelta;
+
+/// Returns the state of the check, and the body of each version with the days that it was seen.
+async fn stored(app: &TestApp) -> (String, Vec<(String, i64)>) {
+    let pool = &app.stores.pool;
+    let state = sqlx::query_scalar("SELECT state FROM robots_checks WHERE site = 'test.a'").fetch_one(pool).await.unwrap();
+    let versions = "SELECT body, (extract(epoch FROM last_seen - first_seen) / 86400)::bigint FROM robots_files \
+                    WHERE site = 'test.a' ORDER BY first_seen";
+    (state, sqlx::query_as(versions).fetch_all(pool).await.unwrap())
+}
+
+#[tokio::test]
+async fn robots_files_are_checked_daily_and_kept_by_version() {
+    let internet = FakeInternet::new().await;
+    let app = app_on(&internet).await;
+    let (_, key) = app.org("owner").await;
+    own(&app, &internet, &key, "a.test").await;
+    let (one, other) = ("User-agent: *\nDisallow: /a\n", "User-agent: *\nDisallow: /b\n");
+    let version = |body: &str, days: i64| (body.to_owned(), days);
+    let rounds: [(&str, u16, &str, &str, Vec<(String, i64)>); 6] = [
+        ("a.test", 200, one, "found", vec![version(one, 0)]),
+        ("a.test", 200, one, "found", vec![version(one, 1)]),
+        ("a.test", 503, "busy", "unreachable", vec![version(one, 1)]),
+        ("a.test", 200, other, "found", vec![version(one, 1), version(other, 0)]),
+        ("a.test", 404, "none", "missing", vec![version(one, 1), version(other, 0), version("", 0)]),
+        ("a.test", 200, one, "found", vec![version(one, 1), version(other, 0), version("", 0), version(one, 0)]),
+    ];
+    for (day, (host, status, body, state, versions)) in rounds.into_iter().enumerate() {
+        internet.publish_page(&format!("{host}/robots.txt"), status, body);
+        assert_eq!(app.state.check_robots_files().await.unwrap(), 1, "day {day}");
+        assert_eq!(app.state.check_robots_files().await.unwrap(), 0, "one check a day");
+        assert_eq!(stored(&app).await, (state.to_owned(), versions), "day {day}");
+        app.clock.advance(TimeDelta::days(1));
+    }
+    // The domain redirects to its www. host.
+    internet.publish_page("a.test/robots.txt", 301, "");
+    internet.publish_page("www.a.test/robots.txt", 200, other);
+    app.state.check_robots_files().await.unwrap();
+    assert_eq!(stored(&app).await.1.last(), Some(&version(other, 0)));
+}
