@@ -1,8 +1,8 @@
 //! Domains of organizations: register, list, verify, delete (docs/api/identity.md#domains).
 //!
-//! A registration shows no events and blocks no one until it is verified. `ownership` defines who owns a host and which part of
-//! its history they see, `token_lookup` checks whether a token is published, `recheck` checks it again, and `takeover` handles a
-//! host that two organizations verify. `manifests` and `robots` files are published on verified hosts.
+//! Until a registration is verified, it neither shows events nor blocks others. `ownership` defines who owns a host and which part of its
+//! history they see, `token_lookup` checks whether a token is published, `recheck` checks it again, and `takeover` handles a host that two
+//! organizations verify. `manifests` and `robots` handle the files on verified hosts.
 
 mod takeover;
 mod html_head;
