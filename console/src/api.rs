@@ -1,6 +1,6 @@
-//! Client of the public API.
+//! Client for the public API.
 //!
-//! It sends only the session of the signed-in person, so the console cannot do more than that person can.
+//! It sends only the signed-in person's session, so the console can't do more than that person can.
 
 use crate::failure::Failure;
 use crate::responses::List;
@@ -15,11 +15,11 @@ use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
-/// Shorter than the console's own response timeout (25 s, `service_kit::http`), so that the page can show the error.
+/// Shorter than the console's own response timeout (25 s, `service_kit::http`), so that pages can show the error.
 const DEADLINE: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
-/// Path of the list of domains.
+/// Path of the domain list.
 pub(crate) const DOMAINS: &str = "/api/v1/identity/domains";
 
 /// Query parameters, in order.
@@ -47,11 +47,11 @@ impl Api {
 #[derive(Clone)]
 pub(crate) struct SessionClient {
     pub(crate) api: Arc<Api>,
-    /// Session from the cookie. Without one, only sign-in works.
+    /// Session from the cookie. Without it, only sign-in works.
     pub(crate) session: Option<String>,
     /// Cookie header of a browser that requested a sign-in link.
     pub(crate) requested_link: Option<String>,
-    /// IP address of the person, for the API's rate limits.
+    /// The person's IP address, for the API's rate limits.
     pub(crate) client: String,
     /// Shown on pages and logged by the API.
     pub(crate) request_id: String,
@@ -71,7 +71,7 @@ impl SessionClient {
         read(self.answered(request).await?).await
     }
 
-    /// Returns one page of a list, and the cursor of the next one.
+    /// Returns one page of a list and the next page's cursor.
     pub(crate) async fn get_with_next<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -92,7 +92,7 @@ impl SessionClient {
         read(self.answered(self.request(method, path, &Vec::new()).json(body)).await?).await
     }
 
-    /// Sends a change and returns the response, for its headers.
+    /// Sends a change and returns the whole response, including its headers.
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, Failure> {
         let request = self.request(method, path, &Vec::new());
         self.answered(match body {

@@ -1,4 +1,4 @@
-//! Static files, compiled in. Each address contains a digest of the content, so browsers can cache it forever.
+//! Static files, compiled in. Each address contains a digest of the content, so browsers can cache them forever.
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -51,7 +51,7 @@ pub(crate) fn address(name: &str) -> String {
     at.map(|at| ADDRESSES[at].clone()).unwrap_or_default()
 }
 
-/// `GET /assets/{name}`. Pages are not compressed, because some contain a secret next to text that others wrote (BREACH).
+/// Handles `GET /assets/{name}`. Pages are not compressed, because some contain a secret next to text that others wrote (BREACH).
 pub(crate) async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
     let Some(at) = ASSETS.iter().position(|asset| asset.name == name) else { return StatusCode::NOT_FOUND.into_response() };
     let (asset, kept) = (&ASSETS[at], "public, max-age=31536000, immutable");

@@ -1,7 +1,7 @@
 //! Line charts as SVG, with the same figures as a table and a sentence for screen readers.
 //!
-//! Charts use classes of `console.css` instead of inline styles or scripts, which the content security policy blocks. Text is HTML, so
-//! that it keeps its size on every screen.
+//! Charts use classes from `console.css`, because the content security policy blocks inline styles and scripts. Text is HTML, so that it
+//! keeps its size on every screen.
 
 use crate::coverage::Coverage;
 use crate::labels::UNKNOWN;
@@ -15,14 +15,14 @@ use std::iter::successors;
 
 const WIDTH: usize = 960;
 const HEIGHT: usize = 240;
-/// Maximum number of lines; the rest are summed in one more line.
+/// Maximum number of lines. The rest are summed in one more line.
 const MAX_LINES: usize = 5;
-/// Maximum number of daily points; longer periods are grouped by week.
+/// Maximum number of daily points. Longer periods are grouped by week.
 const MAX_DAYS: usize = 92;
-/// Maximum number of weekly or monthly points; longer periods are grouped by month or year.
+/// Maximum number of weekly or monthly points. Longer periods are grouped by month or year.
 const MAX_LONG: usize = 104;
 
-/// Length of one point. Weeks begin on Monday.
+/// Length of a point. Weeks start on Monday.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bucket {
     Hour,
@@ -97,9 +97,9 @@ pub(crate) struct Chart {
     pub(crate) bucket: Bucket,
     /// Whether the last bucket is not over yet.
     pub(crate) is_open: bool,
-    /// For each bucket, whether no hour of it has server data. A zero of such a bucket is unknown.
+    /// For each bucket, whether none of its hours has server data. Zero in such a bucket means unknown.
     pub(crate) gaps: Vec<bool>,
-    /// Addresses of lines whose value can be added to the filters, by the lines' names.
+    /// Links of lines whose value can be added to the filters, by line name.
     addresses: BTreeMap<String, String>,
 }
 
@@ -117,8 +117,8 @@ impl Line {
 }
 
 impl Chart {
-    /// Creates a chart from a series of the API. `name_of` returns the line of an item. Buckets without items are zero.
-    /// The line [`UNKNOWN`] comes last and is never summed with others.
+    /// Creates a chart from an API series. `name_of` returns an item's line. Buckets without items are zero. The line [`UNKNOWN`] comes
+    /// last and is never summed with others.
     pub(crate) fn of(title: &str, items: &[SeriesItem], is_hourly: bool, name_of: impl Fn(&SeriesItem) -> String) -> Self {
         let mut by_start = BTreeMap::<DateTime<Utc>, BTreeMap<String, u64>>::new();
         let mut totals = BTreeMap::<String, u64>::new();
@@ -127,7 +127,7 @@ impl Chart {
             *totals.entry(name.clone()).or_default() += item.total_events;
             *by_start.entry(item.start).or_default().entry(name).or_default() += item.total_events;
         }
-        // The API omits zeroes from long series, so add the missing buckets.
+        // The API omits zeros from long series, so add the missing buckets.
         let bucket = if is_hourly { Bucket::Hour } else { Bucket::Day };
         let last = by_start.keys().next_back().copied();
         for start in
@@ -152,7 +152,7 @@ impl Chart {
         }
     }
 
-    /// Adds the addresses that `address_of` returns for the lines' names.
+    /// Adds the links that `address_of` returns for line names.
     pub(crate) fn linked(mut self, address_of: impl Fn(&str) -> Option<String>) -> Self {
         let links = self.lines.iter().filter_map(|line| Some((line.name.clone(), address_of(&line.name)?)));
         self.addresses = links.collect();
@@ -172,7 +172,7 @@ impl Chart {
         Self { lines: names.iter().map(line).collect(), ..self }
     }
 
-    /// Marks the buckets without server data. Without `coverage`, there are none.
+    /// Marks the buckets without server data. Without `coverage`, no bucket is marked.
     pub(crate) fn with_gaps(mut self, coverage: Option<&Coverage>) -> Self {
         if let Some(coverage) = coverage {
             let is_gap = |start: &DateTime<Utc>| self.bucket.end(*start).is_some_and(|end| coverage.is_unknown(*start, end));
@@ -181,18 +181,18 @@ impl Chart {
         self
     }
 
-    /// Returns the figure of a line in a bucket; `None` if it is unknown.
+    /// Returns a line's figure in a bucket; `None` if it is unknown.
     fn figure(&self, line: &Line, at: usize) -> Option<u64> {
         Some(line.figures[at]).filter(|figure| *figure > 0 || !self.gaps[at])
     }
 
-    /// Returns how many buckets have an unknown figure.
+    /// Returns the number of buckets with an unknown figure.
     pub(crate) fn unknown(&self) -> usize {
         let is_unknown = |at: &usize| self.lines.iter().any(|line| self.figure(line, *at).is_none());
         (0..self.starts.len()).filter(is_unknown).count()
     }
 
-    /// Removes empty buckets at the end that begin after `now`: the future is not zero.
+    /// Removes empty buckets at the end that start after `now`, because the future isn't zero.
     pub(crate) fn until(mut self, now: DateTime<Utc>) -> Self {
         let holds = |at: usize| self.lines.iter().any(|line| line.figures[at] > 0);
         let last = (0..self.starts.len()).rev().find(|at| self.starts[*at] <= now || holds(*at));
@@ -244,7 +244,7 @@ impl Chart {
         self.bucket.begin_of(day)
     }
 
-    /// Rows of the table: the bucket, and a figure per line; `None` if it is unknown.
+    /// Rows of the table: the bucket, and one figure per line; `None` if it is unknown.
     pub(crate) fn rows(&self) -> Vec<(String, Vec<Option<Count>>)> {
         let format = match self.bucket {
             Bucket::Hour => "%Y-%m-%d %H:00",
@@ -343,7 +343,7 @@ impl ChartSvg<'_> {
     }
 }
 
-/// A small line without axes, next to a figure that shows the same number.
+/// A small line without axes, next to a figure with the same number.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparkline {
     /// `None` where the figure is unknown.
@@ -352,7 +352,7 @@ pub(crate) struct Sparkline {
 }
 
 impl Sparkline {
-    /// Returns the line of a chart; empty if the chart has no such line.
+    /// Returns a chart's line; empty if the chart doesn't have it.
     pub(crate) fn of(chart: &Chart, line: usize) -> Self {
         let figures = chart.lines.get(line).map(|line| (0..line.figures.len()).map(|at| chart.figure(line, at)).collect());
         Self { figures: figures.unwrap_or_default(), is_open: chart.is_open }
@@ -374,8 +374,8 @@ impl Display for Sparkline {
     }
 }
 
-/// Writes a line, broken where figures are unknown, and the area below the first one. The segment to an unfinished bucket is a line of
-/// its own.
+/// Writes a line, broken where figures are unknown, and the area below the first one. The segment to an unfinished bucket is a separate
+/// line.
 fn write_line(f: &mut Formatter<'_>, at: usize, points: &[Option<Point>], (bottom, is_open): (usize, bool)) -> Result {
     let joined = |points: &[Option<Point>]| points.iter().flatten().map(Point::to_string).collect::<Vec<_>>().join(" ");
     let last = points.len().saturating_sub(1);
@@ -386,7 +386,7 @@ fn write_line(f: &mut Formatter<'_>, at: usize, points: &[Option<Point>], (botto
         }
     }
     let mut write = |points: &[Option<Point>], class: &str| match points {
-        // A line of one point is a dot.
+        // A line with one point is a dot.
         [Some(only)] => write!(f, "<polyline class=\"line line-{at}{class}\" points=\"{only} {only}\"/>"),
         _ => write!(f, "<polyline class=\"line line-{at}{class}\" points=\"{}\"/>", joined(points)),
     };
@@ -405,7 +405,7 @@ fn write_line(f: &mut Formatter<'_>, at: usize, points: &[Option<Point>], (botto
 
 /// A point of a line.
 struct Point {
-    /// Number of its bucket.
+    /// Its bucket's number.
     at: usize,
     x: usize,
     /// In tenths.
@@ -458,7 +458,7 @@ fn since_monday(today: Weekday) -> TimeDelta {
     TimeDelta::days(today.num_days_from_monday().into())
 }
 
-/// Hover area of a bucket: around its point, half as wide for the first and last.
+/// Returns a bucket's hover area: around its point, half as wide for the first and last.
 fn bounds(at: usize, count: usize) -> (usize, usize) {
     if count < 2 {
         return (0, WIDTH);
@@ -622,7 +622,7 @@ mod tests {
     fn draws_unknown_buckets_as_gaps_not_zeros() {
         let items: Vec<_> = [3, 0, 0, 5, 0, 7].iter().zip(1..).map(|(count, day)| item(day, "a", *count)).collect();
         let span = |from: u32, to: u32, covered: bool| json!({"start": format!("2026-03-{from:02}T00:00:00Z"), "end": format!("2026-03-{to:02}T00:00:00Z"), "covered": covered});
-        // Nothing is known of the days from 2 to 4; agents reported something on the fourth.
+        // The days from 2 to 4 have no server data; agents reported something on the fourth.
         let coverage: Coverage =
             serde_json::from_value(json!({"spans": [span(1, 2, true), span(2, 5, false), span(5, 7, true)]})).unwrap();
         let chart = by_type(&items).with_gaps(Some(&coverage));

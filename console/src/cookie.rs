@@ -1,10 +1,10 @@
-//! Cookies of the console besides the session: HTTP-only, and for all paths.
+//! The console's cookies besides the session: HTTP-only, for all paths.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use service_kit::http::Transport;
 use service_kit::session_cookie_auth::values;
 
-/// A cookie by its name over plain HTTP. Over HTTPS, the prefix `__Host-` prevents sibling hosts from setting it.
+/// A cookie, with its name over plain HTTP. Over HTTPS, the prefix `__Host-` prevents sibling hosts from setting it.
 pub(crate) struct Cookie {
     pub(crate) name: &'static str,
     /// Value of the attribute `SameSite`.
@@ -29,7 +29,7 @@ impl Cookie {
         Some(value)
     }
 
-    /// Returns the header that stores a value, or deletes the cookie with 0 seconds; empty if the value is not valid in a header.
+    /// Returns the header that stores a value, or deletes the cookie if `seconds` is 0. Empty if the value isn't valid in a header.
     pub(crate) fn set(&self, transport: Transport, value: &str, seconds: u32) -> HeaderMap {
         let secure = if transport == Transport::Https { "; Secure" } else { "" };
         let (name, same_site) = (self.name(transport), self.same_site);

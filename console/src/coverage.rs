@@ -7,9 +7,9 @@ use serde::Deserialize;
 use std::fmt::{Display, Formatter, Result};
 
 const WIDTH: i64 = 960;
-/// Maximum number of rows of the table; there may be thousands of spans.
+/// Maximum number of rows in the table, because there may be thousands of spans.
 const SHOWN: usize = 40;
-/// Maximum number of spans in a strip; more are shown as columns.
+/// Maximum number of spans in a strip. More are shown as columns.
 const MAX_SPANS: usize = 240;
 const COLUMNS: i64 = 240;
 const HEIGHT: i64 = 16;
@@ -40,7 +40,7 @@ impl Span {
 }
 
 impl Coverage {
-    /// Creates spans from consecutive hours, each with whether it is covered.
+    /// Creates spans from consecutive hours and whether each is covered.
     pub(crate) fn of_hours(hours: impl Iterator<Item = (DateTime<Utc>, bool)>) -> Self {
         let mut spans: Vec<Span> = Vec::new();
         for (start, covered) in hours {
@@ -53,7 +53,7 @@ impl Coverage {
         Self { spans }
     }
 
-    /// Removes hours that begin after `now`.
+    /// Removes hours that start after `now`.
     pub(crate) fn until(self, now: DateTime<Utc>) -> Self {
         let begun = self.spans.into_iter().filter(|span| span.start.0 <= now);
         let spans = begun.map(|span| {
@@ -63,8 +63,8 @@ impl Coverage {
         Self { spans: spans.collect() }
     }
 
-    /// Returns whether no hour between two times has data. Times before the first span are not unknown, because a read has only the
-    /// latest spans.
+    /// Returns whether none of the hours between two times has data. Times before the first span are not unknown, because a read returns
+    /// only the latest spans.
     pub(crate) fn is_unknown(&self, start: DateTime<Utc>, end: DateTime<Utc>) -> bool {
         let mut touched = self.spans.iter().filter(|span| span.start.0 < end && start < span.end.0).peekable();
         self.spans.first().is_some_and(|first| first.start.0 <= start)
@@ -99,7 +99,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the spans that the table shows.
+    /// Returns the spans shown in the table.
     pub(crate) fn latest(&self) -> &[Span] {
         &self.spans[self.spans.len().saturating_sub(SHOWN)..]
     }
@@ -109,7 +109,7 @@ impl Coverage {
         self.spans.len() > MAX_SPANS
     }
 
-    /// Returns the covered share of each column.
+    /// Returns each column's covered share.
     fn heights(&self) -> Vec<i64> {
         let (Some(first), Some(last)) = (self.spans.first(), self.spans.last()) else { return Vec::new() };
         let minutes = |time: Time| (time.0 - first.start.0).num_minutes();
@@ -135,7 +135,7 @@ impl Coverage {
     }
 }
 
-/// Spans next to each other, hatched where hours have no data; or columns as high as their covered share.
+/// Adjacent spans, hatched where hours have no data, or columns as high as their covered share.
 pub(crate) struct Strip<'a>(&'a Coverage);
 
 impl HtmlSafe for Strip<'_> {}
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn column_height_equals_the_covered_share() {
-        // Columns of ten hours with 10, 0, 5, 1 and 9 covered ones.
+        // Columns of ten hours, of which 10, 0, 5, 1 and 9 are covered.
         let column = |covered: usize| (0..10).map(|hour| hour < covered).collect::<Vec<_>>();
         let parts = [10, 0, 5, 1, 9];
         let all: Vec<bool> = (0..240).flat_map(|at| column(parts[at % 5])).collect();
@@ -243,7 +243,7 @@ mod tests {
         let strip = coverage.strip().to_string();
         assert!(strip.contains("d=\"M0 16v-16h4v16zM8 16v-8h4v8zM12 16v-1h4v1zM16 16v-14h4v14z"), "{strip}");
         assert!(strip.contains("class=\"uncovered\""), "uncovered hours must be hatched: {strip}");
-        // A nearly full column is not drawn as full, and a nearly empty one not as empty.
+        // A nearly full column isn't drawn as full, nor a nearly empty one as empty.
         let mut nearly = vec![true; 240 * 100];
         (0..240).for_each(|at| nearly[at * 100] = false);
         assert!(hours("2026-03-01T00:00:00Z", &nearly).heights().iter().all(|height| *height == 15));

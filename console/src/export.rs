@@ -18,7 +18,7 @@ use lists::{File, FileParameters};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Maximum page size of the API.
+/// The API's maximum page size.
 const PAGE: u64 = 1_000;
 
 /// Name in the address, API path, and fixed parameters.
@@ -50,7 +50,7 @@ enum Next {
     After(String),
 }
 
-/// `GET /console/o/{organization}/export/{file}`, where `file` is a list and a format, such as `events.csv`.
+/// Handles `GET /console/o/{organization}/export/{file}`, where `file` is a list and a format, such as `events.csv`.
 pub(crate) async fn serve(
     Shared(state): Shared<Arc<State>>,
     member: Member,
@@ -70,7 +70,7 @@ pub(crate) async fn serve(
     let split = [("by", asked.by.as_str()), ("split", &asked.split), ("sort", &asked.sort)];
     let parameters = window.parameters_and(&[&split[..], &asked.narrowing(), narrowed].concat());
     let mut progress = Progress { api: member.api(), path, parameters, next: Some(Next::First) };
-    // An error of the first page is shown as a page. An error of a later page aborts the download.
+    // An error on the first page is shown as a page. An error on a later page aborts the download.
     let first = progress.page(media).await?.unwrap_or_default();
     let rest = stream::try_unfold(progress, move |mut progress| async move {
         let page = progress.page(media).await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
@@ -80,7 +80,7 @@ pub(crate) async fn serve(
     Ok(attachment(&name, media, first, rest))
 }
 
-/// Returns the name of a table: lists that several tables show are named by their grouping.
+/// Returns a table's name. Lists shown in several tables are named by their grouping.
 fn table_name(list: &str, asked: &PeriodParameters) -> String {
     let grouped = [&asked.split, &asked.by].into_iter().find(|by| !["", "hour", "none"].contains(&by.as_str()));
     let by = grouped.filter(|by| list != "series" || *by != "day").map(|by| format!("-by-{by}")).unwrap_or_default();
@@ -92,7 +92,7 @@ fn table_name(list: &str, asked: &PeriodParameters) -> String {
     }
 }
 
-/// Returns the name of a file: its owner, table and period, with only letters, digits and hyphens.
+/// Returns a file's name: owner, table and period, with only letters, digits and hyphens.
 fn file_name(owner: &str, table: &str, period: &str, format: &str) -> String {
     let text = format!("{owner} {table} {period}").to_lowercase();
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -102,7 +102,7 @@ fn file_name(owner: &str, table: &str, period: &str, format: &str) -> String {
 /// Marks UTF-8, without which some spreadsheets misread letters.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Returns a download that begins with `first`.
+/// Returns a download that starts with `first`.
 fn attachment<T: Into<Bytes> + Send + 'static>(
     name: &str,
     media: &'static str,
@@ -142,7 +142,7 @@ pub(crate) async fn serve_person(
     told(file, (&file_name("own", list, &today, format), media)).await
 }
 
-/// Returns the list and the format in an address, and the format's media type.
+/// Returns the list and format in an address, and the format's media type.
 fn format_of(named: &HashMap<String, String>) -> Result<(&str, &str, &'static str), Failure> {
     let file = named.get("file").map(String::as_str).unwrap_or_default();
     let (list, format) = file.split_once('.').ok_or(Failure::NotFound)?;

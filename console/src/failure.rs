@@ -1,4 +1,4 @@
-//! Error pages: a redirect to the sign-in page, or the API's error with the id of the request.
+//! Error pages: a redirect to the sign-in page, or the API's error with the request id.
 
 use crate::State;
 use crate::layout::{Layout, Page, Reader};
@@ -18,7 +18,7 @@ use url::Url;
 pub(crate) enum Failure {
     /// The session is missing or has expired.
     SignedOut,
-    /// The page does not exist for this person.
+    /// The page doesn't exist for this person.
     NotFound,
     /// The address contains an invalid value.
     Unreadable(String),
@@ -29,7 +29,7 @@ pub(crate) enum Failure {
     /// The form was not sent by a page of the console.
     Foreign,
     Refused(Box<Problem>),
-    /// The API is unavailable, or its response does not match its description.
+    /// The API is unavailable, or its response doesn't match its description.
     Away(anyhow::Error),
 }
 
@@ -38,7 +38,7 @@ impl Failure {
         Self::Away(error.into())
     }
 
-    /// Returns the API's error, to show it in the form. Other failures replace the page.
+    /// Returns the API's error to show in the form. Other failures replace the page.
     pub(crate) fn refusal(self) -> Result<Problem, Self> {
         match self {
             Self::Refused(problem) if matches!(problem.status, 400 | 403 | 404 | 409 | 410 | 422 | 429) => Ok(*problem),
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// Returns the API's error about a parameter, whose name begins the detail. Other failures replace the page.
+    /// Returns the API's error about a parameter, whose name starts the detail. Other failures replace the page.
     pub(crate) fn of_parameter(self, name: &str) -> Result<Problem, Self> {
         let is_of_it = |problem: &Problem| problem.detail.starts_with(&format!("{name} "));
         match self {
@@ -96,7 +96,7 @@ impl Failure {
     }
 }
 
-/// The content of a card, or its error: the other cards of the page are shown.
+/// A card's content, or its error. Other cards on the page are still shown.
 pub(crate) type Card<T> = Result<T, CardFailure>;
 
 /// Why a card couldn't be loaded. The text is for people.
@@ -105,7 +105,7 @@ pub(crate) struct CardFailure {
     pub(crate) detail: String,
 }
 
-/// Returns the content of a card. Errors of the address or the session are errors of the page.
+/// Returns a card's content. Address or session errors become errors of the whole page.
 pub(crate) fn card<T>(read: Result<T, Failure>) -> Result<Card<T>, Failure> {
     match read {
         Ok(content) => Ok(Ok(content)),
@@ -121,7 +121,7 @@ pub(crate) fn card<T>(read: Result<T, Failure>) -> Result<Card<T>, Failure> {
 #[template(path = "failure.html")]
 struct FailurePage {
     frame: Layout,
-    /// Address of the page if loading it again may help.
+    /// The page's address, if loading it again may help.
     again: Option<String>,
     title: String,
     detail: String,
@@ -155,8 +155,8 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Renders failures as pages with the request id and, where known, the organization's navigation.
-/// If a script requested part of a page, the whole page goes to the sign-in page. After sign-in, the person returns to the page.
+/// Renders failures as pages with the request id and, if known, the organization's navigation. If a script requested part of a page, the
+/// whole page goes to the sign-in page. After signing in, the person returns to the page.
 pub(crate) async fn shown(Shared(state): Shared<Arc<State>>, mut request: Request, next: Next) -> Response {
     let is_part = request.headers().contains_key("hx-request");
     let address = opened(&request, is_part);
@@ -177,7 +177,8 @@ pub(crate) async fn shown(Shared(state): Shared<Arc<State>>, mut request: Reques
     (status, Page(FailurePage { frame: reader.frame(&title), again, title, detail, request_id })).into_response()
 }
 
-/// Returns the path and query of the page that a person opened; of a part, those of its page, or nothing if the script doesn't name it.
+/// Returns the path and query of the page that a person opened. For part of a page, returns those of the page, or nothing if the script
+/// doesn't name it.
 fn opened(request: &Request, is_part: bool) -> String {
     if !is_part {
         return request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Parses forms. Accepts only those that the console's own pages send, with the limits of other request bodies.
+//! Parses forms. Accepts only those sent by the console's own pages, with the same limits as other request bodies.
 
 use crate::State;
 use crate::failure::{Failure, SignInRedirect};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Forms have only a few text fields.
 pub(crate) const LIMITS: BodyLimits = BodyLimits::with_bytes(64 * 1024);
 
-/// Fields of a form; a field may have several values.
+/// A form's fields. A field may have several values.
 pub(crate) struct Form {
     fields: BTreeMap<String, Vec<String>>,
     pub(crate) once: SingleUseForm,
@@ -62,8 +62,8 @@ impl FromRequest<Arc<State>> for Form {
     }
 }
 
-/// Rejects forms that other sites send. Adds the success message of other forms to their redirect. If the session has ended, shows the
-/// form again, so that its text is not lost.
+/// Rejects forms sent by other sites. Adds other forms' success messages to their redirects. If the session has ended, shows the form
+/// again, so its text isn't lost.
 pub(crate) async fn accept_own(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return next.run(request).await;
@@ -90,7 +90,7 @@ pub(crate) async fn accept_own(Shared(state): Shared<Arc<State>>, request: Reque
     success_message::told(&route, &path, response)
 }
 
-/// A form that was sent after the session had ended.
+/// A form that was sent after the session ended.
 #[derive(Template)]
 #[template(path = "unsent.html")]
 struct ExpiredForm {
@@ -107,7 +107,7 @@ impl ExpiredForm {
     }
 }
 
-/// Returns whether a page of the console sent the request, according to headers that pages cannot forge. Browsers send `Sec-Fetch-Site`
+/// Returns whether one of the console's pages sent the request, according to headers that pages can't forge. Browsers send `Sec-Fetch-Site`
 /// with every form, and older ones at least `Origin`.
 fn is_own(headers: &HeaderMap, own: &str) -> bool {
     let one = |name: &str| {

@@ -1,6 +1,6 @@
-//! Stores the token of an invite link in an HTTP-only cookie during sign-in.
+//! Stores an invite link's token in an HTTP-only cookie during sign-in.
 //!
-//! The cookie alone doesn't accept it: the person still has to press the button.
+//! The cookie alone doesn't accept the invite: the person must still press the button.
 
 use crate::cookie::Cookie;
 use axum::http::HeaderMap;
@@ -18,7 +18,7 @@ pub(crate) fn kept(transport: Transport, headers: &HeaderMap) -> Option<String> 
     COOKIE.value(transport, headers).filter(|token| is_token(token)).map(str::to_owned)
 }
 
-/// Returns the header that stores a token; empty if it is not a valid token.
+/// Returns the header that stores a token; empty if the token isn't valid.
 pub(crate) fn keep(transport: Transport, token: &str) -> HeaderMap {
     if is_token(token) { COOKIE.set(transport, token, SECONDS) } else { HeaderMap::new() }
 }

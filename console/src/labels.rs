@@ -1,21 +1,21 @@
-//! Labels of API identifiers. Identifiers without a label are shown unchanged.
+//! Labels for API identifiers. Identifiers without a label are shown unchanged.
 
 use schemas::identity::DrainProvider;
 use schemas::problem::Code;
 use serde_json::{Map, Value};
 
-/// Type of an event about a request, whatever its outcome.
+/// Type of request events, whatever their outcome.
 const FETCH: &str = "content_retrieved";
 /// Type of an engagement; with a click token it is a visit.
 const ENGAGED: &str = "content_engaged";
 
-/// The label of a missing value.
+/// The label for a missing value.
 pub(crate) const UNKNOWN: &str = "Unknown";
 
 /// An identifier and its label.
 type Label = (&'static str, &'static str);
 
-/// Event types, with labels for one and several events.
+/// Event types, with labels for one event and for several.
 const EVENTS: [(&str, &str, &str); 12] = [
     ("content_retrieved", "Fetch", "Fetches"),
     ("content_grounded", "Grounding", "Groundings"),
@@ -43,7 +43,7 @@ const PERMISSIONS: &[Label] = &[
     ("partner:provision", "Create organizations"),
 ];
 
-/// Actions in the audit trail of an organization.
+/// Actions in an organization's audit trail.
 pub(crate) const ACTIONS: &[Label] = &[
     ("analyst_account.created", "Analyst account created"),
     ("analyst_account.revoked", "Analyst account revoked"),
@@ -92,7 +92,7 @@ pub(crate) const ACTIONS: &[Label] = &[
     ("webhook.deliveries_read", "Webhook deliveries viewed by operator"),
 ];
 
-/// Targets of actions in the audit trail.
+/// Targets of audit trail actions.
 const TARGETS: &[Label] = &[
     ("access_request", "Organization request"),
     ("analyst_account", "Analyst account"),
@@ -177,7 +177,7 @@ pub(crate) fn event(event_type: &str) -> &str {
     EVENTS.iter().find(|(name, ..)| *name == event_type).map_or(event_type, |(_, one, _)| one)
 }
 
-/// Returns the label of an event: a request by its outcome, every other event by its type.
+/// Returns an event's label: for a request, by its outcome; for any other event, by its type.
 pub(crate) fn event_of<'a>(event_type: &'a str, data: &Map<String, Value>) -> &'a str {
     match data.get("response_status").and_then(Value::as_u64) {
         Some(304) if event_type == FETCH => "Revalidation",
@@ -209,7 +209,7 @@ pub(crate) fn engagement(engagement_type: &str) -> &str {
     of(ENGAGEMENTS, engagement_type)
 }
 
-/// Returns the label of a log provider. Several sources send `ndjson`.
+/// Returns a log provider's label. Several sources send `ndjson`.
 pub(crate) fn provider(name: &str) -> &str {
     name.parse::<DrainProvider>().map_or(name, |provider| provider.facts().label)
 }

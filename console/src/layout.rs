@@ -1,4 +1,4 @@
-//! The layout of every page: title, navigation, the person and their organizations.
+//! Every page's layout: title, navigation, the person and their organizations.
 
 use crate::assets;
 use crate::navigation::{self, Group};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// Context of `base.html`.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Without the name of the product.
+    /// Without the product name.
     pub(crate) title: String,
     pub(crate) who: Option<SessionInfo>,
     /// Organization that the page is about.
@@ -20,7 +20,7 @@ pub(crate) struct Layout {
     pub(crate) groups: Vec<Group>,
     /// Whether parts of the page refresh while it is open.
     pub(crate) is_live: bool,
-    /// Whether the page adds new events while it is open.
+    /// Whether new events are added to the page while it is open.
     pub(crate) is_following: bool,
 }
 
@@ -36,7 +36,7 @@ impl Layout {
         Self { title: title.to_owned(), who: Some(who.clone()), organization: None, groups, is_live: false, is_following: false }
     }
 
-    /// Layout of a page about an organization; its links to other screens keep `query`.
+    /// Returns the layout of a page about an organization. Its links to other screens keep `query`.
     pub(crate) fn of_member(title: &str, who: &SessionInfo, organization: &Membership, query: &str) -> Self {
         let groups = navigation::of_member(who, organization, title, query);
         Self {
@@ -70,7 +70,7 @@ impl Layout {
     }
 }
 
-/// The reader and their organization, collected while a request is handled so that an error page can show its navigation.
+/// The reader and their organization, collected while handling a request so that an error page can show the navigation.
 #[derive(Clone, Default)]
 pub(crate) struct Reader {
     who: Arc<OnceLock<SessionInfo>>,

@@ -66,14 +66,14 @@ pub struct Cli {
     pub clients: ClientSettings,
 }
 
-/// Commands besides running the service.
+/// Subcommands besides running the service.
 #[derive(Subcommand, Clone, Copy, Debug)]
 pub enum Command {
     /// Check whether the running process on this machine is healthy
     Health,
 }
 
-/// Settings of the console, without its listener.
+/// The console's settings, without its listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// Base URL of the API for the console (plain HTTP)
@@ -104,18 +104,18 @@ impl Settings {
     }
 }
 
-/// Shared state of the handlers.
+/// State shared by the handlers.
 pub struct State {
     api: Arc<Api>,
     forms: BodyReader,
-    /// Address of the console, which pages also show as the API's address.
+    /// The console's address, which pages also show as the API's address.
     public_url: Url,
     clients: ClientSettings,
     clock: Clock,
 }
 
 impl State {
-    /// Checks the settings without contacting the API; if it is unavailable, pages show an error.
+    /// Checks the settings without contacting the API. If the API is unavailable, pages show an error.
     pub fn new(settings: &Settings, clients: ClientSettings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let public_url = settings.public_url.clone().context(
             "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",
@@ -124,7 +124,7 @@ impl State {
         Ok(Arc::new(Self { api, forms, public_url, clients, clock }))
     }
 
-    /// Returns whether people reach the console by HTTPS.
+    /// Returns whether people reach the console over HTTPS.
     fn transport(&self) -> Transport {
         if self.public_url.scheme() == "https" { Transport::Https } else { Transport::Plain }
     }

@@ -1,4 +1,4 @@
-//! The figures of the console: the twelve measures of `docs/api/counting.md`, and figures derived from them.
+//! The console's figures: the twelve measures in `docs/api/counting.md`, and figures derived from them.
 
 use askama::filters::HtmlSafe;
 use std::fmt::{Display, Formatter};
@@ -66,19 +66,19 @@ pub(crate) const DERIVED: [(&str, &str); 17] = [
     ("Share of events", "Events per all events of the period."),
 ];
 
-/// Returns the anchor and the definition of a figure with this label.
+/// Returns the anchor and definition of the figure with this label.
 fn definition(label: &str) -> Option<(String, &'static str)> {
     let measure = MEASURES.iter().find(|measure| measure.label == label).map(|measure| (anchor(measure.name), measure.help));
     let derived = || DERIVED.iter().find(|(known, _)| *known == label).map(|(_, help)| (anchor(label), *help));
     measure.or_else(derived)
 }
 
-/// Returns the ID of a definition on the page.
+/// Returns a definition's ID on the page.
 pub(crate) fn anchor(name: &str) -> String {
     name.to_lowercase().replace(' ', "-")
 }
 
-/// Returns a question mark that links to the definition of a figure, and shows it; empty for labels of other things.
+/// Returns a question mark that links to a figure's definition and shows it; empty for other labels.
 pub(crate) fn help(label: &str) -> Help<'_> {
     Help(label)
 }

@@ -1,6 +1,6 @@
-//! The navigation for each kind of organization, one line per screen.
+//! The navigation for each type of organization, one line per screen.
 //!
-//! A label is the title of its screen, so that the current one is marked.
+//! A label equals its screen's title, so that the current one is marked.
 
 use crate::responses::{Membership, OrgType, SessionInfo};
 
@@ -42,7 +42,7 @@ const AGENT: &[NavigationLine] = &[
     ("Setup", "Get started", "start", false),
 ];
 
-/// Screens of every organization, after those of its kind.
+/// Every organization's screens, after those of its type.
 const EVERY_ORGANIZATION: &[NavigationLine] = &[
     ("Setup", "Log drains", "drains", false),
     ("Setup", "API keys", "keys", false),
@@ -64,7 +64,7 @@ const OPERATOR: &[(&str, &str, &str)] = &[
     ("Operator", "All webhooks", "/console/operator/webhooks"),
 ];
 
-/// Returns the screens of an organization and of the person.
+/// Returns the screens of an organization and the person.
 pub(crate) fn of_member(who: &SessionInfo, organization: &Membership, title: &str, query: &str) -> Vec<Group> {
     let lines = if organization.org_type == OrgType::ContentOwner { OWNER } else { AGENT };
     let mut groups = Vec::new();

@@ -1,6 +1,6 @@
 //! Formats numbers, shares, changes and times, with the exact value for programs.
 //!
-//! The output of these types is valid HTML and needs no escaping.
+//! The output of these types is valid HTML and doesn't need escaping.
 
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, SecondsFormat, Utc};
@@ -13,7 +13,7 @@ use std::fmt::{Display, Formatter, Result};
 #[serde(transparent)]
 pub(crate) struct Count(pub(crate) u64);
 
-/// A whole number of any length, kept as digits.
+/// A whole number of any length, stored as digits.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Digits(pub(crate) Number);
@@ -25,26 +25,26 @@ pub(crate) struct Share {
     pub(crate) whole: u64,
 }
 
-/// Minimum earlier count of a percentage, and minimum whole of a compared share: +19 is clearer than +1,900 % of 1.
+/// Minimum earlier count for a percentage, and minimum whole for comparing shares: +19 is clearer than +1,900 % of 1.
 pub(crate) const MIN_BASE: u64 = 10;
-/// Largest percentage of a change, in tenths of a percent.
+/// Maximum percentage of a change, in tenths of a percent.
 const MAX_PERMILLE: u64 = 10_000;
 
-/// Change of a count since the period before: in percent; as a number below [`MIN_BASE`] or above 1,000 %; `new` after 0.
+/// Change in a count since the previous period: in percent, as a number below [`MIN_BASE`] or above 1,000 %, or `new` after 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) now: u64,
     pub(crate) before: u64,
 }
 
-/// Change of a share in percentage points; a dash if either whole is below [`MIN_BASE`].
+/// Change in a share in percentage points; a dash if either whole is below [`MIN_BASE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShareChange {
     pub(crate) now: Share,
     pub(crate) before: Share,
 }
 
-/// A time: UTC to the second, like the buckets of charts, so that a page has one time zone. A script adds the reader's own on hover.
+/// A time in UTC to the second, like the buckets of charts, so that a page has one time zone. A script shows the reader's own on hover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Time(pub(crate) DateTime<Utc>);
@@ -54,7 +54,7 @@ pub(crate) struct Time(pub(crate) DateTime<Utc>);
 #[serde(transparent)]
 pub(crate) struct Bytes(pub(crate) u64);
 
-/// A duration, in a suitable unit.
+/// A duration in a suitable unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Millis(pub(crate) u64);
@@ -207,14 +207,14 @@ impl Display for Time {
     }
 }
 
-/// Number of digits after the point, for currencies that don't have two (ISO 4217).
+/// Number of decimals for currencies that don't have two (ISO 4217).
 const MINOR_DIGITS: [(usize, &[&str]); 3] = [
     (0, &["BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"]),
     (3, &["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"]),
     (4, &["CLF", "UYW"]),
 ];
 
-/// Formats an amount in minor units, for example `12.34 EUR` for 1234. An amount that is not a whole number stays as it is.
+/// Formats an amount in minor units, such as `12.34 EUR` for 1234. An amount that isn't a whole number stays unchanged.
 pub(crate) fn money(minor: &str, currency: &str) -> String {
     let (sign, digits) = minor.strip_prefix('-').map_or(("", minor), |digits| ("\u{2212}", digits));
     if currency.is_empty() || digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

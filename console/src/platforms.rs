@@ -1,15 +1,15 @@
-//! Setup instructions of each log source: the files of `infra/edge`, with the address of the service and the drain's key filled in.
+//! Setup instructions for each log source: the files in `infra/edge`, with the service's address and the drain's key filled in.
 
 mod files;
 
 use std::io::{Cursor, Write};
 use zip::write::SimpleFileOptions;
 
-/// Placeholder of the address in the files.
+/// Placeholder for the address in the files.
 const ADDRESS: &str = "https://telemetry.example.com";
-/// Its host, for files that need the host only.
+/// Placeholder for the host, in files that need only the host.
 const HOST: &str = "telemetry.example.com";
-/// Placeholder of the key in files that contain it.
+/// Placeholder for the key in files that contain it.
 const KEY: &str = "DRAIN_KEY";
 /// Shown instead of the key.
 const HIDDEN: &str = "YOUR-DRAIN-KEY";
@@ -19,19 +19,19 @@ const HIDDEN: &str = "YOUR-DRAIN-KEY";
 pub(crate) struct Platform {
     pub(crate) name: &'static str,
     pub(crate) label: &'static str,
-    /// Provider of the drain.
+    /// The drain's provider.
     pub(crate) provider: &'static str,
     pub(crate) plan: Option<Plan>,
-    /// Role of the drain, if it is not the provider's default.
+    /// The drain's role, if it isn't the provider's default.
     pub(crate) role: Option<&'static str>,
-    /// Additional setting of the drain: the API member and its label.
+    /// Additional drain setting: the API member and its label.
     pub(crate) asks: Option<(&'static str, &'static str)>,
-    /// Commands to run with the files, with the placeholders `{url}`, `{host}` and `{key}`. Several are alternatives.
+    /// Commands to run with the files, with the placeholders `{url}`, `{host}` and `{key}`. Several commands are alternatives.
     commands: &'static [Command],
     files: &'static [File],
 }
 
-/// The provider's plan that a source needs.
+/// The provider's plan that a source requires.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) text: &'static str,
@@ -58,9 +58,9 @@ struct File {
 #[derive(Debug)]
 struct Command {
     title: &'static str,
-    /// What to do before or after it.
+    /// What to do before or after running it.
     place: &'static str,
-    /// Contains no comment, because an interactive zsh would run it.
+    /// Doesn't contain comments, because an interactive zsh would run them.
     text: &'static str,
 }
 
@@ -104,7 +104,7 @@ impl Platform {
 }
 
 impl Platform {
-    /// Returns the files as a ZIP archive, with the address filled in and without a key. It includes instructions.
+    /// Returns the files as a ZIP archive that includes instructions, with the address filled in and without a key.
     pub(crate) fn archive(&self, url: &str) -> zip::result::ZipResult<Vec<u8>> {
         let blocks = self.blocks(url, None);
         let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));

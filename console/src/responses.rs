@@ -1,4 +1,4 @@
-//! Responses of the API, with the members that pages show (`schemas/openapi`).
+//! API responses, with the members that pages show (`schemas/openapi`).
 
 use crate::coverage::Coverage;
 use crate::labels;
@@ -108,14 +108,14 @@ impl Summary {
     }
 }
 
-/// Label of the sum of the rows that are not listed.
+/// Label for the sum of unlisted rows.
 pub(crate) const ALL_OTHERS: &str = "All others";
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct TypeCount {
     pub(crate) event_type: String,
     pub(crate) count: Count,
-    /// Sum of the types that are not listed.
+    /// Sum of unlisted types.
     #[serde(default)]
     pub(crate) other: bool,
 }
@@ -132,7 +132,7 @@ pub(crate) struct AgentCount {
     pub(crate) agent_id: String,
     pub(crate) event_count: Count,
     pub(crate) session_count: Count,
-    /// Sum of the agents that are not listed.
+    /// Sum of unlisted agents.
     #[serde(default)]
     pub(crate) other: bool,
 }
@@ -143,7 +143,7 @@ impl AgentCount {
     }
 }
 
-/// Part of `GET /agent/summary`: events that others reported with the organization's click tokens.
+/// Part of `GET /agent/summary`: others' events with the organization's click tokens.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Clicks {
     pub(crate) total_events: Count,
@@ -188,7 +188,7 @@ impl OutcomeCount {
     }
 }
 
-/// The sum of minor units may exceed 64 bits, so it is kept as digits.
+/// The sum of minor units may exceed 64 bits, so it is stored as digits.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OutcomeValue {
     pub(crate) currency: String,
@@ -220,7 +220,7 @@ pub(crate) struct OwnEvent {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Series {
     pub(crate) items: Vec<SeriesItem>,
-    /// Missing if no server reports the domains.
+    /// Missing if no server reports for the domains.
     #[serde(default)]
     pub(crate) coverage: Option<Coverage>,
 }
@@ -231,7 +231,7 @@ impl Series {
         self.items.iter().filter(|item| item.outcome == outcome).map(|item| item.total_events).sum()
     }
 
-    /// Adds items for the events without an item, per bucket, so that the sum is that of `all`.
+    /// Adds items for events without an item, per bucket, so that the sum equals that of `all`.
     pub(crate) fn completed_to(mut self, all: &[SeriesItem]) -> Self {
         let mut rest = BTreeMap::<DateTime<Utc>, u64>::new();
         all.iter().for_each(|item| *rest.entry(item.start).or_default() += item.total_events);
@@ -263,7 +263,7 @@ pub(crate) struct SeriesItem {
     /// 0 if no server reported a status.
     #[serde(default)]
     pub(crate) status: u16,
-    /// Sum of the values that are not listed.
+    /// Sum of unlisted values.
     #[serde(default)]
     pub(crate) other: bool,
     pub(crate) total_events: u64,

@@ -12,14 +12,14 @@ const MAX_BYTES: usize = 2_048;
 
 const COOKIE: Cookie = Cookie { name: "telemetry-return", same_site: "Lax" };
 
-/// Returns the stored address if the browser sends exactly one, and it is a page of the console.
+/// Returns the stored address if the browser sends exactly one and it is a console page.
 pub(crate) fn kept(transport: Transport, headers: &HeaderMap) -> Option<String> {
     let text = COOKIE.value(transport, headers)?;
     let decoded = form_urlencoded::parse(format!("a={text}").as_bytes()).next()?.1.into_owned();
     is_page(&decoded).then_some(decoded)
 }
 
-/// Returns the header that stores an address; empty if it is not a page of the console.
+/// Returns the header that stores an address; empty if it isn't a console page.
 pub(crate) fn keep(transport: Transport, address: &str) -> HeaderMap {
     if !is_page(address) {
         return HeaderMap::new();
@@ -32,7 +32,7 @@ pub(crate) fn forget(transport: Transport) -> HeaderMap {
     COOKIE.set(transport, "", 0)
 }
 
-/// Returns whether this is the address of a page of the console.
+/// Returns whether this is a console page's address.
 pub(crate) fn is_page(address: &str) -> bool {
     let is_plain = address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     is_plain && address.len() <= MAX_BYTES && address.starts_with("/console/") && !address.contains("/export/")

@@ -1,4 +1,4 @@
-//! Routes of the console. No route begins like a path of the API.
+//! The console's routes. None of them starts like an API path.
 
 use crate::screens::{
     agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,
@@ -13,12 +13,12 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// Allows only the console's own assets, no inline scripts or styles, and no framing.
+/// Allows only the console's own assets. Blocks inline scripts, inline styles and framing.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
 );
 
-/// Every route of the console except health checks.
+/// Every console route except health checks.
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
         // Public.
@@ -29,7 +29,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/sign-in/invite", get(invite::show).post(invite::accept))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/assets/{name}", get(assets::serve))
-        // Requires a session.
+        // These routes require a session.
         .route("/console", get(home::console))
         .route("/console/", get(home::console))
         .route("/console/organizations", get(organizations::show).post(organizations::found))
@@ -38,7 +38,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/requests", get(requests::show).post(requests::ask))
         .route("/console/export/{file}", get(export::serve_person))
         .merge(of_operators())
-        // Requires a member of the organization.
+        // These routes require a member of the organization.
         .route("/console/o/{organization}", get(home::organization))
         .route("/console/o/{organization}/overview", get(overview::show))
         .route("/console/o/{organization}/events", get(events::show))

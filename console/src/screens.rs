@@ -1,4 +1,4 @@
-//! The screens: one file each, with a template of the same name, and what several of them share.
+//! The screens: one file each, with a template of the same name, and the code that several of them share.
 
 mod agent_start;
 pub(crate) mod agents;
@@ -58,9 +58,9 @@ pub(crate) fn reporter(source_role: &str) -> &str {
     }
 }
 
-/// Restricts a read to fetches: requests that returned content.
+/// Restricts a read to fetches, which are requests that returned content.
 pub(crate) const FETCHES: (&str, &str) = ("outcome", "fetch");
-/// The largest page of the API.
+/// The API's maximum page size.
 pub(crate) const LARGEST: (&str, &str) = ("limit", "1000");
 
 /// Returns the label of a bot in a series or an event.
@@ -72,10 +72,10 @@ pub(crate) fn bot_name(bot: &str) -> &str {
     }
 }
 
-/// The label of events without an agent.
+/// The label for events without an agent.
 pub(crate) const UNDECLARED: &str = "Crawlers (undeclared)";
 
-/// Returns the label of an agent, which may not have a name.
+/// Returns an agent's label. The agent may not have a name.
 pub(crate) fn agent_name(agent_id: &str) -> String {
     if agent_id.is_empty() { UNKNOWN.to_owned() } else { agent_id.to_owned() }
 }
@@ -86,7 +86,7 @@ pub(crate) async fn proved_domains(api: &SessionClient) -> Result<Vec<String>, F
     Ok(all.into_iter().filter(|domain| domain.verified).map(|domain| domain.domain).collect())
 }
 
-/// Returns a curl command. It reads the header from standard input, because every account on a machine can list process arguments.
+/// Returns a curl command that reads the header from standard input, because every account on a machine can list process arguments.
 fn pasted_call(base: &str, address: &str, header: &str) -> String {
     format!("curl -sS '{base}{address}' -H @- <<<\"{header}\"")
 }
@@ -95,7 +95,7 @@ fn pasted_call(base: &str, address: &str, header: &str) -> String {
 #[derive(Template)]
 #[template(path = "parts/behind.html")]
 pub(crate) struct TableFooter {
-    /// Name of the list in `export`; empty without downloads.
+    /// The list's name in `export`; empty without downloads.
     list: String,
     home: String,
     query: String,
@@ -129,7 +129,7 @@ impl TableFooter {
         Self { list: list.to_owned(), home: home.to_owned(), query: query.to_owned(), call }
     }
 
-    /// Footer of a list inside a response about one thing, which downloads identify by `named`.
+    /// Footer of a list in a response about one object, which downloads identify by `named`.
     pub(crate) fn within(
         state: &State,
         member: &Member,
@@ -144,10 +144,10 @@ impl TableFooter {
         Self { query: query.finish(), ..behind }
     }
 
-    /// Footer of a list of the identity API. `query` is the query of its downloads and may be empty.
+    /// Footer of an identity API list. `query` is its downloads' query and may be empty.
     pub(crate) fn identity(member: &Member, list: &str, path: &str, query: &str) -> Self {
         let address = asked_of_api(path, query);
-        // Only people can list members, not API keys.
+        // Only people can list members; API keys can't.
         let credential = if path.contains("/organizations/") { "Authorization: Bearer $SESSION" } else { "X-API-Key: $KEY" };
         let call = pasted_call(&member.public_base, &address, credential);
         Self { list: list.to_owned(), home: member.organization.home(), query: query.to_owned(), call }
@@ -178,12 +178,12 @@ pub(crate) struct Pager {
     pub(crate) total: u64,
     pub(crate) offset: u64,
     pub(crate) limit: u64,
-    /// Address of the list without offset or cursor.
+    /// The list's address without offset or cursor.
     pub(crate) address: String,
     pub(crate) back_label: &'static str,
     /// Cursor of the next page.
     pub(crate) after: Option<String>,
-    /// Whether the page is not the first, in a list with cursors.
+    /// Whether this isn't the first page, in a list with cursors.
     pub(crate) is_later: bool,
     /// Whether `total` is exact.
     pub(crate) is_whole: bool,
@@ -252,8 +252,7 @@ impl Pager {
     }
 }
 
-/// Returns a list next to a secret. If the secret is new, the list may be missing, because the secret
-/// can't be shown again.
+/// Returns a list next to a secret. If the secret is new, the list may be missing, because the secret can't be shown again.
 pub(crate) fn beside_secret<T>(is_new: bool, asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match asked {
         Err(failure) if is_new => {

@@ -1,4 +1,4 @@
-//! Extractors for the session, the person and the organization of a request.
+//! Extractors for a request's session, person and organization.
 
 use crate::State;
 use crate::api::SessionClient;
@@ -39,7 +39,7 @@ impl SignedIn {
 }
 
 impl Member {
-    /// Returns the layout of a page about the organization; its links to other screens keep `query`.
+    /// Returns the layout of a page about the organization. Its links to other screens keep `query`.
     pub(crate) fn frame(&self, title: &str, query: &str) -> Layout {
         Layout::of_member(title, &self.person.who, &self.organization, query)
     }

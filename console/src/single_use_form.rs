@@ -1,6 +1,6 @@
-//! Accepts each form that creates a secret only once, so that reloading the page does not create another secret.
+//! Accepts each form that creates a secret only once, so that reloading the page doesn't create another secret.
 //!
-//! Only the numbers of forms are stored, in a cookie. Secrets are not stored.
+//! Only form numbers are stored, in a cookie. Secrets are not stored.
 
 use crate::api::SessionClient;
 use crate::cookie::Cookie;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use service_kit::http::Transport;
 use uuid::Uuid;
 
-/// Form field with the number (`Frame::once`).
+/// Form field with the number (`Layout::once`).
 pub(crate) const FIELD: &str = "once";
 const SENT_BEFORE: &str =
     "This form was already sent, so nothing new was created. A secret is shown only once. Lost it? Create a new one.";
@@ -24,7 +24,7 @@ const SECONDS: u32 = 7 * 24 * 60 * 60;
 
 const COOKIE: Cookie = Cookie { name: "telemetry-sent", same_site: "Strict" };
 
-/// The number of a form, and of the forms that the browser sent before, newest first.
+/// A form's number, and the numbers of forms that the browser sent before, newest first.
 pub(crate) struct SingleUseForm {
     transport: Transport,
     number: Option<Uuid>,
@@ -37,8 +37,7 @@ impl SingleUseForm {
         Self { transport, number: number.parse().ok(), sent: kept.filter_map(|number| number.parse().ok()).collect() }
     }
 
-    /// Creates what the form requests, and returns the cookie that marks the form as used. Rejects forms that were used
-    /// before.
+    /// Creates what the form requests, and returns the cookie that marks the form as used. Rejects forms that were used before.
     pub(crate) async fn make<T: DeserializeOwned>(
         &self,
         api: &SessionClient,

@@ -44,7 +44,7 @@ impl Key {
         Self::known(time.map(|time| time.0.timestamp_millis().try_into().unwrap_or_default()))
     }
 
-    /// A share of zero is a missing value.
+    /// Sorts a share. A share of zero is a missing value.
     pub(crate) fn share(share: Share) -> Self {
         const PARTS: u128 = 1 << 64;
         (u128::from(share.part) * PARTS).checked_div(share.whole.into()).map_or(Self::Unknown, Self::Number)
@@ -95,7 +95,7 @@ impl Headings {
         Heading { label, href, order, is_number: false }
     }
 
-    /// Sorts a complete list in the requested order; the sort is stable. `key` returns `None` for unknown columns.
+    /// Sorts a complete list in the requested order, with a stable sort. `key` returns `None` for unknown columns.
     pub(crate) fn sort<T>(&self, rows: &mut [T], key: impl Fn(&T, &str) -> Option<Key>) {
         let (column, is_descending) = parts(&self.asked);
         rows.sort_by(|one, other| match (key(one, column), key(other, column)) {

@@ -1,4 +1,4 @@
-//! Success messages of forms: a form redirects to a page with `done` in its address, and the page shows the message.
+//! Success messages for forms: a form redirects to a page with `done` in its address, and the page shows the message.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -6,7 +6,7 @@ use axum::response::Response;
 /// Query parameter with the name of a message.
 const FIELD: &str = "done=";
 
-/// Route of a form, name of its message, and the message. A route with a choice ends with what was chosen.
+/// A form's route, its message's name, and the message. A route with a choice ends with the chosen value.
 const MESSAGES: [(&str, &str, &str); 23] = [
     ("/domains", "domain-added", "Domain added. Next, verify it."),
     ("/domains/{id}/verify", "domain-verified", "Domain verified."),
@@ -39,7 +39,7 @@ pub(crate) fn message(query: &str) -> Option<&'static str> {
     MESSAGES.iter().find(|(_, known, _)| *known == name).map(|(.., message)| *message)
 }
 
-/// Adds the message of a form to the address of its redirect. `route` is the form's route, and `path` the path of the request.
+/// Adds a form's message to its redirect's address. `route` is the form's route, and `path` the request's path.
 pub(crate) fn told(route: &str, path: &str, mut response: Response) -> Response {
     let route = route.replace("/console/o/{organization}", "");
     let chosen = path.rsplit('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The color theme that a reader chose, in a cookie. Without one, the browser's preference applies.
+//! The color theme that a reader chose, stored in a cookie. Without one, the browser's preference applies.
 
 use crate::State;
 use crate::cookie::Cookie;

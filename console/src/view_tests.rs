@@ -1,4 +1,4 @@
-//! Tests of every page against a stub of the API.
+//! Tests every page against a stub of the API.
 
 mod links_and_downloads;
 mod figures;

@@ -1,4 +1,4 @@
-//! The period, the domain and the filters of a screen, parsed from its address and added to its links.
+//! A screen's period, domain and filters, parsed from its address and added to its links.
 
 use crate::api::Parameters;
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ pub(crate) const CHOICES: [(&str, &str); 9] = [
 pub(crate) const COMPARISONS: [(&str, &str); 3] = [("", "Previous period"), ("year", "Previous year"), ("off", "Off")];
 /// Default period.
 const USUAL: &str = "30d";
-/// Charts are hourly up to this number of days, and daily above.
+/// Maximum number of days with hourly charts. Longer periods have daily charts.
 const HOURLY_DAYS: i64 = 2;
 
 /// Query parameters of screens with a period.
@@ -53,11 +53,11 @@ pub(crate) struct PeriodParameters {
     seen_by: String,
 }
 
-/// Outcomes of requests, which the list of events offers as types.
+/// Request outcomes, which the event list offers as types.
 pub(crate) const OUTCOMES: [(&str, &str); 3] = [("fetch", "Fetch"), ("failed", "Failed fetch"), ("revalidation", "Revalidation")];
 
 impl PeriodParameters {
-    /// Returns the API filters of a list of events; empty values mean all.
+    /// Returns an event list's API filters. Empty values mean all.
     pub(crate) fn narrowing(&self) -> [(&'static str, &str); 2] {
         let kind = self.kind();
         let is_outcome = OUTCOMES.iter().any(|(outcome, _)| *outcome == kind);
@@ -88,7 +88,7 @@ impl PeriodParameters {
     }
 }
 
-/// Why dates of a page were not used.
+/// Why a page's dates were not used.
 pub(crate) struct DateProblem {
     pub(crate) detail: String,
     pub(crate) is_of_since: bool,
@@ -103,7 +103,7 @@ pub(crate) struct Window {
     /// One of [`CHOICES`], or `None` if both days were given.
     pub(crate) period: Option<&'static str>,
     pub(crate) domain: String,
-    /// Partner whose view is shown; empty for the owner's own.
+    /// Partner whose view is shown; empty for the owner's own view.
     pub(crate) seen_by: String,
     /// Filters by their names in the API.
     pub(crate) filters: Vec<(&'static str, String)>,
@@ -134,8 +134,7 @@ impl Window {
         Ok(Self { since, until, period: Some(period), ..whole })
     }
 
-    /// Parses the parameters of a page. If a date is invalid, returns the default period and the problem, so that the page keeps its
-    /// filters.
+    /// Parses a page's parameters. If a date is invalid, returns the default period and the problem, so the page keeps its filters.
     pub(crate) fn read(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<(Self, Option<DateProblem>), Failure> {
         let failure = match Self::of(asked, now) {
             Ok(window) => return Ok((window, None)),
@@ -158,12 +157,12 @@ impl Window {
         ))
     }
 
-    /// Returns the window of one of its days.
+    /// Returns the window for one of its days.
     pub(crate) fn on(&self, day: NaiveDate) -> Self {
         Self { since: day, until: day, period: None, ..self.clone() }
     }
 
-    /// Returns the period that this window is compared with at a time; `None` without comparison.
+    /// Returns the period that this window is compared with at a given time; `None` without a comparison.
     pub(crate) fn comparison(&self, now: DateTime<Utc>) -> Option<Comparison> {
         let before = |months: u32| {
             let since = self.since.checked_sub_months(Months::new(months))?;
@@ -237,7 +236,7 @@ impl Window {
         self.filters.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// Returns the window with this filter instead of others of the same name. An empty value removes the filter.
+    /// Returns the window with this filter instead of others with the same name. An empty value removes the filter.
     pub(crate) fn with(&self, name: &'static str, value: &str) -> Self {
         let mut window = self.clone();
         window.filters.retain(|(known, _)| *known != name);
@@ -283,7 +282,7 @@ impl Window {
         query.finish()
     }
 
-    /// Returns the query string with another of [`CHOICES`].
+    /// Returns the query string with another choice from [`CHOICES`].
     pub(crate) fn query_of(&self, period: &str) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("period", period).extend_pairs(self.view()).extend_pairs(self.compared()).finish()
@@ -319,7 +318,7 @@ fn days_of(period: &str, today: NaiveDate) -> Option<(&'static str, NaiveDate, N
 }
 
 /// The period that a window is compared with: the same number of days right before it, the previous month, quarter or year, or the same
-/// days of the year before. If the window is not over, only the same elapsed part, so that equal durations are compared.
+/// days of the previous year. If the window is not over, only the same elapsed part, so that equal durations are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Comparison {
     whole: Window,
@@ -356,7 +355,7 @@ impl Comparison {
         format!("vs {}", self.days())
     }
 
-    /// Returns which part of the previous period is compared; `None` for all of it.
+    /// Returns which part of the previous period is compared; `None` if all of it.
     pub(crate) fn note(&self) -> Option<String> {
         match self.part {
             Part::ToSameHour => {

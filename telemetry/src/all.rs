@@ -146,7 +146,7 @@ impl Cli {
         }
     }
 
-    /// The console calls the API of this process.
+    /// The console calls this process's API.
     fn console(&self, process: &ProcessSettings, clock: Clock) -> anyhow::Result<Arc<web_console::State>> {
         let api_url = Url::parse(&format!("http://{}", client_address(process.listen)))?;
         let settings = web_console::Settings { api_url, public_url: self.sign_in.public_url.clone() };
@@ -197,7 +197,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     observability::start(&process)?;
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
     cli.secrets = secrets_key::configured_or_stored(cli.secrets, &cli.state_dir)?;
-    // Warn before the local receiver is added: it is not a reason to warn.
+    // Warn before adding the local receiver, which is no reason to warn.
     cli.webhooks.warn_if_open();
     cli.webhooks = local_receiver::allow_local_receiver(cli.webhooks, &cli.state_dir)?;
 

@@ -1,4 +1,4 @@
-//! The `telemetry` program: the commands of the CLI, and each service as a subcommand.
+//! The `telemetry` program: the CLI's commands, and each service as a subcommand.
 
 pub mod all;
 mod secrets;

@@ -1,5 +1,5 @@
-//! Generates the secrets of a deployment with docker-compose.yml: a password for each account, and the encryption key of
-//! `identity-api`. An existing file is never replaced, because data encrypted with its key could no longer be read.
+//! Generates the secrets for a deployment with docker-compose.yml: a password for each account, and the encryption key of `identity-api`.
+//! An existing file is never replaced, because data encrypted with its key could no longer be read.
 
 use anyhow::{Context, bail};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! Downloads of lists that the API returns only as JSON, or inside a larger response.
+//! Downloads of lists that the API returns only as JSON, or as part of a larger response.
 
 use super::PAGE;
 use crate::api::{Parameters, SessionClient};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// Name in the address, API path and columns of a list.
 struct ExportList {
     name: &'static str,
-    /// May contain placeholders in braces for parameters of the address.
+    /// May contain placeholders in braces for parameters in the address.
     path: &'static str,
     columns: &'static [&'static str],
     kind: Kind,
@@ -30,7 +30,7 @@ enum Kind {
     Paged(&'static [&'static str]),
     /// The list is at this JSON pointer of the response.
     Within(&'static str),
-    /// Like `Within`, with the period of the address as parameters.
+    /// Like `Within`, with the address's period as parameters.
     OfPeriod(&'static str),
 }
 
@@ -207,13 +207,13 @@ const OF_OPERATORS: &[ExportList] = &[
     known("deliveries", "/api/v1/identity/operator/webhooks/{webhook}/deliveries", DELIVERIES, Kind::Paged(&["id"])),
 ];
 
-/// Parameters of a download. Each list uses some of them.
+/// A download's parameters. Each list uses some of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct FileParameters {
     webhook: Option<Uuid>,
     drain: Option<Uuid>,
-    /// For operators' lists only. Other lists take the organization from the path.
+    /// Only for operators' lists. Other lists take the organization from the path.
     organization_id: Option<Uuid>,
     event: String,
     action: String,
@@ -241,7 +241,7 @@ impl FileParameters {
             .try_fold(known.path.to_owned(), |path, (name, said)| said.map(|said| path.replace(name, &said)))
     }
 
-    /// Returns the parameters of a read without a period of whole days.
+    /// Returns a read's parameters without a period of whole days.
     fn parameters(&self) -> Parameters {
         let said = [
             ("action", &self.action),
@@ -278,7 +278,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Opens a list of an organization. Returns `None` if the name is unknown.
+    /// Opens an organization's list. Returns `None` if the name is unknown.
     pub(super) fn of(
         member: &Member,
         (list, is_csv): (&str, bool),
@@ -308,7 +308,7 @@ impl File {
         Some(Self::from(known, person.api.clone(), path, parameters, is_csv))
     }
 
-    /// Like `of`, for lists of a person.
+    /// Like `of`, for a person's lists.
     pub(super) fn of_person(person: &SignedIn, list: &str, is_csv: bool) -> Option<Self> {
         let known = OF_PEOPLE.iter().find(|known| known.name == list)?;
         Some(Self::from(known, person.api.clone(), known.path.to_owned(), Vec::new(), is_csv))
@@ -323,7 +323,7 @@ impl File {
         Self { api, path, parameters, columns: known.columns, is_csv, place, told, offset: Some(0), period: None }
     }
 
-    /// Returns the next part of the file, or `None` after the last.
+    /// Returns the file's next part, or `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         let Some(offset) = self.offset.take() else { return Ok(None) };
         let mut parameters = self.parameters.clone();
@@ -351,7 +351,7 @@ impl File {
     }
 }
 
-/// Returns the cell of a column, without JSON. The member of an object is named by a period.
+/// Returns a column's cell, without JSON. A period separates an object's name and its member's.
 fn flat_cell(members: &BTreeMap<&str, &RawValue>, column: &str) -> String {
     let (name, inner) = column.split_once('.').unwrap_or((column, ""));
     let Some(value) = members.get(name) else { return String::new() };
@@ -363,7 +363,7 @@ fn flat_cell(members: &BTreeMap<&str, &RawValue>, column: &str) -> String {
     to_raw_value(&text).map(|text| cell(&text)).unwrap_or_default()
 }
 
-/// Formats a value as text: items of a list separated by commas, members of an object by semicolons.
+/// Formats a value as text: list items separated by commas, object members by semicolons.
 fn flat(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -376,7 +376,7 @@ fn flat(value: &Value) -> String {
     }
 }
 
-/// Returns the list at a JSON pointer; empty if the response has none there.
+/// Returns the list at a JSON pointer; empty if the response doesn't contain it.
 fn listed(answer: &RawValue, place: &str) -> serde_json::Result<Vec<Box<RawValue>>> {
     let mut here = answer;
     for step in place.split('/').skip(1) {
@@ -388,7 +388,7 @@ fn listed(answer: &RawValue, place: &str) -> serde_json::Result<Vec<Box<RawValue
     Ok(list.unwrap_or_default())
 }
 
-/// Ids of the previous page's items. Rows that are added during an export move older ones to the next page.
+/// Ids of the previous page's items. Rows added during an export move older ones to the next page.
 struct ExportedIds {
     by: &'static [&'static str],
     before: BTreeSet<Vec<String>>,

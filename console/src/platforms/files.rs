@@ -1,4 +1,4 @@
-//! The list of platforms, with their files.
+//! The platforms, with their files.
 
 use super::{Command, File, Plan, Platform};
 

@@ -1,4 +1,4 @@
-//! Agents or bots over time, with the number of events of each. Both splits have the same sum.
+//! Agents or bots over time, with each one's number of events. Both splits have the same sum.
 
 use super::{Filters, Pager, TableFooter, UNKNOWN, agent_name, bot_name};
 use crate::State;
@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Agents per page. Reporters can invent any number of agents.
+/// Agents per page. Reporters can make up any number of agents.
 pub(super) const LIMIT: u64 = 50;
 const SPLITS: [(&str, &str); 2] = [("agent", "By agent"), ("bot", "By bot")];
 

@@ -1,4 +1,4 @@
-//! For operators: the webhook endpoints of all organizations, failing ones first, and the errors of their deliveries.
+//! For operators: all organizations' webhook endpoints, failing ones first, and their delivery errors.
 
 use super::webhooks::{Attempt, Log, LogParameters, badge, sentence};
 use super::{Pager, TableFooter};
@@ -71,7 +71,7 @@ impl WebhookStatus {
         }
     }
 
-    /// Returns the address of the list of organizations, filtered to the endpoint's.
+    /// Returns the address of the organization list, filtered by the endpoint's organization.
     fn organization(&self) -> String {
         let named = url::form_urlencoded::Serializer::new(String::new()).append_pair("q", &self.organization_name).finish();
         format!("/console/operator/organizations?{named}")
@@ -93,7 +93,7 @@ pub(crate) struct AllWebhooks {
 }
 
 impl AllWebhooks {
-    /// Returns the address of the list with another filter.
+    /// Returns the list's address with another filter.
     fn address(&self, which: &str) -> String {
         list_of(which, &self.organization, self.headings.asked())
     }

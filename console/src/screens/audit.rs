@@ -40,7 +40,7 @@ impl Actor {
 }
 
 impl Entry {
-    /// Returns the actor. Actors outside the organization have no name.
+    /// Returns the actor's name. Actors outside the organization have none.
     fn who(&self) -> &str {
         match (self.actor.name.as_deref(), self.actor.kind.as_str()) {
             (Some(name), _) => name,

@@ -1,4 +1,4 @@
-//! Confirmed claims: fetches that agents claim next to those that servers saw, by agent and day.
+//! Confirmed claims: fetches claimed by agents next to those seen by servers, by agent and day.
 //!
 //! Totals are sums of all rows that the API returns for the period.
 
@@ -42,7 +42,7 @@ impl CorroborationPage {
         Count(self.claims.part)
     }
 
-    /// Returns the address of the row's fetches. Fetches that no agent claims are listed for the whole day.
+    /// Returns the address of the row's fetches. Fetches without a claim are listed for the whole day.
     fn events_of(&self, row: &Corroborated) -> String {
         let window = self.filters.window.on(row.day).with("agent_id", &row.agent_id).with("platform_id", &row.platform_id);
         format!("{}/events?{}", self.home, window.query_and(&[FETCHES]))
@@ -65,7 +65,7 @@ impl Corroborated {
     }
 }
 
-/// Segments of a row's bar. The figures are in the row.
+/// Segments of a row's bar. The row contains the figures.
 struct Bar {
     parts: [(&'static str, u64); 4],
     whole: u64,

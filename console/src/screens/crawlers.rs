@@ -62,7 +62,7 @@ struct Refused {
     bot: String,
     status: u16,
     count: Count,
-    /// Sum of the bots that are not listed.
+    /// Sum of unlisted bots.
     #[serde(default)]
     other: bool,
 }
@@ -109,7 +109,7 @@ impl Refused {
     }
 }
 
-/// Fetches of one operator's bots and what its agents report, or the total of all operators.
+/// Fetches by one operator's bots and the reports of its agents, or the total of all operators.
 #[derive(Deserialize, Default)]
 struct Operator {
     /// Empty for agents without an operator.
@@ -128,7 +128,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// Adds the sums of its bots.
+    /// Adds its bots' sums.
     fn with(mut self, crawlers: &[Crawler]) -> Self {
         for crawler in crawlers.iter().filter(|crawler| crawler.operator == self.operator) {
             self.bytes.0 = self.bytes.0.saturating_add(crawler.bytes.0);
@@ -164,7 +164,7 @@ impl Operator {
             "presented" => Some(Key::number(self.presented.0)),
             "clicks" => Some(Key::number(self.clicks.0)),
             "per_click" if self.per_click().is_none() => Some(Key::Unknown),
-            // Sort by the inverse of the ratio, which avoids comparing fractions.
+            // Sort by the inverse ratio, which avoids comparing fractions.
             "per_click" => Some(Key::share(Share::of(self.retrievals, self.clicks))),
             "bytes" => Some(Key::number(self.bytes.0)),
             "corroborated" => Some(Key::share(self.corroborated_share())),
@@ -240,9 +240,9 @@ pub(crate) struct Crawlers {
     behind_chart: TableFooter,
     most: Option<TopBot>,
     operators: Vec<Operator>,
-    /// Fetches without a known bot, and claims and visits of agents without a known operator.
+    /// Fetches without a known bot, and claims and visits by agents without a known operator.
     unknown: Operator,
-    /// The total of known operators, which ratios are about.
+    /// The total of known operators, which ratios are based on.
     known: Operator,
     total: Operator,
     crawlers: Vec<Crawler>,
@@ -261,7 +261,7 @@ impl Crawlers {
     }
 }
 
-/// Reads all pages of bots. The other members are those of the first page.
+/// Reads all pages of bots. The other members come from the first page.
 async fn read(api: &SessionClient, window: &Window) -> Result<CrawlersResponse, Failure> {
     let mut all: CrawlersResponse = api.get(CRAWLERS, &page_at(window, 0)).await?;
     while (all.items.len() as u64) < all.total {

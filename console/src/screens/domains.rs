@@ -32,7 +32,7 @@ pub(crate) struct Domains {
     problem: FormError,
     /// Rejected input, shown again in the form.
     typed: String,
-    /// Domain that was added for an address.
+    /// Domain that was added for a pasted URL.
     used: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Domains {
 #[serde(default)]
 pub(crate) struct DomainParameters {
     sort: String,
-    /// Domain that was added for an address.
+    /// Domain that was added for a pasted URL.
     used: String,
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn register(Shared(state): Shared<Arc<State>>, member: Member, 
     }
 }
 
-/// Returns whether the form is part of the page "Get started", which then shows the result.
+/// Returns whether the form is on the page "Get started", which then shows the result.
 fn is_of_guide(form: &Form) -> bool {
     form.is_ticked("guide")
 }

@@ -59,7 +59,7 @@ struct Figures {
     lag_ms: Option<Millis>,
 }
 
-/// `drains` of `GET /content-owners/coverage`.
+/// `drains` in `GET /content-owners/coverage`.
 #[derive(Deserialize)]
 struct Correlated {
     drains: Vec<DrainLines>,
@@ -196,7 +196,7 @@ impl DrainPage {
     }
 }
 
-/// Received lines; a part of the page that refreshes.
+/// Received lines, a part of the page that refreshes.
 #[derive(Template)]
 #[template(path = "parts/drain_lines.html")]
 pub(crate) struct DrainActivity {
@@ -204,7 +204,7 @@ pub(crate) struct DrainActivity {
     last_batch_at: Option<Time>,
     figures: Figures,
     bad_lines: Vec<BadLine>,
-    /// Lines with a correlation ID. `None` if there are none; only content owners can read them.
+    /// Lines with a correlation ID; `None` if there are none. Only content owners can read them.
     correlated: Option<DrainLines>,
     coverage: Coverage,
     /// Newest first.
@@ -215,7 +215,7 @@ pub(crate) struct DrainActivity {
 impl askama::filters::HtmlSafe for DrainActivity {}
 
 impl DrainActivity {
-    /// Refresh interval; short until the first line arrives.
+    /// Refresh interval. Short until the first line arrives.
     fn pause(&self) -> &'static str {
         if self.last_batch_at.is_none() { "2s" } else { "10s" }
     }
@@ -248,7 +248,7 @@ pub(crate) async fn show(
     view(&state, &member, id(&named)?, platforms::named(&with), None, None).await
 }
 
-/// `GET /console/o/{organization}/drains/{id}/lines`. Returns 204 until a line has arrived.
+/// Handles `GET /console/o/{organization}/drains/{id}/lines`. Returns 204 until a line has arrived.
 pub(crate) async fn lines(
     Shared(state): Shared<Arc<State>>,
     member: Member,
@@ -293,7 +293,7 @@ pub(crate) async fn delete(
     }
 }
 
-/// Returns the page of a drain, with the instructions of the chosen platform.
+/// Returns a drain's page with the chosen platform's instructions.
 pub(super) async fn view(
     state: &State,
     member: &Member,
@@ -332,7 +332,7 @@ async fn health(member: &Member, id: Uuid) -> Result<Health, Failure> {
     member.api().get(&format!("{DRAINS}/{id}/health"), &Vec::new()).await
 }
 
-/// Returns `None` for platforms, for drains without such lines, and while figures are unavailable: the page works without them.
+/// Returns `None` for platforms, for drains without such lines, and while figures are unavailable, because the page works without them.
 async fn correlated(state: &State, member: &Member, id: Uuid) -> Option<DrainLines> {
     if !member.is_owner_of_content() {
         return None;

@@ -37,7 +37,7 @@ pub(crate) struct Drains {
     problem: FormError,
 }
 
-/// Status of a drain in the list.
+/// A drain's status in the list.
 #[derive(Deserialize)]
 struct DrainStatus {
     last_batch_at: Option<Time>,

@@ -1,4 +1,4 @@
-//! One event: the agent's report next to those of servers.
+//! One event: the agent's report next to the servers' reports.
 
 use super::events::as_text;
 use super::{PartnerView, ROLES, TableFooter, reporter};
@@ -29,10 +29,10 @@ pub(crate) struct EventPage {
     behind: TableFooter,
 }
 
-/// Label of the row with the ID that each reporter chose.
+/// Label of the row with the IDs that reporters chose.
 const EVENT_ID: &str = "Event ID";
 
-/// The values of one field, one per reporter; empty if missing.
+/// One field's values, one per reporter; empty if missing.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     name: String,
@@ -40,7 +40,7 @@ struct Row {
 }
 
 impl Row {
-    /// Returns whether the reporters disagree. IDs always differ, because each reporter chooses its own.
+    /// Returns whether the reporters disagree. IDs always differ, because reporters choose them.
     fn differs(&self) -> bool {
         self.name != EVENT_ID && self.values.iter().filter(|value| !value.is_empty()).collect::<BTreeSet<_>>().len() > 1
     }
@@ -122,12 +122,12 @@ pub(crate) async fn show(
     }))
 }
 
-/// Returns the parameter of the partner whose view is shown, if any.
+/// Returns the parameter for the partner whose view is shown, if any.
 fn as_whom(seen_by: &str) -> Parameters {
     if seen_by.is_empty() { Vec::new() } else { vec![("seen_by", seen_by.to_owned())] }
 }
 
-/// Returns the millisecond of the event as a period; empty without a time.
+/// Returns the event's millisecond as a period; empty without a time.
 fn window(at: &str) -> Result<Parameters, Failure> {
     if at.is_empty() {
         return Ok(Vec::new());

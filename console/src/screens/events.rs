@@ -1,4 +1,4 @@
-//! The list of events, newest first. An event that several observers reported is one row.
+//! The list of events, newest first. An event reported by several observers is one row.
 
 use super::{Filters, Pager, ROLES, TableFooter, reporter};
 use crate::State;
@@ -30,16 +30,16 @@ pub(crate) struct Events {
     filters: Filters,
     home: String,
     is_live: bool,
-    /// The bot whose name the list is filtered by as an agent.
+    /// The bot, if the agent filter contains a bot's name.
     bot: Option<String>,
-    /// Query with the period and the filters.
+    /// Query with period and filters.
     query: String,
     tail: Tail,
     pager: Pager,
     behind: TableFooter,
 }
 
-/// The rows. With `live`, new ones are added.
+/// The rows. With `live`, new rows are added.
 #[derive(Template)]
 #[template(path = "parts/tail.html")]
 pub(crate) struct Tail {
@@ -54,7 +54,7 @@ pub(crate) struct Tail {
 
 impl askama::filters::HtmlSafe for Tail {}
 
-/// The rows that an open page doesn't have yet.
+/// The rows that an open page doesn't show yet.
 #[derive(Template)]
 #[template(path = "parts/new_events.html")]
 pub(crate) struct NewEvents {
@@ -63,7 +63,7 @@ pub(crate) struct NewEvents {
     events: Vec<Event>,
 }
 
-/// The rows that an open page has.
+/// The rows that an open page shows.
 #[derive(Deserialize)]
 pub(crate) struct Known {
     /// Keys, separated by periods.
@@ -93,7 +93,7 @@ impl Event {
         ROLES.into_iter().filter(|role| has(role)).map(|role| (role, reporter(role))).collect()
     }
 
-    /// Returns the other reported facts as text.
+    /// Returns the other reported details as text.
     pub(crate) fn facts(&self) -> Vec<(&str, String)> {
         let own = self.event_data.iter().filter(|(name, _)| *name != "observers");
         own.map(|(name, value)| (name.as_str(), fact(name, value, &self.event_data))).collect()
@@ -106,12 +106,12 @@ impl Event {
         HEXLOWER.encode(&Sha256::digest(told)[..6])
     }
 
-    /// Returns whether a path can contain the ID. Browsers resolve `.` and `..` as relative segments.
+    /// Returns whether the ID can be part of a path. Browsers resolve `.` and `..` as relative segments.
     pub(crate) fn has_address(&self) -> bool {
         !["", ".", ".."].contains(&self.event_id.as_str())
     }
 
-    /// Returns the path of the event below the organization. The time distinguishes events with the same ID.
+    /// Returns the event's path below the organization. The time distinguishes events with the same ID.
     pub(crate) fn address(&self, seen_by: &str) -> String {
         let at = schemas::instant::text(self.event_timestamp.0);
         let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -123,13 +123,13 @@ impl Event {
         crate::labels::event_of(&self.event_type, &self.event_data)
     }
 
-    /// Returns the query of the events of the same agent or bot.
+    /// Returns the query for events of the same agent or bot.
     pub(crate) fn of_same_agent(&self, window: &Window) -> String {
         let name = if self.agent_id.is_empty() { "bot" } else { "agent_id" };
         window.with("agent_id", "").with("platform_id", "").with("bot", "").with(name, &self.agent()).query()
     }
 
-    /// Returns the name of the agent, or of the bot that the event's user agent names; empty if unknown.
+    /// Returns the agent's name, or the name of the bot in the event's user agent; empty if unknown.
     pub(crate) fn agent(&self) -> String {
         let text = |name: &str| self.event_data.get(name).and_then(Value::as_str).unwrap_or_default();
         match (self.agent_id.as_str(), text("bot_name")) {
@@ -140,7 +140,7 @@ impl Event {
     }
 }
 
-/// Formats a fact of an event for a reader. Amounts are in minor units of the event's currency.
+/// Formats an event detail for a reader. Amounts are in minor units of the event's currency.
 pub(crate) fn fact(name: &str, value: &Value, data: &Map<String, Value>) -> String {
     let currency = data.get("currency").and_then(Value::as_str).filter(|_| name == "value_amount");
     currency.map_or_else(|| as_text(value), |currency| money(&as_text(value), currency))
@@ -185,7 +185,7 @@ pub(crate) async fn show(
     }))
 }
 
-/// `GET /console/o/{organization}/events/tail`: the newest events that an open page doesn't have; 204 without any.
+/// Handles `GET /console/o/{organization}/events/tail`: returns the newest events that an open page doesn't show, or 204 if there are none.
 pub(crate) async fn tail(
     Shared(state): Shared<Arc<State>>,
     member: Member,

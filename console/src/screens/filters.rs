@@ -15,7 +15,7 @@ pub(crate) struct Dimension {
     /// Name in addresses and in the API.
     pub(crate) name: &'static str,
     pub(crate) label: &'static str,
-    /// Values and their labels; empty for any text.
+    /// Values and their labels. If empty, any text is accepted.
     choices: &'static [(&'static str, &'static str)],
 }
 
@@ -23,7 +23,7 @@ const fn dimension(name: &'static str, label: &'static str, choices: &'static [(
     Dimension { name, label, choices }
 }
 
-/// The filters that all reads of content owners support.
+/// The filters supported by all reads of content owners.
 pub(crate) const DIMENSIONS: [Dimension; 10] = [
     dimension("operator", "Operator", &[]),
     dimension("bot", "Bot", &[]),
@@ -86,13 +86,13 @@ pub(crate) struct Filters {
     pub(crate) domains: Vec<String>,
     /// Path of the screen.
     pub(crate) here: String,
-    /// Other parameters of the address, which links keep.
+    /// Other parameters in the address, which links keep.
     pub(crate) kept: Vec<(&'static str, String)>,
     /// The partner whose view an owner sees.
     pub(crate) seen_as: Option<PartnerView>,
-    /// Event type or outcome of a list of events; empty for all.
+    /// Event type or outcome in an event list; empty for all.
     pub(crate) event_type: Option<String>,
-    /// Whether the data is a content owner's, which can be filtered.
+    /// Whether the data belongs to a content owner, so that it can be filtered.
     pub(crate) is_of_owner: bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct PartnerView {
 }
 
 impl PartnerView {
-    /// Returns the partner with this id. If the id is not a partner's, the following read returns the error.
+    /// Returns the partner with this id. If the id isn't a partner's, the following read returns the error.
     pub(crate) async fn find(api: &SessionClient, seen_by: &str, back: String) -> Result<Option<Self>, Failure> {
         if seen_by.is_empty() {
             return Ok(None);
@@ -114,7 +114,7 @@ impl PartnerView {
     }
 }
 
-/// Event types to choose from, after the outcomes of requests.
+/// Event types to choose from, after the request outcomes.
 const TYPES: [&str; 5] = ["content_grounded", "content_cited", "content_presented", "content_engaged", "checkout_completed"];
 
 impl Filters {
@@ -140,7 +140,7 @@ impl Filters {
         Ok(Self { window, date_problem, domains: Vec::new(), here, kept, seen_as: None, event_type: None, is_of_owner: false })
     }
 
-    /// Adds the type filter of a list of events.
+    /// Adds an event list's type filter.
     pub(crate) fn of_events(self, asked: &PeriodParameters) -> Self {
         Self { event_type: Some(asked.kind().to_owned()), ..self }
     }
@@ -151,7 +151,7 @@ impl Filters {
         self.date_problem.as_ref().is_some_and(of)
     }
 
-    /// Returns the domain of the address if it is not in the list, such as a subdomain.
+    /// Returns the domain in the address if it isn't in the list, such as a subdomain.
     pub(crate) fn other_domain(&self) -> Option<&str> {
         let domain = self.window.domain.as_str();
         let is_other = !domain.is_empty() && self.domains.iter().all(|choice| choice != domain);
@@ -183,7 +183,7 @@ impl Filters {
         DIMENSIONS.iter().filter(|known| of(known.name) == is_first && known.name != "platform_id").collect()
     }
 
-    /// Returns whether fewer than all events are shown.
+    /// Returns whether some events are filtered out.
     pub(crate) fn is_narrowed(&self) -> bool {
         !self.window.filters.is_empty() || self.event_type.as_ref().is_some_and(|name| !name.is_empty())
     }
@@ -214,7 +214,7 @@ impl Filters {
         self.address(&self.window.with(name, value))
     }
 
-    /// Returns the address of the screen with the filters of an agent of a platform added.
+    /// Returns the screen's address with the filters for a platform's agent added.
     pub(crate) fn with_agent(&self, agent_id: &str, platform_id: &str) -> String {
         self.address(&self.window.with("agent_id", agent_id).with("platform_id", platform_id))
     }
@@ -224,15 +224,15 @@ impl Filters {
         Some(self.address(&self.window.on(day.parse().ok()?)))
     }
 
-    /// Returns the address of the screen for a page or a section; `None` for a URL that the API can't filter by.
+    /// Returns the screen's address for a page or section; `None` for a URL that the API can't filter by.
     pub(crate) fn within(&self, content_url: &str) -> Option<String> {
         let (host, path) = host_and_path(content_url)?;
         let window = self.window.on_domain(host).with("path", path);
-        // A section shows its pages.
+        // Selecting a section shows its pages.
         Some(if path.ends_with("/*") { format!("{}?{}", self.here, window.query()) } else { self.address(&window) })
     }
 
-    /// Returns the address of the screen with the value of a chart's line as filter; `None` for sums and unknown values.
+    /// Returns the screen's address with a chart line's value as filter; `None` for sums and unknown values.
     pub(crate) fn with_line(&self, split: &str, line: &str) -> Option<String> {
         let dimension = Dimension::named(if split == "agent" { "agent_id" } else { split })?;
         let value = if dimension.is_text() || line.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -248,7 +248,7 @@ impl Filters {
         format!("{}?{}{}", self.here, window.query(), self.kept_query())
     }
 
-    /// Returns the headings of the screen's tables; `more` contains other parameters of the address.
+    /// Returns the headings of the screen's tables. `more` contains other parameters of the address.
     pub(crate) fn headings(&self, asked: &PeriodParameters, more: &[(&str, &str)], usual: &'static str) -> Headings {
         Headings::of(format!("{}?{}", self.here, self.window.query_and(more)), &asked.sort, usual)
     }
@@ -262,7 +262,7 @@ impl Filters {
     }
 }
 
-/// Returns the host and the path of a page, or of a section with a trailing asterisk, as the API filters by them.
+/// Returns the host and path of a page, or of a section with a trailing asterisk, as the API filters by them.
 fn host_and_path(content_url: &str) -> Option<(&str, &str)> {
     let (_, beyond) = content_url.split_once("://")?;
     let (host, path) = beyond.split_at(beyond.find('/')?);

@@ -1,6 +1,6 @@
-//! The use of content, step by step: by agent, page or day. The agents screen shows the agents alone.
+//! The use of content, step by step: by agent, page or day. The agents screen shows only agents.
 //!
-//! Every figure is taken from the API as it is.
+//! Every figure comes unchanged from the API.
 
 use super::{FETCHES, Filters, LARGEST, Pager, TableFooter, UNDECLARED, UNKNOWN};
 use crate::State;
@@ -37,7 +37,7 @@ pub(crate) struct Funnel {
 }
 
 impl Funnel {
-    /// Returns the address of the funnel of a row alone.
+    /// Returns the address of the funnel for a single row.
     fn filtered(&self, row: &FunnelItem) -> Option<String> {
         match self.by {
             "day" => self.filters.on_day(&row.day),
@@ -58,14 +58,14 @@ impl FunnelItem {
     }
 }
 
-/// The number of fetches of each row of a funnel.
+/// The number of fetches of each row in a funnel.
 pub(super) struct Fetches {
     of: HashMap<[String; 4], Count>,
     is_whole: bool,
 }
 
 impl Fetches {
-    /// Reads a funnel of fetches alone.
+    /// Reads a funnel of only fetches.
     pub(super) async fn read(api: &SessionClient, parameters: &Parameters) -> Result<Self, Failure> {
         let page: List<FunnelItem> = api.get(FUNNEL, parameters).await?;
         let is_whole = page.items.len() as u64 >= page.total;

@@ -1,4 +1,4 @@
-//! Addresses without a screen of their own, which redirect to the most likely one.
+//! Addresses without their own screen, which redirect to the most likely one.
 
 use crate::failure::Failure;
 use crate::layout::Reader;
@@ -28,7 +28,7 @@ pub(crate) async fn organization(member: Member) -> Redirect {
     Redirect::to(&first_screen(&member.organization))
 }
 
-/// Other paths below `/console`; they may belong to one of the reader's organizations.
+/// Handles other paths below `/console`, which may belong to one of the reader's organizations.
 pub(crate) async fn nothing_here(person: SignedIn, Extension(reader): Extension<Reader>, address: Uri) -> Failure {
     let mut own = person.who.memberships.iter();
     if let Some(organization) = own.find(|own| address.path().starts_with(&format!("{}/", own.home()))) {
@@ -37,7 +37,8 @@ pub(crate) async fn nothing_here(person: SignedIn, Extension(reader): Extension<
     Failure::NotFound
 }
 
-/// GET requests of addresses that accept only POST, for example a reloaded form result. The member extractor sets the page's navigation.
+/// Handles GET requests to addresses that accept only POST, such as a reloaded form result. The member extractor sets the page's
+/// navigation.
 pub(crate) async fn wants_a_form(_: Result<Member, Failure>) -> Failure {
     Failure::WrongMethod
 }

@@ -1,6 +1,6 @@
 //! The page of an invite link. Signed-in people accept the invite; others sign in first.
 //!
-//! Opening the link doesn't accept it, because programs that read email open links too.
+//! Opening the link doesn't accept the invite, because programs that read email open links too.
 
 use super::FormError;
 use crate::State;
@@ -43,7 +43,7 @@ struct AcceptedInvite {
     organization_id: Uuid,
 }
 
-/// `GET /sign-in/invite?token=`. Without a token, shows the stored invite, for people who signed in after opening the link.
+/// Handles `GET /sign-in/invite?token=`. Without a token, shows the stored invite, for people who signed in after opening the link.
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     Visitor(api): Visitor,
@@ -61,7 +61,7 @@ pub(crate) async fn accept(Shared(state): Shared<Arc<State>>, Visitor(api): Visi
     let (token, forget) = (form.text("token"), invite_cookie::forget(state.transport()));
     match api.change::<AcceptedInvite>(Method::POST, "/api/v1/identity/invites/claim", &json!({"token": token})).await {
         Ok(claimed) => Ok((forget, Redirect::to(&format!("/console/o/{}", claimed.organization_id))).into_response()),
-        // Keep the invite for people who still have to sign in, or use another address. Delete it if it is no longer valid.
+        // Keep the invite for people who must still sign in or use another address. Delete it if it is no longer valid.
         Err(Failure::Refused(problem)) if problem.status < 500 && problem.status != 401 => {
             let is_over = matches!(problem.status, 404 | 409 | 410);
             let keep = if is_over { forget } else { invite_cookie::keep(state.transport(), &token) };

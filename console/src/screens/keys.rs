@@ -114,7 +114,7 @@ pub(crate) async fn revoke(
     }
 }
 
-/// Returns a command that reports one fetch of a page of `domain`.
+/// Returns a command that reports one fetch of a page on `domain`.
 pub(super) fn report_command(state: &State, key: &str, domain: &str, source_role: &str) -> String {
     let event = json!({"events": [{
         "type": "content_retrieved", "timestamp": schemas::instant::text(state.clock.now()), "source_role": source_role,

@@ -85,7 +85,7 @@ fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-/// Returns the owners' email addresses, for members who have to ask an owner. Empty for owners.
+/// Returns the owners' email addresses, for members who must ask an owner. Empty for owners.
 pub(super) async fn owners(member: &Member) -> Result<String, Failure> {
     if member.organization.is_owner() {
         return Ok(String::new());

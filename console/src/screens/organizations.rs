@@ -1,4 +1,4 @@
-//! The organizations of a person, and creating another one.
+//! A person's organizations, and the form that creates another one.
 
 use super::FormError;
 use crate::failure::Failure;

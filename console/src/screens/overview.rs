@@ -1,7 +1,7 @@
 //! The overview: a summary in words, six figures, a chart, and a table of agents.
 //!
-//! Sums and shares are computed only from figures of one response, so they match the API. A card whose read fails says so; the other cards
-//! are shown.
+//! Sums and shares are computed only from figures in one response, so they match the API. A card whose read fails shows an error; other
+//! cards are still shown.
 
 use super::agents::named;
 use super::funnel::{FUNNEL, Fetches};
@@ -25,7 +25,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Event types of the chart, with their labels, after fetches and before all other events.
+/// Event types in the chart, with their labels, after fetches and before all other events.
 const TYPES: [(&str, &str); 3] =
     [("content_grounded", "Groundings"), ("content_cited", "Citations"), ("content_presented", "Presentations")];
 const FETCHED: &str = "Fetches";
@@ -159,7 +159,7 @@ impl Period {
         self.visits.as_ref().ok().map(Visits::total)
     }
 
-    /// Returns the engagements. The API's number includes visits, which are a measure of their own.
+    /// Returns the engagements. The API's number includes visits, which are a separate measure.
     fn engagements(&self) -> Option<u64> {
         Some(self.of_type("content_engaged")?.saturating_sub(self.visits()?))
     }
@@ -244,7 +244,7 @@ fn both<'a, A, B>(one: &'a Card<A>, other: &'a Card<B>) -> Card<(&'a A, &'a B)> 
     }
 }
 
-/// Returns the first agents of the funnel with their fetches.
+/// Returns the funnel's first agents with their fetches.
 async fn agents(api: &SessionClient, window: &Window, parameters: &Parameters) -> Result<Vec<FunnelItem>, Failure> {
     let of_fetches = window.parameters_and(&[("by", "agent"), FETCHES, LARGEST]);
     let (mut page, fetches) = tokio::try_join!(api.get::<List<FunnelItem>>(FUNNEL, parameters), Fetches::read(api, &of_fetches))?;
@@ -252,7 +252,7 @@ async fn agents(api: &SessionClient, window: &Window, parameters: &Parameters) -
     Ok(page.items)
 }
 
-/// Returns the chart by type. Its sum is that of all events, like the sum of every other split.
+/// Returns the chart by type. Its sum includes all events, like every other split's.
 fn by_type_of(types: &Series, outcomes: &Series, is_hourly: bool) -> Chart {
     let named = |item: &SeriesItem| TYPES.iter().find(|(name, _)| *name == item.event_type).map(|(_, label)| *label);
     let fetched = outcomes.items.iter().filter(|item| item.outcome == FETCHES.1);
@@ -272,7 +272,7 @@ fn by_type_of(types: &Series, outcomes: &Series, is_hourly: bool) -> Chart {
     chart.ordered(&lines.collect::<Vec<_>>()).with_gaps(types.coverage.as_ref())
 }
 
-/// Returns the days of all pages.
+/// Returns the days from all pages.
 pub(super) async fn corroboration(api: &SessionClient, period: &Parameters) -> Result<Vec<CorroboratedDay>, Failure> {
     let mut all: Vec<CorroboratedDay> = Vec::new();
     loop {
@@ -288,13 +288,13 @@ pub(super) async fn corroboration(api: &SessionClient, period: &Parameters) -> R
     }
 }
 
-/// The share of claimed fetches that a server of another organization confirmed.
+/// Returns the share of claimed fetches that another organization's server confirmed.
 pub(super) fn claims(rows: &[CorroboratedDay]) -> Share {
     let both: u64 = rows.iter().map(|row| row.seen_by_both.0).sum();
     Share { part: both, whole: both + rows.iter().map(|row| row.claimed_by_agent_only.0).sum::<u64>() }
 }
 
-/// A period of comparison and its figures.
+/// A comparison period and its figures.
 type Before<'a> = Option<(&'a Comparison, &'a Period)>;
 
 fn sentence(window: &Window, before: Before<'_>, now: &Period) -> Option<String> {
@@ -325,7 +325,7 @@ fn sentence(window: &Window, before: Before<'_>, now: &Period) -> Option<String>
     ))
 }
 
-/// Returns a sentence about requests that returned no content; `None` without any.
+/// Returns a sentence about requests that returned no content; `None` without such requests.
 fn not_fetched(now: &Period) -> Option<String> {
     let counted = |outcome: &str, one: &str| match now.of_outcome(outcome)? {
         0 => None,
@@ -377,7 +377,7 @@ fn tiles(before: Before<'_>, now: &Period, types: Option<&Chart>) -> Vec<Tile> {
     ]
 }
 
-/// Returns the line of confirmed claims, with the buckets of the chart.
+/// Returns the line of confirmed claims, in the chart's buckets.
 fn confirmed(types: &Chart, seen: &[CorroboratedDay]) -> Sparkline {
     let mut by_start: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
     for row in seen {

@@ -1,4 +1,4 @@
-//! Pages: each URL or section with the number of its events and the last use, optionally filtered by path.
+//! Pages: each URL or section with its number of events and its last use, optionally filtered by path.
 //!
 //! Rows keep the API's order: most events first, or by the chosen column.
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const URLS: &str = "/content-owners/urls";
 const LIMIT: u64 = 50;
-/// The grouping that is not the default.
+/// The grouping that isn't the default.
 const SECTION: &str = "section";
 
 #[derive(Template)]
@@ -96,7 +96,7 @@ pub(crate) async fn show(
     ))
 }
 
-/// Returns a page of URLs with their fetches. A URL that the long list of fetches may omit has unknown fetches.
+/// Returns a page of URLs with their fetches. If the long list of fetches may omit a URL, its fetches are unknown.
 async fn read(member: &Member, parameters: &Parameters, fetches: &Parameters) -> Result<List<UrlMetric>, Failure> {
     let api = member.api();
     let (mut page, fetched) =

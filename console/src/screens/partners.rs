@@ -27,7 +27,7 @@ pub(crate) struct Partners {
     home: String,
     is_grantor: bool,
     may_grant: bool,
-    /// Owners of the organization, if the reader is not one.
+    /// The organization's owners, if the reader isn't one.
     owners: String,
     requests: Vec<DelegationRequest>,
     delegations: Vec<Delegation>,
@@ -73,7 +73,7 @@ impl Delegation {
     }
 }
 
-/// `POST /console/o/{organization}/partners`: requests access from the owner of a domain.
+/// Handles `POST /console/o/{organization}/partners`: requests access from a domain's owner.
 pub(crate) async fn ask(member: Member, form: Form) -> Result<Response, Failure> {
     let asked = json!({"domain": form.text("domain")});
     changed(&member, member.api().change::<Value>(Method::POST, REQUESTS, &asked).await.map(drop)).await

@@ -1,4 +1,4 @@
-//! Rejected requests of the organization in recent days, by reason.
+//! The organization's rejected requests in recent days, by reason.
 
 use super::{Pager, TableFooter};
 use crate::State;

@@ -1,4 +1,4 @@
-//! Events that an agent or a platform reported, what others did with its click tokens, and how its sessions ended.
+//! Events reported by an agent or platform, others' events with its click tokens, and how its sessions ended.
 
 use super::agents::LIMIT;
 use super::{Filters, Pager, TableFooter};

@@ -1,4 +1,4 @@
-//! Events that an organization reported, events that others reported with its click tokens, and its sessions as documents.
+//! Events reported by an organization, others' events with its click tokens, and its sessions as documents.
 
 use super::events::fact;
 use super::{Filters, Pager, TableFooter};
@@ -25,7 +25,7 @@ pub(crate) const BY_OTHERS: (&str, &str) = ("reported_by", "other");
 const LIMIT: u64 = 50;
 
 impl OwnEvent {
-    /// Returns the other reported facts as text.
+    /// Returns the other reported details as text.
     pub(super) fn facts(&self) -> Vec<(&str, String)> {
         self.event_data.iter().map(|(name, value)| (name.as_str(), fact(name, value, &self.event_data))).collect()
     }

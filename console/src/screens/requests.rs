@@ -1,4 +1,4 @@
-//! Requests for an agent's or a platform's organization, and their status.
+//! Requests for an agent's or platform's organization, and their status.
 
 use super::{FormError, TableFooter};
 use crate::State;

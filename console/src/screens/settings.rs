@@ -1,6 +1,6 @@
-//! The settings of an organization.
+//! An organization's settings.
 //!
-//! Each kind of organization has one flag, and the form sends only that one.
+//! Each type of organization has one flag, and the form sends only that one.
 
 use super::FormError;
 use crate::failure::Failure;

@@ -1,8 +1,8 @@
 //! Sign-in by email, and sign-out.
 //!
-//! A link is redeemed only when its button is pressed, because programs that read email open links too. In another browser than the one
-//! that requested the link, the person must enter the account's address. The old session is sent to the API, which ends it, to prevent
-//! session fixation.
+//! A link is redeemed only when its button is pressed, because programs that read email open links too. In any other browser than the one
+//! that requested the link, the person must enter the account's address. To prevent session fixation, the old session is sent to the API,
+//! which ends it.
 
 use super::FormError;
 use crate::State;
@@ -91,10 +91,10 @@ async fn page(api: &SessionClient, step: Step, problem: FormError) -> Response {
     (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), page).into_response()
 }
 
-/// Timeout of the list of providers.
+/// Timeout for the list of providers.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Returns the configured providers; empty on errors, because sign-in by email still works.
+/// Returns the configured providers. Empty on errors, because sign-in by email still works.
 async fn providers(api: &SessionClient) -> Vec<Provider> {
     match tokio::time::timeout(PATIENCE, api.get("/api/v1/identity/auth/oidc", &Vec::new())).await {
         Ok(Ok(providers)) => providers,
@@ -136,7 +136,7 @@ async fn signed_in_as(api: &SessionClient) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Returns the error of an invalid link.
+/// Returns the error for an invalid link.
 fn unusable(failure: Failure, request_id: &str) -> Result<Problem, Failure> {
     match failure {
         Failure::SignedOut => Ok(used_up(request_id)),
@@ -197,7 +197,7 @@ pub(crate) async fn finish(
     form: Form,
 ) -> Result<Response, Failure> {
     let token = form.text("token");
-    // Always send the address, even if empty: the API then checks it, unless this browser requested the link.
+    // Always send the address, even if it is empty: the API then checks it, unless this browser requested the link.
     let body = json!({"token": token, "email": form.text("email")});
     match api.send(Method::POST, "/api/v1/identity/auth/magic-link/verify", Some(&body)).await {
         Ok(opened) => {

@@ -31,7 +31,7 @@ pub(crate) struct Start {
     problem: FormError,
 }
 
-/// The step that waits for the first event; it refreshes until then.
+/// The step that waits for the first event. It refreshes until then.
 #[derive(Template)]
 #[template(path = "parts/arrival.html")]
 pub(crate) struct Arrival {
@@ -71,7 +71,7 @@ pub(super) async fn view(state: &State, member: &Member, problem: FormError) -> 
     }))
 }
 
-/// `GET /console/o/{organization}/start/arrival`. Returns 204 until an event has arrived, so that nothing on the page is replaced.
+/// Handles `GET /console/o/{organization}/start/arrival`. Returns 204 until an event has arrived, so nothing on the page is replaced.
 pub(crate) async fn arrival(Shared(state): Shared<Arc<State>>, member: Member) -> Result<Response, Failure> {
     if !member.is_owner_of_content() {
         return agent_start::arrival(&state, &member).await;

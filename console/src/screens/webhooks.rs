@@ -30,7 +30,7 @@ const TYPES: [(&str, &str); 4] = [
 const STATES: [(&str, &str); 4] = [("", "All"), ("pending", "Pending"), ("dead_letter", "Failed"), ("delivered", "Delivered")];
 const DELIVERIES: u64 = 50;
 
-/// Filters and position of an endpoint's log.
+/// Filters and position in an endpoint's log.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LogParameters {
@@ -53,7 +53,7 @@ impl LogParameters {
         Some(("status", self.status().to_owned())).filter(|(_, status)| !status.is_empty())
     }
 
-    /// Returns the parameters of the log's downloads.
+    /// Returns the parameters for downloads of the log.
     pub(crate) fn of_file(&self, endpoint: Uuid) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("webhook", &endpoint.to_string()).extend_pairs(self.narrowing()).finish()
@@ -177,7 +177,7 @@ pub(crate) fn sentence(told: &str) -> String {
 }
 
 impl Delivery {
-    /// Returns the label of the state. Deliveries that failed and will be retried are pending in the API.
+    /// Returns the state's label. Deliveries that failed and will be retried are pending in the API.
     pub(crate) fn state(&self) -> &str {
         match self.status.as_str() {
             "pending" if self.attempts > 0 => "Retrying",
@@ -218,10 +218,10 @@ pub(crate) struct Webhooks {
     frame: Layout,
     headings: Headings,
     home: String,
-    /// Whether the reader can create endpoints and rotate secrets; only owners can.
+    /// Whether the reader can create endpoints and rotate secrets, which only owners can.
     may_change: bool,
     types: [(&'static str, &'static str); 4],
-    /// `None` if only the new one is known.
+    /// `None` if only the new endpoint is known.
     endpoints: Option<Vec<Endpoint>>,
     made: Option<Endpoint>,
     typed: String,

@@ -1,4 +1,4 @@
-//! Tests of every page that links from the first one reach.
+//! Tests every page that can be reached by links from the first one.
 
 use super::reader::{Page, Table, attribute};
 use super::stub::{AGENT, Call, HOSTILE, Stub};
@@ -167,7 +167,7 @@ fn compare(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// Either the API sorts, or the page.
+/// Either the API or the page sorts.
 #[tokio::test]
 async fn headings_sort_their_tables() {
     let (mut pressed, mut sorted) = (BTreeSet::new(), BTreeSet::new());

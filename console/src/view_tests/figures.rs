@@ -1,4 +1,4 @@
-//! Tests of the texts and figures of every page. The stub's figures are all different.
+//! Tests every page's texts and figures. The stub's figures are all different.
 
 use super::reader::{Page, unescaped};
 use super::stub::{AGENT, OWNER, Stub};
@@ -47,7 +47,7 @@ fn pages() -> Vec<String> {
     all.map(|address| address.replace("?D", &format!("?{DAYS}"))).collect()
 }
 
-/// Returns the text of a page, one line per block, with the exact value of figures that are shown otherwise.
+/// Returns a page's text, one line per block, with the exact value of figures that are shown rounded.
 fn text(page: &Page) -> String {
     let main = page.between("<main", "</main>").unwrap_or(&page.html);
     let mut main = main.split_once('>').unwrap().1.to_owned();
@@ -110,7 +110,7 @@ async fn u1_pages_show_the_apis_figures() {
 /// Long periods must not make pages larger.
 #[tokio::test]
 async fn u3_pages_for_many_years_stay_small() {
-    // Style sheet, script and icon take 6 kB in gzip.
+    // Style sheet, script and icon take 6 kB with gzip.
     const MAX_BYTES: usize = 94 * 1_024;
     let (stub, mut reader) = Stub::start().await;
     let day = |day: u32| {
@@ -135,7 +135,7 @@ async fn u3_pages_for_many_years_stay_small() {
     }
 }
 
-/// Returns the sums of a chart's table: of each line, with its name.
+/// Returns the sums in a chart's table: each line's sum with its name.
 fn sums(page: &Page, name: &str) -> Vec<(String, u64)> {
     let table = page.tables().into_iter().find(|table| table.name == format!("{name}, as a table"));
     let table = table.unwrap_or_else(|| panic!("no chart {name}: {}", page.html));
@@ -262,7 +262,7 @@ async fn overview_cards_fail_independently() {
     assert_eq!(reader.open(&format!("{OWNER}/overview?{DAYS}")).await.status, 403);
 }
 
-/// Every figure of the pages with a period is a measure, or a sum, share or ratio of measures.
+/// Every figure on pages with a period is a measure, or a sum, share or ratio of measures.
 #[tokio::test]
 async fn u6_every_figure_has_a_definition() {
     const OTHERS: [&str; 3] = ["Status code", "Hours", "Value"];

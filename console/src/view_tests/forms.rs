@@ -1,4 +1,4 @@
-//! Tests of forms: their API requests, and errors of the API.
+//! Tests forms: their API requests, and how they show API errors.
 
 use super::all_links::{kind, walk};
 use super::reader::{Page, Reader};

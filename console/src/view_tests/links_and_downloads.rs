@@ -1,4 +1,4 @@
-//! Tests of addresses: errors, redirects, links and downloads.
+//! Tests addresses: errors, redirects, links and downloads.
 
 use super::reader::{Page, Reader};
 use super::stub::{AGENT, OWNER, Stub};
@@ -229,7 +229,7 @@ async fn invalid_dates_keep_the_filters() {
     }
 }
 
-/// The script adds the rows that the page doesn't have.
+/// The script adds rows that the page doesn't show yet.
 #[tokio::test]
 async fn live_page_requests_only_new_events() {
     let (stub, mut reader) = Stub::start().await;
@@ -266,7 +266,7 @@ async fn printed_and_mobile_pages_show_their_title() {
         "{}",
         page.html
     );
-    // Backgrounds are neither printed nor kept by forced colors, so the legend is drawn with the lines' own patterns.
+    // Backgrounds are neither printed nor kept by forced colors, so the legend uses the lines' own patterns.
     let legend = page.between("<ul class=\"legend\">", "</ul>").unwrap();
     assert!(legend.contains("<path class=\"line line-0\"") && !legend.contains("<span"), "{legend}");
     let css = include_str!("../../assets/console.css");

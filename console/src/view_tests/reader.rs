@@ -111,13 +111,13 @@ impl Reader {
     }
 }
 
-/// A table: name, headings, and the rows of its body without totals.
+/// A table: name, headings, and body rows without totals.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// Each with its `aria-sort` order.
+    /// Headings, each with its `aria-sort` order.
     pub(super) headings: Vec<(String, Option<String>)>,
-    /// Exact values of figures and times, else the text; empty if unknown.
+    /// Exact values of figures and times, otherwise the text; empty if unknown.
     pub(super) rows: Vec<Vec<String>>,
 }
 

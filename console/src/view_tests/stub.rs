@@ -1,6 +1,6 @@
-//! A stub of the API. It responds to requests that the OpenAPI document describes and records all others as faults.
+//! A stub of the API. It responds to requests that match the OpenAPI document and records all others as faults.
 //!
-//! Responses come from `tests/answers.json`, else from the document's examples, whose lists get a second item.
+//! Responses come from `tests/answers.json`, otherwise from the document's examples, whose lists get a second item.
 
 use super::reader::Reader;
 use crate::{Settings, State, routes};
@@ -68,7 +68,7 @@ struct StubState {
     said: Vec<(&'static str, u16, Value)>,
     calls: Vec<Call>,
     faults: BTreeSet<String>,
-    /// Number of items of every list that is requested as a file.
+    /// Number of items in every list requested as a file.
     items_of_files: u64,
 }
 
@@ -113,7 +113,7 @@ impl Stub {
         std::mem::take(&mut self.0.lock().unwrap().calls)
     }
 
-    /// Returns the requests that the document does not describe.
+    /// Returns the requests that don't match the document.
     pub(super) fn faults(&self) -> BTreeSet<String> {
         self.0.lock().unwrap().faults.clone()
     }
@@ -149,7 +149,7 @@ async fn answer(Shared(stub): Shared<Stub>, request: Request) -> Response {
     if ["text/csv", "application/x-ndjson"].contains(&media.as_str()) {
         return file(&call, media, inner.items_of_files.max(1));
     }
-    // A period that ends within a day is the one for comparison.
+    // A period that ends within a day is the comparison period.
     let is_before = call.asks("until").is_some_and(|until| until.contains('T'));
     let before = is_before.then(|| ANSWERS.get(&format!("{} before", call.operation))).flatten();
     let narrowed =
@@ -157,7 +157,7 @@ async fn answer(Shared(stub): Shared<Stub>, request: Request) -> Response {
     usual(before.or(narrowed).or(ANSWERS.get(&call.operation)), described)
 }
 
-/// Returns the operation of a path. If two match, the one with fewer parameters wins.
+/// Returns a path's operation. If two match, the one with fewer parameters wins.
 fn described(method: &str, path: &str) -> Option<(&'static str, &'static Value)> {
     let steps: Vec<&str> = path.split('/').collect();
     let is_of = |pattern: &str| {

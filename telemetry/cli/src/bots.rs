@@ -1,7 +1,7 @@
 //! `telemetry bots`: identifies user agents with the service's bot table, and compares the table with public lists
 //! (docs/api/crawlers.md#bot-table).
 //!
-//! Never uses the network: neither user agents nor addresses leave the machine.
+//! Doesn't use the network: user agents and addresses never leave the machine.
 
 mod diff;
 mod public_list;

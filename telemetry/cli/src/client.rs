@@ -1,6 +1,6 @@
 //! The HTTP client: sends requests, and turns error responses into failures.
 //!
-//! It doesn't follow redirects, so a credential reaches only its own address, and its errors don't repeat what was sent.
+//! It doesn't follow redirects, so a credential is sent only to its own address. Its errors don't repeat what was sent.
 
 use crate::failure::{ErrorResponse, Failure, root_cause};
 use crate::secret::Secret;
@@ -22,10 +22,10 @@ use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
-/// Longer than the service's own deadlines, whose responses explain the error.
+/// Longer than the service's own deadlines, because its error responses explain the failure.
 const DEADLINE: Duration = Duration::from_secs(150);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// Limits on the size and duration of an error response; its status is the most important part.
+/// Limits on the size and duration of an error response. Its status is the most important part.
 const MAX_PROBLEM_BYTES: usize = 1024 * 1024;
 const PROBLEM_DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum `Retry-After` to respect, in seconds.
@@ -178,7 +178,7 @@ impl Client {
 }
 
 impl Response {
-    /// Returns the service's time, from the header `Date`.
+    /// Returns the service's time from the `Date` header.
     pub(crate) fn date(&self) -> Option<&str> {
         self.date.as_ref()?.to_str().ok()
     }

@@ -1,4 +1,4 @@
-//! The context of a command: the clock, the options, the profile and a client with the right credential.
+//! A command's context: the clock, the options, the profile and a client with the right credential.
 
 use crate::client::{Client, Credential};
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ pub(crate) enum CredentialKind {
     Anonymous,
     Key,
     Person,
-    /// Either; a key takes precedence over a session.
+    /// Either one. A key takes precedence over a session.
     KeyOrPerson,
 }
 
@@ -63,7 +63,7 @@ impl Context {
         Client::new(base, credential, organization)
     }
 
-    /// The address from the options or the environment, else from the profile.
+    /// Returns the address from the options or the environment, otherwise from the profile.
     pub(crate) fn base(&self, profile: Option<&Profile>) -> Result<Url, Failure> {
         if let Some(given) = &self.options.url {
             return address(given);

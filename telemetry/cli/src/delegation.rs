@@ -96,7 +96,7 @@ pub(crate) struct RequestArgs {
     domain: String,
 }
 
-/// Accepts only an ID, because names are not unique and the names of other organizations are not visible.
+/// Parses an ID. Names aren't accepted, because they are not unique and other organizations' names are not visible.
 fn id(text: &str) -> Result<Uuid, String> {
     text.parse()
         .map_err(|_| "use the organization's ID; to accept a request by name, run telemetry delegation approve NAME".to_owned())

@@ -25,7 +25,7 @@ pub struct Doctor {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Ok,
-    /// Works, but may surprise.
+    /// Works, but may be unexpected.
     Warning,
     /// Must be fixed.
     Bad,

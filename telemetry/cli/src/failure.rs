@@ -1,6 +1,6 @@
-//! Errors of commands and their exit codes (docs/cli.md#exit-codes).
+//! Command errors and their exit codes (docs/cli.md#exit-codes).
 //!
-//! Errors contain no secrets, because they go to the terminal and to logs.
+//! Errors don't contain secrets, because they go to the terminal and to logs.
 
 use schemas::problem::Problem;
 use std::fmt;
@@ -53,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// Returns the error for the case that something was already sent, in which exit code 2 would be wrong.
+    /// Returns the error for the case that something was already sent, for which exit code 2 would be wrong.
     pub(crate) fn after_sending(self, before: &str) -> Self {
         match self {
             Self::Usage(text) => Self::Failed(format!("{text}; everything before {before} was sent")),
@@ -66,7 +66,7 @@ impl Failure {
         self.code() == 5
     }
 
-    /// Returns the seconds that the service asks to wait before a retry.
+    /// Returns the number of seconds that the service asks to wait before a retry.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         if let Self::Rejected(refusal) = self { refusal.retry_after } else { None }
     }

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Waiting lines are sent after this time without a new one.
+/// Time without new lines after which waiting lines are sent.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number of pieces that wait for the sender.
 const QUEUE_CAPACITY: usize = 1_024;
@@ -212,11 +212,11 @@ fn bar(file: &Path, is_followed: bool, from: u64) -> ProgressBar {
 }
 
 impl LogImport<'_> {
-    /// Sends the log; returns the offset up to which it was accepted.
+    /// Sends the log. Returns the offset up to which it was accepted.
     async fn send_log(&mut self, context: &Context, from: u64) -> Result<u64, Failure> {
         let (pieces, mut read) = mpsc::channel(QUEUE_CAPACITY);
         let source = LogReader { file: self.what.file.clone(), from, is_followed: self.what.follow };
-        // Don't wait for this thread: it may block on reading from a terminal.
+        // Don't wait for this thread, because it may block on reading from a terminal.
         tokio::task::spawn_blocking(move || source.read(&pieces));
         let mut batch = Batch::starting_at(from, Heading::default());
         loop {
@@ -245,13 +245,13 @@ impl LogImport<'_> {
         }
     }
 
-    /// Sends a batch and records the progress; returns the next, empty batch.
+    /// Sends a batch and records the progress. Returns the next, empty batch.
     async fn send(&mut self, context: &Context, batch: Batch) -> Result<Batch, Failure> {
         if batch.lines > 0 {
             let content = batch.content(self.what.provider, context.clock.now().timestamp_millis(), self.secret.as_ref())?;
             let patience = if self.what.follow { Duration::MAX } else { Duration::from_secs(self.what.patience) };
             let answer = match send_until_accepted(&self.client, &self.path, &self.parameters, &content, patience).await {
-                // The service could read no line of this batch; others may be readable.
+                // The service could not read any line of this batch, but others may be readable.
                 Err(failure) if failure.status() == Some(422) => json!({"bad": batch.lines}),
                 answer => answer?,
             };
@@ -266,7 +266,7 @@ impl LogImport<'_> {
         Ok(batch.next())
     }
 
-    /// Returns the failure at this byte; after something was sent, it is no longer a usage error.
+    /// Returns the failure at this byte. After something was sent, it is no longer a usage error.
     fn after_sending(&self, failure: Failure, at: u64) -> Failure {
         if self.totals.batches == 0 { failure } else { failure.after_sending(&format!("byte {at}")) }
     }

@@ -17,13 +17,13 @@ pub(crate) fn event_type(name: &str) -> (&str, &str) {
     }
 }
 
-/// Returns the position of an event type in lists, in the order in which content is used.
+/// Returns an event type's position in lists, in the order in which content is used.
 pub(crate) fn position(name: &str) -> usize {
     const ORDER: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
     ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len())
 }
 
-/// Returns the name of a reporter from the `source_role` of its reports.
+/// Returns a reporter's name from the `source_role` of its reports.
 pub(crate) fn reporter(role: &str) -> &str {
     match role {
         "agent" => "AI agent",
@@ -53,7 +53,7 @@ pub(crate) fn ip_check(verified: &Value) -> &'static str {
     }
 }
 
-/// Returns how a drain's lines with a correlation id were counted.
+/// Returns a text about how a drain's lines with a correlation id were counted.
 pub(crate) fn drain_lines(drain: &Value) -> String {
     let count = |name: &str| drain[name].as_u64().unwrap_or_default();
     format!(

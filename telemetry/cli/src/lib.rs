@@ -1,4 +1,4 @@
-//! The command line for people: one command per noun, and a client of the public API.
+//! The command line for people: one command per object type, and a client for the public API.
 //!
 //! ```text
 //!  options, environment, profile ──► context ──► client ──► the service

@@ -13,7 +13,7 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 
 pub(crate) type Reader = Box<dyn BufRead + Send>;
 
-/// Identity of a file regardless of its name: device and inode.
+/// A file's identity regardless of its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity(u64, u64);
 
@@ -44,7 +44,7 @@ fn uncompressed(raw: impl Read + Send + 'static) -> io::Result<Reader> {
     Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
 }
 
-/// Whether a log can be read only once: standard input or a named pipe, as in `<(zcat access.log.gz)`.
+/// Returns whether a log can be read only once: standard input or a named pipe, as in `<(zcat access.log.gz)`.
 pub(crate) fn is_stream(file: &Path) -> bool {
     file == Path::new("-") || std::fs::metadata(file).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }

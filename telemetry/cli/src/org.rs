@@ -1,4 +1,4 @@
-//! `telemetry org`: the organizations of a user (docs/api/identity.md#organizations).
+//! `telemetry org`: a user's organizations (docs/api/identity.md#organizations).
 //!
 //! Requires a session, because keys can't read or create organizations.
 

@@ -1,6 +1,6 @@
 //! Results on standard output: tables for people, JSON, JSON lines and CSV for programs (docs/cli.md#output).
 //!
-//! Writes only data, without characters that control a terminal or run in a spreadsheet (`service_kit::http::inert`).
+//! Writes only data, without characters that control a terminal or run in a spreadsheet (`service_kit::http::sanitize_text`).
 
 use crate::failure::{Failure, reason};
 use crate::labels::{capitalized, org_type};
@@ -49,7 +49,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Prints a list; `whole` is the response that contains it, used for JSON.
+    /// Prints a list. `whole` is the response that contains it, used for JSON.
     pub(crate) fn list(self, whole: &Value, items: &[Value], columns: &[Column]) -> Result<(), Failure> {
         self.list_as(whole, items, columns, columns)
     }
@@ -70,12 +70,12 @@ impl Output {
         }
     }
 
-    /// Prints an object, in tables with the given rows.
+    /// Prints an object; as a table, with the given rows.
     pub(crate) fn object_as(self, object: &Value, facts: &[(&'static str, String)]) -> Result<(), Failure> {
         if self.format == Format::Table { write(rows(facts).as_bytes()) } else { self.object(object) }
     }
 
-    /// Prints an object; tables and CSV have a row per member.
+    /// Prints an object; as a table or CSV, with a row per member.
     pub(crate) fn object(self, object: &Value) -> Result<(), Failure> {
         match self.format {
             Format::Json => json(object),
@@ -90,7 +90,7 @@ impl Output {
         if self.format == Format::Csv { write(&csv(&[], columns)?) } else { Ok(()) }
     }
 
-    /// Prints one item of a streamed list, in tables without a header.
+    /// Prints one item of a streamed list; as a table, without a header.
     pub(crate) fn line(self, item: &Value, columns: &[Column], csv_columns: &[Column]) -> Result<(), Failure> {
         match self.format {
             Format::Json | Format::Ndjson => json_line(item),

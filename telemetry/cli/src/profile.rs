@@ -1,6 +1,6 @@
 //! `telemetry profile`: named services with their credentials.
 //!
-//! Prints no credentials, only the prefix of a key and the user of a session.
+//! Doesn't print credentials, only a key's prefix and a session's user.
 
 use crate::context::Context;
 use crate::failure::Failure;

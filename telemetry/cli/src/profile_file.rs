@@ -72,7 +72,7 @@ impl Profiles {
         write_private(file, text.as_bytes()).map_err(|error| file_error(file, &error))
     }
 
-    /// Returns the profile with this name, or the one in use, with its name.
+    /// Returns the profile with this name, or the current one, with its name.
     pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Option<(&str, &Profile)>, Failure> {
         let Some(wanted) = name.or(self.current.as_deref()) else { return Ok(None) };
         match self.profiles.get_key_value(wanted) {
@@ -102,7 +102,7 @@ pub(crate) fn usual_file() -> Result<PathBuf, Failure> {
     Ok(folders.config_dir().join("telemetry").join("profiles.json"))
 }
 
-/// Replaces a file that only its owner can read; creates its directory with the same restriction.
+/// Replaces a file that only its owner can read. Creates its directory with the same restriction.
 pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

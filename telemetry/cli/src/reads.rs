@@ -92,7 +92,7 @@ const CORROBORATION: [Column; 8] = [
     column("neither", "/seen_by_neither"),
     PLATFORM,
 ];
-/// Distinguishes agents with the same name; the API returns no names of platforms.
+/// Distinguishes agents with the same name, because the API doesn't return platform names.
 const PLATFORM: Column = column("platform ID", "/platform_id");
 const STAGES: [Column; 5] = [
     column("fetched", "/retrieved"),
@@ -189,7 +189,7 @@ async fn print_document(client: &Client, path: &str, parameters: &Parameters) ->
     write(b"\n")
 }
 
-/// Prints a list in the format of the service, or as a table; returns the response for a table.
+/// Prints a list in the service's format, or as a table. For a table, returns the response.
 pub(crate) async fn list(
     context: &Context,
     path: &str,
@@ -211,7 +211,7 @@ pub(crate) async fn list(
     Ok(Some(whole))
 }
 
-/// Prints a response as it arrives, which leaves its numbers unchanged.
+/// Prints a response as it arrives, so its numbers stay unchanged.
 async fn print_as_received(context: &Context, client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
     let accept = match context.options.output {
         Format::Csv => Some("text/csv"),

@@ -1,4 +1,4 @@
-//! Lists, lookups and changes that the identity commands share (docs/api/identity.md).
+//! Lists, lookups and changes shared by the identity commands (docs/api/identity.md).
 
 use crate::client::Client;
 use crate::context::Context;
@@ -33,7 +33,7 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct Resource {
     /// Singular noun for messages.
     pub(crate) noun: &'static str,
-    /// Verb for deleting one, in both forms: "revoke" and "Revoked".
+    /// Verb for deleting an object, in both forms: "revoke" and "Revoked".
     pub(crate) delete: (&'static str, &'static str),
     /// Path below `/api/v1/identity/`.
     pub(crate) path: &'static str,

@@ -40,7 +40,7 @@ pub(crate) async fn send_until_accepted(
     }
 }
 
-/// Sends the request once; a truncated response is an error.
+/// Sends the request once. A truncated response is an error.
 async fn send(client: &Client, path: &str, parameters: &Parameters, content: &RequestContent) -> Result<Value, Failure> {
     client.send(Method::POST, path, parameters, content.clone()).await?.json().await
 }

@@ -28,7 +28,7 @@ impl Secret {
         &self.0
     }
 
-    /// Returns the prefix that lists of keys show too.
+    /// Returns the prefix, which key lists show too.
     pub(crate) fn visible_prefix(&self) -> String {
         PlainApiKey::parse(&self.0).map(|key| key.visible_prefix().to_owned()).unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Secret {
         HEXLOWER.encode(&Sha256::digest(&self.0))
     }
 
-    /// Returns the secret if it is an API key; `whence` names its source in errors.
+    /// Returns the secret if it is an API key. Errors name its source, `whence`.
     pub(crate) fn into_key(self, whence: &str) -> Result<Self, Failure> {
         match PlainApiKey::parse(&self.0) {
             Some(_) => Ok(self),

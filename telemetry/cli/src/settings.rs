@@ -1,4 +1,4 @@
-//! `telemetry settings`: the settings of an organization (docs/api/identity.md#settings).
+//! `telemetry settings`: an organization's settings (docs/api/identity.md#settings).
 
 use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;

@@ -32,7 +32,7 @@ pub struct Login {
     have_token: bool,
 }
 
-/// A command without options of its own.
+/// A command without its own options.
 #[derive(Args, Clone, Debug)]
 pub struct NoArgs {}
 
@@ -173,8 +173,8 @@ async fn facts_of_key(client: &Client, key: &Value) -> Vec<(&'static str, String
     facts
 }
 
-/// Returns the name of a key's organization. No response about a key contains it, so it comes from a verified domain of the owner
-/// or from a delegation to the platform or agent.
+/// Returns the name of a key's organization. No response about a key contains it, so it comes from the owner's verified domain or from a
+/// delegation to the platform or agent.
 async fn organization_name(client: &Client, is_owner: bool, id: &str) -> Option<String> {
     if !is_owner {
         let delegations = client.get(DELEGATIONS, &vec![("role", "grantee".to_owned())]).await.ok()?;

@@ -62,7 +62,7 @@ impl Drop for HiddenInput {
     }
 }
 
-/// Asks for confirmation of an action such as "delete profile work"; without a terminal, `--yes` is required.
+/// Asks for confirmation of an action such as "delete profile work". Without a terminal, `--yes` is required.
 pub(crate) fn confirm(action: &str, is_sure: bool) -> Result<(), Failure> {
     if is_sure {
         return Ok(());

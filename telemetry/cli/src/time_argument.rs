@@ -1,6 +1,6 @@
 //! Times on the command line: `7d`, `90m`, a day or a timestamp (docs/cli.md#time-windows).
 //!
-//! Days and timestamps are passed to the service as typed, so that only the service defines a day.
+//! Days and timestamps are passed to the service as typed, so only the service defines what a day is.
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
 

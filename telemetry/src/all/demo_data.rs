@@ -1,6 +1,6 @@
-//! `--demo-data`: sends 60 days of sample activity on example.com, and the days before it for comparison. `day` generates the
-//! events of a day from its date, so sending them again has no effect: the event ids are the same. Only click tokens differ, and
-//! a visit repeated with another token is ignored.
+//! `--demo-data`: sends 60 days of sample activity on example.com, and the days before it for comparison. `day` generates a day's events
+//! from its date, so sending them again has no effect: the event ids are the same. Only click tokens differ, and a visit repeated with
+//! another token is ignored.
 
 mod day;
 mod links;
@@ -25,7 +25,7 @@ pub(crate) struct ReportCounts {
     pub(crate) edge: usize,
     pub(crate) origin: usize,
     pub(crate) sessions: usize,
-    /// Visit events that carry click tokens of these sessions.
+    /// Visit events with click tokens of these sessions.
     pub(crate) visit_events: usize,
 }
 

@@ -23,7 +23,7 @@ impl DemoEnv {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// Replaces the file atomically: readers never see a partial file.
+    /// Replaces the file atomically, so readers never see a partial file.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}='{}'\n", value.replace('\'', r"'\''"))).collect();
         private_file::write_atomically(&folder.join(FILE), &text)
@@ -31,7 +31,7 @@ impl DemoEnv {
     }
 }
 
-/// Returns the assignments of an earlier run, or an empty map without an earlier run.
+/// Returns the previous run's assignments, or an empty map if there was none.
 pub(crate) fn read(folder: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(folder.join(FILE)).unwrap_or_default();
     let assignment = |line: &str| {

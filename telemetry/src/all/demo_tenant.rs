@@ -1,4 +1,4 @@
-//! Creates the demo tenant: four organizations with keys, and four people with user sessions. Can be repeated.
+//! Creates the demo tenant: four organizations with keys, and four people with user sessions. Idempotent.
 
 use crate::all::Cli;
 use crate::all::demo_env::{self, DemoEnv};
@@ -52,7 +52,7 @@ const ORGS: [DemoOrg; 4] = [
         may_write_identity: false,
         key_variable: "AGENT_KEY",
         id_variable: "AGENT_ORG_ID",
-        // The key has no identity:write scope, so only this person can change the agent's settings.
+        // The key doesn't have the identity:write scope, so only this person can change the agent's settings.
         person: Some(("AGENT_SESSION", "agent@example.net")),
     },
     DemoOrg {
@@ -129,7 +129,7 @@ impl Tenant<'_> {
         Ok(id)
     }
 
-    /// Returns the key of an earlier run if it still works with the same scopes, otherwise a new one.
+    /// Returns the previous run's key if it still works with the same scopes, otherwise a new one.
     async fn key(&self, org: &DemoOrg, id: OrgId) -> anyhow::Result<String> {
         let mut scopes = Scope::DEFAULT.to_vec();
         scopes.extend(org.may_write_identity.then_some(Scope::IdentityWrite));
@@ -147,7 +147,7 @@ impl Tenant<'_> {
         Ok(key.reveal().to_owned())
     }
 
-    /// Returns the user session of an earlier run if it is still valid, otherwise a new one.
+    /// Returns the previous run's user session if it is still valid, otherwise a new one.
     async fn session(&self, variable: &str, person: UserId) -> anyhow::Result<String> {
         if let Some(earlier) = self.earlier.get(variable)
             && let Some(session) = PlainUserSession::parse(earlier)

@@ -15,8 +15,8 @@ pub(crate) async fn listen(asked: Option<SocketAddr>) -> anyhow::Result<TcpListe
     }
 }
 
-/// Returns the address of the metrics; the exporter opens the listener. Port 0 is replaced with a real port, because the welcome
-/// screen and `demo.env` contain the port.
+/// Returns the metrics address. The exporter opens the listener. Port 0 is replaced with a real port, because the welcome screen and
+/// `demo.env` contain the port.
 pub(crate) async fn metrics(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
     match asked {
         Some(address) if address.port() == 0 => Ok(server::listen(address, "TELEMETRY_METRICS_LISTEN").await?.local_addr()?),

@@ -1,5 +1,5 @@
-//! `webhook/` in the state folder: a certificate for `localhost`, with which webhooks can be sent to `telemetry webhook listen
-//! --tls` on this machine.
+//! `webhook/` in the state folder: a certificate for `localhost`, so that webhooks can be sent to `telemetry webhook listen --tls` on this
+//! machine.
 
 use crate::all::private_file;
 use anyhow::Context;

@@ -1,5 +1,5 @@
-//! `secrets.key` in the state folder: encrypts secrets at rest if no key is configured. An existing key is never replaced, because
-//! secrets encrypted with it could no longer be read.
+//! `secrets.key` in the state folder: encrypts secrets at rest if no key is configured. An existing key is never replaced, because secrets
+//! encrypted with it could no longer be read.
 
 use anyhow::Context;
 use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
@@ -26,7 +26,7 @@ pub(crate) fn configured_or_stored(set: SecretsSettings, folder: &Path) -> anyho
     Ok(kept)
 }
 
-/// Creates the file atomically. If several processes do so at once, the first one's key remains.
+/// Creates the file atomically. If several processes do so concurrently, the first one's key remains.
 fn store_new(folder: &Path) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let fresh = folder.join(format!("{FILE}.{}.new", std::process::id()));

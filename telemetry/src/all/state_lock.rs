@@ -1,5 +1,5 @@
-//! Locks the state folder, so that only one process writes to it. The lock is taken before anything is written, because a second
-//! process would replace the addresses and keys of the first.
+//! Locks the state folder, so that only one process writes to it. The lock is taken before anything is written, because a second process
+//! would replace the first one's addresses and keys.
 
 use anyhow::Context;
 use std::fs::{self, File, TryLockError};

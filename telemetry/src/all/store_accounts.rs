@@ -1,6 +1,5 @@
-//! The store accounts of each service. Each service signs in with its own account, so that missing permissions show up here as they
-//! do when the services run separately. With `cargo local`, each account has its own password; elsewhere, all use the password of
-//! the configured address.
+//! Each service's store accounts. Each service signs in with its own account, so missing permissions show up here as they do when the
+//! services run separately. With `cargo local`, each account has its own password; elsewhere, all use the configured address's password.
 
 use crate::all::Cli;
 use service_kit::databases;
@@ -14,8 +13,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) struct StoreAccounts<'a>(&'a Cli, [ClickHouseSettings; 2]);
 
 impl<'a> StoreAccounts<'a> {
-    /// Creates the accounts that are missing, if the configured account may, and the tables, which belong to the configured
-    /// account.
+    /// Creates missing accounts, if the configured account may, and the tables, which belong to the configured account.
     pub(crate) async fn prepare(cli: &'a Cli) -> anyhow::Result<Self> {
         let pool = databases::postgres(&cli.postgres)?;
         roles::create_for_development(&cli.postgres).await?;
@@ -32,15 +30,15 @@ impl<'a> StoreAccounts<'a> {
         self.0.postgres.signed_in_as(role)
     }
 
-    /// Returns the ClickHouse settings for a service. Only the worker and the query service use ClickHouse.
+    /// Returns a service's ClickHouse settings. Only the worker and the query service use ClickHouse.
     pub(crate) fn clickhouse(&self, role: Role) -> ClickHouseSettings {
         let [worker, query] = &self.1;
         if role == Role::Worker { worker.clone() } else { query.clone() }
     }
 }
 
-/// Returns the service's own account if it works, otherwise the configured one. ClickHouse accounts are defined in files on the
-/// server, so they can't be created from here.
+/// Returns the service's own account if it works, otherwise the configured one. ClickHouse accounts are defined in files on the server, so
+/// they can't be created from here.
 async fn clickhouse(cli: &Cli, role: Role) -> anyhow::Result<ClickHouseSettings> {
     let own = cli.clickhouse.signed_in_as(role)?;
     if databases::clickhouse_responds(&databases::clickhouse(&own)?, CHECK_TIMEOUT).await {

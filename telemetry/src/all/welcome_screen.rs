@@ -1,4 +1,4 @@
-//! Prints the last screen of `cargo up`. It contains no key or password, because the output may end up in a log; the command reads
+//! Prints the last screen of `cargo up`. It doesn't contain keys or passwords, because the output may end up in a log; the command reads
 //! them from `demo.env`.
 
 use crate::all::demo_env::DemoEnv;
@@ -15,7 +15,7 @@ pub(crate) fn print(demo: &DemoEnv, folder: &Path) {
     println!("{}", screen(demo.get("BASE_URL"), &keys, &mail, &program.map_or(PROGRAM.to_owned(), shown)));
 }
 
-/// With the folders of `cargo up`, each of the last three lines has at most 100 characters.
+/// Returns the screen. With `cargo up`'s folders, each of the last three lines has at most 100 characters.
 fn screen(base: &str, keys: &str, mail: &str, program: &str) -> String {
     format!(
         "\nThe service is running; Ctrl-C stops it. Demo keys and addresses are in {keys}.\n\

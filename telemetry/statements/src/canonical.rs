@@ -1,4 +1,4 @@
-//! The canonical form of JSON (RFC 8785), without fractions: documents of this crate contain only integers.
+//! The canonical form of JSON (RFC 8785), without fractions, because this crate's documents contain only integers.
 
 use serde_json::Value;
 use std::fmt::Write;
@@ -39,7 +39,7 @@ fn write_value(value: &Value, text: &mut String) -> Option<()> {
             text.push('}');
             Some(())
         }
-        // serde_json escapes texts as RFC 8785 does.
+        // serde_json escapes strings as RFC 8785 does.
         _ => write!(text, "{value}").ok(),
     }
 }

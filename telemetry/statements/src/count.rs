@@ -1,4 +1,4 @@
-//! Counts events as docs/api/counting.md defines them, from the rows of an evidence file.
+//! Counts events as defined in docs/api/counting.md, from the rows of an evidence file.
 
 use crate::evidence::{LogLine, Report, Role, Row, Signature, is_within};
 use crate::figures::{Counter, Figures, Totals};
@@ -9,7 +9,7 @@ const MAX_OBSERVERS: usize = 32;
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;
 
-/// The figures so far. Rows have to arrive in the order of the file.
+/// The figures so far. Rows must arrive in file order.
 pub(crate) struct Count<'a> {
     statement: &'a Statement,
     times: Times,
@@ -256,7 +256,7 @@ fn add(totals: &mut Figures, line: &Figures) {
     totals.counter.unique_requests += unique_requests;
 }
 
-/// Joins the reports of a group, which are in order of acceptance.
+/// Joins a group's reports, which are in order of acceptance.
 fn events<'a>(reports: &[&'a Report]) -> Vec<Vec<&'a Report>> {
     let (mut joined, mut events) = (Vec::new(), Vec::new());
     let mut observers = HashSet::new();

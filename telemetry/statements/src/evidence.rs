@@ -3,7 +3,7 @@
 use crate::canonical::MAX_INTEGER;
 use serde::{Deserialize, Serialize};
 
-/// An accepted report. Members of rows are in canonical order, and serde_json writes them in canonical form.
+/// An accepted report. Row members are in canonical order, and serde_json writes them in canonical form.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) accepted_us: i64,
@@ -30,7 +30,7 @@ pub(crate) struct Report {
     pub(crate) url: String,
 }
 
-/// A bot's log line without content, which is a request but no event.
+/// A bot's log line without content, which is a request but not an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LogLine {
     pub(crate) accepted_us: i64,
@@ -53,7 +53,7 @@ pub(crate) struct Hour {
     row: HourTag,
 }
 
-/// In the order of precedence.
+/// Roles in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -103,7 +103,7 @@ struct Tag {
     row: String,
 }
 
-/// Position of a row in the file: hours by time and host, then reports and lines by event and acceptance.
+/// A row's position in the file: hours by time and host, then reports and lines by event and acceptance.
 pub(crate) type Place = (u8, String, i64, i64, String);
 
 impl Row {
@@ -199,7 +199,7 @@ fn has_url(host: &str, url: &str) -> bool {
     !host.is_empty() && (url.starts_with("http://") || url.starts_with("https://"))
 }
 
-/// Returns whether a host is one of these, or a subdomain of one.
+/// Returns whether `host` equals `above` or is a subdomain of it.
 pub(crate) fn is_within(host: &str, above: &str) -> bool {
     host.strip_suffix(above).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

@@ -1,9 +1,9 @@
-//! Figures of lines and totals.
+//! The figures of lines and totals.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Events of a measure by evidence tier. `signed` is a part of the others.
+/// A measure's events by evidence tier. `signed` is part of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tiers {
     pub(crate) claimed: i64,
@@ -13,7 +13,7 @@ pub(crate) struct Tiers {
     pub(crate) signed: i64,
 }
 
-/// Metrics of COUNTER's best practice for generative and agentic AI.
+/// Metrics from COUNTER's best practice for generative and agentic AI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counter {
     #[serde(rename = "AI_Responses_Generated")]

@@ -1,8 +1,8 @@
-//! Verifies monthly statements (docs/api/statements.md): recounts every figure from the evidence file, and checks the signature,
-//! the chain of statements and the corrections of a revision.
+//! Verifies monthly statements (docs/api/statements.md): recounts every figure from the evidence file, and checks the signature, the chain
+//! of statements and a revision's corrections.
 //!
-//! Shares no counting code with the service. `infra/clients/python/verify_statement.py` is a second implementation, which prints
-//! the same text; `tests/it` compares them.
+//! Doesn't share counting code with the service. `infra/clients/python/verify_statement.py` is a second implementation, which prints the
+//! same text; `tests/it` compares them.
 
 mod canonical;
 mod count;

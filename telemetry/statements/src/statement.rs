@@ -57,7 +57,7 @@ pub(crate) struct Signature {
     pub(crate) value: String,
 }
 
-/// Host, content and license of a line.
+/// A line's host, content and license.
 pub(crate) type LineKey = (String, String, String);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ pub(crate) struct Times {
 impl Statement {
     /// Parses a statement. Returns `None` unless it has the documented form.
     pub(crate) fn parse(text: &[u8]) -> Option<(Self, Times)> {
-        // The text is rebuilt from the statement, so unknown members, missing ones and repeated ones change it.
+        // The text is rebuilt from the statement, so unknown, missing or repeated members change it.
         let statement: Self = serde_json::from_slice(text).ok()?;
         let rebuilt = canonical(&serde_json::to_value(&statement).ok()?)?;
         let times = statement.times()?;
@@ -131,7 +131,7 @@ impl Statement {
         let is_exact = first.format("%Y-%m").to_string() == self.period
             && (1970..=9998).contains(&first.year())
             && closed.format("%Y-%m-%dT%H:%M:%SZ").to_string() == self.closed
-            // A leap second has no number.
+            // A leap second can't be represented.
             && !self.closed.ends_with(":60Z");
         let ms = |day: NaiveDate| day.and_time(NaiveTime::MIN).and_utc().timestamp_millis();
         let until_ms = ms(first.checked_add_months(Months::new(1))?);

@@ -20,9 +20,9 @@ const NOTE: &str = "Proof of access is not proof of grounding, and a valid signa
 /// The result. Prints what was checked and the first differences.
 #[derive(Debug, Default)]
 pub struct Verification {
-    /// Which statement it is, and what was or wasn't checked.
+    /// The statement's identity, and what was or wasn't checked.
     pub checks: Vec<String>,
-    /// What is wrong, in the order of the checks.
+    /// The faults, in the order of the checks.
     pub differences: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Verification {
     }
 }
 
-/// Verifies a statement. `previous` are earlier statements that it names, and `manifest` contains the service's keys.
+/// Verifies a statement. `previous` contains earlier statements that it names, and `manifest` the service's keys.
 pub fn verify(
     statement: &[u8],
     evidence: impl BufRead,
@@ -96,7 +96,7 @@ fn signature(statement: &Statement, times: Times, manifest: &[u8]) -> Vec<String
     fail(format!("key {key_id} did not sign this statement"))
 }
 
-/// Checks the earlier statements, and returns the one that this statement revises.
+/// Checks the earlier statements. Returns the one that this statement revises.
 fn chain(statement: &Statement, previous: &[Vec<u8>], result: &mut Verification) -> Option<(Statement, Times)> {
     let revises = statement.corrections.as_ref().map(|corrections| &corrections.revises);
     let (mut revised, mut has_previous) = (None, statement.previous.is_none());

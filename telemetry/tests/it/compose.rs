@@ -1,6 +1,6 @@
-//! Tests docker-compose.yml, alone and with docker-compose.scaled.yml, without Docker: each of our services starts with exactly its
-//! command line, settings and health check, on real servers with the accounts that the containers create. Only addresses differ,
-//! because container names don't resolve here.
+//! Tests docker-compose.yml, alone and with docker-compose.scaled.yml, without Docker: each of our services starts with exactly its command
+//! line, settings and health check, on real servers with the accounts that the containers create. Only addresses differ, because container
+//! names don't resolve here.
 
 mod compose_file;
 mod front;
@@ -41,7 +41,7 @@ impl Deployment {
         let front = free_address();
         let elsewhere = [("mail:1025", free_address().to_string()), ("front:8080", front.to_string())];
         let mut addresses: Vec<_> = stores.addresses().into_iter().chain(elsewhere).collect();
-        // All three names lead to one broker; chaos runs test a real cluster.
+        // All three names lead to one broker. Chaos runs test a real cluster.
         let broker = addresses.iter().find(|(name, _)| *name == "kafka:9092").expect("kafka has an address").1.clone();
         addresses.extend(["kafka-2:9092", "kafka-3:9092"].map(|name| (name, broker.clone())));
         for service in services.values_mut() {
@@ -119,7 +119,7 @@ impl Service {
             }
         }
         if self.name == "analysts" {
-            // Replaces a volume that ClickHouse mounts too.
+            // Replace a volume that ClickHouse mounts too.
             self.environment.insert("TELEMETRY_ANALYST_USERS".to_owned(), folder.join("analysts.xml").display().to_string());
         }
         if self.name.starts_with("ingest-gateway") {
@@ -160,7 +160,7 @@ async fn first_key(deployment: &Deployment) -> String {
     text(&deployment.admin(&key.replace("ORGANIZATION_ID", &id)).await, "key").to_owned()
 }
 
-/// Each path reaches its service, and nothing else is exposed.
+/// Asserts that each path reaches its service, and that nothing else is exposed.
 async fn assert_routes_of_the_front(front: &Front, key: &str) {
     let html = "text/html; charset=utf-8";
     for (path, status, begins) in [
@@ -292,7 +292,7 @@ fn nginx_uses_the_services_ports() {
     }
 }
 
-/// Returns the named volumes of a service (`name:path` or `name:path:ro`); paths on the host start with a dot.
+/// Returns a service's named volumes (`name:path` or `name:path:ro`). Paths on the host start with a dot.
 fn named_volumes(service: &Value) -> impl Iterator<Item = &str> {
     let mounts = service["volumes"].as_array().into_iter().flatten().map(|mount| mount.as_str().expect("a short-form mount"));
     mounts.filter(|mount| !mount.starts_with('.')).map(|mount| mount.split(':').next().unwrap_or_default())

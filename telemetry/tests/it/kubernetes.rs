@@ -1,4 +1,4 @@
-//! Tests `infra/kubernetes`: valid for Kubernetes, with settings that each process knows, and an nginx configuration that loads.
+//! Tests `infra/kubernetes`: valid for Kubernetes, with settings that each process accepts, and an nginx configuration that loads.
 
 use crate::subcommands::run_to_exit;
 use serde_json::Value;
@@ -67,7 +67,7 @@ async fn processes_accept_every_setting_in_their_manifests() {
                 continue;
             }
             let words: Vec<&str> = container["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect();
-            // Commands that run once also have their service's settings.
+            // One-shot commands have their service's settings too.
             let mut help = String::new();
             for words in [&words[..], &words[..1]] {
                 let (code, printed, said) = run_to_exit(&[words, &["--help"]].concat(), &[]).await;

@@ -1,4 +1,4 @@
-//! Each service is a subcommand with help and errors of its own.
+//! Each service is a subcommand with its own help and errors.
 
 use service_kit::testing::TestProcess;
 use std::path::Path;

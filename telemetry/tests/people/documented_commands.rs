@@ -1,5 +1,5 @@
-//! Runs the operators' commands in the docs next to `cargo up`, as written. The tests of `telemetry all` cover the requests in the
-//! other docs.
+//! Runs the operator commands in the docs next to `cargo up`, as written. The tests of `telemetry all` cover the requests in the other
+//! docs.
 
 use crate::test_service::{Service, wait_for_events};
 use service_kit::testing::{client, eventually, free_address};
@@ -12,7 +12,7 @@ fn document(path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Returns the settings that a document asks readers to set first.
+/// Returns the settings that a document tells readers to set first.
 fn settings(document: &str) -> &str {
     let begin = document.find("`set -a; ").expect("the document names settings") + 1;
     &document[begin..begin + document[begin..].find('`').expect("the settings have an end")]

@@ -11,7 +11,7 @@ use std::io::Write as _;
 
 const BOT: &str = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot";
 
-/// Returns log lines of a web server, each with its own page.
+/// Returns a web server's log lines, each with its own page.
 fn log(pages: std::ops::Range<u32>) -> String {
     pages.fold(String::new(), |mut text, page| {
         let at = format!("01/Nov/2026:10:{:02}:{:02} +0000", page / 60, page % 60);
@@ -138,7 +138,7 @@ async fn signs_imports_with_the_drains_secret() {
     let other = ["import", file.to_str().unwrap(), "--provider", "ndjson"];
     assert_eq!(owner.run(&[&other[..], &secret].concat()).code, 2, "other providers have no signature");
     owner.file("vercel.ndjson", "nonsense\n");
-    // Another file has the name now; unreadable lines are sent again each time.
+    // Another file has the name now. Unreadable lines are sent again each time.
     for _ in 0..2 {
         let unread = owner.run(&[&import[..], &secret].concat());
         assert!(unread.code == 1 && unread.stderr.contains("no line could be read"), "{unread:?}");
@@ -168,7 +168,7 @@ async fn follows_a_log_through_rotation() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     append(end);
     wait_for_events(&owner, 4).await;
-    // The last line of the old file has no line end.
+    // The old file's last line has no line end.
     append(log(4..5).trim_end());
     std::fs::rename(&file, owner.home().join("access.log.1")).unwrap();
     owner.file("access.log", &log(10..13));
@@ -198,7 +198,7 @@ async fn imports_logs_of_every_provider() {
     let service = Service::start().await;
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../ingest-gateway/tests/drains");
     let network = service.terminal("NETWORK_KEY");
-    // Responses for Firehose have their own format without counts.
+    // Firehose responses have their own format, without counts.
     let file = folder.join("cloudfront.ndjson");
     network.run(&["import", file.to_str().unwrap(), "--provider", "firehose"]).ok();
     eventually("the Firehose lines are counted", || async {

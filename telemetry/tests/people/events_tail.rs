@@ -7,7 +7,7 @@ use schemas::secrets::PlainApiKey;
 use serde_json::json;
 use url::Url;
 
-/// Returns a page with the numbered events, newest first; the first poll sees only the first event.
+/// Returns a page with the numbered events, newest first. The first poll sees only the first event.
 fn page(target: &str, newest: usize) -> String {
     let url = Url::parse(&format!("http://a.example{target}")).unwrap();
     let number = |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map_or(0, |(_, value)| value.parse().unwrap());

@@ -28,7 +28,7 @@ async fn sends_imports_and_reads_events_in_every_format() {
     let without_id = |n: u32| {
         let mut event = event(n);
         event.as_object_mut().unwrap().remove("id");
-        // On a day that is not read below.
+        // On a day that isn't read below.
         event.to_string().replace("2026-11-01", "2026-10-30")
     };
     let file = network.file("without-ids.ndjson", &format!("{}\n{}\n", without_id(20), without_id(21)));
@@ -36,7 +36,7 @@ async fn sends_imports_and_reads_events_in_every_format() {
     network.run(&import).ok();
     wait_for_events(&owner, 7).await;
     std::fs::write(&file, [20, 21, 22].map(without_id).join("\n")).unwrap();
-    // Only the lines that were added to the file count.
+    // Only the lines added to the file count.
     network.run(&import).ok();
     wait_for_events(&owner, 8).await;
 

@@ -1,7 +1,7 @@
-//! Golden files with the output of every command: standard output, standard error and exit code, as a table and as JSON.
+//! Golden files with every command's output: standard output, standard error and exit code, as a table and as JSON.
 //!
-//! Placeholders replace what differs between runs: ids, times, secrets and ports.
-//! `WRITE_GOLDEN=1 cargo test -p telemetry golden` rewrites `tests/golden`.
+//! Placeholders replace what differs between runs: ids, times, secrets and ports. `WRITE_GOLDEN=1 cargo test -p telemetry golden` rewrites
+//! `tests/golden`.
 
 mod complete;
 mod figures;

@@ -1,4 +1,4 @@
-//! Tests of the program as people and scripts use it: a process that calls the real service on real servers.
+//! Tests the program as people and scripts use it: a process that calls the real service on real servers.
 
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 

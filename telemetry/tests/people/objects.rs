@@ -1,4 +1,4 @@
-//! Creating, listing, showing and deleting the objects of an organization.
+//! Creating, listing, showing and deleting an organization's objects.
 
 use crate::terminal::Terminal;
 use crate::test_service::Service;

@@ -24,7 +24,7 @@ fn document(command: &Command, name: &str, text: &mut String) {
     if actions.peek().is_none() {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let arguments: String = command.get_positionals().map(|argument| format!(" {argument}")).collect();
-        // Without the program's name, which marks commands to paste.
+        // Omit the program's name, which marks commands to paste.
         let _ = writeln!(text, "| `{name}{arguments}` | {about} |");
     }
     for action in actions {

@@ -1,4 +1,4 @@
-//! A server with scripted responses, for failures and delays that the real service rarely has.
+//! A server with scripted responses, for failures and delays that are rare with the real service.
 
 use flate2::read::GzDecoder;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,7 +19,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// Starts a server; `answer` returns the raw response to the n-th request, counted from 0.
+    /// Starts a server. `answer` returns the raw response to the n-th request, counted from 0.
     pub(crate) fn start(mut answer: impl FnMut(usize, &Request) -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -104,7 +104,7 @@ fn store_settings(stores: &TestStores) -> Vec<(&'static str, String)> {
     stores.environment().into_iter().chain([("TELEMETRY_GROUP", stores.name.clone())]).collect()
 }
 
-/// Waits until the summary of this terminal's organization has this many events.
+/// Waits until the summary of this terminal's organization contains this many events.
 pub(crate) async fn wait_for_events(terminal: &Terminal, expected: u64) {
     eventually(&format!("the summary counts {expected}"), || async {
         let summary: Value = terminal.run(&["summary", "-o", "json"]).json();

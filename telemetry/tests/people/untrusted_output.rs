@@ -1,4 +1,4 @@
-//! Untrusted text in output: no character controls the terminal, and JSON keeps the values.
+//! Untrusted text in output: characters don't control the terminal, and JSON keeps the values.
 
 use crate::stub_server::{Stub, ok};
 use crate::terminal::{CommandOutput, Terminal};
@@ -25,7 +25,7 @@ fn stub(response: &Value) -> (Stub, Terminal) {
     (stub, terminal)
 }
 
-/// Returns the output, after checking that it has no such characters.
+/// Checks that the output has no such characters, and returns it.
 #[track_caller]
 fn assert_harmless(said: CommandOutput) -> String {
     let said = said.ok();

@@ -1,4 +1,4 @@
-//! A TLS proxy for `localhost` in front of a local receiver; records each delivery before passing it on.
+//! A TLS proxy for `localhost` in front of a local receiver. Records each delivery before passing it on.
 
 use service_kit::testing::{TestAuthority, TestReceiver};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ impl Delivery {
 
 #[derive(Default)]
 struct Shared {
-    /// Address to pass deliveries to; without one, the proxy returns 204.
+    /// Address to pass deliveries to. Without one, the proxy returns 204.
     next: Option<String>,
     deliveries: Vec<Delivery>,
 }

@@ -102,14 +102,14 @@ fn read(file: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{}: not UTF-8", file.display())))
 }
 
-/// Name, operator and purpose of a bot of the table.
+/// Name, operator and purpose of a bot in the table.
 type TableBot<'a> = (&'a str, &'a str, Purpose);
 
-/// Words at the end of a company's name that lists leave out.
+/// Words at the end of company names that lists omit.
 const COMPANY_WORDS: &[&str] =
     &["inc", "incorporated", "llc", "ltd", "limited", "corp", "corporation", "gmbh", "pbc", "foundation", "ai"];
 
-/// Other names of companies in lists, and their usual ones, both normalized.
+/// Companies' other names in lists and their usual names, both normalized.
 const COMPANY_NAMES: &[(&str, &str)] =
     &[("alleninstitutefor", "ai2"), ("facebook", "meta"), ("metafacebook", "meta"), ("metaplatforms", "meta")];
 
@@ -119,7 +119,7 @@ fn compare(table: &BotTable, list: &[ListedBot], is_whole: bool) -> (Vec<Value>,
     let of_table = |(bot, operator, purpose): TableBot<'_>| json!({"bot": bot, "operator": operator, "purpose": purpose});
     for listed in list {
         let classified: Vec<Classified> = listed.texts.iter().filter_map(|text| table.classify_text(text)).collect();
-        // A pattern of the table can be longer than the bot's name.
+        // A table pattern can be longer than the bot's name.
         let named = table.bots().find(|(bot, ..)| normalize_name(bot) == normalize_name(&listed.name));
         let known = named.or(classified.first().map(|bot| (bot.bot.as_ref(), bot.operator.as_ref(), bot.purpose)));
         let difference = match known {
@@ -167,7 +167,7 @@ fn normalize_name(name: &str) -> String {
     name.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>().to_lowercase()
 }
 
-/// Returns the letters of a company's name. `Example` and `Example, Inc.` are one company.
+/// Returns the letters of a company's name. `Example` and `Example, Inc.` are the same company.
 fn normalize_company(name: &str) -> String {
     let mut words: Vec<String> = name.split([' ', ',']).map(normalize_name).filter(|word| !word.is_empty()).collect();
     while words.len() > 1 && words.last().is_some_and(|word| COMPANY_WORDS.contains(&word.as_str())) {

@@ -1,4 +1,4 @@
-//! Reads public lists of bots: the JSON lists of ai.robots.txt and crawler-user-agents, and bot tables of the service.
+//! Reads public bot lists: the JSON lists of ai.robots.txt and crawler-user-agents, and the service's bot tables.
 //!
 //! Lists are untrusted: their regular expressions are never run, and unknown members are ignored.
 
@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 const AI_TAG: &str = "ai-crawler";
-/// Characters with a meaning in regular expressions.
+/// Special characters in regular expressions.
 const SYNTAX: &[char] = &['\\', '[', ']', '(', ')', '|', '*', '+', '?', '^', '$', '{', '}'];
-/// Words in the `function` of ai.robots.txt, by the purpose they indicate.
+/// Words in ai.robots.txt's `function`, by the purpose they indicate.
 const FUNCTIONS: &[(Purpose, &[&str])] = &[
     (Purpose::Training, &["train", "training", "llm", "llms", "scraper", "scrapers"]),
     (Purpose::Search, &["search"]),
@@ -19,7 +19,7 @@ const FUNCTIONS: &[(Purpose, &[&str])] = &[
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListedBot {
     pub(super) name: String,
-    /// Texts by which the table should recognize the bot; empty if the list has none that can be compared.
+    /// Texts by which the table should recognize the bot. Empty if the list has none that can be compared.
     pub(super) texts: Vec<String>,
     pub(super) operator: Option<String>,
     pub(super) purpose: Option<Purpose>,
@@ -57,7 +57,7 @@ struct TableEntry {
     patterns: Vec<String>,
 }
 
-/// Returns the bots of a list, sorted by name. Without `all`, lists that tag their entries count only AI agents.
+/// Returns a list's bots, sorted by name. Without `all`, counts only AI agents in lists that tag their entries.
 pub(super) fn parse(text: &str, all: bool) -> Result<Vec<ListedBot>, String> {
     let list: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let mut bots: Vec<ListedBot> = match list {
@@ -120,7 +120,7 @@ fn from_table_entry(entry: TableEntry) -> ListedBot {
     }
 }
 
-/// Returns the text of a regular expression without special characters, or `None` if it has some.
+/// Returns a regular expression's text if it has no special characters.
 fn literal(pattern: &str) -> Option<String> {
     let text = pattern.trim_start_matches('^').replace("\\/", "/").replace("\\.", ".").replace("\\-", "-");
     let text = text.trim_end_matches('/');
@@ -138,7 +138,7 @@ fn operator(text: &str) -> Option<String> {
     (!is_unknown).then(|| name.to_owned())
 }
 
-/// Returns `None` if the words name no purpose, or more than one.
+/// Returns `None` if the words indicate no purpose, or more than one.
 fn purpose(function: &str) -> Option<Purpose> {
     let function = function.to_ascii_lowercase();
     let words: Vec<&str> = function.split(|letter: char| !letter.is_alphanumeric()).collect();

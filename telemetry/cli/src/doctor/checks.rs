@@ -1,4 +1,4 @@
-//! The checks, in order of their dependencies.
+//! The checks, in the order of their dependencies.
 
 use super::{Finding, Verdict, drains};
 use crate::client::{Client, Credential, RequestContent};

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-/// A log to test.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Test {
     /// Log file, plain or gzip, or - for stdin
@@ -76,7 +75,7 @@ const CSV_COLUMNS: [Column; 10] = [
     column("url", "/content_url"),
 ];
 
-/// Returns what tables call one and several lines with this result.
+/// Returns what tables call one line and several lines with this result.
 fn counted_as(becomes: &str) -> (&str, &str) {
     match becomes {
         "retrieval" => ("AI request", "AI requests"),
@@ -154,7 +153,7 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the row of a line; for a line of a person, only that it is one.
+/// Returns a line's row. For a person's line, the row contains only that fact.
 fn row_of(line: &DryLine) -> Value {
     let mut row = facts_of(line);
     if let (Some(format), Some(row)) = (line.format, row.as_object_mut().filter(|row| row["becomes"] != "person")) {

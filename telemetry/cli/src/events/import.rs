@@ -1,7 +1,6 @@
 //! `telemetry events import`: sends a file of events, one JSON object per line, in batches.
 //!
-//! The same lines have the same `Idempotency-Key` and the same ids, so importing a file again has no effect, even after it has
-//! grown.
+//! The same lines have the same `Idempotency-Key` and ids, so importing a file again has no effect, even after it has grown.
 
 use super::MAX_BODY_BYTES;
 use crate::client::{Client, RequestContent};
@@ -26,7 +25,6 @@ const MAX_EVENTS: usize = 500;
 const MAX_BYTES: usize = 1024 * 1024;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// A file of events.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Import {
     /// File with one event per line, plain or gzip, or - for stdin
@@ -56,7 +54,7 @@ impl Batch {
         self.events.len() >= MAX_EVENTS || self.bytes >= MAX_BYTES
     }
 
-    /// Reads the next line and adds its event, if it has one; returns the number of bytes read.
+    /// Reads the next line and adds its event, if any. Returns the number of bytes read.
     fn take_line(&mut self, reader: &mut Reader, what: &Import, line: &mut Vec<u8>, number: u64) -> Result<usize, Failure> {
         line.clear();
         let taken =
@@ -111,7 +109,7 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     }
 }
 
-/// Returns the event of a line unchanged, except for an id if it has none.
+/// Returns a line's event unchanged, except for an id if it has none.
 fn event(text: &[u8], session: Option<Uuid>, number: u64) -> Result<String, &'static str> {
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8")?;
     let raw: &RawValue = serde_json::from_str(text).map_err(|_| "invalid JSON")?;

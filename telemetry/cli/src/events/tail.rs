@@ -46,7 +46,7 @@ impl PrintedEvents {
         self.ids.contains(id(event))
     }
 
-    /// Records an event; returns whether it is new.
+    /// Records an event. Returns whether it is new.
     fn insert(&mut self, event: &Value) -> bool {
         let id = id(event).to_owned();
         if !self.ids.insert(id.clone()) {

@@ -1,4 +1,4 @@
-//! Batches of lines in the format of their provider.
+//! Batches of lines in their provider's format.
 //!
 //! Lines are sent unchanged, because their identity is derived from their content.
 
@@ -15,7 +15,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// Approximate limits of a batch, which a slow server can process within its deadline.
+/// Approximate limits of a batch, small enough for a slow server's deadline.
 const MAX_BYTES: usize = 1024 * 1024;
 const MAX_LINES: u64 = 5_000;
 /// Maximum size of a record in a Firehose delivery.
@@ -45,7 +45,7 @@ impl Heading {
         }
     }
 
-    /// Whether a line is a directive, which applies to the lines after it. Lines of text logs contain a quote.
+    /// Returns whether a line is a directive, which applies to later lines. Lines in text logs contain a quote.
     fn read_directive(&mut self, line: &[u8]) -> bool {
         let is_directive = line.starts_with(b"#") && !line.contains(&b'"');
         if matches!(self, Self::Unread) && !line.is_empty() {
@@ -112,7 +112,7 @@ impl Batch {
         Ok(RequestContent { media_type: Some(media_type), encoding: Some("gzip"), headers, body, ..RequestContent::default() })
     }
 
-    /// Returns a Firehose delivery; the same lines have the same id.
+    /// Returns a Firehose delivery. The same lines have the same id.
     fn delivery(&self, now_ms: i64) -> String {
         let digest: [u8; 32] = Sha256::digest(&self.text).into();
         let id = Uuid::from_slice(&digest[..16]).unwrap_or_default();

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Maximum line length. Servers accept 1 MiB of headers, which JSON escapes up to sixfold; the service cuts long texts.
+/// Maximum line length. Servers accept 1 MiB of headers, which JSON escapes can expand sixfold; the service truncates long texts.
 const MAX_LINE_BYTES: u64 = 8 * 1024 * 1024;
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
-/// Time without new bytes before leaving a replaced file: its writers continue until they reopen it.
+/// Time without new bytes before leaving a replaced file, because its writers continue until they reopen it.
 const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) enum SourceEvent {
@@ -25,20 +25,20 @@ pub(super) enum SourceEvent {
     Failed { failure: Failure, at: u64 },
 }
 
-/// The receiver of the pieces is gone.
+/// The receiver of the pieces was dropped.
 struct ReceiverGone;
 
 enum FileEnd {
-    /// The file is complete, or the receiver is gone.
+    /// The file is complete, or the receiver was dropped.
     Done,
     /// Another file has its name, or it was truncated.
     Replaced,
 }
 
-/// What the name of the open file refers to.
+/// What the open file's name now refers to.
 #[derive(PartialEq, Eq)]
 enum NameTarget {
-    /// The same file, or no file: it may come back.
+    /// The same file, or no file, which may come back.
     SameFile,
     DifferentFile,
     /// The same file, but shorter than what was read.
@@ -52,7 +52,7 @@ pub(super) struct LogReader {
 }
 
 impl LogReader {
-    /// Sends pieces until the log ends or the receiver is gone. Blocking.
+    /// Sends pieces until the log ends or the receiver is dropped. Blocks.
     pub(super) fn read(mut self, pieces: &mpsc::Sender<SourceEvent>) {
         loop {
             let mut end = self.from;
@@ -122,7 +122,7 @@ impl LogReader {
         }
     }
 
-    /// Opens the file; returns `None` if the receiver is gone. With `--follow`, the name may be missing between two files.
+    /// Opens the file. Returns `None` if the receiver was dropped. With `--follow`, the name may be missing between two files.
     fn open(&self, pieces: &mpsc::Sender<SourceEvent>) -> Result<Option<(Reader, Option<FileIdentity>)>, Failure> {
         if self.is_stream() {
             return open(&self.file).map(|reader| Some((reader, None)));
@@ -139,7 +139,7 @@ impl LogReader {
         }
     }
 
-    /// Sends an incomplete last line as it is; the next run sends it again from its beginning.
+    /// Sends an incomplete last line as it is. The next run sends it again from its beginning.
     fn send_last_line(&self, pieces: &mpsc::Sender<SourceEvent>, mut line: Vec<u8>, beginning: u64) -> FileEnd {
         let end = if self.is_stream() { beginning + line.len() as u64 } else { beginning };
         if !line.is_empty() {
@@ -149,7 +149,7 @@ impl LogReader {
     }
 }
 
-/// Skips `bytes` bytes; returns how many there were, and the latest `#Fields` line in them if the log starts with directives.
+/// Skips `bytes` bytes. Returns how many there were, and the latest `#Fields` line among them if the log starts with directives.
 fn skip_bytes(reader: &mut Reader, bytes: u64) -> io::Result<(u64, Option<Vec<u8>>)> {
     let mut reader = reader.by_ref().take(bytes);
     if bytes == 0 || reader.fill_buf()?.first() != Some(&b'#') {

@@ -1,4 +1,4 @@
-//! The progress of an import, so that the next one resumes there.
+//! An import's progress, so that the next one resumes there.
 
 use super::log_fingerprint::LogFingerprint;
 use crate::failure::{Failure, file_error};
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl StateFile {
-    /// Returns the state file for a log and a destination; `place` identifies the destination.
+    /// Returns the state file for a log and a destination. `place` identifies the destination.
     pub(super) fn for_log(folder: &Path, log: &Path, place: &str) -> Result<Self, Failure> {
         let log = log.canonicalize().map_err(|error| file_error(log, &error))?;
         let mut digest = Sha256::new();

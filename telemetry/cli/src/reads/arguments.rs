@@ -6,7 +6,7 @@ use crate::time_argument::Moment;
 use clap::Args;
 use uuid::Uuid;
 
-/// The time window and the owner of the figures.
+/// The period and the owner of the figures.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Window {
     /// Start: an age (30m, 24h, 7d, 4w), a day or an RFC 3339 time
@@ -36,7 +36,6 @@ impl Window {
     }
 }
 
-/// Filters of a content owner's figures.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct Filters {

@@ -85,7 +85,7 @@ fn reporter_of(item: &Value) -> String {
     reporter(&text(&item["source_role"])).to_owned()
 }
 
-/// Returns the agent's name, with the ID of its platform if another platform uses the same name.
+/// Returns the agent's name, with its platform's ID if another platform uses the same name.
 fn agent_of(item: &Value, all: &[Value]) -> String {
     let name = match item["agent_id"].as_str() {
         None | Some("") => "Unknown",
@@ -95,7 +95,7 @@ fn agent_of(item: &Value, all: &[Value]) -> String {
     if same > 1 { format!("{name} ({})", text(&item["platform_id"])) } else { name.to_owned() }
 }
 
-/// Returns the period, the domains, the outcomes of sessions and the hours with data.
+/// Returns the period, the domains, the session outcomes and the hours with data.
 fn scope(answer: &Value) -> Vec<(&'static str, String)> {
     let period = match (answer["period_start"].as_str(), answer["period_end"].as_str()) {
         (Some(start), Some(end)) if start == end => start.to_owned(),
@@ -135,7 +135,7 @@ fn figures(path: &str, value: &Value) -> Vec<Value> {
     match value {
         Value::Object(members) => {
             let names: Vec<&str> = members.values().filter_map(Value::as_str).collect();
-            // In lists, the texts of an item are its name and its numbers are the figures.
+            // In lists, an item's texts are its name and its numbers are the figures.
             let is_item = !path.is_empty() && !names.is_empty();
             let numbers = members.values().filter(|value| value.is_number()).count();
             let of = |(member, value): (&String, &Value)| match (is_item, value.is_string()) {

@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum number of connections that wait to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const WAITING: usize = 16;
 
 /// Returns an acceptor with the certificate and key of a PEM file.

@@ -1,4 +1,4 @@
-//! Generates one day of demo data from its date: the same date always gives the same events and ids.
+//! Generates one day of demo data from its date. The same date always produces the same events and ids.
 
 use super::names::{AGENTS, ASSISTANTS, BOTS, Bot, PAGES, SITE, bot_of_agent};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc, Weekday};
@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Crawler fetches, sessions of the demo agent, and sessions of other assistants on an average day.
+/// Crawler fetches, demo agent sessions, and other assistants' sessions on an average day.
 const CRAWLS: f64 = 260.0;
 const SESSIONS: f64 = 22.0;
 const ASSISTED: f64 = 7.0;
@@ -58,7 +58,7 @@ pub(super) fn generate(date: NaiveDate) -> Day {
     day
 }
 
-/// Relative activity: lower at weekends, and rising slightly within the month.
+/// Returns the relative activity: lower at weekends, and rising slightly within the month.
 fn activity(date: NaiveDate) -> f64 {
     let weekend = if matches!(date.weekday(), Weekday::Sat | Weekday::Sun) { 0.7 } else { 1.0 };
     weekend * (0.9 + 0.2 * f64::from(date.day0()) / 30.0)

@@ -53,7 +53,7 @@ pub(super) const BOTS: [Bot; 8] = [
         8,
     ),
     bot(("CCBot", "Common Crawl"), "training", "CCBot/2.0 (https://commoncrawl.org/faq/)", true, 5),
-    // Claims to be GPTBot, but uses an address that isn't OpenAI's.
+    // Claims to be GPTBot, but its address isn't OpenAI's.
     bot(("GPTBot", "unknown"), "training", "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)", false, 4),
 ];
 

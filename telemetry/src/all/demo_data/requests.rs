@@ -10,10 +10,10 @@ use std::time::Duration;
 
 const ATTEMPT: Duration = Duration::from_secs(30);
 const RETRIES: usize = 20;
-/// First and longest planned pause between attempts; `Retry-After` can only lengthen a pause.
+/// First and longest planned pause between attempts. `Retry-After` can only lengthen a pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Longest `Retry-After` to wait for; a longer one is an error.
+/// Maximum `Retry-After` to wait for. A longer one is an error.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// Sends requests with the keys of the demo organizations.

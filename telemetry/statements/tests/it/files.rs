@@ -46,7 +46,7 @@ impl Files {
         self.statement["signature"] = json!({"keyid": "key-2026", "value": data_encoding::BASE64.encode(&value)});
     }
 
-    /// Names the evidence and signs, as a service that cheats would.
+    /// Sets the evidence digest and signs, as a cheating service would.
     pub(crate) fn name_evidence_and_sign(&mut self) {
         let hours = self.evidence.lines().filter(|row| row.contains(r#""row":"hour""#)).count();
         let reports = self.evidence.lines().count() - hours;
@@ -64,7 +64,7 @@ impl Files {
         verify(statement.as_bytes(), self.evidence.as_bytes(), &earlier, Some(manifest.as_bytes())).unwrap()
     }
 
-    /// Runs the Python program, and asserts that it prints what the crate found.
+    /// Runs the Python program, and asserts that it prints the crate's findings.
     pub(crate) fn assert_python_agrees(&self, statement: &str, name: &str, found: &Verification) {
         let folder = std::env::temp_dir().join(format!("statements-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Statements of random months, made by a small model. The crate and the Python program must verify them and find every change.
+//! Statements of random months, created by a small model. The crate and the Python program must verify them and find every change.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

@@ -1,4 +1,4 @@
-//! Makes statements as docs/api/statements.md describes them. Knows all reports at once, and shares no code with the crate.
+//! Creates statements as described in docs/api/statements.md. Knows all reports at once, and doesn't share code with the crate.
 
 use crate::files::{Files, sha256};
 use crate::months::{CLOSED_MS, HOUR_MS, Month, SINCE_MS, UNTIL_MS};
@@ -104,7 +104,7 @@ fn is_claim(row: &Value) -> bool {
     text(row, "role") == "agent" || (text(row, "role").is_empty() && row["session"].is_string())
 }
 
-/// Returns the report that decides on bot and status: by owner, then by what it says, then by role, then by acceptance.
+/// Returns the report that determines bot and status: by owner, then by content, then by role, then by acceptance.
 fn deciding<'a>(event: &Event<'a>) -> Option<&'a Value> {
     for is_owner in [true, false] {
         for says in 0..3 {
@@ -197,7 +197,7 @@ fn line_of(month: &Month, event: &Event<'_>) -> [String; 3] {
     [host.to_owned(), content, text(shown, "license").to_owned()]
 }
 
-/// Returns the figures of lines and totals. The events of a line are counted again for each figure.
+/// Returns the figures of lines and totals. A line's events are counted again for each figure.
 fn figures(month: &Month, events: &[&Event<'_>]) -> (Figures, BTreeMap<String, i64>) {
     let mut lines: BTreeMap<[String; 3], Vec<&Event<'_>>> = BTreeMap::new();
     events.iter().for_each(|event| lines.entry(line_of(month, event)).or_default().push(event));

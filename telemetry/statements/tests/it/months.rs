@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 pub(crate) const SINCE_MS: i64 = 1_790_812_800_000;
 pub(crate) const UNTIL_MS: i64 = 1_793_491_200_000;
 pub(crate) const HOUR_MS: i64 = 3_600_000;
-/// When the revisions are closed.
+/// Times at which the revisions are closed.
 pub(crate) const CLOSED_MS: [i64; 2] = [UNTIL_MS + 48 * HOUR_MS, UNTIL_MS + 96 * HOUR_MS];
 
 const TYPES: [&str; 7] = [
@@ -20,7 +20,7 @@ const TYPES: [&str; 7] = [
 ];
 const URLS: [&str; 6] = ["/", "/blog/a?b=1", "/blog/b#c", "/blog/\"quoted\"\u{7f}/é", "/about", "?a=/b/c"];
 
-/// A linear congruential generator, so that a seed gives the same month everywhere.
+/// A linear congruential generator, so that a seed produces the same month everywhere.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -45,7 +45,7 @@ impl Random {
 pub(crate) struct Month {
     pub(crate) by: &'static str,
     pub(crate) operator: Value,
-    /// Reports and log lines as accepted, with copies, in no order.
+    /// Reports and log lines as accepted, with copies, in no particular order.
     pub(crate) accepted: Vec<Value>,
     pub(crate) hours: Vec<Value>,
 }

@@ -1,4 +1,4 @@
-//! Reads docker-compose.yml like Docker Compose: resolves anchors, merges and `${NAME}`.
+//! Reads docker-compose.yml as Docker Compose does: resolves anchors, merges and `${NAME}`.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +45,8 @@ pub(super) fn all() -> BTreeMap<String, Value> {
     services_of("docker-compose.yml")
 }
 
-/// Returns the services with docker-compose.scaled.yml applied: its members replace those of the extended service, and its settings
-/// and volumes are added.
+/// Returns the services with docker-compose.scaled.yml applied: its members replace those of the extended service, and its settings and
+/// volumes are added.
 pub(super) fn scaled() -> BTreeMap<String, Value> {
     let (base, mut merged) = (all(), all());
     for (name, over) in services_of("docker-compose.scaled.yml") {
@@ -64,7 +64,7 @@ pub(super) fn scaled() -> BTreeMap<String, Value> {
     merged
 }
 
-/// Returns the volumes of both; `upper` wins for the same path.
+/// Returns the volumes of both. For the same path, `upper` wins.
 fn mounted_over(lower: &Value, upper: &Value) -> Value {
     let path = |mount: &String| mount.split(':').nth(1).map(str::to_owned);
     let upper = words(upper);
@@ -105,7 +105,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Expands `${NAME}`, `${NAME:-default}` and `${NAME:?why}` like Compose.
+/// Expands `${NAME}`, `${NAME:-default}` and `${NAME:?why}` as Compose does.
 fn filled(text: &str, env: &BTreeMap<String, String>) -> String {
     let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
     let (inside, after) = rest.split_once('}').unwrap_or_else(|| panic!("{text} has no closing brace"));

@@ -1,5 +1,4 @@
-//! The front of docker-compose.yml: a real nginx with the container's configuration. Only addresses differ, so DNS isn't
-//! resolved again.
+//! The nginx of docker-compose.yml, with the container's configuration. Only addresses differ, so DNS isn't resolved again.
 
 use super::compose_file::{self, Service, read};
 use super::{free_address, secrets};
@@ -27,7 +26,7 @@ impl Front {
         let file = folder.join("nginx.conf").display().to_string();
         let process = TestProcess::start(&program, &["-e", "stderr", "-c", &file, "-g", "daemon off;"], &[] as &[(&str, &str)]);
         let front = Self { address, process };
-        // Same request as the container's health check.
+        // Sends the same request as the container's health check.
         eventually("nginx answers", async || (front.try_get("/health", "").await?.0 == 200).then_some(())).await;
         front
     }
@@ -57,7 +56,7 @@ async fn send(request: reqwest::RequestBuilder) -> Option<(u16, String)> {
     Some((answer.status().as_u16(), format!("{}\n{}", kind.unwrap_or_default(), answer.text().await.ok()?)))
 }
 
-/// Writes `infra/front/nginx.conf` and `addresses.conf` with the addresses and the directory of this test.
+/// Writes `infra/front/nginx.conf` and `addresses.conf` with this test's addresses and directory.
 fn write_configuration(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) {
     let replaced = |text: String, from: &str, to: &str| {
         assert_eq!(text.matches(from).count(), 1, "{from} must occur once");
@@ -90,7 +89,7 @@ fn services_at(address: SocketAddr) -> BTreeMap<String, Service> {
 #[tokio::test(flavor = "multi_thread")]
 async fn f54_limits_connections_per_address() {
     const SHARE: usize = 256;
-    // A service that accepts connections and never responds; the console isn't running.
+    // One service accepts connections and never responds; the console isn't running.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("it listens");
     let mut services = services_at(silent.local_addr().expect("the listener has an address"));
     let console = services.get_mut("console").expect("the console is a service");

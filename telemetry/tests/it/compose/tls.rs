@@ -1,4 +1,4 @@
-//! TLS in front of docker-compose.yml: a real Caddy with the container's configuration and a certificate of its own authority.
+//! TLS in front of docker-compose.yml: a real Caddy with the container's configuration and a certificate from its own authority.
 
 use super::{compose_file::read, free_address};
 use axum::Router;
@@ -40,7 +40,7 @@ async fn caddy_replaces_forwarded_addresses() {
     assert!(response.contains("[\"127.0.0.1\"]"), "the client's own value must not be forwarded: {response}");
 }
 
-/// Sends a request with a forged X-Forwarded-For; returns `None` if Caddy isn't ready.
+/// Sends a request with a forged X-Forwarded-For. Returns `None` if Caddy isn't ready.
 async fn get(port: u16, authority: &Path) -> Option<String> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority).ok()?).ok()?;

@@ -1,4 +1,4 @@
-//! Checks that every command of the program has golden output in `tests/golden`.
+//! Checks that every command has golden output in `tests/golden`.
 
 use super::transcript::{EXIT, PROMPT, STDOUT, folder};
 use clap::{Command, CommandFactory};

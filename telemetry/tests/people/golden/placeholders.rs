@@ -23,7 +23,7 @@ impl Placeholders {
     /// Replaces `value` from now on.
     pub(super) fn add(&mut self, value: &str, placeholder: &str) {
         self.known.push((value.to_owned(), format!("<{placeholder}>")));
-        // Longer values first, because one may start with another.
+        // Replace longer values first, because one may start with another.
         self.known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
     }
 
