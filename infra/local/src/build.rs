@@ -1,4 +1,4 @@
-//! Compiles the service and shows progress: cargo's own bar on a terminal, otherwise a line now and then.
+//! Compiles the service and shows progress: cargo's own bar on a terminal, otherwise occasional lines.
 
 use std::io::{IsTerminal as _, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use crate::interrupt::Interrupt;
 use crate::subprocess::{self, Outcome};
 
-/// Interval of progress lines in a log.
+/// Interval between progress lines in a log.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(crate) fn build(mut cargo: Command, launcher: &Path, interrupt: &Interrupt) -> Result<Outcome> {
@@ -41,7 +41,7 @@ pub(crate) fn build(mut cargo: Command, launcher: &Path, interrupt: &Interrupt) 
     outcome
 }
 
-/// Compiled crates, and total crates.
+/// Number of compiled crates, and of all crates.
 type Bar = Option<(u32, u32)>;
 
 fn progress_line(bar: Option<&(u32, u32)>, after: Duration) -> String {

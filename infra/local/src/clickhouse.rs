@@ -1,4 +1,4 @@
-//! Runs ClickHouse's engine as a library. `serve` loads it and never returns, so the launcher starts it as a separate process.
+//! Runs ClickHouse's engine as a library. `serve` doesn't return while the engine runs, so the launcher starts it as a separate process.
 //! The services create their tables.
 
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
@@ -18,23 +18,23 @@ use crate::server_config::ServerConfig;
 use crate::server_kind::TELEMETRY;
 use crate::test_accounts::ClickHouseUsers;
 
-/// Opens the HTTP listener, then sleeps forever, because the engine ends with its last statement. The native protocol's listener
-/// stays closed unless a test needs it: it accepts the engine's default user without a password, and a wrong password for that
-/// user ends the engine.
+/// Opens the HTTP listener, then sleeps forever, because the engine exits after its last statement. The native protocol's listener stays
+/// closed unless a test needs it: it accepts the engine's default user without a password, and a wrong password for that user makes the
+/// engine exit.
 const SERVE_STATEMENTS: &str = "SYSTEM START LISTEN HTTP; SELECT sleepEachRow(3) FROM system.numbers \
                      SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null";
 
 /// Name of the configuration file, if the server has one.
 const CONFIG: &str = "config.xml";
 
-/// Users of the engine without configuration.
+/// Users section for an engine without a configuration file.
 const OWN_USER: &str = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users><default><password/>\
     <networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota><access_management>1</access_management>\
     </default></users></clickhouse>";
 
-/// Users of the stack's server. `default` has no password and runs only the engine's own statements, so it has no other
-/// permissions. HTTP requests must name another user in a header ([`HANDLERS`]), which a web page cannot send to another origin.
-/// `file()` requires no permission: every user can read all files of this account. HASH is the password's.
+/// Users of the stack's server. `default` has no password and runs only the engine's own statements, so it has no other permissions. HTTP
+/// requests must name another user in a header ([`HANDLERS`]), which a web page cannot send to another origin. `file()` requires no
+/// permission: every user can read all files of this account. HASH stands for the password's hash.
 const USERS: &str = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>\
     <default><no_password/><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota>\
     <grants><query>GRANT SYSTEM LISTEN ON *.*</query><query>GRANT SELECT ON system.numbers</query></grants></default>\
@@ -51,17 +51,17 @@ const HANDLERS: &str = "<http_handlers>\
     <rule><methods>GET,POST</methods><headers><X-ClickHouse-User>regex:telemetry.*</X-ClickHouse-User></headers>\
     <handler><type>dynamic_query_handler</type><query_param_name>query</query_param_name></handler></rule></http_handlers>";
 
-/// Delay before a dropped table is deleted. The engine retries tables that are due but in use without a pause, which uses a whole
-/// core.
+/// Delay before a dropped table is deleted. The engine retries dropping tables that are still in use without pausing, which keeps a core
+/// busy.
 const DROPPED: &str = "<database_atomic_delay_before_drop_table_sec>3600</database_atomic_delay_before_drop_table_sec>";
 
-/// Accounts of the services, as deployed.
+/// The services' accounts, as deployed.
 const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
-/// The grants in `ACCOUNTS`, and the databases of tests and the load generator, which get the same grants on all tables because
-/// grants can't contain patterns.
+/// The grant in `ACCOUNTS`. Test databases and those of the load generator get the same grant on all tables, because grants can't contain
+/// patterns.
 const GRANT_TEXT: &str = " ON telemetry.events</query>";
 const OTHER_GRANTS: [&str; 2] = [" ON test_*.*</query>", " ON load_*.*</query>"];
-/// The settings with passwords in `ACCOUNTS`, and their accounts.
+/// The password settings in `ACCOUNTS`, and the account of each.
 const PASSWORDS: [(&str, &str); 2] =
     [("CLICKHOUSE_WORKER_PASSWORD", "telemetry_worker"), ("CLICKHOUSE_QUERY_PASSWORD", "telemetry_query")];
 
@@ -146,7 +146,7 @@ pub(crate) fn prepare(site: &ServerConfig) -> Result<()> {
     written.context("cannot write ClickHouse's configuration")
 }
 
-/// Requires the password, and separate accounts for the services.
+/// Requires the password, and gives each service its own account.
 fn require_password(site: &ServerConfig, password: &Password) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
     private_files::create_folder(&more)?;
@@ -160,7 +160,7 @@ fn require_password(site: &ServerConfig, password: &Password) -> Result<()> {
     Ok(private_files::write(&site.home.join(CONFIG), config)?)
 }
 
-/// Adds the default account and those of the file.
+/// Adds the default account and those in the file.
 fn add_users(site: &ServerConfig, users: &ClickHouseUsers) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
     private_files::create_folder(&more)?;
@@ -170,7 +170,7 @@ fn add_users(site: &ServerConfig, users: &ClickHouseUsers) -> Result<()> {
     Ok(private_files::write(&site.home.join(CONFIG), config)?)
 }
 
-/// Configures all shards, including the server itself. With their shared secret, each shard queries the others as the requesting
+/// Configures all shards, including the server itself. Because they share a secret, each shard queries the others as the requesting
 /// account.
 fn name_shards(site: &ServerConfig) -> Result<()> {
     let own = site.home.join("users.xml");

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
-/// Folders with these statements.
+/// Folders with those statements.
 const STATEMENTS: [&str; 2] = ["schemas/postgres", "store/clickhouse"];
 
 /// Hint for a service that failed to start.

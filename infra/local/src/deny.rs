@@ -1,5 +1,5 @@
-//! `cargo deny check` as part of `cargo verify`: licenses, bans and sources of every dependency, and security advisories if their
-//! database is available. `deny.toml` contains the rules.
+//! `cargo deny check` as part of `cargo verify`: the licenses, bans and sources of every dependency, and security advisories if their
+//! database is available. The rules are in `deny.toml`.
 
 use std::process::{Command, Stdio};
 

@@ -29,7 +29,7 @@ pub(crate) fn running_package() -> Option<PathBuf> {
     read("CARGO_MANIFEST_DIR").map(PathBuf::from)
 }
 
-/// Returns OpenSSL's folder for its crate, for systems without pkg-config: `OPENSSL_DIR`, or else Homebrew's folder.
+/// Returns the folder that OpenSSL's crate needs on systems without pkg-config: `OPENSSL_DIR`, or else Homebrew's folder.
 pub(crate) fn openssl_folder() -> Option<PathBuf> {
     let of_homebrew =
         || ["/opt/homebrew/opt/openssl@3", "/usr/local/opt/openssl@3"].into_iter().map(PathBuf::from).find(|path| path.is_dir());
@@ -41,19 +41,19 @@ pub(crate) fn search_path() -> Vec<PathBuf> {
     read("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// Returns the cargo that started this process, to keep its toolchain.
+/// Returns the cargo that started this process, so that child processes use the same toolchain.
 pub(crate) fn cargo() -> String {
     read("CARGO").unwrap_or_else(|| "cargo".to_owned())
 }
 
-/// Returns the variables that cargo sets for the running package. Another cargo might rebuild because of them.
+/// Returns the variables that cargo sets for the running package. If another cargo inherited them, it might rebuild.
 pub(crate) fn running_package_variables() -> Vec<String> {
     let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     names.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
 }
 
-/// Returns whether the environment contains a value.
+/// Returns whether the environment variable has a value.
 pub(crate) fn has(name: &str) -> bool {
     read(name).is_some()
 }

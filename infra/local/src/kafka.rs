@@ -61,7 +61,7 @@ pub(crate) fn probe(port: u16) -> Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let versions = send_request(&mut stream, 18, 0, &[])?;
     ensure!(versions.get(..2) == Some(&[0, 0]), "Kafka rejected the request for its versions");
-    // An empty topic list, because only the brokers are of interest.
+    // The topic list is empty, because only the brokers matter.
     let metadata = send_request(&mut stream, 3, 1, &0_i32.to_be_bytes())?;
     ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "the Kafka broker is not ready yet");
     Ok(())

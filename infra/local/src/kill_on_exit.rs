@@ -1,4 +1,4 @@
-//! Ends a process with ours. If we are killed, a helper sees our end of a pipe close, and ends the process with its children. A
+//! Ends a process when ours ends. If we are killed, a helper sees our end of a pipe close, and ends the process with its children. A
 //! regular end releases the helper first.
 
 use std::io::{Read as _, Write as _};
@@ -32,7 +32,7 @@ pub(crate) fn run_helper(tied: &HelperArgs) {
     if !released {
         Process { pid: tied.pid, started: tied.started }.kill_tree();
         if let Some(folder) = &tied.delete {
-            // There is no one to report a failure to.
+            // Nothing is left that a failure could be reported to.
             let _ = std::fs::remove_dir_all(folder);
         }
     }

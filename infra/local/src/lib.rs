@@ -3,8 +3,8 @@
 //! topics.
 //!
 //! - [`stack`]: the servers that all runs in a clone share, and their addresses ([`stack::Endpoints`])
-//! - [`private`]: servers of a single test, which it can kill and pause
-//! - [`programs`]: Prometheus, nginx and PostgreSQL's own tools, for tests
+//! - [`test_servers`]: servers of a single test, which it can kill and pause
+//! - [`test_programs`]: Prometheus, nginx and PostgreSQL's own tools, for tests
 //! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
 
 mod test_accounts;

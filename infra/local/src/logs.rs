@@ -12,7 +12,7 @@ use crate::server_kind::ServerKind;
 use crate::stack::Stack;
 use crate::workspace::Workspace;
 
-/// Maximum size of the old part to show.
+/// Maximum number of existing bytes to show.
 const TAIL_BYTES: u64 = 16 * 1024;
 
 /// Options of `cargo local logs`.
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 struct Log {
     kind: ServerKind,
     path: PathBuf,
-    /// End of the printed part, or `None` if nothing was printed yet.
+    /// End of the printed part, or `None` if nothing has been printed.
     position: Option<u64>,
 }
 

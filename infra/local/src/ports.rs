@@ -1,4 +1,4 @@
-//! Chooses ports that are free now. Another process can take them before they are used.
+//! Chooses ports that are currently free. Another process can take them before they are used.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -15,7 +15,7 @@ const ATTEMPTS: usize = 500;
 /// Ports already returned by this process. Their users may not listen yet, or may be restarting.
 static USED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// Returns ports, each only once.
+/// Returns each port only once.
 #[derive(Debug, Default)]
 pub struct Ports {
     returned: HashSet<u16>,

@@ -20,7 +20,7 @@ use crate::server_kind::TELEMETRY;
 /// Version 3.0 of the protocol.
 const PROTOCOL: i32 = 196_608;
 
-/// Accounts of the services. `telemetry` administers the server, `telemetry_owner` owns the tables.
+/// The services' accounts. `telemetry` administers the server; `telemetry_owner` owns the tables.
 const SERVICES: [&str; 5] =
     ["telemetry_gateway", "telemetry_worker", "telemetry_deliverer", "telemetry_query", "telemetry_identity"];
 
@@ -56,7 +56,7 @@ fn create(site: &ServerConfig, account: ProcessAccount) -> Result<()> {
     fs::rename(&draft, &site.data).context("cannot move PostgreSQL's data into place")
 }
 
-/// Sets the passwords of all accounts and the owner of the tables, also in clusters of earlier builds.
+/// Sets the passwords of all accounts and the owner of all tables, also in clusters of earlier builds.
 fn set_passwords(site: &ServerConfig, account: ProcessAccount, password: &Password) -> Result<()> {
     // Created by initdb, so the file belongs to the server's account.
     fs::write(site.data.join("pg_hba.conf"), PG_HBA).context("cannot write pg_hba.conf")?;
@@ -77,8 +77,8 @@ fn set_passwords(site: &ServerConfig, account: ProcessAccount, password: &Passwo
     private_files::write(&note, wanted).context("cannot record that PostgreSQL has its password")
 }
 
-/// One line, because the single-user server ends statements at line breaks. Skips objects of extensions; large objects are not
-/// used.
+/// Written as one line, because the single-user server ends statements at line breaks. Skips objects that belong to extensions. Large
+/// objects are not used.
 const SET_OWNER: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
     SELECT format('ALTER %s public.%I OWNER TO telemetry_owner', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, relname) \
     FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') \
@@ -88,14 +88,14 @@ const SET_OWNER: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
     WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)' \
     LOOP EXECUTE s; END LOOP; END $$\n";
 
-/// Iterations protect guessable passwords; this one has 160 random bits. Thousands of iterations would add 0.1 s to each
-/// connection of a debug build.
+/// Iterations protect guessable passwords; this one has 160 random bits. Thousands of iterations would add 0.1 s to each connection in
+/// debug builds.
 const SCRAM_ITERATIONS: &str = "scram_iterations=16";
 
-/// Executes these lines while no server uses the data.
+/// Runs these lines while no server uses the data.
 fn run_single_user(site: &ServerConfig, account: ProcessAccount, data: &Path, database: &str, lines: &str) -> Result<()> {
     let mut single = program(site, account, "postgres");
-    // Without -j, which would end statements at empty lines. A failed statement must fail the whole run.
+    // No -j, because it would end statements at empty lines. A failed statement must fail the whole run.
     single.arg("--single").arg("-D").arg(data).args(["-c", "unix_socket_directories=", "-c", "exit_on_error=on"]);
     single.args(["-c", SCRAM_ITERATIONS, database]);
     finish(single, lines, "set up PostgreSQL")
@@ -116,8 +116,8 @@ pub(crate) fn command(site: &ServerConfig) -> Command {
     command
 }
 
-/// Succeeds once the server accepts the user `telemetry` for the database `telemetry`, or requests a password. A server that is
-/// not ready rejects connections before that.
+/// Succeeds once the server accepts the user `telemetry` for the database `telemetry`, or asks for a password. A server that isn't ready
+/// rejects connections earlier.
 pub(crate) fn probe(port: u16) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;

@@ -1,5 +1,5 @@
-//! Checks the programs that other commands need. As root, installs missing ones with the system's package manager; otherwise
-//! fails with the command that installs them.
+//! Checks that the programs needed by other commands are installed. As root, installs missing ones with the system's package manager;
+//! otherwise fails and names the command that installs them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use crate::{environment, process_account};
 /// The oldest Java version that Kafka supports.
 const OLDEST_JAVA: u32 = 17;
 
-/// What the programs are needed for.
+/// Why programs are needed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
     Servers,
@@ -76,7 +76,7 @@ const MANAGERS: [Manager; 4] = [
     Manager { program: "brew", install: &["install"], refresh: None, column: 3 },
 ];
 
-/// Installs the programs that are missing for this purpose and for running the `own` servers.
+/// Installs programs that are missing for this purpose and for the `own` servers.
 pub(crate) fn ensure_programs(purpose: Purpose, own: &[ServerKind]) -> Result<()> {
     let missing = missing_tools(purpose, own)?;
     if missing.is_empty() {

@@ -1,4 +1,4 @@
-//! Server files with data or passwords, readable only by the current account, whatever the umask.
+//! Server files that contain data or passwords, readable only by the current account, whatever the umask.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};

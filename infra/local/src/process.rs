@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// A running process. Two values are equal only if they mean the same run.
+/// A running process. Two values are equal only if they are the same run.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Process {
     /// Process id.
@@ -90,7 +90,7 @@ pub(crate) fn with_argument(program: &str, argument: &str) -> Vec<Process> {
     table::rows().iter().filter(|row| is_stray(row)).map(|row| Process { pid: row.pid, started: row.started }).collect()
 }
 
-/// Kills a child with its descendants and reaps it.
+/// Kills a child process and its descendants, and reaps it.
 pub(crate) fn end(child: &mut Child) {
     if let Some(process) = Process::find(child.id()) {
         process.kill_tree();

@@ -44,7 +44,7 @@ impl ProcessAccount {
         }
     }
 
-    /// Creates `folder` with access for this account only, which PostgreSQL requires for its data.
+    /// Creates `folder` with access only for this account, as PostgreSQL requires for its data.
     pub(crate) fn own_folder(self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;

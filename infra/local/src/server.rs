@@ -16,7 +16,7 @@ use crate::{clickhouse, kafka, postgres, private_files};
 
 /// Size at which a log is rotated.
 pub(crate) const LOG_LIMIT_BYTES: u64 = 50 * 1024 * 1024;
-/// Maximum duration of a start, even if the log grows. After a kill, Kafka recovers each of a thousand partitions.
+/// Time limit for a start, even if the log grows. After a kill, Kafka recovers a thousand partitions one by one.
 const LONGEST_START: Duration = Duration::from_secs(900);
 /// Number of log lines to show if a server does not start.
 const LOG_TAIL_LINES: usize = 20;
@@ -51,7 +51,7 @@ impl ServerConfig {
         }
         rotate(&self.log())?;
         let mut patience = StartTimeout::new(limit, Instant::now());
-        // PostgreSQL's processes need a moment to notice that the server was killed. Other servers get one more try.
+        // PostgreSQL's child processes need a moment to notice that the server was killed. Other servers get one retry.
         let mut tries_left = if self.kind == ServerKind::Postgres { 10 } else { 1 };
         loop {
             let mut child = self.launch()?;
@@ -126,7 +126,7 @@ impl ServerConfig {
 struct StartTimeout {
     limit: Duration,
     begun: Instant,
-    /// Length of the log, and when it last changed.
+    /// Length of the log, and when the length last changed.
     written: (u64, Instant),
 }
 
@@ -135,7 +135,7 @@ impl StartTimeout {
         Self { limit, begun: now, written: (0, now) }
     }
 
-    /// Returns the waiting time if it exceeds a limit.
+    /// Returns the time waited so far if it exceeds a limit.
     fn exceeded(&mut self, written: u64, now: Instant) -> Option<Duration> {
         if written != self.written.0 {
             self.written = (written, now);
@@ -165,7 +165,7 @@ fn rotate(log: &Path) -> Result<()> {
 /// Empties a log that is too large while its server keeps appending to it.
 pub(crate) fn truncate(log: &Path) {
     if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT_BYTES) {
-        // Losing old lines is intended, and a failure must not disturb the server.
+        // Old lines are lost on purpose, and a failure must not disturb the server.
         let _ = File::create(log);
     }
 }

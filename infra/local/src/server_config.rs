@@ -15,11 +15,11 @@ use crate::workspace::create_open_folder;
 /// A Kafka broker in a cluster, or behind a proxy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Broker {
-    /// Number of the broker, from 1.
+    /// The broker's number, starting at 1.
     pub(crate) number: usize,
-    /// Advertised port: the proxy's.
+    /// Advertised port, which is the proxy's.
     pub(crate) advertised: u16,
-    /// Port for connections between brokers, without a proxy.
+    /// Port for direct connections between brokers, without a proxy.
     pub(crate) internal: u16,
     /// Controller ports of all brokers, by number.
     pub(crate) controllers: Vec<u16>,
@@ -38,13 +38,13 @@ pub(crate) struct ServerConfig {
     pub(crate) account: Option<ProcessAccount>,
     /// Set for brokers of a cluster or behind a proxy.
     pub(crate) broker: Option<Broker>,
-    /// Set for a Kafka with a guarded listener.
+    /// Set for a Kafka server with a SCRAM listener.
     pub(crate) scram_listener: Option<ScramListener>,
     /// Additional ClickHouse accounts.
     pub(crate) users: Option<ClickHouseUsers>,
-    /// Native ports of all shards of this ClickHouse's cluster; empty without one.
+    /// Native ports of all shards in this ClickHouse server's cluster; empty without a cluster.
     pub(crate) shards: Vec<u16>,
-    /// Password of PostgreSQL or ClickHouse. Without one, they accept every connection.
+    /// Password for PostgreSQL or ClickHouse. Without one, the server accepts every connection.
     pub(crate) password: Option<Password>,
     /// Whether the server runs for a single test, without settings that only pay off in long runs.
     pub(crate) is_short_lived: bool,

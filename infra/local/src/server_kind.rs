@@ -22,7 +22,7 @@ pub enum ServerKind {
 }
 
 impl ServerKind {
-    /// All kinds, in the order of tables.
+    /// All kinds, in the order that tables use.
     pub const ALL: [Self; 3] = [Self::Kafka, Self::Postgres, Self::ClickHouse];
 
     /// Returns the name for folders and the command line.
@@ -70,7 +70,7 @@ impl ServerKind {
         self != Self::Kafka
     }
 
-    /// Returns the setting that selects the user's own server.
+    /// Returns the name of the setting that selects the user's own server.
     #[must_use]
     pub fn setting(self) -> &'static str {
         match self {

@@ -36,7 +36,7 @@ pub(crate) struct Stack {
     state: PathBuf,
 }
 
-/// A use of the stack, which prevents others from stopping it.
+/// One use of the stack. Others can't stop the stack during it.
 #[derive(Debug)]
 pub(crate) struct StackUse {
     _lock: File,
@@ -75,7 +75,7 @@ impl Stack {
         Ok(StackUse { _lock: file })
     }
 
-    /// Ends a use. Stops the servers if they have no other use and should not be kept.
+    /// Ends a use. Stops the servers if nothing else uses them and they should not be kept.
     pub(crate) fn end_use(&self, own_use: StackUse, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         drop(own_use);
         let _guard = self.lock_start_and_stop(|| interrupt.is_immediate_stop_requested())?;
@@ -170,7 +170,7 @@ impl Stack {
         ServerConfig::new(kind, &self.home(kind), listen, &self.workspace.launcher())
     }
 
-    /// Locks starting and stopping, which only one process can do at a time.
+    /// Locks starting and stopping, because only one process may do either at a time.
     fn lock_start_and_stop(&self, give_up: impl Fn() -> bool) -> Result<File> {
         let file = locks::open(&self.state.join("lock"))?;
         locks::exclusive(&file, give_up)?;

@@ -1,4 +1,4 @@
-//! A use of the stack by `up` or `verify`. During it, servers that end are restarted. After it, the servers stop unless another
+//! A use of the stack by `up` or `verify`. Restarts servers that end during the session. Stops the servers afterwards, unless another
 //! command uses them.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::stack::{Endpoints, Stack};
 use crate::test_programs;
 use crate::workspace::Workspace;
 
-/// Interval of the check for ended servers.
+/// Interval between checks for ended servers.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before a failed restart is retried.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ impl StackSession {
         Stack::managed(&self.external)
     }
 
-    /// Returns the folder for files of a run.
+    /// Returns the folder for a run's files.
     pub(crate) fn state(&self) -> &Path {
         self.stack.state()
     }
@@ -91,12 +91,12 @@ impl StackSession {
         self.stack.start(&self.external, false, &self.progress, &self.interrupt)
     }
 
-    /// Starts the servers, for a service without administrator access.
+    /// Starts the servers for a service, without administrator access.
     pub(crate) fn start_for_service(&self) -> Result<Endpoints> {
         self.start().map(|endpoints| endpoints.with_owner_accounts(&self.external))
     }
 
-    /// Restarts ended servers for the duration of `work`.
+    /// Restarts ended servers while `work` runs.
     pub(crate) fn watch<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {

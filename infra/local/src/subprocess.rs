@@ -1,5 +1,4 @@
-//! Runs cargo and the service for `up` and `verify`. The program has its own process group, so that Ctrl-C reaches it and its
-//! children once, from us.
+//! Runs cargo and the service for `up` and `verify`. The program has its own process group, so that it gets Ctrl-C only once, from us.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Additional accounts for servers of a single test.
+//! Additional accounts for a single test's servers.
 
 use std::path::PathBuf;
 
-/// ClickHouse accounts, configured by a file in `users.d` as operators do.
+/// ClickHouse accounts, configured by a file in `users.d`, as operators configure them.
 #[derive(Clone, Debug)]
 pub(crate) struct ClickHouseUsers {
     pub(crate) file: PathBuf,
@@ -21,7 +21,7 @@ pub struct ScramListener {
 }
 
 impl ScramListener {
-    /// Creates a guard with this user. The port is chosen when the server starts.
+    /// Creates a listener with this user. The port is chosen when the server starts.
     #[must_use]
     pub fn new(keystore: PathBuf, user: &str, password: &str) -> Self {
         Self { keystore, user: user.to_owned(), password: password.to_owned(), port: 0 }

@@ -1,4 +1,4 @@
-//! Programs that only tests need: downloaded, or the machine's own if they can't be.
+//! Programs that only tests need. They are downloaded; if that isn't possible, the machine's own are used.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,17 @@ use crate::interrupt::Interrupt;
 use crate::prerequisites::is_installed;
 use crate::progress::Progress;
 
-/// Finds Prometheus and promtool, for tests of rules and alerts. Downloads Debian's package if they are missing.
+/// Finds Prometheus and promtool for tests of rules and alerts. Downloads Debian's package if they are missing.
 pub fn prometheus() -> Result<[PathBuf; 2]> {
     find_prometheus(&Progress::lines(), &Interrupt::default())
 }
 
-/// Finds nginx, for tests of the front. Downloads Debian's package if it is missing.
+/// Finds nginx for tests of the reverse proxy. Downloads Debian's package if it is missing.
 pub fn nginx() -> Result<PathBuf> {
     find_nginx(&Progress::lines(), &Interrupt::default())
 }
 
-/// Finds Caddy, for tests of TLS. Downloads Debian's package if it is missing.
+/// Finds Caddy for TLS tests. Downloads Debian's package if it is missing.
 pub fn caddy() -> Result<PathBuf> {
     find_caddy(&Progress::lines(), &Interrupt::default())
 }
@@ -55,7 +55,7 @@ fn find_postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<[Pa
     find(["pg_dump", "pg_restore"], "python3", || fetch::postgres_tools(progress, interrupt))
 }
 
-/// Finds all programs in the folder that `fetch` returns, which needs `client`, or else in the search path.
+/// Finds all programs in the folder that `fetch` returns, which needs `client`, otherwise in the search path.
 fn find<const N: usize>(names: [&str; N], client: &str, fetch: impl FnOnce() -> Result<PathBuf>) -> Result<[PathBuf; N]> {
     let fetched = match is_installed(client) {
         true => fetch(),

@@ -1,5 +1,4 @@
-//! Servers of a single test, with their own ports and data. Dropping a server stops it. Tests can kill, stop, pause and restart
-//! servers.
+//! Servers for a single test, with their own ports and data. Dropping a server stops it. Tests can kill, stop, pause and restart servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +47,7 @@ impl Kafka {
         self.0.address()
     }
 
-    /// Returns the address on which the brokers of [`Kafka::behind`] connect to each other, without the proxies.
+    /// Returns the address on which the brokers of [`Kafka::cluster_behind_proxies`] connect to each other directly.
     #[must_use]
     pub fn internal_address(&self) -> String {
         let internal = self.0.site.broker.as_ref().map_or(self.0.site.listen.port, |broker| broker.internal);
@@ -64,7 +63,7 @@ impl Kafka {
         Server::launch(site).map(Self)
     }
 
-    /// Returns the bootstrap address of the guarded listener of [`Kafka::guarded`].
+    /// Returns the bootstrap address of the listener that [`Kafka::with_scram_listener`] adds.
     #[must_use]
     pub fn scram_address(&self) -> String {
         managed_address(
@@ -73,8 +72,8 @@ impl Kafka {
         )
     }
 
-    /// Starts a cluster with one broker per port. Each broker advertises its port of `proxies`, where a proxy must listen. Three
-    /// brokers replicate each record three times and acknowledge it after two replicas.
+    /// Starts a cluster with one broker per port. Each broker advertises its port in `proxies`, where a proxy must listen. With three
+    /// brokers, each record has three replicas and is acknowledged once two have it.
     pub fn cluster_behind_proxies(dir: &Path, proxies: &[u16]) -> Result<Vec<Self>> {
         let launcher = fetched(ServerKind::Kafka)?;
         let mut ports = Ports::default();
@@ -89,7 +88,7 @@ impl Kafka {
             Ok(site)
         };
         let sites: Vec<ServerConfig> = proxies.iter().enumerate().map(site).collect::<Result<_>>()?;
-        // No broker becomes ready before most of them run.
+        // No broker becomes ready before most of them are running.
         std::thread::scope(|scope| {
             let starting: Vec<_> = sites.into_iter().map(|site| scope.spawn(|| Server::launch(site).map(Self))).collect();
             starting.into_iter().map(|broker| broker.join().expect("starting a broker does not panic")).collect()
@@ -112,7 +111,7 @@ impl Postgres {
 }
 
 impl ClickHouse {
-    /// Starts a server with the additional accounts of this file, which can use these environment variables.
+    /// Starts a server with the additional accounts in this file, which can use these environment variables.
     pub fn with_users(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
         let mut site = site(ServerKind::ClickHouse, &dir.join(ServerKind::ClickHouse.name()), &fetched(ServerKind::ClickHouse)?)?;
         site.listen = listen(ServerKind::ClickHouse)?;
@@ -120,7 +119,7 @@ impl ClickHouse {
         Server::launch(site).map(Self)
     }
 
-    /// Like `with_users`, with the native protocol open. A wrong password on that ends the engine.
+    /// Like `with_users`, with the native protocol open. A wrong password there makes the engine exit.
     pub fn with_users_and_native(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
         let mut site = site(ServerKind::ClickHouse, &dir.join(ServerKind::ClickHouse.name()), &fetched(ServerKind::ClickHouse)?)?;
         let mut ports = Ports::default();
@@ -129,7 +128,7 @@ impl ClickHouse {
         Server::launch(site).map(Self)
     }
 
-    /// Starts several servers that are configured as the shards of the cluster `telemetry`.
+    /// Starts several servers as the shards of the cluster `telemetry`.
     pub fn shards(dir: &Path, count: usize) -> Result<Vec<Self>> {
         let launcher = fetched(ServerKind::ClickHouse)?;
         let mut ports = Ports::default();
@@ -174,7 +173,7 @@ macro_rules! controls {
                 self.0.child.id()
             }
 
-            /// Kills the server without a chance to clean up, like the loss of a machine. Keeps the data.
+            /// Kills the server without giving it time to clean up, like a machine failure. Keeps the data.
             pub fn kill_9(&mut self) {
                 self.0.kill_9();
             }
@@ -263,7 +262,7 @@ impl Drop for Server {
         self.kill_9();
         self.tether.release();
         if let Some(elsewhere) = external_data_folder(&self.site) {
-            // Leftover data of a test is useless, and harmless if it can't be deleted.
+            // Leftover test data is useless, and harmless if it can't be deleted.
             let _ = fs::remove_dir_all(elsewhere);
         }
     }
@@ -284,8 +283,8 @@ fn fetched(kind: ServerKind) -> Result<PathBuf> {
     Ok(launcher)
 }
 
-/// Makes a broker write its loaded classes into the cache, unless it contains them already. Java maps them into memory, which
-/// halves the startup time of brokers. A Java build that doesn't support the archive ignores it.
+/// Makes a broker write its loaded classes into the cache, unless the cache already has them. Java maps them into memory, which halves the
+/// startup time of brokers. Java builds that don't support the archive ignore it.
 fn archive_classes(launcher: &Path) -> Result<()> {
     let (cache, release) = (Cache::for_this_user()?, fetch::kafka_classes_release());
     if cache.has(&release) {
@@ -314,7 +313,7 @@ fn site(kind: ServerKind, home: &Path, launcher: &Path) -> Result<ServerConfig> 
     Ok(ServerConfig { is_short_lived: true, ..ServerConfig::new(kind, &home, ServerPorts::default(), launcher)? })
 }
 
-/// Starts the server, with a tether that ends it if this process is killed.
+/// Starts the server, with a helper that ends it if this process is killed.
 fn start_with_helper(site: &ServerConfig) -> Result<(Child, KillOnExit)> {
     let mut tether = None;
     let child = site.start(START_LIMIT, &Interrupt::default(), |child| {
@@ -327,7 +326,7 @@ fn start_with_helper(site: &ServerConfig) -> Result<(Child, KillOnExit)> {
     Ok((child, tether))
 }
 
-/// Returns the folder of the data if it is outside of the test's folder.
+/// Returns the data folder if it is outside of the test's folder.
 fn external_data_folder(site: &ServerConfig) -> Option<&Path> {
     site.data.parent().filter(|parent| *parent != site.home)
 }

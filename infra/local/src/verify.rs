@@ -19,7 +19,7 @@ use crate::stack::Endpoints;
 use crate::stack_session::StackSession;
 use crate::subprocess;
 
-/// Required steps in order. A skipped step fails the run.
+/// Required steps in order. If one is skipped, the run fails.
 const STEPS: [&str; 7] = ["format", "lint", "deny", "servers", "build", "tests", "examples"];
 /// Required steps with `--full`.
 const FULL_STEPS: [&str; 8] = ["format", "lint", "deny", "servers", "build", "tests", "examples", "full"];
@@ -29,7 +29,7 @@ const QUICK_STEPS: [&str; 5] = ["format", "lint", "servers", "build", "tests"];
 /// Commands that `--full` runs, one per line.
 const FULL: &str = "lab/full.txt";
 
-/// Maximum wait for test output after the tests end, because a leftover process may keep it open.
+/// Time to wait for more output after the tests have ended, because a leftover process may keep the pipe open.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// Options of `cargo verify`.
@@ -69,8 +69,7 @@ fn steps(options: &Options, session: &StackSession, report: &mut Report) -> Resu
     session.fetch_during(|| check_sources(session, report, true))?;
     report.step("deny", || deny::check(session))?;
     let servers = start_servers(session, report, || session.fetch_programs())?;
-    // Built together with the tests, the programs have the same features as in the tests, which avoids compiling dependencies
-    // twice.
+    // Built together with the tests, so that the programs have the same features as in the tests and dependencies aren't compiled twice.
     let tests = build_tests(session, report, &["build", "--workspace", "--bins", "--tests"])?;
     run_tests(tests, &servers, session, report)?;
     report.step("examples", || run_cargo(cargo(session, &["test", "--doc"]), session))?;
@@ -89,7 +88,7 @@ fn quick_steps(_: &Options, session: &StackSession, report: &mut Report) -> Resu
     run_tests(tests, &servers, session, report)
 }
 
-/// `whole` selects the packages to lint: all, or only the product's.
+/// `whole` selects the packages to lint: all of them, or only the product's.
 fn check_sources(session: &StackSession, report: &mut Report, whole: bool) -> Result<()> {
     report.step("format", || run_cargo(cargo(session, &["fmt", "--all", "--check"]), session))?;
     let mut lint = cargo(session, &["clippy", "--all-targets"]);
@@ -139,7 +138,7 @@ fn run_cargo(command: Command, session: &StackSession) -> Result<bool> {
     Ok(outcome.is_success())
 }
 
-/// Runs the test binaries with these servers, one per core at a time, and collects the output of failed tests.
+/// Runs the test binaries, one per core at a time, and collects the output of failed tests.
 fn run_tests(mut waiting: Vec<TestBinary>, servers: &Endpoints, session: &StackSession, report: &mut Report) -> Result<()> {
     let found = Arc::new(Mutex::new(Vec::new()));
     // Start the largest ones first, because they run longest.

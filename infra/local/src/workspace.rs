@@ -1,4 +1,4 @@
-//! Paths of the clone: its root, its `.local` folder and the launcher. Builds the launcher if it is missing.
+//! Paths in the clone: its root, its `.local` folder and the launcher. Builds the launcher if it is missing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -41,7 +41,7 @@ impl Workspace {
         self.root.join(".local")
     }
 
-    /// Returns the copy of this binary that launches servers, also in the tests of other crates.
+    /// Returns the copy of this binary that launches servers, which tests in other crates use too.
     #[must_use]
     pub(crate) fn launcher(&self) -> PathBuf {
         self.state().join("bin").join("local")

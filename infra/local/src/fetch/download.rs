@@ -1,5 +1,5 @@
-//! Runs Maven, npm, apt-get and pip, with the mirrors, proxies and credentials of the user's configuration. Their working copies
-//! are in the draft folder, so broken ones are never reused.
+//! Runs Maven, npm, apt-get and pip with the user's mirrors, proxies and credentials. Their working copies are in the draft folder, so
+//! broken ones are never reused.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;

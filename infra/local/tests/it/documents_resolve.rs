@@ -1,5 +1,5 @@
-//! N1: links, headings, paths, citations and test names in all tracked text files exist in the repository. Untracked files such
-//! as `.local` and `target` don't count.
+//! N1: the links, headings, paths, citations and test names in all tracked text files exist in the repository. Untracked files, such as
+//! those in `.local` and `target`, don't count.
 
 mod headings;
 mod ids;
@@ -88,7 +88,7 @@ fn tests_named_in_documents_exist() {
     let mut dangling = Dangling::new();
     for (name, text) in tree.markdown() {
         for span in code_spans(text).filter(|span| mentions::is_name_of_a_test(span)) {
-            // Settings of databases can look like test names.
+            // Names of database settings can look like test names.
             if !tests.contains(span) && !settings.iter().any(|code| code.contains(span)) {
                 dangling.push(format!("{name}: the test {span} does not exist"));
             }
@@ -97,7 +97,7 @@ fn tests_named_in_documents_exist() {
     assert_none(&dangling);
 }
 
-/// Ids are prefixes of test names, or words in comments.
+/// Ids are prefixes of test names or words in comments.
 #[test]
 fn threat_ids_are_documented_and_tested() {
     let tree = Tree::read();

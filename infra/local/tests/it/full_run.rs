@@ -6,7 +6,7 @@ const FULL: &str = "lab/full.txt";
 /// Prefix of an ignored test's reason.
 const LEFT_OUT: &str = "#[ignore = \"cargo verify --full: ";
 
-/// Settings that select the first history of a repeated run.
+/// Settings that select the first history when a run is repeated.
 const OF_REPLAYS: [&str; 1] = ["MODEL_FIRST"];
 
 /// Returns the name of the function after an attribute.

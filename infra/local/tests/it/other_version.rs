@@ -1,4 +1,4 @@
-//! `cargo up` with data of another version of the code.
+//! `cargo up` when another version of the code has written the data.
 
 use std::collections::BTreeMap;
 use std::fs;

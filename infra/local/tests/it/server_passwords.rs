@@ -12,7 +12,7 @@ use std::time::Duration;
 use local::stack::Record;
 use local::{Password, ServerKind};
 
-/// A folder that looks like a clone, with an external Kafka.
+/// A folder that looks like a clone and uses an external Kafka server.
 struct TestClone {
     folder: tempfile::TempDir,
     kafka: TcpListener,
@@ -48,7 +48,7 @@ impl TestClone {
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }
 
-    /// Returns the ports on which the server's process listens, from `/proc`.
+    /// Returns the ports on which the server's process listens, according to `/proc`.
     #[cfg(target_os = "linux")]
     fn listens_on(&self, kind: ServerKind) -> BTreeSet<u16> {
         let process =
@@ -117,7 +117,7 @@ fn first_message(port: u16, user: &str) -> (u8, u32) {
 /// The user `telemetry` with an empty password, for `Authorization`.
 const NO_PASSWORD: &str = "Authorization: Basic dGVsZW1ldHJ5Og==\r\n";
 
-/// Requests that try to use `default`, which has no password.
+/// Requests that try to get in as `default`, which has no password.
 const AS_DEFAULT: [&str; 16] = [
     "/?user=default",
     "/?USER=default",
@@ -137,8 +137,8 @@ const AS_DEFAULT: [&str; 16] = [
     "http://127.0.0.1/?user=default",
 ];
 
-/// With `telemetry` and a missing or wrong password in headers, the engine must ignore the user in the parameters, however it is
-/// spelled.
+/// If a request names `telemetry` in its headers without the right password, the engine must ignore the user in the parameters, however it
+/// is spelled.
 fn assert_default_user_is_unreachable(port: u16) {
     for parameters in AS_DEFAULT {
         for headers in [NO_PASSWORD, "X-ClickHouse-User: telemetry\r\n", "X-ClickHouse-User: telemetry\r\nX-ClickHouse-Key: \r\n"]
@@ -176,7 +176,7 @@ fn a17_servers_reject_web_pages_and_wrong_passwords() {
     assert!(settings.contains(&format!("CLICKHOUSE_URL='http://telemetry:{password}@127.0.0.1:{port}'\n")), "{settings}");
     assert!(settings.contains(&format!("DATABASE_URL='postgres://telemetry:{other}@127.0.0.1:{postgres}/telemetry'\n")));
 
-    // There is no other listener: ClickHouse's native protocol would accept its default user without a password.
+    // There must be no other listener: ClickHouse's native protocol would accept the default user without a password.
     #[cfg(target_os = "linux")]
     for (kind, port) in [(ServerKind::ClickHouse, port), (ServerKind::Postgres, postgres)] {
         assert_eq!(clone.listens_on(kind), BTreeSet::from([port]), "{kind:?}");
@@ -221,7 +221,7 @@ fn a17_servers_reject_web_pages_and_wrong_passwords() {
         assert_eq!(first_message(postgres, user), SASL, "{user}");
     }
 
-    // Running servers keep their passwords. Servers of earlier builds have none, and get one at the next start.
+    // Running servers keep their passwords. Servers started by earlier builds have none, and get one at the next start.
     clone.run_local("start");
     assert_eq!(clone.entry(ServerKind::ClickHouse), (port, password.clone()));
     clone.run_local("stop");

@@ -1,4 +1,4 @@
-//! Private servers with the real releases.
+//! Private servers, with the real releases.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ fn brokers_share_a_class_data_archive() {
     let folder = tempfile::tempdir().unwrap();
     let kafka = Kafka::start(folder.path()).unwrap();
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", kafka.pid())).unwrap();
-    // Java also has an archive of its own classes.
+    // Java itself also has an archive with its own classes.
     assert!(maps.contains("/kafka-classes-"), "the archive is not mapped into memory: {maps}");
 }
 
@@ -54,13 +54,13 @@ fn a19_server_files_are_private() {
     drop((clickhouse, kafka));
 }
 
-/// Installs the binary under test as the launcher, replacing that of an earlier run.
+/// Installs the binary under test as the launcher and replaces the one from an earlier run.
 fn install_launcher() {
     let status = Command::new(env!("CARGO_BIN_EXE_local")).arg("install-launcher").status().expect("failed to run the binary");
     assert!(status.success());
 }
 
-/// Runs a statement over HTTP 1.0, where the response ends with the connection.
+/// Runs a statement over HTTP 1.0, in which closing the connection ends the response.
 fn query(address: &str, statement: &str, limit: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(limit))?;

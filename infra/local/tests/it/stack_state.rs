@@ -20,7 +20,7 @@ fn skips_occupied_ports() {
 
 #[test]
 fn prefers_the_first_free_port() {
-    // Another process may take the free port in between.
+    // Another process may take the free port before the test uses it.
     let chosen = (0..20).find_map(|_| {
         let free = Ports::default().choose(&[]).unwrap();
         let mut ports = Ports::default();

@@ -1,4 +1,4 @@
-//! `cargo verify` with scripts as test binaries.
+//! `cargo verify` with scripts in place of test binaries.
 
 use crate::fake_clone::FakeClone;
 

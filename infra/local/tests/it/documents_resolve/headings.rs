@@ -1,6 +1,6 @@
 //! Links and headings of a Markdown file.
 
-/// Returns the lines outside of fenced blocks.
+/// Returns the lines outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_fenced = false;
     text.lines().filter(move |line| {

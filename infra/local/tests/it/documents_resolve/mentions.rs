@@ -1,10 +1,10 @@
 //! Finds documents, paths and tests in a line of text.
 
-/// Extensions that mark a word in a code span as a path.
+/// Extensions by which a word in a code span is recognized as a path.
 const EXTENSIONS: [&str; 10] = ["rs", "md", "json", "sql", "toml", "yml", "yaml", "sh", "js", "txt"];
-/// Folders and documents outside of the repository that authors may have locally.
+/// Folders and documents outside of the repository that authors may have on their machine.
 const OUTSIDE: [&str; 6] = ["../shared", "/work/", "decisions, \"", "spec, \"", "design, \"", "threats, \""];
-/// Files of tools, users or other projects.
+/// Files that belong to tools, users or other projects.
 const FOREIGN: [&str; 8] = [
     "package.json",
     "demo.env",
@@ -27,7 +27,7 @@ pub(crate) fn citations(line: &str) -> impl Iterator<Item = &str> {
         if is_document {
             return Some(word.trim_end_matches('.').trim_end_matches(if anchor.is_empty() { "#" } else { "" }));
         }
-        // At the end of a sentence.
+        // The path is at the end of a sentence.
         path.strip_suffix(".md.").map(|_| word.trim_end_matches('.'))
     })
 }
@@ -37,7 +37,7 @@ pub(crate) fn outside(line: &str) -> impl Iterator<Item = &'static str> {
     OUTSIDE.into_iter().filter(|name| line.contains(name))
 }
 
-/// Returns the prose of a line: all of it in a document, the comment in code.
+/// Returns the prose in a line: all of it in a document, only the comment in code.
 pub(crate) fn comment_of<'a>(name: &str, line: &'a str) -> Option<&'a str> {
     let mark = match name.rsplit('.').next()? {
         "md" => return Some(line),

@@ -21,7 +21,7 @@ impl Tree {
             found
         });
         let text = |name: &str| std::fs::read(root().join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        // A file that was moved but not committed is tracked and missing.
+        // A file that was moved but not committed is tracked although it is missing.
         let there = names.into_iter().filter(|name| root().join(name).exists());
         Self(there.map(|name| (name.clone(), text(&name))).collect())
     }
@@ -55,7 +55,7 @@ impl Tree {
         self.texts().filter(|(name, _)| !is_a(name, "md")).map(|(_, text)| text)
     }
 
-    /// Returns every line with its file and number, except those of this test, which contains the patterns it searches for.
+    /// Returns every line with its file and number. Skips the lines of this test, which contains the patterns it searches for.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, usize, &str)> {
         let others = self.texts().filter(|(name, _)| !name.starts_with("infra/local/tests/it/documents"));
         others.flat_map(|(name, text)| text.lines().zip(1..).map(move |(line, number)| (name, number, line)))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Returns every cycle of a crate. At each level, it compares the children of one module, including their submodules.
+/// Returns every cycle in a crate. At each level, it compares the children of one module, including their submodules.
 pub(super) fn cycles(imports: &[(ModulePath, ModulePath)]) -> Vec<Vec<String>> {
     let mut levels: BTreeMap<&[String], Edges> = BTreeMap::new();
     for (from, to) in imports {

@@ -5,7 +5,7 @@ use super::source::{Import, Module, ModulePath, Modules};
 /// Maximum number of chained re-exports; longer chains are cycles.
 const MAX_STEPS: usize = 16;
 
-/// Returns pairs of modules, of which the first uses an item of the second.
+/// Returns pairs of modules in which the first module uses an item of the second.
 pub(super) fn imports(modules: &Modules) -> Vec<(ModulePath, ModulePath)> {
     let mut found = Vec::new();
     for (from, module) in &modules.0 {
@@ -19,7 +19,7 @@ pub(super) fn imports(modules: &Modules) -> Vec<(ModulePath, ModulePath)> {
 }
 
 impl Modules {
-    /// Returns the module that defines the item of `path`, as seen from `from`, or `None` for other crates.
+    /// Returns the module that defines the item `path`, as seen from `from`, or `None` for other crates.
     fn leads_to(&self, from: &ModulePath, path: &[String], steps: usize) -> Option<ModulePath> {
         let mut at = from.clone();
         let mut rest = path;

@@ -9,7 +9,7 @@ use syn::{Attribute, Item, UseTree};
 /// Names from the crate's root to a module; empty for the root.
 pub(super) type ModulePath = Vec<String>;
 
-/// An imported name, or a glob import.
+/// A name imported by `use`, or a glob.
 pub(super) struct Import {
     /// Local name; `None` for a glob.
     pub(super) name: Option<String>,
@@ -39,7 +39,7 @@ impl Modules {
         modules
     }
 
-    /// Parses a crate from one text, for tests of this test.
+    /// Parses a crate from a single text, for this test's own tests.
     pub(super) fn parse_text(text: &str) -> Self {
         let mut modules = Self::default();
         let parsed = syn::parse_file(text).expect("invalid Rust");
