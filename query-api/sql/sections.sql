@@ -2,10 +2,10 @@
 -- the root of their host. Rows and order as in urls.sql.
 WITH
     arrayConcat(
-        [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
-            ('content_presented', presented), ('content_engaged', engaged)],
-        arrayZip(mapKeys(others), mapValues(others))) AS all_types,
-    arrayPartialSort(of -> (NOT has({known:Array(String)}, of.1), -of.2, of.1), {most_types:UInt64},
+        [('content_retrieved', retrieved, 0), ('content_grounded', grounded, 0), ('content_cited', cited, 0),
+            ('content_presented', presented, 0), ('content_engaged', engaged, 0)],
+        arrayZip(others.1, others.2, others.3)) AS all_types,
+    arrayPartialSort(of -> (NOT has({known:Array(String)}, of.1), -of.3, -of.2, of.1), {most_types:UInt64},
         arrayFilter(of -> of.2 > 0, all_types)) AS ordered_types,
     arraySlice(ordered_types, 1, {most_types:UInt64}) AS by_type
 SELECT
@@ -50,7 +50,7 @@ FROM (
                 countIf(type = 'content_cited') AS cited,
                 countIf(type = 'content_presented') AS presented,
                 countIf(type = 'content_engaged') AS engaged,
-                sumMapIf(map(toString(type), toUInt64(1)), NOT is_step) AS others,
+                sumMapIf([toString(type)], [toUInt64(1)], [toUInt64(organization = {owner_id:UUID})], NOT is_step) AS others,
                 toUnixTimestamp64Milli(max(at)) AS last_ms
             FROM events FINAL
             WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site

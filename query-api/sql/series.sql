@@ -1,7 +1,7 @@
 -- A series of events, split by the column or alias `value`. `key` is the bucket (number of `bucket_ms` since 1970), then 1 for
 -- a value and 2 for the sum of values that are not listed, owner and name. Listed values are those in `known`, then those with
--- the most events, up to `most`. Every row also contains the extent: first and last bucket, number of values, longest name and
--- number of cells.
+-- the most events for which the alias `own` is 1, then those with the most events, up to `most`. Every row also contains the
+-- extent: first and last bucket, number of values, longest name and number of cells.
 SELECT
     key,
     sum(some_events) AS events,
@@ -21,7 +21,8 @@ FROM (
         SELECT
             value,
             groupArray((one_bucket, one_events, one_sessions)) AS cells,
-            row_number() OVER (ORDER BY has({known:Array(String)}, value) DESC, sum(one_events) DESC, value) AS place
+            row_number() OVER (ORDER BY has({known:Array(String)}, value) DESC, sum(own_events) DESC, sum(one_events) DESC, value)
+                AS place
         FROM (
             WITH
                 (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
@@ -29,6 +30,8 @@ FROM (
                     end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
                     arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
                 '' AS nothing,
+                toUInt8(0) AS is_nobodys,
+                organization = {owner_id:UUID} AS is_owners,
                 if(verified = 'unknown', '', toString(verified)) AS verified_name,
                 if(status = 0, '', toString(status)) AS status_name,
                 link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
@@ -40,6 +43,7 @@ FROM (
                 intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket,
                 {value:Identifier} AS value,
                 count() AS one_events,
+                countIf({own:Identifier}) AS own_events,
                 uniqExactArrayIfState(sessions, is_told) AS one_sessions
             FROM events FINAL
             WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site

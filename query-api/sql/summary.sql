@@ -1,14 +1,15 @@
 -- The figures of a summary: one row for everything (`total`), one per role, one per agent, and one (`other`) for all agents
 -- beyond `most_agents`, those with the fewest events. The total also contains the events by type, up to `most_types`: those in
--- `known`, then those with the most events; and the events that each of the roles 1 to 4 reported.
+-- `known`, then those with the most events that the owner's reports represent, then those with the most events; and the events
+-- that each of the roles 1 to 4 reported.
 --
 -- Nearly every event has at most one report with an agent, and that report represents it. So only representing reports are
 -- grouped, by role and agent, and the session sets of all figures are merged from these few groups. `with_others` is the number
 -- of events with further agents' reports. If it is not 0, these figures are incomplete and summary_all.sql has to be used.
 SELECT figure, figure_events, sessions,
-    arraySlice(arrayPartialSort(
-        of -> (NOT has({known:Array(String)}, of.1), -of.2, of.1), {most_types:UInt64}, CAST(of_total.1 AS Array(Tuple(String, UInt64)))
-    ), 1, {most_types:UInt64}) AS types,
+    arrayMap(of -> (of.1, of.2), arraySlice(arrayPartialSort(
+        of -> (NOT has({known:Array(String)}, of.1), -of.3, -of.2, of.1), {most_types:UInt64},
+        arrayZip(of_total.1.1, of_total.1.2, of_total.1.3)), 1, {most_types:UInt64})) AS types,
     of_total.2 AS roles_seen, of_total.3 AS with_others
 FROM (
     SELECT
@@ -21,8 +22,11 @@ FROM (
             figure AS one_figure,
             sum(grouped) AS some_events,
             uniqExactIfMergeState(session_set) AS some_sessions,
-            (sumMapIf(by_type, figure.1 = 'total'), sumForEachIf(by_role, figure.1 = 'total'), sumIf(others, figure.1 = 'total'))
-                AS some_total,
+            (
+                sumMapIf(mapKeys(by_type), mapValues(by_type), arrayMap(of -> of * is_owners, mapValues(by_type)), figure.1 = 'total'),
+                sumForEachIf(by_role, figure.1 = 'total'),
+                sumIf(others, figure.1 = 'total')
+            ) AS some_total,
             row_number() OVER (PARTITION BY figure.1 ORDER BY some_events DESC, figure) AS place
         FROM (
             SELECT
@@ -31,6 +35,7 @@ FROM (
                 is_told AS may_name,
                 if(is_told, platform, organization) AS shown_platform,
                 agent AS own_agent,
+                organization = {owner_id:UUID} AS is_owners,
                 count() AS grouped,
                 uniqExactIfState(shown_session, shown_session != 0) AS session_set,
                 sumMap(map(toString(type), toUInt64(1))) AS by_type,
@@ -57,7 +62,7 @@ FROM (
                     AND NOT startsWith(type, 'turn_')
                     -- filters.sql
             )
-            GROUP BY own_role, has_agent, may_name, shown_platform, own_agent
+            GROUP BY own_role, has_agent, may_name, shown_platform, own_agent, is_owners
         )
         ARRAY JOIN arrayConcat(
             [('total', toUInt8(0), '', ''), ('role', own_role, '', '')],

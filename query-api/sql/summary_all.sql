@@ -1,9 +1,9 @@
 -- Returns the figures of summary.sql, also for events with several agents' reports: the one that represents the event, and
 -- `others`. Groups events by these reports, with a session set for each. An event counts once for each agent.
 SELECT figure, figure_events, sessions,
-    arraySlice(arrayPartialSort(
-        of -> (NOT has({known:Array(String)}, of.1), -of.2, of.1), {most_types:UInt64}, CAST(of_total.1 AS Array(Tuple(String, UInt64)))
-    ), 1, {most_types:UInt64}) AS types,
+    arrayMap(of -> (of.1, of.2), arraySlice(arrayPartialSort(
+        of -> (NOT has({known:Array(String)}, of.1), -of.3, -of.2, of.1), {most_types:UInt64},
+        arrayZip(of_total.1.1, of_total.1.2, of_total.1.3)), 1, {most_types:UInt64})) AS types,
     of_total.2 AS roles_seen, toUInt64(0) AS with_others
 FROM (
     SELECT
@@ -16,19 +16,22 @@ FROM (
             figure AS one_figure,
             sumIf(grouped, is_counted) AS some_events,
             uniqExactIfMergeState(session_set) AS some_sessions,
-            (sumMapIf(by_type, is_counted AND figure.1 = 'total'), sumForEachIf(by_role, is_counted AND figure.1 = 'total'))
-                AS some_total,
+            (
+                sumMapIf(mapKeys(by_type), mapValues(by_type), arrayMap(of -> of * is_owners, mapValues(by_type)), is_total),
+                sumForEachIf(by_role, is_total)
+            ) AS some_total,
             row_number() OVER (PARTITION BY figure.1 ORDER BY some_events DESC, figure) AS place
         FROM (
-            SELECT grouped, by_type, by_role, session_set,
+            SELECT grouped, by_type, is_owners, by_role, session_set,
                 arrayJoin(arrayConcat(
                     [('total', toUInt8(0), '', ''), ('role', one_role, '', '')],
                     if(has_agent, [('agent', toUInt8(0), platform_name, agent_name)], []))) AS figure,
-                if(figure.1 = 'total', place = 1, has_agent AND nth_of_agent = 1) AS is_counted
+                if(figure.1 = 'total', place = 1, has_agent AND nth_of_agent = 1) AS is_counted,
+                is_counted AND figure.1 = 'total' AS is_total
             FROM (
                 SELECT
                     role AS own_role,
-                    role = 1 OR shown_session != 0 AS is_agents,
+                    role = 1 OR shown_session != 0 AS is_agents, organization = {owner_id:UUID} AS is_owners,
                     if(is_told, platform, organization) AS shown_platform,
                     is_told AS may_name,
                     agent AS own_agent,
@@ -65,7 +68,7 @@ FROM (
                         AND NOT startsWith(type, 'turn_')
                         -- filters.sql
                 )
-                GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others
+                GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, is_owners, others
             )
             ARRAY JOIN arrayEnumerate(all_roles) AS place, all_roles AS one_role, platforms AS platform_name, agents AS agent_name,
                 have_agent AS has_agent, session_sets AS session_set,

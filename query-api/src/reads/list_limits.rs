@@ -3,7 +3,7 @@
 use super::statement::Statement;
 use schemas::event::{COMMERCE, EventType};
 
-/// Maximum number of names per list. Standard event types come first.
+/// Maximum number of names per list. Standard event types come first, then those that the owner reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListLimits {
     /// Event types in a summary.
@@ -53,8 +53,17 @@ pub(super) mod model {
         most: u64,
         is_standard: impl Fn(&N) -> bool,
     ) -> BTreeSet<N> {
+        listed_for_owner((events, &BTreeMap::new()), most, is_standard)
+    }
+
+    /// Like `listed`, with the names that have the most events of the owner before others.
+    pub(in crate::reads) fn listed_for_owner<N: Ord + Clone>(
+        (events, own): (&BTreeMap<N, u64>, &BTreeMap<N, u64>),
+        most: u64,
+        is_standard: impl Fn(&N) -> bool,
+    ) -> BTreeSet<N> {
         let mut names: Vec<&N> = events.keys().collect();
-        names.sort_by_key(|name| (!is_standard(name), Reverse(events[name]), *name));
+        names.sort_by_key(|name| (!is_standard(name), Reverse(own.get(name)), Reverse(events[name]), *name));
         names.into_iter().take(most as usize).cloned().collect()
     }
 

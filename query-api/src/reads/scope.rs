@@ -1,9 +1,10 @@
-//! Parameters and tables for an owner's statements: hosts with their start times, period and filter.
+//! Parameters and tables for an owner's statements: its ID, hosts with their start times, period and filter.
 
 use super::statement::{Statement, Value};
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::EventFilter;
 use crate::parameters::period::Period;
+use schemas::ids::OrgId;
 use schemas::site::Site;
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ const UNDECIDED_MS: i64 = i64::MIN;
 
 /// Parameters and tables of all statements for an owner.
 pub(super) struct Scope {
+    owner: OrgId,
     /// Start times of the owner's events by verified host. A subdomain has the start time of the longest host above it.
     start_times: BTreeMap<Site, i64>,
     /// The deciders within the requested host, and the host itself.
@@ -32,6 +34,7 @@ impl Scope {
         let deciders: BTreeMap<Site, i64> = foreign.chain(own).collect();
         let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
         Self {
+            owner: seen.organization_id(),
             requested_hosts: seen.requested().map_or_else(|| deciders.clone(), |site| beneath(site, &deciders)),
             start_times: deciders,
             window: (end(period.from_ms, FIRST_MS), end(period.before_ms, LAST_MS)),
@@ -54,6 +57,7 @@ impl Scope {
             .with_table("owner_hosts", "host String, since Int64", self.start_times.iter().map(since))
             .with_table("asked_hosts", "host String", self.requested_hosts.iter().map(host))
             .with_table("foreign_hosts", "host String", foreign.map(host))
+            .with("owner_id", self.owner.0.to_string())
             .with("is_dated", dated_ms != FIRST_MS)
             .with("dated_ms", dated_ms)
             .with("first_ms", FIRST_MS)

@@ -93,7 +93,7 @@ fn statement(split: Split, outcome: Option<Outcome>, most: ListLimits) -> Statem
         Split::Agent => Statement::new(SERIES_AGENT).with("names", "agent_names"),
         Split::Platform => Statement::new(SERIES_AGENT).with("names", "no_names"),
     };
-    let known = if split == Split::Type { standard_types() } else { Vec::new() };
+    let (known, own) = if split == Split::Type { (standard_types(), "is_owners") } else { (Vec::new(), "is_nobodys") };
     let is_invented = matches!(split, Split::Type | Split::Agent | Split::Platform);
-    statement.with("known", known).with("most", if is_invented { most.in_series } else { most.others_in_series })
+    statement.with("known", known).with("own", own).with("most", if is_invented { most.in_series } else { most.others_in_series })
 }

@@ -1,7 +1,7 @@
 //! Reporters can make up event types and agents on others' hosts, but responses don't grow with them.
 
 use crate::test_app::{TestApp, fetch_on};
-use schemas::event::SourceRole::Agent;
+use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::testing::size;
@@ -22,6 +22,34 @@ const OWN: [&str; 3] = ["/agent/summary", "/agent/series?split=type", "/agent/se
 
 fn sum(items: &Value, member: &str) -> u64 {
     items.as_array().unwrap().iter().map(|item| item[member].as_u64().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn invented_types_do_not_hide_types_of_the_owner() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let stranger = app.seed().org("Stranger", OrgType::Platform).await;
+    let report = |key: u64, by, name: &str| {
+        fetch_on("example.com", u128::from(key)).role(Edge).of(by).url("https://example.com/").named(name)
+    };
+    // Each invented type has more events than the owner's, and its name is less.
+    let invented = (0..600).map(|key| report(key, stranger.id, &format!("com.a.t{}", key % 200)));
+    // The second of the owner's types is reported by the stranger too.
+    let own =
+        [(1_000, owner.id, "com.example.own"), (1_001, owner.id, "com.example.two"), (1_002, stranger.id, "com.example.two")];
+    app.insert(&invented.chain(own.map(|(key, by, name)| report(key, by, name))).collect::<Vec<_>>()).await;
+    let count = |list: &Value, name: &str| {
+        let of_type = |item: &&Value| item["event_type"] == name;
+        list.as_array().unwrap().iter().find(of_type).map(|item| item["count"].as_u64().unwrap_or_default())
+    };
+    let summary = app.page(&owner.key, "/content-owners/summary", &[]).await;
+    let pages = app.page(&owner.key, "/content-owners/urls", &[]).await;
+    let series = app.page(&owner.key, "/content-owners/series", &[("split", "type")]).await;
+    let types_of_page = &pages["items"][0]["event_types"];
+    let listed = [&summary["events_by_type"], types_of_page, &series["items"]]
+        .map(|list| ["com.example.own", "com.example.two"].map(|name| count(list, name)));
+    assert_eq!(listed, [[Some(1), Some(2)], [Some(1), Some(2)], [Some(0), Some(0)]], "a series counts by bucket");
+    assert_eq!((sum(&summary["events_by_type"], "count"), sum(types_of_page, "count")), (603, 603));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Two owners with their hosts, and random reads of them.
 
 use super::model::Event;
-use super::reports::HOSTS;
+use super::reports::{HOSTS, ORGANIZATIONS};
 use super::stored_reports::ReportTables;
 use super::{HOUR_MS, NEW_YEAR_MS, random_time};
 use crate::access::reader::Reader;
@@ -50,7 +50,11 @@ impl ReadFixture {
     pub(in crate::reads) async fn new() -> Self {
         let stores = TestStores::fresh().await;
         let seed = Seed(&stores.pool);
-        let owners = [seed.org("A", OrgType::ContentOwner).await.id, seed.org("B", OrgType::ContentOwner).await.id];
+        let owners = [ORGANIZATIONS[0], ORGANIZATIONS[1]].map(|id| OrgId(Uuid::from_u128(id)));
+        for owner in owners {
+            let insert = sqlx::query("INSERT INTO organizations (id, name, org_type) VALUES ($1, 'Owner', 'content_owner')");
+            insert.bind(owner.0).execute(&stores.pool).await.unwrap();
+        }
         for (owner, host, from_ms) in VERIFIED {
             seed.verify(owners[owner], host).await;
             if let Some(from) = DateTime::from_timestamp_millis(from_ms) {

@@ -7,7 +7,7 @@ use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::Outcome;
 use crate::parameters::paging::Paging;
 use crate::parameters::sort::Sortable;
-use crate::reads::list_limits::model::{is_standard, listed};
+use crate::reads::list_limits::model::{is_standard, listed_for_owner};
 use crate::reads::rows::FoundPage;
 use crate::reads::sort_order::SortOrder;
 use crate::reads::{CorroborationBy, FunnelBy, ListPage as _, PageRow, PagesBy, Rows};
@@ -24,6 +24,8 @@ struct Item {
     numbers: Vec<(&'static str, u64)>,
     /// Number of events by type, if the item contains types.
     types: BTreeMap<String, u64>,
+    /// Of these, events of the reading owner.
+    own_types: BTreeMap<String, u64>,
 }
 
 impl Item {
@@ -36,7 +38,8 @@ impl Item {
 
     /// Keeps the listed types, and sums the others under an empty name.
     fn shown(mut self) -> Self {
-        let listed = listed(&self.types, MOST.types_of_page, |name| is_standard(name));
+        let own = std::mem::take(&mut self.own_types);
+        let listed = listed_for_owner((&self.types, &own), MOST.types_of_page, |name| is_standard(name));
         let others: u64 = self.types.iter().filter(|(name, _)| !listed.contains(*name)).map(|(_, events)| events).sum();
         self.types.retain(|name, _| listed.contains(name));
         self.types.extend((others > 0).then(|| (String::new(), others)));
@@ -96,11 +99,13 @@ fn urls(events: &[Event<'_>], read: &OwnerRead, name: impl Fn(&Event<'_>) -> (St
     events.iter().for_each(|event| by_name.entry(name(event)).or_default().push(event));
     let item = |((url, agent), events): ((String, [String; 3]), Vec<&Event<'_>>)| {
         let shown: Vec<ShownReport<'_>> = events.iter().flat_map(|event| event.all_shown(read)).collect();
-        let mut types = BTreeMap::new();
+        let (mut types, mut own_types) = (BTreeMap::new(), BTreeMap::new());
         events.iter().for_each(|event| *types.entry(event.event_type().to_owned()).or_default() += 1);
+        let owners = events.iter().filter(|event| event.is_owners(read));
+        owners.for_each(|event| *own_types.entry(event.event_type().to_owned()).or_default() += 1);
         let last = events.iter().map(|event| event.at_ms()).max().unwrap();
         let numbers = [("total_events", events.len() as u64), ("unique_sessions", sessions(&shown)), ("last_seen", last as u64)];
-        Item { texts: page_names(url, agent), numbers: numbers.to_vec(), types }
+        Item { texts: page_names(url, agent), numbers: numbers.to_vec(), types, own_types }
     };
     let mut items: Vec<Item> = by_name.into_iter().map(item).collect();
     items.sort_by_key(|item| Reverse(item.key("total_events")));
@@ -140,6 +145,7 @@ async fn urls_sections_and_agents_equal_the_model() {
                     .zip(row.per_type)
                     .chain((row.other_types > 0).then(|| (String::new(), row.other_types)))
                     .collect(),
+                own_types: BTreeMap::new(),
             })
             .await;
         }
@@ -173,6 +179,7 @@ fn corroboration(events: &[Event<'_>], by: CorroborationBy, read: &OwnerRead) ->
         texts: vec![("day", day), ("platform_id", platform), ("agent_id", agent)],
         numbers: PARTS.into_iter().zip(counts).collect(),
         types: BTreeMap::new(),
+        own_types: BTreeMap::new(),
     };
     parts.into_iter().map(item).collect()
 }
@@ -191,6 +198,7 @@ async fn corroboration_equals_the_model() {
                     .zip([row.retrievals, row.both, row.claimed_only, row.seen_only, row.neither])
                     .collect(),
                 types: BTreeMap::new(),
+                own_types: BTreeMap::new(),
             })
             .await;
         }
@@ -228,6 +236,7 @@ fn funnel(events: &[Event<'_>], by: FunnelBy, read: &OwnerRead) -> Vec<Item> {
         texts: vec![("platform_id", platform), (member(by), name)],
         numbers: STEPS.into_iter().zip(counts).collect(),
         types: BTreeMap::new(),
+        own_types: BTreeMap::new(),
     };
     parts.into_iter().map(item).collect()
 }
@@ -242,6 +251,7 @@ async fn funnels_equal_the_model() {
                 texts: vec![("platform_id", platform(row.platform)), (member(by), row.name)],
                 numbers: STEPS.into_iter().zip([row.retrieved, row.grounded, row.cited, row.presented, row.engaged]).collect(),
                 types: BTreeMap::new(),
+                own_types: BTreeMap::new(),
             })
             .await;
         }

@@ -84,6 +84,11 @@ impl<'a> Event<'a> {
         &self.representing().facts.event_type
     }
 
+    /// Returns whether a report of the reading owner represents it.
+    pub(super) fn is_owners(&self, read: &OwnerRead) -> bool {
+        self.representing().observer.org == read.seen.organization_id()
+    }
+
     pub(super) fn is_retrieval(&self) -> bool {
         self.event_type() == CONTENT_RETRIEVED
     }

@@ -63,7 +63,7 @@ fn pick<'a>(random: &mut StdRng, of: &[&'a str]) -> &'a str {
     of.choose(random).copied().unwrap_or_default()
 }
 
-/// Reporting organizations; the first is a content owner. The halves of the last one sort differently as UUID and as number.
+/// Reporting organizations; the first two are the content owners. The halves of the last one sort differently as UUID and as number.
 pub(super) const ORGANIZATIONS: [u128; 4] = [1, 2, 1 << 64, 1 << 127];
 
 fn org(random: &mut StdRng) -> OrgId {

@@ -3,7 +3,7 @@
 use super::fixture::{MOST, OwnerRead};
 use super::model::{Event, ShownReport, sessions};
 use super::{Round, compare, failed_fetches};
-use crate::reads::list_limits::model::{is_standard, listed};
+use crate::reads::list_limits::model::{is_standard, listed_for_owner};
 use crate::reads::series::Split;
 use crate::reads::series_cells;
 use crate::reads::{BucketLength, Cell, Extent, Value};
@@ -80,7 +80,7 @@ fn line_name(line: &FailedFetch, split: Split, asked: Option<&str>) -> Option<St
 type Cells<'a> = BTreeMap<(i64, Value), Vec<Vec<ShownReport<'a>>>>;
 
 /// Merges the unlisted values.
-fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
+fn without_others<'a>(reports: Cells<'a>, own: &BTreeMap<Value, u64>, split: Split) -> Cells<'a> {
     let most = match split {
         Split::Role => return reports,
         Split::Type | Split::Agent | Split::Platform => MOST.in_series,
@@ -88,7 +88,7 @@ fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
     };
     let mut events: BTreeMap<Value, u64> = BTreeMap::new();
     reports.iter().for_each(|((_, value), of_cell)| *events.entry(value.clone()).or_default() += of_cell.len() as u64);
-    let listed = listed(&events, most, |(_, _, name)| split == Split::Type && is_standard(name));
+    let listed = listed_for_owner((&events, own), most, |(_, _, name)| split == Split::Type && is_standard(name));
     let mut shown: Cells<'_> = BTreeMap::new();
     for ((bucket, value), of_cell) in reports {
         let value = if listed.contains(&value) { value } else { (true, String::new(), String::new()) };
@@ -101,11 +101,14 @@ fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
 fn expected(round: &Round<'_>, (by, split): (BucketLength, Split)) -> (Extent, Vec<Cell>) {
     let Round { events, lines, filters, read, .. } = round;
     let mut reports: Cells<'_> = BTreeMap::new();
-    let mut buckets = BTreeSet::new();
+    let (mut buckets, mut own) = (BTreeSet::new(), BTreeMap::new());
     for event in events {
         let bucket = event.at_ms().div_euclid(by.ms());
         buckets.insert(bucket);
         for (value, shown) in values(event, split, read) {
+            if split == Split::Type && event.is_owners(read) {
+                *own.entry(value.clone()).or_default() += 1;
+            }
             reports.entry((bucket, value)).or_default().push(shown);
         }
     }
@@ -117,7 +120,7 @@ fn expected(round: &Round<'_>, (by, split): (BucketLength, Split)) -> (Extent, V
             reports.entry((bucket, (false, String::new(), name))).or_default().push(Vec::new());
         }
     }
-    let reports = without_others(reports, split);
+    let reports = without_others(reports, &own, split);
     let cell = |((bucket, value), events): ((i64, Value), Vec<Vec<ShownReport<'_>>>)| {
         let sessions = sessions(events.iter().flatten());
         Cell { bucket, value, events: events.len() as u64, sessions, ..Cell::default() }

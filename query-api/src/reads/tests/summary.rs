@@ -4,8 +4,9 @@ use super::fixture::{MOST, OwnerRead};
 use super::model::{Event, ShownReport, sessions};
 use super::{Round, compare};
 use crate::reads::SummaryFigures;
-use crate::reads::list_limits::model::{is_standard, listed};
+use crate::reads::list_limits::model::{is_standard, listed, listed_for_owner};
 use schemas::event::SourceRole;
+use std::collections::BTreeMap;
 
 fn expected(events: &[Event<'_>], read: &OwnerRead) -> SummaryFigures {
     let all: Vec<Vec<ShownReport<'_>>> = events.iter().map(|event| event.all_shown(read)).collect();
@@ -16,7 +17,10 @@ fn expected(events: &[Event<'_>], read: &OwnerRead) -> SummaryFigures {
     let (total, total_sessions) = count(&|_| true);
     let mut figures = SummaryFigures { events: total, sessions: total_sessions, ..SummaryFigures::default() };
     events.iter().for_each(|event| *figures.types.entry(event.event_type().to_owned()).or_default() += 1);
-    let types = listed(&figures.types, MOST.types, |name| is_standard(name));
+    let mut own = BTreeMap::new();
+    let owners = events.iter().filter(|event| event.is_owners(read));
+    owners.for_each(|event| *own.entry(event.event_type().to_owned()).or_default() += 1);
+    let types = listed_for_owner((&figures.types, &own), MOST.types, |name| is_standard(name));
     figures.types.retain(|name, _| types.contains(name));
     figures.other_types = total - figures.types.values().sum::<u64>();
     for shown in all.iter().flatten() {
