@@ -1,10 +1,10 @@
 //! K5: injects a real fault for every alert in `infra/observability/prometheus/rules.yml` and waits until the alert fires.
 //! Prometheus scrapes real processes that use real servers.
 //!
-//! The rules are those of the repository, except that `for:` is one second (`stage::quickened`) and Prometheus evaluates every
-//! second. Thresholds and windows are unchanged.
+//! The rules are those of the repository, except that `for:` is one second (`test_app::quickened`) and Prometheus evaluates every second.
+//! Thresholds and windows are unchanged.
 //!
-//! After the repair, every alert without a time window must resolve.
+//! After the fault is repaired, every alert without a time window must resolve.
 
 mod faults;
 mod test_app;
@@ -13,7 +13,7 @@ use crate::observability::rules::{alerts_in_the_rules, alerts_of_a_window};
 use std::collections::BTreeSet;
 use test_app::TestApp;
 
-/// Faults, and the alerts that must fire during each. The order matters: some alerts keep firing during the next fault.
+/// Faults, and the alerts that must fire during each. The order matters: some alerts are still firing during the next fault.
 const FAULTS: [(&str, &[&str]); 19] = [
     ("a worker reads the wrong topic", &["EventsNotWorkedOff", "EventsUnaccounted"]),
     ("a record is unreadable", &["RecordsSetAside"]),
@@ -39,14 +39,15 @@ const FAULTS: [(&str, &[&str]); 19] = [
     ("processes are killed", &["ServiceDown", "NoWorker", "NoDeliverer"]),
 ];
 
-/// Alerts that the test can't trigger. The first one's metric is set ten minutes after a takeover, and then daily; the others
-/// need more data.
+/// Alerts that this test can't trigger. The metric of the first is set ten minutes after a takeover, and then daily; the others need more
+/// data.
 const WITHOUT_A_FAULT: [&str; 3] = ["DuplicateKeys", "PartsMany", "IndexLarge"];
 
 /// Its gauge covers the last hour, although its expression has no window.
 const OF_AN_HOUR: &str = "WebhooksWithoutRoom";
 
-/// Returns the alerts that resolve soon after the repair. The others fire until their window ends, five minutes to an hour later.
+/// Returns the alerts that resolve soon after the fault is repaired. The others fire until their window ends, five minutes to an hour
+/// later.
 fn resolved_when_mended() -> BTreeSet<String> {
     let windows = alerts_of_a_window();
     alerts_in_the_rules().into_iter().filter(|alert| !windows.contains(alert) && alert != OF_AN_HOUR).collect()

@@ -64,7 +64,7 @@ impl StateBeforeLoss {
         let (agent, network) = (orgs.org("agent", OrgType::Agent).await, orgs.org("network", OrgType::Platform).await);
         orgs.delegate(owner.id, network.id).await;
         let session = "00000000-0000-0000-0000-000000000007";
-        // Consent, the click token and the webhook exist in PostgreSQL only.
+        // Consent, the click token and the webhook exist only in PostgreSQL.
         let agree = "UPDATE organizations SET share_sessions_via_click_tokens = true, visible_in_click_token_lookups = true";
         sqlx::query(agree).execute(&pipeline.stores.pool).await.unwrap();
         let empty = json!({"session_id": session, "agent_id": "bot", "events": []});

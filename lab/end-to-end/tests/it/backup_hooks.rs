@@ -1,4 +1,4 @@
-//! A webhook and its queue before and after the loss of PostgreSQL: the lists are equal, and the restored secret still signs.
+//! A webhook and its queue before and after PostgreSQL is lost: the lists are equal, and the restored secret still signs.
 
 use crate::pipeline::Pipeline;
 use crate::webhooks::{ReceivedRequests, accept, receiver};
@@ -30,7 +30,7 @@ pub(crate) struct WebhookBackup {
 }
 
 impl WebhookBackup {
-    /// Creates a webhook of `owner` and a delegation whose message waits for delivery. No deliverer runs yet.
+    /// Creates a webhook for `owner` and a delegation whose message waits for delivery. No deliverer is running yet.
     pub(crate) async fn create_for(pipeline: &Pipeline, owner: OrgId) -> Self {
         let authority = TestAuthority::new();
         let files = (tempfile::NamedTempFile::new().unwrap(), tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! A click that is reported while PostgreSQL is down and again afterwards counts as one event in the token's session.
+//! A click reported while PostgreSQL is down, and again afterwards, counts as one event in the token's session.
 
 use crate::pipeline::Pipeline;
 use local::test_servers::Postgres;

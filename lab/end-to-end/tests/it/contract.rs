@@ -1,4 +1,4 @@
-//! The OpenAPI document of the running service, with a validator for each documented body.
+//! The running service's OpenAPI document, with a validator for each documented body.
 
 use anyhow::Context as _;
 use jsonschema::Validator;
@@ -7,21 +7,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
-/// Headers of every response.
+/// Headers in every response.
 const SHARED_HEADERS: [&str; 3] = ["x-request-id", "x-content-type-options", "x-frame-options"];
 
 pub(crate) struct Contract {
-    /// In the document's order.
+    /// In the order of the document.
     pub(crate) operations: Vec<Operation>,
 }
 
-/// An operation of the document.
+/// An operation in the document.
 pub(crate) struct Operation {
     /// `operationId`.
     pub(crate) id: String,
     /// Upper case.
     pub(crate) method: String,
-    /// With parameters as `{name}`.
+    /// Parameters are written as `{name}`.
     pub(crate) path: String,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) body: Option<Body>,
@@ -42,7 +42,7 @@ pub(crate) struct Body {
     pub(crate) example: Value,
 }
 
-/// A documented response: its bodies by media type, or an empty map for a response without a body.
+/// A documented response: its bodies by media type; empty if the response has no body.
 pub(crate) struct DocumentedResponse {
     bodies: BTreeMap<String, (Arc<Validator>, Option<Value>)>,
     /// Header names in lower case.
@@ -55,7 +55,7 @@ impl DocumentedResponse {
         self.bodies.get("application/json").and_then(|(_, example)| example.as_ref())
     }
 
-    /// Returns the body's media types with their examples.
+    /// Returns the body's media types and their examples.
     pub(crate) fn examples(&self) -> impl Iterator<Item = (&str, Option<&Value>)> {
         self.bodies.iter().map(|(media, (_, example))| (media.as_str(), example.as_ref()))
     }
@@ -96,7 +96,7 @@ impl Operation {
         accept_as(media_type(content_type), validator, body)
     }
 
-    /// Returns an error if an `x-` header isn't documented. Headers of every response may be undocumented.
+    /// Returns an error if an `x-` header isn't documented. Headers in every response may be undocumented.
     pub(crate) fn check_headers<'a>(&self, status: u16, names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
         let documented = self.responses.get(&status);
         let is_known = |name: &str| documented.is_some_and(|answer| answer.headers.contains(name));
@@ -190,7 +190,7 @@ impl Validators<'_> {
     }
 }
 
-/// Returns the schema of a page's items, which also applies to the lines of NDJSON.
+/// Returns the schema of a page's items, which also applies to NDJSON lines.
 fn item_schema<'a>(components: &'a Value, answer: &Value) -> anyhow::Result<&'a Value> {
     let page = answer["content"]["application/json"]["schema"]["$ref"].as_str();
     let target = page.and_then(|target| target.strip_prefix("#/components")).context("the page is not a component")?;

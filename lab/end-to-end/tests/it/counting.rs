@@ -1,7 +1,7 @@
-//! C4 and C5 through the whole pipeline: reordering, repeats, delays of months and full replays don't change any byte of a read,
-//! and a retrieval with any number of observers counts once.
+//! C4 and C5 through the whole pipeline: reordering, repeats, delays of months and full replays don't change a byte of any read, and a
+//! fetch counts once, however many observers report it.
 //!
-//! Releases are tested with `C4_CASES=1000` and `C5_CASES=1000`.
+//! Before a release, use `C4_CASES=1000` and `C5_CASES=1000`.
 
 use crate::pipeline::Pipeline;
 use rand::rngs::StdRng;
@@ -21,7 +21,7 @@ pub(crate) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
 const MONTHS_MS: i64 = 90 * 86_400_000;
 const READS: [&str; 3] = ["/content-owners/summary", "/content-owners/events?limit=1000", "/content-owners/urls?limit=1000"];
 
-/// Returns a report's deduplication key, which is different for each organization.
+/// Returns a report's deduplication key, which includes the organization.
 fn own_key(org: u128, key: u128) -> String {
     format!("{org:02x}{key:030x}")
 }
@@ -30,8 +30,8 @@ fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value {
     json!({"v": 1, "org": Uuid::from_u128(org), "received_at_us": received_at_us, "kind": "events", "events": events})
 }
 
-/// Returns a random report. Keys and organizations are few, so that most reports repeat another one, with acceptance and event
-/// times months apart.
+/// Returns a random report. Few keys and organizations exist, so most reports repeat another one. Acceptance and event times are months
+/// apart.
 pub(crate) fn random_record(random: &mut StdRng) -> Value {
     let received_at_us = (NEW_YEAR_MS + random.random_range(0..MONTHS_MS)) * 1_000 + random.random_range(0..1_000);
     let org = random.random_range(1..4);
@@ -125,7 +125,7 @@ async fn permuted_and_repeated_streams_give_the_same_reads() {
             let (now, later) = rest.split_at(random.random_range(1..=rest.len()));
             append_records(pipeline, now).await;
             if random.random_bool(0.5) {
-                // Repeats then occur both across blocks and within a block.
+                // Repeats then occur both within a block and across blocks.
                 pipeline.caught_up().await;
             }
             rest = later;
@@ -143,7 +143,7 @@ async fn permuted_and_repeated_streams_give_the_same_reads() {
     }
 }
 
-/// Many concurrent fetches, each reported by random roles in random order, some twice, and months apart.
+/// Many concurrent fetches, each reported by random roles in random order, some reported twice, with months between them.
 #[tokio::test(flavor = "multi_thread")]
 async fn retrieval_counts_once_in_total_and_once_per_role() {
     const AT_ONCE: usize = 25;

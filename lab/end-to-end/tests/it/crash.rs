@@ -42,7 +42,7 @@ impl GatewayAndQuery {
         Self { owner, network, agent, server, stores, _spill: spill }
     }
 
-    /// Reports one retrieval by three observers.
+    /// Reports one fetch by three observers.
     async fn report(&self, content_telemetry_id: &str) {
         for (role, org) in [("edge", &self.network), ("origin", &self.owner), ("agent", &self.agent)] {
             let request = client().post(format!("{}/events", self.server.url)).header("content-type", "application/json");
@@ -55,7 +55,7 @@ impl GatewayAndQuery {
         format!("{}/content-owners/summary", self.server.url)
     }
 
-    /// Waits until every observer of this many retrievals is counted.
+    /// Waits until this many fetches are counted with all of their observers.
     async fn wait_for_retrievals(&self, retrievals: u64) {
         eventually(&format!("{retrievals} retrievals are visible"), || async {
             let answer = client().get(self.summary_url()).header("x-api-key", &self.owner.key).send().await.ok()?;

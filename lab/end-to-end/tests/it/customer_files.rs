@@ -1,6 +1,6 @@
-//! The files for customers in `infra/edge` against the running service: nginx log formats, the Worker, Fastly Compute, servers in
-//! Node.js and Python, the Azure Function, and the setup scripts for Cloudflare and Vercel. `tests/node/hostile` renders every
-//! format for visitors with forged headers.
+//! The files for customers in `infra/edge`, against the running service: nginx log formats, the Worker, Fastly Compute, servers in Node.js
+//! and Python, the Azure Function, and the setup scripts for Cloudflare and Vercel. `tests/node/hostile` renders every format for visitors
+//! with forged headers.
 
 use crate::demo::{Demo, send_request};
 use chrono::DateTime;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-/// Lines written by nginx 1.22.1: two pages for bots, one missing page, and in the combined log a person's request.
+/// Lines written by nginx 1.22.1: two pages fetched by bots, a missing page, and, in the combined log, a person's request.
 const NGINX_NDJSON: &str = include_str!("../edge/nginx.ndjson");
 const NGINX_COMBINED: &str = include_str!("../edge/nginx.combined");
 
@@ -33,13 +33,13 @@ fn key(drain: &Value) -> &str {
     drain["key"].as_str().unwrap()
 }
 
-/// Waits for `in_all` retrievals and returns their number per bot.
+/// Waits for `in_all` fetches and returns their number per bot.
 async fn crawlers(demo: &Demo, in_all: u64) -> Vec<(String, u64)> {
     eventually("every line is counted", || async {
         let read = demo.get(demo.env("OWNER_KEY"), "/content-owners/crawlers").await.body;
         let items = read["items"].as_array().cloned().unwrap_or_default();
         let mut told = BTreeMap::<String, u64>::new();
-        // A bot has separate items for addresses of its operator and other addresses.
+        // A bot has separate items for IP addresses of its operator and for others.
         for item in items {
             *told.entry(item["bot"].as_str().unwrap().to_owned()).or_default() += item["retrievals"].as_u64().unwrap();
         }
@@ -96,12 +96,12 @@ async fn d6_edge_functions_report_only_agents() {
     let demo = Demo::start().await;
     let drain = drain(&demo, "ndjson").await;
     run("node", "tests/node/edge.mjs", &[], &demo, &drain).await;
-    // Each of three servers reports two pages that need escapes, under one id. The servers are one observer, so only the first
-    // report joins an event by its id.
+    // Each of the three servers reports two pages that need escaping, under one id. The servers are one observer, so only the first report
+    // joins an event by its id.
     assert_eq!(crawlers(&demo, 13).await, named(&[("ChatGPT-Agent", 3), ("GPTBot", 10)]));
     run("python3", "tests/python/edge.py", &[("EDGE", &here().join("../../infra/edge/python"))], &demo, &drain).await;
     assert_eq!(crawlers(&demo, 17).await, named(&[("ChatGPT-Agent", 4), ("ClaudeBot", 3), ("GPTBot", 10)]));
-    // All of them escape the two pages in the same way. Servers behind a CDN report the scheme of the visitor's request.
+    // All of them escape the two pages the same way. Servers behind a CDN report the scheme that the visitor used.
     let urls = demo.get(demo.env("OWNER_KEY"), "/content-owners/urls").await.body;
     let mut urls: Vec<&str> =
         urls["items"].as_array().unwrap().iter().map(|item| item["content_url"].as_str().unwrap()).collect();
@@ -172,7 +172,7 @@ fn d6_filters_keep_every_known_bot() {
 /// Method, path and body of a request to a provider's API.
 type ProviderRequest = (String, String, Value);
 
-/// The custom fields that a zone already logs.
+/// Custom fields that a zone already logs.
 const PRESENT: &str = r#"{"result": {"rules": [{"id": "rule-1", "version": "3", "action": "log_custom_field", "expression": "true",
     "action_parameters": {"request_fields": [{"name": "x-own"}], "cookie_fields": [{"name": "own"}]}}]}}"#;
 
@@ -205,7 +205,7 @@ async fn run_against_fake_api(script: &str, api_variable: &str, settings: &[(&st
     asked.clone()
 }
 
-/// Returns a line of a bot's request in the provider's format.
+/// Returns a log line for a bot's request in the provider's format.
 fn line(format: Format) -> String {
     format.line(&Request {
         at: DateTime::from_timestamp(1_793_527_200, 0).unwrap(),

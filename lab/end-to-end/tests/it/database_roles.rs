@@ -1,4 +1,4 @@
-//! S16 and A9 on running processes: each service uses its own database role, and in production rejects more powerful ones.
+//! S16 and A9 in running processes: each service uses its own database role, and in production rejects more powerful ones.
 
 use crate::demo::Demo;
 use crate::pipeline::process;
@@ -41,7 +41,7 @@ async fn encrypted(folder: &Path) -> (Postgres, String) {
     let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
     let pool = databases::postgres(&PostgresSettings { database_url: server.url() }).unwrap();
     databases::migrate_postgres(&pool).await.unwrap();
-    // The server writes these files itself, because it must own them.
+    // The server writes these files itself, because they must belong to it.
     for (name, text) in [("server.crt", certificate), ("server.key", key)] {
         let put = format!("COPY (SELECT $pem${text}$pem$) TO PROGRAM 'umask 077; sed ''s/\\\\n/\\n/g'' > {name}'");
         sqlx::raw_sql(sqlx::AssertSqlSafe(put)).execute(&pool).await.unwrap();
@@ -82,7 +82,7 @@ async fn a9_production_rejects_superusers_and_table_owners() {
             let expected = format!("production can't use the account {user}, which {why}; connect as {}, which", role.name());
             assert!(line.starts_with("DATABASE_URL=127.0.0.1:") && line.contains(&expected), "{service} {arguments:?}: {line}");
         }
-        // With its own role, each service reports the next missing store. The others start without PostgreSQL.
+        // With its own role, each service complains about the next missing store. The others start without PostgreSQL.
         let url = url.replacen("//telemetry@", &format!("//{}@", role.name()), 1);
         if arguments.contains(&"admin") {
             let mut admin = process(service, arguments, &set(clean(), "DATABASE_URL", &url));

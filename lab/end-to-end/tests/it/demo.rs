@@ -1,4 +1,4 @@
-//! Runs the real binary with its own stores, and sends reports of its demo organizations.
+//! Runs the real binary with its own stores, and reports as its demo organizations.
 
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, TestStores, client, eventually};
@@ -118,7 +118,7 @@ pub(crate) fn settings(stores: &TestStores, folder: &Path) -> Vec<(&'static str,
     own.into_iter().chain(stores.environment()).collect()
 }
 
-/// Parses `demo.env` as a shell would.
+/// Parses `demo.env` the way a shell would.
 fn read_env(folder: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(folder.join("demo.env")).expect("demo.env is missing");
     let assignment = |line: &str| {
@@ -137,7 +137,7 @@ pub(crate) async fn send_request(request: reqwest::RequestBuilder) -> Response {
     Response { status, content_type, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }
 
-/// Returns a retrieval of a page of example.com in a role. For agents, it has a session.
+/// Returns a report of a fetched page on example.com in a role. For agents, it has a session.
 pub(crate) fn retrieval(role: &str, content_telemetry_id: &str) -> Value {
     let mut event = json!({
         "type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": role,

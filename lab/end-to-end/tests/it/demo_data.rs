@@ -1,17 +1,17 @@
-//! Tests that `--demo-data` creates sixty days of data for reads and screens.
+//! Tests that `--demo-data` creates sixty days of data for reads and pages.
 
 use crate::demo::Demo;
 use serde_json::Value;
 use service_kit::testing::eventually;
 
-/// Returns the count of a list's entry, selected by the member that contains its name.
+/// Returns the count of a list item, which is selected by the name in one of its members.
 fn count(list: &Value, member: &str, name: &str) -> u64 {
     let entries = list.as_array().into_iter().flatten();
     entries.filter(|entry| entry[member] == name).filter_map(|entry| entry["count"].as_u64()).sum()
 }
 
-/// Starts a service with demo data and waits until it is counted. Also returns the printed numbers: fetches reported by the CDN
-/// and the server, sessions, and events of visits.
+/// Starts a service with demo data and waits until the data is counted. Also returns the printed numbers: fetches reported by the CDN and
+/// by the server, sessions, and events of visits.
 pub(crate) async fn demo_with_data() -> (Demo, [u64; 4]) {
     let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
     let said = demo.process.stdout();
@@ -36,7 +36,7 @@ async fn owner_and_agent_see_sixty_days_of_demo_data() {
     let (owner, agent) = (demo.env("OWNER_KEY"), demo.env("AGENT_KEY"));
     let series = demo.get(owner, "/content-owners/series").await.body;
     let days = series["items"].as_array().unwrap();
-    // Today may be without events.
+    // There may be no events today yet.
     assert!(days.len() >= 59 && days[..59].iter().all(|day| day["total_events"].as_u64() > Some(50)), "{days:?}");
     let corroboration = demo.get(owner, "/content-owners/corroboration?limit=1000").await.body;
     let sum = |member: &str| -> u64 {

@@ -1,5 +1,5 @@
-//! N1: a test executes every command in the documentation. `pasted` runs the blocks of the introductory documents. For other
-//! commands, `executed` names the test, and the command's own program must be able to parse them.
+//! N1: a test executes every command in the documentation. `pasted` runs the blocks of the introductory documents. For other commands,
+//! `command_tests` names the test, and the program must be able to parse the command.
 //!
 //! Commands that stop or wipe the servers of these tests are only parsed.
 
@@ -36,7 +36,7 @@ fn aliases() -> BTreeMap<String, Vec<String>> {
 
 /// Returns why a program rejects these words.
 fn refusal(program: &Command, words: &[String], is_whole: bool) -> Option<String> {
-    // The only setting without a default, which documents read from the environment.
+    // The only setting without a default. Documents read it from the environment.
     let service = words.first().and_then(|word| program.find_subcommand(word));
     let needs_database = |service: &Command| service.get_arguments().any(|argument| argument.get_long() == Some("database-url"));
     let database: &[&str] = if service.is_some_and(needs_database) { &["--database-url", "postgres://localhost/x"] } else { &[] };
@@ -48,11 +48,11 @@ fn refusal(program: &Command, words: &[String], is_whole: bool) -> Option<String
         error.kind(),
         ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
-    // Text about a mode can omit its required arguments.
+    // Text that mentions a mode may omit its required arguments.
     (is_whole || !is_only_incomplete).then(|| error.to_string())
 }
 
-/// Returns cargo's error if the package or a feature does not exist. Only resolves; doesn't build.
+/// Returns cargo's error if the package or a feature doesn't exist. Resolves the packages without building them.
 fn unresolved(manifest: Option<&str>, package: &str, features: Option<&str>) -> Option<String> {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo.args(["tree", "--offline", "--quiet", "--depth", "0", "--package", package]).current_dir(root());
@@ -61,7 +61,7 @@ fn unresolved(manifest: Option<&str>, package: &str, features: Option<&str>) -> 
     (!ran.status.success()).then(|| String::from_utf8_lossy(&ran.stderr).into_owned())
 }
 
-/// Returns the word after an option, in any of its spellings.
+/// Returns the word after an option, however the option is spelled.
 fn option<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
     let place = words.iter().position(|word| names.contains(&word.as_str()))?;
     words.get(place + 1).map(String::as_str)
@@ -126,7 +126,7 @@ fn every_document_with_requests_is_tested() {
     }
 }
 
-/// Uses `openssl rand -base64 32`, or an equivalent where it is not installed.
+/// Uses `openssl rand -base64 32`, or an equivalent if openssl isn't installed.
 #[tokio::test]
 async fn openssl_output_is_a_valid_key() {
     use clap::Parser as _;

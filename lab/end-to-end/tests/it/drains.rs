@@ -1,4 +1,4 @@
-//! CDN logs through the whole service: what reads return for them, and which of their data is not stored.
+//! CDN logs through the whole service: what reads return for them, and which of their data isn't stored.
 
 mod histories;
 mod logs;
@@ -72,8 +72,8 @@ impl Demo {
         .await
     }
 
-    /// Waits until acknowledged data is visible to reads. Until then, records without a timely acknowledgment from the log wait
-    /// in the spill, and coverage rows in the gateway.
+    /// Waits until acknowledged data is visible in reads. Before that, records that the log hasn't acknowledged in time are in the spill,
+    /// and coverage rows are in the gateway.
     async fn wait_until_caught_up(&self) {
         const WAITING: [&str; 2] = ["gateway_spill_pending_records ", "gateway_drain_coverage_waiting "];
         eventually("the gateway has no pending data", || async {

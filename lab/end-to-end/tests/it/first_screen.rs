@@ -1,4 +1,4 @@
-//! The first things that new users see: `demo.env`, and the last screen of `cargo up`.
+//! What new users see first: `demo.env`, and the last screen of `cargo up`.
 
 use crate::demo::{BINARY, Demo, send_request, settings};
 use crate::documented_commands::shell::{FakeClone, Shell};
@@ -120,7 +120,7 @@ async fn commands_on_the_welcome_screen_work_when_pasted() {
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file).is_file(), "{file}");
 }
 
-/// Terminal output may end up in logs that other people can read.
+/// Terminal output may end up in logs that others can read.
 #[tokio::test]
 async fn a17_output_does_not_contain_secrets() {
     use std::os::unix::fs::PermissionsExt;

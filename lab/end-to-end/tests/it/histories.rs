@@ -15,9 +15,9 @@ use random_history::{RandomHistory, STEPS};
 use service_kit::testing::{random_seed, size};
 use test_app::TestApp;
 
-/// Default number of histories.
+/// Number of histories by default.
 const USUAL: usize = 20;
-/// Histories that run in parallel and share blocks of reports and clock steps.
+/// Histories that run in parallel and share blocks and clock steps.
 const TOGETHER: usize = 40;
 /// Maximum concurrent requests.
 const PARALLEL: usize = 6;
@@ -27,11 +27,11 @@ async fn s1_reads_of_random_histories_equal_the_model() {
     compare_with_the_model(&TestApp::build().await, size("MODEL_ROUNDS", USUAL)).await;
 }
 
-/// Reads never enable ClickHouse's query condition cache. A proxy enables it for them, and the reads still equal the model.
+/// Reads never enable ClickHouse's query condition cache. In this test, a proxy enables it for them, and reads still equal the model.
 ///
-/// The engine of `cargo local` has no memory for this cache, so it caches nothing here. To test a server that has, set
-/// `query_condition_cache_size` above 0 on it and run
-/// `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p end-to-end s1_reads_without`.
+/// The engine of `cargo local` has no memory for this cache, so nothing is cached here. To test with a cache, set
+/// `query_condition_cache_size` above 0 on a server, and run `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p end-to-end
+/// s1_reads_without`.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_reads_without_condition_cache_equal_the_model() {
     let town = TestApp::with_query_condition_cache().await;

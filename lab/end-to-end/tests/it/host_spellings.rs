@@ -1,4 +1,4 @@
-//! Ownership and counting of pages do not depend on their spelling: threats E5 to E7 and E10 to E12, end to end.
+//! How a page's URL is spelled affects neither its ownership nor its counts: threats E5 to E7 and E10 to E12, end to end.
 
 use crate::demo::{Demo, send_request};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ enum ExpectedOwner {
 }
 use ExpectedOwner::{Com, Org, Refused, Unowned};
 
-/// One owner has `example.com`, another one `example.org`.
+/// One owner has `example.com`, the other has `example.org`.
 const URLS: &[(&str, ExpectedOwner)] = &[
     ("https://example.com/", Com),
     ("http://example.com", Com),

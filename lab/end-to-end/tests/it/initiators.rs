@@ -1,4 +1,4 @@
-//! A session's initiator is a user unless a report says otherwise, in every way to create a session.
+//! A session's initiator is a user unless a report says otherwise, however the session is created.
 
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;

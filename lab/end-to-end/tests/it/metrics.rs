@@ -1,4 +1,4 @@
-//! The Prometheus endpoint contains no text of callers (threat I9).
+//! The Prometheus endpoint exposes no text from callers (threat I9).
 
 use crate::demo::Demo;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ async fn i9_domains_do_not_add_metric_series() {
     let planted: Vec<String> =
         series(&demo).await.into_iter().filter(|name| name.contains("host-") || name.contains("agent-")).collect();
     assert!(planted.is_empty(), "{planted:?}");
-    // Series measured for the first time may be added meanwhile.
+    // Series that are measured for the first time may be added in between.
     let grown = series(&demo).await.len() - before.len();
     assert!(grown < 60, "{grown} new series for 10,000 new domains");
     let on_the_service = demo.client.get(demo.url("/metrics")).send().await.unwrap();

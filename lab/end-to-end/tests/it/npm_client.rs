@@ -1,4 +1,4 @@
-//! K6: calls every function of the published npm client against the running service.
+//! K6: calls every function of the published npm client, against the running service.
 
 use crate::demo::Demo;
 use service_kit::testing::{eventually, npm_package};

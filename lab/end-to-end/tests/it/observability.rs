@@ -1,4 +1,4 @@
-//! Consistency of metrics, their documentation, alert rules and dashboards. A reference to a renamed metric fails these tests.
+//! Checks that metrics, their documentation, alert rules and dashboards are consistent. References to renamed metrics fail these tests.
 
 mod dashboards;
 mod grafana_user;

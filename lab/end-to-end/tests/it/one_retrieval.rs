@@ -1,4 +1,4 @@
-//! A retrieval counts once, even if its observers spell the page's URL differently: E11, end to end.
+//! A fetch counts once, even if its observers spell the page's URL differently: E11, end to end.
 
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;
@@ -7,10 +7,10 @@ use service_kit::testing::Seed;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Role and URL of each observer's report of the page.
+/// Each observer's role, and the URL in its report of the page.
 const SPELLINGS: [(&str, &str); 3] =
     [("edge", "https://www.a.example/x/?utm_source=b"), ("origin", "http://a.example/x"), ("agent", "https://a.example/x#y")];
-/// All orders of the three reports.
+/// All orders in which the three reports can arrive.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
 fn retrieval(id: Uuid, role: &str, url: &str) -> Value {
@@ -22,7 +22,7 @@ fn retrieval(id: Uuid, role: &str, url: &str) -> Value {
     json!({"events": [event]})
 }
 
-/// Returns the counts of a list, by the member `name`.
+/// Returns a list's counts by the member `name`.
 fn counts(list: &Value, name: &str) -> BTreeMap<String, u64> {
     let of = |item: &Value| (item[name].as_str().unwrap().to_owned(), item["count"].as_u64().unwrap());
     list.as_array().unwrap().iter().map(of).collect()
@@ -32,7 +32,7 @@ fn counts(list: &Value, name: &str) -> BTreeMap<String, u64> {
 async fn e11_all_spellings_of_a_url_count_as_one_retrieval() {
     let pipeline = Pipeline::start().await;
     let seed = Seed(&pipeline.stores.pool);
-    // Registered with `www.`, which means the same domain.
+    // Registered with `www.`, which is the same domain.
     let owner = seed.owner_of("www.a.example").await;
     let (network, agent) = (seed.org("network", OrgType::Platform).await, seed.org("agent", OrgType::Agent).await);
     let key_of = |role: &str| match role {
@@ -45,7 +45,7 @@ async fn e11_all_spellings_of_a_url_count_as_one_retrieval() {
         for (role, url) in order.map(|place| SPELLINGS[place]) {
             pipeline.post("/events", key_of(role), &retrieval(id, role, url)).await;
         }
-        // Other pages under the same id, each reported by two observers.
+        // Other pages with the same id, each reported by two observers.
         for page in ["https://a.example/y?a=1&b=2", "https://a.example/X"] {
             pipeline.post("/events", &network.key, &retrieval(id, "edge", page)).await;
         }
@@ -72,7 +72,7 @@ async fn e11_all_spellings_of_a_url_count_as_one_retrieval() {
     let told = told.map(|(url, observers)| ((url.to_owned(), observers.to_owned()), 6));
     assert_eq!(seen, told.into(), "each must have the URL of the agent's report, which represents it");
 
-    // Each reporter reads its own URLs.
+    // Each reporter sees its own URLs.
     let own: Value = serde_json::from_str(&pipeline.read(&network.key, "/agent/events").await).unwrap();
     let urls: Vec<&str> = own["items"].as_array().unwrap().iter().map(|item| item["content_url"].as_str().unwrap()).collect();
     assert_eq!(urls.iter().filter(|url| **url == SPELLINGS[0].1).count(), 6, "{urls:?}");

@@ -1,4 +1,4 @@
-//! The served OpenAPI document has exactly the registered routes and is valid according to the standard's schema.
+//! The served OpenAPI document lists exactly the registered routes, and is valid according to the standard's schema.
 
 use crate::contract::Contract;
 use crate::demo::Demo;
@@ -14,7 +14,7 @@ const VALIDATOR_VERSION: &str = "2.11.0";
 const LINTERS: [(&str, &str); 2] = [("@redocly/cli", "2.77.0"), ("@stoplight/spectral-cli", "6.16.3")];
 const HEALTH: &str = include_str!("../../../../service-kit/src/health.rs");
 
-/// Returns the paths that a source file registers.
+/// Returns the paths that a source file registers as routes.
 fn registered(source: &str) -> BTreeSet<String> {
     let paths = source.split(".route(").skip(1).filter_map(|call| call.split('"').nth(1));
     paths.filter(|path| path.starts_with('/')).map(str::to_owned).collect()
@@ -61,7 +61,7 @@ async fn openapi_lists_exactly_the_methods() {
         let response = demo.client.request(method, demo.url(&path.replace(['{', '}'], ""))).send().await.unwrap();
         assert_eq!(response.status(), 405, "{path}");
         let allowed = response.headers()["allow"].to_str().unwrap().split(',').map(|method| method.trim().to_owned());
-        // Routes for GET also accept HEAD.
+        // GET routes also accept HEAD.
         assert_eq!(allowed.filter(|method| method != "HEAD").collect::<BTreeSet<_>>(), expected, "{path}");
     }
 }
@@ -110,8 +110,8 @@ fn list_examples_match_in_every_format() {
     assert_eq!(compared.len(), 8 * 2, "{compared:?}");
 }
 
-/// Parses the items of a text of this media type. A CSV cell is a string where the corresponding item of `like` has one,
-/// otherwise JSON. An empty cell is a missing member where that item has none.
+/// Parses the items in a text of this media type. A CSV cell is a string if the corresponding value in `like` is one, otherwise JSON. An
+/// empty cell is a missing member if `like` has none there.
 pub(crate) fn parse_items(media: &str, text: &str, like: &[Value]) -> Vec<Value> {
     if media == "application/x-ndjson" {
         return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -141,7 +141,7 @@ fn documents_comply_with_openapi_3_1() {
         const {readFileSync} = await import('node:fs');\
         const result = await new Validator().validate(JSON.parse(readFileSync(process.env.DOCUMENT, 'utf8')));\
         if (!result.valid) { console.error(JSON.stringify(result.errors, null, 1)); process.exit(1); }";
-    // A file, because Linux limits arguments and variables to 128 KiB.
+    // In a file, because Linux limits arguments and variables to 128 KiB.
     let file = tempfile::NamedTempFile::new().unwrap();
     let check = |document: &Value| {
         std::fs::write(file.path(), document.to_string()).unwrap();

@@ -1,7 +1,7 @@
-//! K4: executes every example of the OpenAPI document in one sequence and validates each response.
+//! K4: runs every example in the OpenAPI document in one sequence and validates each response.
 //!
-//! Ids and secrets in the examples are consistent across the document. After the response to an example with `0195…10`, later
-//! requests use the real id in its place.
+//! Ids and secrets in the examples are consistent across the document. Once an example's response has returned the real id for `0195…10`,
+//! later requests use the real id.
 
 use crate::contract::{Contract, Operation, Parameter};
 use crate::demo::Demo;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Operation ids with the caller: a variable of `demo.env`, or `PARTNER_KEY` or `COLLEAGUE_SESSION` once they exist.
+/// Operation ids and the caller of each: a variable in `demo.env`, or `PARTNER_KEY` or `COLLEAGUE_SESSION` once they exist.
 #[rustfmt::skip]
 const EXAMPLES: &[(&str, &str)] = &[
     ("get_health", ""), ("get_ready", ""), ("get_openapi", ""), ("resolve_domain", ""),
@@ -59,10 +59,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("create_agent_access_request", "USER_SESSION"), ("list_agent_access_requests", "USER_SESSION"), ("reject_access_request", "OPERATOR_SESSION"),
     ("list_all_organizations", "OPERATOR_SESSION"),
     ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"), ("invite_first_owner", "PARTNER_KEY"),
-    // The invited person signs in through a provider; `follow` plays the provider's part.
+    // The invited person signs in through a provider; `follow` acts as the provider.
     ("list_oidc_providers", ""), ("start_oidc", ""), ("finish_oidc", ""),
 ];
-/// Organizations of the examples, with the variables of `demo.env` that contain the real ids.
+/// The organizations in the examples, and the variables in `demo.env` with their real ids.
 const ORGANIZATIONS: [(&str, &str); 4] = [
     ("0195f3a0-0000-7000-8000-000000000001", "OWNER_ORG_ID"),
     ("0195f3a0-0000-7000-8000-000000000002", "OTHER_OWNER_ORG_ID"),
@@ -79,14 +79,14 @@ const EXAMPLE_TOKEN: &str = "ctx_0000000000000000000000000000000000000000000";
 
 struct ExampleRun {
     demo: Demo,
-    /// Does not follow redirects.
+    /// This client doesn't follow redirects.
     client: Client,
     /// The sign-in provider that the examples name.
     provider: ForgedProvider,
-    /// Cookie of the sign-in at the provider.
+    /// Cookie for the sign-in at the provider.
     cookie: Option<String>,
     contract: Contract,
-    /// Real values by their placeholder in the examples.
+    /// Real values, by their placeholder in the examples.
     real: BTreeMap<String, String>,
     credentials: BTreeMap<String, String>,
     /// TXT record of `_content-telemetry.example.net`.
@@ -122,7 +122,7 @@ impl ExampleRun {
         self.real.iter().fold(text.to_owned(), |text, (example, real)| text.replace(example, real))
     }
 
-    /// Executes the example of an operation.
+    /// Runs an operation's example.
     async fn execute(&mut self, id: &str, who: &str) {
         self.prepare(id).await;
         let operation = self.contract.operation(id).unwrap_or_else(|| panic!("{id} is not in the document"));
@@ -184,7 +184,7 @@ impl ExampleRun {
         }
     }
 
-    /// Follows the redirect to the provider, where the person signs in.
+    /// Follows the redirect to the provider and signs the person in there.
     fn follow(&mut self, id: &str, headers: &HeaderMap) {
         if id != "start_oidc" {
             return;
@@ -212,12 +212,12 @@ impl ExampleRun {
         format!("{path}?{}", query.join("&"))
     }
 
-    /// Prepares what an example needs besides HTTP: processed events, email, or an operator's command.
+    /// Does what an example needs besides HTTP: processed events, an email, or an operator's command.
     async fn prepare(&mut self, id: &str) {
         match id {
             // Two events, plus one in the uploaded session, so that reads return data.
             "get_summary" => self.demo.wait_for_events(3).await,
-            // A bot's fetch, reported by the owner's edge.
+            // A fetch by a bot, reported by the owner's edge.
             "list_crawlers" => self.report_a_crawler().await,
             // An event that a network reports with the click token.
             "list_agent_events" => self.report_a_click().await,
@@ -274,7 +274,7 @@ impl ExampleRun {
         .await;
     }
 
-    /// Uses the token of the newest email with this path instead of the example's token.
+    /// Uses the token in the newest email with this path instead of the example's token.
     async fn open_mail(&mut self, id: &str, path: &str) {
         let folder = self.demo.folder().join("mail");
         let token = eventually("the email arrives", || async {
@@ -299,7 +299,7 @@ impl ExampleRun {
             self.real.insert(EXAMPLE_TOKEN.to_owned(), answer["token"].as_str().unwrap().to_owned());
         }
         if id == "list_webhook_deliveries" {
-            // The oldest one, for the delegation that was approved above.
+            // The oldest delivery, which is about the delegation approved above.
             let delivery = answer.as_array().unwrap().last().unwrap()["id"].as_str().unwrap();
             self.real.insert("0195f3a0-0000-7000-8000-000000000051".to_owned(), delivery.to_owned());
         }
@@ -317,7 +317,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || "\"<>?=&#".contains(c))
 }
 
-/// Records the real ids for those in the example. Lists may contain more items than the example.
+/// Records the real ids that correspond to the example's. Lists may contain more items than the example.
 fn learn(example: &Value, answer: &Value, learnt: &mut BTreeMap<String, String>) {
     let (Value::Object(example), Value::Object(answer)) = (example, answer) else { return };
     for (name, shown) in example {

@@ -10,10 +10,10 @@ use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client,
 use stream_workers::{RetentionSettings, Settings, Tuning};
 use tokio_util::sync::CancellationToken;
 
-/// Short, so that tests are fast.
+/// A short time, so that the tests are fast.
 const TAKEOVER_AFTER_MS: u64 = 1_000;
 
-/// Gateway, log, worker and query API of a test.
+/// A test's gateway, log, worker and query API.
 pub(crate) struct Pipeline {
     pub(crate) stores: TestStores,
     pub(crate) log: TestLog,
@@ -80,7 +80,7 @@ impl Pipeline {
         send_request(request.header("x-api-key", key).body(body.to_string())).await
     }
 
-    /// Sends a request, which must return 201.
+    /// Sends a request and asserts that it returns 201.
     pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Response {
         let taken = self.try_post(path, key, body).await;
         assert_eq!(taken.status, 201, "{path}: {}", taken.body);

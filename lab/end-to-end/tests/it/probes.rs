@@ -1,5 +1,5 @@
-//! S2: responses for another organization's data and for missing data have the same status, headers and body shape, and contain
-//! none of the data. `PROBES` sets the number of requests (100000 before a release).
+//! S2: responses for another organization's data and for missing data have the same status, headers and body shape, and contain none of
+//! that data. `PROBES` sets the number of requests (100000 before a release).
 
 mod console;
 mod test_app;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 const USUAL: usize = 1_000;
 const PARALLEL: usize = 6;
 
-/// A response without the parts that differ between requests, and its whole text.
+/// A response without the parts that differ between requests, together with its whole text.
 #[derive(Debug)]
 struct ComparableResponse {
     comparable: (u16, BTreeMap<String, String>, Value),
@@ -41,7 +41,7 @@ struct Comparison {
 
 impl Comparison {
     fn random(scene: &TestApp, random: &mut StdRng, number: usize) -> Self {
-        // Each probe in turn, so that none is missed by chance.
+        // Try the probes in turn, so that none is missed by chance.
         let probe = &PROBES[number % PROBES.len()];
         let (mut theirs, mut nobodys) = (scene.theirs(probe.it).to_owned(), nonexistent(probe.it, random));
         if random.random_range(0..4) == 0 {
@@ -75,14 +75,14 @@ impl Comparison {
             let text = text.replace("{it}", it).replace("{own}", &scene.own.to_string());
             let text = text.replace("{organization}", scene.theirs(Kind::Organization));
             let text = text.replace("{member}", scene.theirs(Kind::Membership)).replace("{invite}", scene.theirs(Kind::Invite));
-            // Names have the same length on both sides.
+            // Names have the same length in both requests.
             text.replace("{domain_id}", scene.theirs(Kind::DomainId)).replace("{new}", &format!("{side}{}", self.number))
         };
         let encoded = it.replace('{', "%7B").replace('}', "%7D");
         let url = scene.demo.url(&filled(self.probe.path, &encoded));
         let (_, header, value) = scene.callers.iter().find(|(who, ..)| *who == self.who).unwrap();
         let method = Method::from_bytes(self.probe.method.as_bytes()).unwrap();
-        // Retry 503, which an overloaded store causes.
+        // Retry on 503, which an overloaded store causes.
         let response = eventually("the service returns no 503", async || {
             let mut request = scene.demo.client.request(method.clone(), &url).header(*header, value);
             if !self.probe.body.is_empty() {
@@ -101,7 +101,7 @@ impl Comparison {
         body.as_object_mut().and_then(|members| members.remove("request_id"));
         if status < 400 {
             body = shape(&body);
-            // The caller's own times and secrets have different lengths.
+            // The caller's own times and secrets vary in length.
             headers.remove("content-length");
         }
         ComparableResponse { comparable: (status, headers, body), text }
@@ -140,7 +140,7 @@ fn nonexistent(kind: Kind, random: &mut StdRng) -> String {
     }
 }
 
-/// Returns another spelling of both names.
+/// Returns both names in another spelling.
 fn respelt(kind: Kind, how: usize, both: [String; 2]) -> (String, String) {
     let spell = |text: String| match (kind, how) {
         (Kind::Token | Kind::ExpiredToken, _) => text,
@@ -181,7 +181,7 @@ fn s2_every_route_with_an_id_is_probed() {
     };
     let registered = sources.iter().flat_map(|source| source.split(".route(").skip(1));
     let registered = registered.filter_map(|registration| registration.split('"').nth(1));
-    // Providers belong to no organization. Other routes without an id take a domain or organization as a parameter.
+    // Sign-in providers belong to no organization. Other routes without an id have a domain or organization as a parameter.
     let with_ids =
         registered.filter(|path| (path.contains('{') && !path.contains("{provider}")) || path.contains("content-owners"));
     for path in with_ids {

@@ -1,5 +1,5 @@
-//! With `TELEMETRY_PROFILE=production`, each binary rejects unsafe settings with one line that names the setting, its value and
-//! the fix. Also tests the replication that three brokers require in any profile.
+//! With `TELEMETRY_PROFILE=production`, each binary rejects unsafe settings with one line that names the setting, its value and the fix.
+//! Also tests that three brokers require replication in every profile.
 
 use crate::pipeline::process;
 use local::test_servers::Kafka;
@@ -30,8 +30,7 @@ pub(crate) async fn refusal(service: &str, arguments: &[&str], settings: &Settin
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// Returns settings that production accepts for every binary. The stores don't exist, because settings are checked before any
-/// connection.
+/// Returns settings that every binary accepts in production. The stores don't exist, because settings are checked before connecting.
 pub(crate) fn clean() -> Settings {
     let nobody = free_address();
     [
@@ -108,7 +107,7 @@ async fn production_rejects_development_settings() {
     assert!(line.starts_with("TELEMETRY_PROFILE=production: `telemetry all` creates a demo tenant"), "{line}");
 }
 
-/// Starts three brokers without proxies in front of them.
+/// Starts three brokers without proxies.
 async fn cluster(folder: &std::path::Path) -> (Vec<Kafka>, KafkaSettings) {
     let (at, proxies) = (folder.to_owned(), [free_address().port(), free_address().port(), free_address().port()]);
     let brokers = tokio::task::spawn_blocking(move || Kafka::cluster_behind_proxies(&at, &proxies)).await.unwrap().unwrap();

@@ -24,7 +24,7 @@ async fn r18_reports_succeed_during_expensive_reads() {
         }
     };
     let (reads, ()) = tokio::join!(reads, reports);
-    // On a busy machine, the stores may be overloaded. That response has `Retry-After`, too.
+    // The stores may be overloaded on a busy machine. That response also has `Retry-After`.
     assert!(reads.iter().all(|read| matches!(read, (200, false) | (429 | 503, true))), "{reads:?}");
     assert!(reads.iter().any(|(status, _)| *status == 200), "{reads:?}");
     demo.wait_for_events(40).await;

@@ -1,4 +1,4 @@
-//! One command fills an empty database from the log. Every read then returns the same bytes as before.
+//! One command fills an empty database from the log. Afterwards, every read returns the same bytes as before.
 
 use crate::pipeline::{Pipeline, process};
 use rand::rngs::StdRng;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 const REQUESTS: usize = 60;
 
-/// Returns a random event of an agent, edge or owner, on one of two hosts. Some events repeat others.
+/// Returns a random event by an agent, an edge or an owner, on one of two hosts. Some events repeat others.
 fn event(random: &mut StdRng, role: &str, session: Option<&str>) -> Value {
     let number: u32 = random.random_range(0..25);
     let url = format!("https://{}/page-{}", ["www.example.com", "other.test"].choose(random).unwrap(), number % 7);
@@ -77,7 +77,7 @@ async fn reads_are_identical_after_a_rebuild() {
     for ((key, path), before) in reads.iter().zip(&before) {
         assert!(rebuilt.read(key, path).await == *before, "seed {seed}: {path} differs");
     }
-    // A worker continues where the rebuild ended, and a replay has no effect.
+    // A worker continues where the rebuild ended, and a replay changes nothing.
     let stop = CancellationToken::new();
     let worker = rebuilt.spawn_worker(&stop);
     let (code, _, stderr) = rebuilt.command(&["replay", "--expect-unchanged"]).await;
@@ -89,7 +89,7 @@ async fn reads_are_identical_after_a_rebuild() {
     }
 }
 
-/// Returns the same pipeline with a database filled by `rebuild`.
+/// Returns the same pipeline with a database that `rebuild` has filled.
 async fn rebuilt(pipeline: &Pipeline, seed: u64) -> Pipeline {
     let clickhouse_database = format!("{}_rebuilt", pipeline.stores.clickhouse.clickhouse_database);
     let clickhouse = ClickHouseSettings { clickhouse_database, ..pipeline.stores.clickhouse.clone() };

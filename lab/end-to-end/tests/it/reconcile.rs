@@ -1,4 +1,4 @@
-//! The counters of gateway and worker add up: accepted events are stored, rejected, or still in the spill.
+//! The gateway's and worker's counters add up: accepted events are stored, rejected, or still in the spill.
 
 use crate::pipeline::process;
 use local::test_servers::{Kafka, Postgres};
@@ -10,7 +10,7 @@ use service_kit::{databases, kafka};
 use std::path::Path;
 use tokio::task::spawn_blocking;
 
-/// A process with the address of its metrics.
+/// A process and the address of its metrics.
 struct ProcessWithMetrics {
     process: TestProcess,
     url: String,
@@ -54,7 +54,7 @@ fn clicked(id: usize) -> Value {
         "content_url": "https://www.example.com/page"})
 }
 
-/// Returns both sides of the equation, and the parts of the right one.
+/// Returns both sides of the equation, and the terms of the right one.
 async fn sides(gateway: &ProcessWithMetrics, worker: &ProcessWithMetrics) -> (f64, f64, Vec<f64>) {
     let mut parts = Vec::new();
     for name in ["worker_events_stored_total", "worker_events_rejected_total"] {
@@ -109,8 +109,7 @@ async fn accounts_for_every_accepted_event() {
     assert_eq!(post((0..4).map(seen).collect()).await, 201);
     assert_adds_up(&gateway, &worker, 14.0, [14.0, 0.0, 0.0]).await;
 
-    // While PostgreSQL is down, the gateway accepts an unknown token without a check, together with the other events of its
-    // request.
+    // While PostgreSQL is down, the gateway accepts an unknown token without checking it, and the other events in the request too.
     database.pause();
     assert_eq!(post(vec![clicked(20), seen(21), seen(22)]).await, 201);
     database.resume();

@@ -5,7 +5,7 @@ use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
 
-/// Checks every member of a problem response. Only the request id may differ between equal rejections.
+/// Checks every member of a problem response. In equal rejections, only the request id may differ.
 fn assert_problem(refused: &Response, status: u16, code: &str) {
     assert_eq!((refused.status, refused.content_type.as_str()), (status, "application/problem+json"), "{}", refused.body);
     let body = refused.body.as_object().expect("the problem is not an object");

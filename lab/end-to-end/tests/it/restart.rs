@@ -15,7 +15,7 @@ async fn killed_service_keeps_keys_and_events() {
         assert_eq!(demo.post(demo.env(key), &retrieval(role, "one")).await.status, 201);
     }
     demo.wait_for_events(1).await;
-    // Accepted, but possibly not stored when the process is killed.
+    // Accepted, but possibly not stored yet when the process is killed.
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &retrieval("agent", "two")).await.status, 201);
     let before = demo.env.clone();
     demo.process.kill_9().await;
@@ -31,7 +31,7 @@ async fn killed_service_keeps_keys_and_events() {
     assert_eq!(demo.total_events().await, Some(2));
 }
 
-/// Exit code 0 also means that the shutdown took less than ten seconds; after that it exits with another code.
+/// Exit code 0 also means that the shutdown took less than ten seconds, because a longer one exits with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_under_load_loses_no_accepted_event() {
     let mut demo = Demo::start().await;
@@ -59,7 +59,7 @@ fn target(demo: &Demo) -> (reqwest::Client, String, String) {
     (demo.client.clone(), demo.url("/events"), demo.env("AGENT_KEY").to_owned())
 }
 
-/// Reports events until the service is gone. Returns the ids of accepted ones.
+/// Reports events until the service is gone. Returns the ids of the accepted events.
 async fn send(sender: usize, (client, url, key): (reqwest::Client, String, String), accepted: Arc<AtomicUsize>) -> Vec<String> {
     let mut ids = Vec::new();
     for number in 0.. {

@@ -1,5 +1,5 @@
-//! S4, R5, C10: once a process has acknowledged a revocation, no process grants access to requests that start later. Tests it
-//! with continuous requests and without other requests. `TEST_ROUNDS` sets the number of rounds (1000 before a release).
+//! S4, R5, C10: once a process has acknowledged a revocation, no process grants access to requests that start later. Tested under
+//! continuous requests and without other requests. `TEST_ROUNDS` sets the number of rounds (1000 before a release).
 
 use crate::demo::{Demo, Response, send_request};
 use chrono::TimeDelta;
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Default number of rounds: every kind, granted and revoked at either process.
+/// Number of rounds by default: every kind, granted and revoked at either process.
 const USUAL: usize = 4 * KINDS;
-/// Number of kinds of access that can be revoked.
+/// Number of kinds of revocable access.
 const KINDS: usize = 6;
-/// Number of consecutive reads at the other process after the response.
+/// Number of consecutive reads from the other process after the response.
 const UPON_THE_ANSWER: usize = 4;
 const IDENTITY: &str = "/api/v1/identity";
 
@@ -29,9 +29,9 @@ struct ProtectedRequest {
 }
 
 impl ProtectedRequest {
-    /// Returns when the request started if the process grants access. A response without data does not.
+    /// Returns the start time of the request if the process granted access. A response without data doesn't count as access.
     async fn granted_at(&self, process: usize) -> Option<Instant> {
-        // Retry closed idle connections, overloaded stores and exceeded rate limits.
+        // Retry if an idle connection was closed, a store is overloaded or a rate limit was exceeded.
         let (started, found) = eventually("the service returns a final response", async || {
             let started = Instant::now();
             let response =
@@ -46,7 +46,7 @@ impl ProtectedRequest {
         is_given.then_some(started)
     }
 
-    /// Sends requests until stopped. Returns when each successful request started.
+    /// Sends requests until stopped. Returns the start time of each successful request.
     async fn keep_requesting(self, process: usize, given: Arc<AtomicUsize>, stop: Arc<AtomicBool>) -> Vec<Instant> {
         let mut starts = Vec::new();
         while !stop.load(Ordering::Relaxed) {
@@ -59,11 +59,10 @@ impl ProtectedRequest {
     }
 }
 
-/// Two processes that grant and revoke access.
+/// Two processes at which access is granted and revoked.
 struct TwoProcesses {
     demos: [Demo; 2],
-    /// Uses a new connection for every change, because an idle connection could be closed at that moment, and changes are not
-    /// idempotent.
+    /// Uses a new connection for every change, because an idle connection might close at that moment, and changes aren't idempotent.
     changer: Client,
     token: String,
 }
@@ -80,7 +79,7 @@ impl TwoProcesses {
         pair
     }
 
-    /// Creates a citation in a session, and a click token that shows it.
+    /// Creates a citation in a session, and a click token that shows the session.
     async fn cited(&self) -> String {
         let demo = &self.demos[0];
         let agent = demo.env("AGENT_KEY");
@@ -99,7 +98,7 @@ impl TwoProcesses {
         token["token"].as_str().unwrap().to_owned()
     }
 
-    /// Sends a change to a process, with a key or session.
+    /// Sends a change to a process, with a key or a session.
     async fn change(
         &self,
         process: usize,
@@ -126,7 +125,7 @@ impl TwoProcesses {
         ProtectedRequest { client: self.demos[0].client.clone(), urls, credentials: by }
     }
 
-    /// Creates a member of the owner's organization. Returns the member's reads and session.
+    /// Creates a member in the owner's organization. Returns the member's reads and session.
     async fn member(&self, round: usize) -> (Vec<ProtectedRequest>, String, UserId) {
         let seed = Seed(&self.demos[0].stores.pool);
         let (owner, email) = (self.demos[0].env("OWNER_ORG_ID"), format!("{round}-{}@example.net", Uuid::new_v4()));
@@ -235,8 +234,8 @@ impl TwoProcesses {
         }
     }
 
-    /// Revokes access without other requests, so that the other process's cache entry is as young as possible at the next
-    /// request. With many concurrent requests, each takes longer than a short cache lifetime.
+    /// Revokes access while nothing else is requested, so that the other process's cache entry is as young as possible at the next request.
+    /// With many concurrent requests, each would take longer than a short cache lifetime.
     async fn revoke_when_idle(&self, round: usize, taken_at: usize) {
         let (asks, taking) = self.grant(round, taken_at).await;
         let (ask, other) = (&asks[round / KINDS % asks.len()], 1 - taken_at);

@@ -1,4 +1,4 @@
-//! A rolling upgrade from the perspective of old processes: they keep working after a newer build has migrated the stores.
+//! A rolling upgrade as seen by old processes: they keep working after a newer build has migrated the stores.
 
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;

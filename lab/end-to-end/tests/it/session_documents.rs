@@ -1,6 +1,6 @@
 //! Click tokens and session documents through the whole pipeline, from the first report to the last read.
 //!
-//! Uses the gateway's own documents, and those of the public suite if its folder is set.
+//! Uses the gateway's own documents and, if its folder is set, the public suite.
 
 use crate::pipeline::Pipeline;
 use chrono::{DateTime, Utc};
@@ -12,10 +12,10 @@ use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Folder of the public suite; optional.
+/// Folder with the public suite; optional.
 const FOLDER_VARIABLE: &str = "FIXTURES_DIR";
 
-/// Valid documents, with the schema of sessions that are read back.
+/// Valid documents, with the schema for sessions that are read back.
 pub(crate) struct Suite {
     pub(crate) schema: jsonschema::Validator,
     /// Session documents, by name.
@@ -32,7 +32,7 @@ impl Suite {
             .collect();
         names.sort();
         let documents = names.iter().map(|path| {
-            // The envelopes of a suite share a token, but need different sessions here.
+            // The envelopes in a suite share one token, but need different sessions here.
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             let text = std::fs::read_to_string(path).unwrap();
             let text = text.replace("{token}", "ct_0123456789abcdef").replace("\"ct_", &format!("\"ct_{name}-"));
@@ -56,7 +56,7 @@ impl Suite {
         std::iter::once(Self::own()).chain(public).collect()
     }
 
-    /// Returns the schema errors of a document.
+    /// Returns the document's schema errors.
     pub(crate) fn faults(&self, document: &Value) -> Vec<String> {
         self.schema.iter_errors(document).map(|fault| format!("{}: {fault}", fault.instance_path())).collect()
     }
@@ -89,7 +89,7 @@ pub(crate) async fn plant_token(pool: &PgPool, org: &SeededOrg, envelope: &Value
     .unwrap();
 }
 
-/// Returns timestamps in one format, and omits null members and click tokens, which are secrets and not stored.
+/// Normalizes timestamps, and omits null members and click tokens, which are secrets and aren't stored.
 pub(crate) fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -123,7 +123,7 @@ fn whole() -> Value {
     })
 }
 
-/// Checks that a session reads back as it was uploaded.
+/// Checks that a session is read back as it was uploaded.
 fn check_read_back(suite: &Suite, name: &str, document: &Value, read: &Value) {
     assert_eq!(suite.faults(read), Vec::<String>::new(), "{name}: {read}");
     for (member, said) in document.as_object().unwrap().iter().filter(|(member, said)| *member != "events" && !said.is_null()) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use service_kit::testing::{Seed, SeededOrg};
 use tokio_util::sync::CancellationToken;
 
-/// Members of an envelope that describe its session.
+/// Envelope members that describe the session.
 const AROUND: [&str; 5] = ["session_id", "parent_session_id", "agent_id", "started_at", "manifest_ref"];
 
 /// Everything that was sent about a session.
@@ -15,7 +15,7 @@ struct Sent {
     name: String,
     reporter: SeededOrg,
     envelopes: Vec<Value>,
-    /// The expected document: the envelopes' members, and the events.
+    /// The expected document, with the envelopes' members and the events.
     session: Value,
 }
 
@@ -38,7 +38,7 @@ fn events_in(envelope: &Value) -> Vec<Value> {
     batch.into_iter().chain(envelope.get("event").cloned()).collect()
 }
 
-/// Sends a suite, each document from its own organization, last events first.
+/// Sends a suite, each document from its own organization, starting with the last events.
 async fn send_all(front: &Pipeline, suite: &Suite) -> Vec<Sent> {
     let whole = suite.sessions.iter().map(|(name, document)| (name, document.clone(), split_into_envelopes(document)));
     let around = suite.envelopes.iter().map(|(name, envelope)| {
@@ -50,7 +50,7 @@ async fn send_all(front: &Pipeline, suite: &Suite) -> Vec<Sent> {
     for (name, mut session, envelopes) in whole.chain(around) {
         let reporter = Seed(&front.stores.pool).org(name, OrgType::Agent).await;
         if session["session_id"].is_null() {
-            // An envelope with a token belongs to some session. Without a token or id, there is no document.
+            // An envelope with a token belongs to a session. Without a token or id, there is no document.
             session["session_id"] = json!("660e8400-e29b-41d4-a716-4466554400ff");
         }
         for envelope in envelopes.iter().rev() {
@@ -62,7 +62,7 @@ async fn send_all(front: &Pipeline, suite: &Suite) -> Vec<Sent> {
     sent
 }
 
-/// Checks that every session reads back completely, and does not change if everything is sent again.
+/// Checks that every session is read back completely, and doesn't change if everything is sent again.
 async fn check_documents(front: &Pipeline, suite: &Suite) {
     let sent = send_all(front, suite).await;
     front.caught_up().await;
@@ -79,7 +79,7 @@ async fn check_documents(front: &Pipeline, suite: &Suite) {
         for member in AROUND.iter().filter(|member| session.get(**member).is_some()) {
             assert_eq!(canonical(&read.body[member]), canonical(&session[member]), "{name}: {member}");
         }
-        // A click at its destination has no known presentation, so it is not an event of a session document.
+        // For a click at its destination, no presentation is known, so it isn't an event of a session document.
         let events = if session.get("ctx_token").is_some() { &read.body["extensions"] } else { &read.body };
         assert_eq!(sorted_events(events), sorted_events(session), "{name}: {}", read.body);
         read_before.push((path, &reporter.key, read.body));
@@ -92,7 +92,7 @@ async fn check_documents(front: &Pipeline, suite: &Suite) {
     }
 }
 
-/// Sends everything again unchanged, and with contradictions. The first values must remain.
+/// Sends everything again, unchanged and with contradictory values. The first values must remain.
 async fn send_again(front: &Pipeline, sent: &[Sent]) {
     let others = [("started_at", "2026-01-01T00:00:00Z"), ("parent_session_id", "660e8400-e29b-41d4-a716-4466554400fe")];
     for Sent { reporter, envelopes, .. } in sent {
@@ -132,7 +132,7 @@ async fn returns_nonstandard_values_as_extensions() {
         json!({"type": "content_retrieved", "timestamp": at(second), "source_role": "agent", "session_id": session,
             "content_url": format!("https://a.test/{path}")})
     };
-    // The session id is in one envelope and only in the event of another; another agent uses the same session.
+    // One envelope contains the session id; in another, only the event contains it. Another agent uses the same session.
     let first = json!({"agent_id": "bot", "parent_session_id": "the orchestrator", "manifest_ref": "no URL",
         "started_at": "yesterday", "events": [retrieved(2, "first")]});
     let second = json!({"agent_id": "other bot", "session_id": session, "events": [retrieved(1, "second")]});

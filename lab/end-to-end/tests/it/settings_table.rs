@@ -1,5 +1,5 @@
-//! Generates `docs/settings.md` with every setting of every service, and the list of setting names, with which each service
-//! distinguishes other services' settings from typos.
+//! Generates `docs/settings.md`, which lists every setting of every service, and the list of setting names by which services tell other
+//! services' settings from typos.
 //!
 //! `WRITE_DOCS=1 cargo test -p end-to-end settings_table` writes both files.
 
@@ -33,13 +33,13 @@ pub(crate) fn modes(binary: &Command) -> Vec<(String, Command)> {
     found
 }
 
-/// Settings of every command for people. `--help` lists their other options.
+/// Settings of every command for people. `--help` lists further options.
 fn people() -> Command {
     let program = telemetry::Cli::command();
     program.find_subcommand("whoami").expect("no subcommand whoami").clone().name("commands for people")
 }
 
-/// A row of the table, without its services.
+/// A row of the table, without the services.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     setting: String,
@@ -62,7 +62,7 @@ fn row(setting: &str, argument: &Arg) -> Row {
     Row { setting: setting.to_owned(), option, default, value: value(argument), meaning }
 }
 
-/// Returns the description, and the default that the help text contains.
+/// Returns the description, and the default that the help text mentions.
 fn meaning(argument: &Arg) -> (String, Option<String>) {
     let text = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ").replace('|', "\\|");
     match text.split_once(" [default: ") {
@@ -200,7 +200,7 @@ fn every_setting_has_a_description() {
     }
 }
 
-/// Zero makes sense for these without a word in their help.
+/// For these, zero makes sense without an explanation in their help.
 const SENSIBLE: [&str; 1] = ["max-ahead-seconds"];
 
 #[test]

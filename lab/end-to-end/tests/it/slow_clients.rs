@@ -1,11 +1,11 @@
-//! S15 on the running process: every listener disconnects clients that don't read responses, after the default timeouts.
+//! S15 in a running process: every listener disconnects clients that don't read responses, after the default timeouts.
 
 use crate::demo::Demo;
 use service_kit::testing::eventually;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Enough requests to fill all buffers with responses.
+/// Enough requests for their responses to fill all buffers.
 const REQUESTS: usize = 400;
 
 /// Opens a connection and sends the requests.

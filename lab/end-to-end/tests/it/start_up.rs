@@ -34,7 +34,7 @@ fn settings_of(mode: &Command) -> impl Iterator<Item = (String, &Arg)> {
     mode.get_arguments().filter_map(|argument| Some((argument.get_env()?.to_str()?.to_owned(), argument)))
 }
 
-/// Returns the required settings of a subcommand and its binary.
+/// Returns the required settings of a subcommand and of its binary.
 fn required(binary: &Command, mode: &Command) -> Settings {
     let of = |command: &Command| -> Vec<String> {
         settings_of(command).filter(|(_, argument)| argument.is_required_set()).map(|(setting, _)| setting).collect()
@@ -52,7 +52,7 @@ fn required(binary: &Command, mode: &Command) -> Settings {
         .collect()
 }
 
-/// Returns whether the parser rejects nonsense. Other settings are strings until they are used.
+/// Returns whether the setting's parser rejects nonsense. Other settings are strings until they are used.
 fn is_parsed(argument: &Arg) -> bool {
     let alone = Arg::new("alone").long("alone").value_parser(argument.get_value_parser().clone());
     let alone = Command::new("alone").arg(alone.num_args(argument.get_num_args().unwrap_or_default()));
@@ -161,7 +161,7 @@ impl Case {
     }
 }
 
-/// Returns the cases of all services. The deliverer is a subcommand of the worker's binary, but a separate service.
+/// Returns the cases for all services. The deliverer is a subcommand of the worker's binary, but counts as a separate service.
 fn shared(
     service: &'static str,
     mode: &'static [&'static str],
@@ -215,7 +215,7 @@ fn refused_by_postgres(service: &'static str, stores: &TestStores) -> [Case; 2] 
     [refused(stranger, "correct the user name nobody_of_that_name"), refused(nowhere, "create the database nowhere")]
 }
 
-/// Returns the cases of individual services.
+/// Returns the cases for individual services.
 fn special(nobody: SocketAddr) -> Vec<Case> {
     let brokers =
         |service, advises| Case::of(service, "KAFKA_BROKERS", &nobody.to_string(), &format!("KAFKA_BROKERS={nobody}: "), advises);

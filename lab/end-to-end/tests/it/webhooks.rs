@@ -1,5 +1,5 @@
-//! Webhooks end to end: create an endpoint over HTTP, deliver a delegation event, verify its signature, redeliver it and rotate
-//! the secret, with a receiver on the developer's machine.
+//! Webhooks end to end: create an endpoint over HTTP, deliver a delegation event, verify its signature, redeliver it and rotate the secret,
+//! with a receiver on the developer's machine.
 
 use crate::demo::{Demo, Response, send_request};
 use reqwest::Method;
@@ -62,8 +62,7 @@ struct WebhookApp {
 }
 
 impl WebhookApp {
-    /// Starts a service that may call `localhost` (through the two settings for that), uses the system's DNS, and has a proxy in
-    /// its environment.
+    /// Starts a service that may call `localhost`, which two settings permit, uses the system's DNS, and has a proxy in its environment.
     async fn begin() -> Self {
         let (authority, canary) = (TestAuthority::new(), TestReceiver::canary().await);
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 const IDENTITY: &str = "/api/v1/identity";
 const DOMAIN: &str = "story.test";
 
-/// TXT records of the publisher's DNS, by name.
+/// The TXT records in the publisher's DNS, by name.
 type Zone = Arc<Mutex<HashMap<String, String>>>;
 
 /// The service and the publisher's DNS.
@@ -23,10 +23,10 @@ struct TestApp {
     _dns: TestDns,
 }
 
-/// A signed-in person, by session.
+/// A signed-in person, identified by a session.
 struct Person(String);
 
-/// A program, by API key.
+/// A program, identified by an API key.
 struct Program(String);
 
 impl TestApp {
@@ -68,7 +68,7 @@ impl TestApp {
         let mails = std::fs::read_dir(self.demo.folder().join("mail")).ok()?;
         let mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
         let mut own = mails.filter(|mail| mail.contains(&format!("To: {email}")));
-        // Use the link that people see.
+        // Use the link that is shown to people.
         own.next()?.split_once("?token=")?.1.split_whitespace().next().map(str::to_owned)
     }
 
@@ -128,7 +128,7 @@ impl TestApp {
         send_request(self.demo.client.get(self.demo.url(&format!("/resolve?domain={DOMAIN}")))).await.body
     }
 
-    /// Reports a session: the agent retrieves and cites a page, and the publisher's server reports the retrieval too.
+    /// Reports a session: the agent fetches and cites a page, and the publisher's server reports the fetch too.
     async fn report(&self, agent: &Program, publisher: &Program) {
         let by = |program: &Program| ("x-api-key", program.0.clone());
         let started = self.send(Method::POST, "/sessions/start", by(agent), Some(&json!({"agent_id": "teller"}))).await;

@@ -53,7 +53,7 @@ async fn relay(client: TcpStream, server: TcpStream, withholds: Arc<AtomicBool>)
             }
         }
         if withholds.load(Ordering::SeqCst) {
-            // Closing the connection would also be a response.
+            // Closing the connection would be a response, too.
             std::future::pending::<()>().await;
         }
     };

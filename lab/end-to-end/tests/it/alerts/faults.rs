@@ -1,4 +1,4 @@
-//! Commits and repairs the faults.
+//! Injects and repairs the faults.
 
 use super::test_app::{DELIVERER, GATEWAY, QUERY, TestApp, WORKER, report};
 use rdkafka::Offset;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 /// Longer than the 30 s of `TakeoverSlow`, plus the eight seconds before a takeover begins.
 const SLOW_TAKEOVER: Duration = Duration::from_secs(45);
-/// Together with the takeovers of earlier faults, exceeds the threshold of `TakeoversFrequent`.
+/// Exceeds the threshold of `TakeoversFrequent`, together with the takeovers during earlier faults.
 const CRASHES: usize = 4;
 
 impl TestApp {
@@ -69,7 +69,7 @@ impl TestApp {
     }
 
     pub(super) async fn repair(&mut self, fault: &str) {
-        // The next fault needs this one.
+        // The next fault depends on this one.
         if fault == "a statement of the previous worker hangs" {
             return;
         }
@@ -139,7 +139,7 @@ impl TestApp {
                 (after > before && text.contains("worker_active 1")).then_some(())
             })
             .await;
-            // Prometheus scrapes twice.
+            // Prometheus scrapes twice in that time.
             tokio::time::sleep(Duration::from_secs(2)).await;
         }
     }
@@ -180,7 +180,7 @@ impl TestApp {
         })
     }
 
-    /// Flips a byte while the gateway is down, then restarts the brokers so that the spill is read.
+    /// Flips a byte of the spill while the gateway is down, then restarts the brokers so that the gateway reads the spill.
     async fn flip_a_byte_of_the_spill(&mut self) {
         self.processes.get_mut(GATEWAY).unwrap().kill_9().await;
         let largest = std::fs::read_dir(self.spill()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
@@ -231,8 +231,8 @@ impl TestApp {
         .unwrap()
     }
 
-    /// Fills the queues of three endpoints whose receivers are down, and adds one more delivery. The queue size is a connection
-    /// setting, as in identity-api.
+    /// Fills the queues of three endpoints whose receivers are down, then adds one more delivery. The queue size is a connection setting,
+    /// as in identity-api.
     async fn fill_three_endpoints(&mut self) {
         for _ in 0..3 {
             let waits = self.webhook(&self.secrets).await;
@@ -249,7 +249,7 @@ impl TestApp {
             .unwrap();
             transaction.commit().await.unwrap();
         }
-        // A new deliverer counts dropped deliveries at once, a running one only every half minute.
+        // A new deliverer counts dropped deliveries immediately, a running one only every half minute.
         self.start(DELIVERER, &[]).await;
     }
 

@@ -26,9 +26,9 @@ pub(super) struct TestApp {
     pub(super) database: Postgres,
     pub(super) clickhouse: ClickHouse,
     pub(super) stores: TestStores,
-    /// API key of a platform, for reports.
+    /// A platform's API key, for reports.
     pub(super) reporter: String,
-    /// API key of an owner, for reads.
+    /// An owner's API key, for reads.
     pub(super) owner: String,
     pub(super) secrets: SecretsKey,
     pub(super) processes: BTreeMap<&'static str, TestProcess>,
@@ -197,7 +197,7 @@ impl TestApp {
         up["data"]["result"][0]["value"][1] == PROCESSES.len().to_string().as_str()
     }
 
-    /// Waits until an alert fires, and checks its texts.
+    /// Waits until an alert fires, and checks its text.
     pub(super) async fn wait_until_fires(&self, name: &str) {
         let alert = eventually(&format!("{name} fires"), || async {
             let is_it = |alert: &Value| alert["labels"]["alertname"] == name && alert["state"] == "firing";

@@ -1,5 +1,5 @@
-//! Attacks on the console in real Chromium. No text of other organizations runs as a script, no foreign page can frame the
-//! console or change anything.
+//! Attacks on the console in real Chromium. Text from other organizations never runs as a script, and foreign pages can neither frame the
+//! console nor change anything.
 
 use super::Reader;
 use super::browser::{Browser, addresses, demo_with_an_event};
@@ -14,17 +14,17 @@ use service_kit::clock::Clock;
 use service_kit::testing::{Seed, eventually};
 use tokio::net::TcpListener;
 
-/// Reports which parts of it ran.
+/// Reports which of its parts ran.
 const HOSTILE: &str = "\"'><script>ran(1)</script><img src=x onerror=ran(2)><svg onload=ran(3)></svg>{{7*7}}";
-/// Like `HOSTILE`, without slashes, which names can't contain.
+/// Like `HOSTILE`, but without slashes, which names can't contain.
 const NAME: &str = "\"'><img src=x onerror=ran(4)><svg onload=ran(5)>";
 /// Like `HOSTILE`, for URLs.
 const IN_ADDRESS: &str = "%22%27%3E%3Cscript%3Eran(6)%3C%2Fscript%3E%3Cimg%20src%3Dx%20onerror%3Dran(7)%3E";
-/// Runs before all scripts of a page.
+/// Runs before any script on a page.
 const WATCH: &str = "window.told = []; window.ran = which => told.push('ran ' + which);\
     for (const name of ['alert', 'confirm', 'prompt', 'open']) window[name] = () => told.push(name);\
     addEventListener('securitypolicyviolation', event => told.push(event.violatedDirective + ': ' + event.sample));";
-/// Returns which scripts ran, which elements aren't the console's own, and whether the page shows the hostile text.
+/// Returns which scripts ran, which elements aren't part of the console, and whether the page shows the hostile text.
 const FOUND: &str = "const foreign = 'img, iframe, object, embed, base, style, script:not([src]), [onerror], [onload], [onclick], [style],\
         a[href^=\"javascript:\" i], form[action^=\"http\"], svg[onload]';\
     return {told: window.told, made: [...document.querySelectorAll(foreign)].map(one => one.outerHTML.slice(0, 200)),\
@@ -37,7 +37,7 @@ async fn post(demo: &Demo, key: &str, path: &str, body: Value) -> Value {
     answer.body
 }
 
-/// Plants hostile names and addresses of organizations, people, keys, drains, endpoints and requests.
+/// Plants hostile names and URLs: of organizations, people, keys, drains, endpoints and requests.
 async fn plant_names(demo: &Demo) {
     let pool = &demo.stores.pool;
     sqlx::query("UPDATE organizations SET name = $1 || name").bind(NAME).execute(pool).await.unwrap();
@@ -47,7 +47,7 @@ async fn plant_names(demo: &Demo) {
     seed.join(&email, demo.env("OWNER_ORG_ID").parse().unwrap()).await;
     post(demo, "OWNER_KEY", "/api/v1/identity/api-keys", json!({"name": HOSTILE})).await;
     post(demo, "NETWORK_KEY", "/api/v1/identity/delegation-requests", json!({"domain": "example.com"})).await;
-    // Operators see an address's path.
+    // Operators see the path of an address.
     let hostile = HOSTILE.replace(' ', "/");
     let hook = json!({"url": format!("https://receiver.example.net/{hostile}?{hostile}"), "event_types": ["delegation.created"]});
     post(demo, "OWNER_KEY", "/api/v1/identity/webhooks", hook).await;
@@ -57,7 +57,7 @@ async fn plant_names(demo: &Demo) {
     assert_eq!(send_request(wish).await.status, 201);
 }
 
-/// Plants hostile texts in events, sessions and logs.
+/// Plants hostile text in events, sessions and logs.
 async fn plant_reports(demo: &Demo) {
     let now = Clock::System.now();
     let session = post(demo, "AGENT_KEY", "/sessions/start", json!({"agent_id": HOSTILE})).await["session_id"].clone();
@@ -78,7 +78,7 @@ async fn plant_reports(demo: &Demo) {
     link.end(demo, json!({"type": "conversion", "value_amount": 1, "currency": "EUR"})).await;
     let click = link.click(now, &format!("https://www.example.com/?click={HOSTILE}"));
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
-    // Rejected, with the hostile text in the reason.
+    // These are rejected, and the reason contains the hostile text.
     for (key, fault) in [("AGENT_KEY", json!({"type": HOSTILE})), ("OWNER_KEY", json!({"type": "content_retrieved", HOSTILE: 1}))]
     {
         assert_eq!(demo.post(demo.env(key), &json!({"events": [fault]})).await.status, 422);
@@ -151,7 +151,7 @@ async fn u4_hostile_texts_and_pages_have_no_effect() {
             let found = browser.run(FOUND).await;
             assert_eq!((&found["told"], &found["made"]), (&json!([]), &json!([])), "{address}");
             let complaints = browser.console_errors().await;
-            // The browser also logs the status of a page that does not exist.
+            // The browser also logs the status of missing pages.
             let complaints: Vec<_> = complaints
                 .iter()
                 .filter(|said| !said["message"].to_string().contains("the server responded with a status of"))
@@ -165,7 +165,7 @@ async fn u4_hostile_texts_and_pages_have_no_effect() {
     be_on_a_foreign_page(&demo, &browser).await;
 }
 
-/// Serves an attacker's page, which is reachable from another site and from another port of the console's site.
+/// Serves an attacker's page, reachable from another site and from another port on the console's site.
 async fn foreign_page(demo: &Demo) -> (u16, tokio::task::JoinHandle<()>) {
     let own = format!("{}/console/o/{}", demo.env("BASE_URL"), demo.env("OWNER_ORG_ID"));
     let page = format!(
@@ -187,7 +187,7 @@ async fn be_on_a_foreign_page(demo: &Demo, browser: &Browser) {
         listed.as_array().unwrap().iter().map(|key| key["name"].clone()).collect::<Vec<_>>()
     };
     let before = names().await;
-    // The browser sends no session cookie from another site, but it does from another port of the same site.
+    // The browser sends the session cookie from another port on the same site, but not from another site.
     for (host, site) in [("localhost", "cross-site"), ("127.0.0.1", "same-site")] {
         browser.sign_in(demo, "OWNER_SESSION").await;
         let foreign = format!("http://{host}:{port}/");
@@ -211,7 +211,7 @@ async fn be_on_a_foreign_page(demo: &Demo, browser: &Browser) {
         browser.shows("Forms must be sent from the console itself").await;
         assert_eq!(names().await, before, "{site}");
     }
-    // The same form creates the key when the console's own page submits it.
+    // The same form creates the key when it is submitted from the console's own page.
     browser.sign_in(demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/keys", demo.env("OWNER_ORG_ID")))).await;
     browser.fill("name", "meant so").await;

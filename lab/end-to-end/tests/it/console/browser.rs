@@ -1,4 +1,4 @@
-//! Drives Chromium over WebDriver, with checks for accessibility and for errors in the browser console.
+//! Drives Chromium over WebDriver, and checks accessibility and errors in the browser console.
 
 use super::click_token::TokenSession;
 use super::drains::{drains, new_drain};
@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 
 /// Screen widths of a phone and a tablet, in pixels.
 const NARROW_WIDTHS: [u32; 2] = [390, 834];
-/// Maximum transfer size of a page with its resources, in bytes.
+/// Maximum transfer size of a page and its resources, in bytes.
 const MAX_BYTES: u64 = 100 * 1024;
 const AXE_VERSION: &str = "4.14.1";
 
 pub(super) struct Browser {
     client: reqwest::Client,
     session: String,
-    /// Process id of Chromium, which survives a killed driver.
+    /// Process id of Chromium, which keeps running if its driver is killed.
     process: u64,
     _driver: TestProcess,
     _profile: tempfile::TempDir,
@@ -139,7 +139,7 @@ impl Browser {
         self.command(&format!("/element/{field}/value"), &json!({"text": text})).await;
     }
 
-    /// Clicks the first button or link whose text starts with these words, preferably in the page's main part.
+    /// Clicks the first button or link whose text starts with these words, preferably in the page's main section.
     pub(super) async fn press(&self, words: &str) {
         let is_it = format!("normalize-space() = '{words}' or starts-with(normalize-space(), '{words} ')");
         let of = |part: &str| format!("//{part}//*[self::button or self::a][{is_it}]");
@@ -160,7 +160,7 @@ impl Browser {
         assert!(shown, "{text:?} is not on the page: {}", said.lock().unwrap());
     }
 
-    /// Returns the text of the element that matches a selector.
+    /// Returns the text of the first element that matches a selector.
     pub(super) async fn text(&self, selector: &str) -> String {
         let text = self.run(&format!("return document.querySelector({}).textContent", json!(selector))).await;
         text.as_str().unwrap().to_owned()
@@ -178,20 +178,20 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &screen).await;
     }
 
-    /// Emulates the light or dark color scheme, without motion.
+    /// Emulates the light or dark color scheme, without animations.
     pub(super) async fn prefer(&self, scheme: &str) {
         let wanted = json!({"features": [
             {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]});
         self.devtools("Emulation.setEmulatedMedia", &wanted).await;
     }
 
-    /// Returns a screenshot as PNG.
+    /// Returns a screenshot in PNG format.
     pub(super) async fn picture(&self) -> Vec<u8> {
         let taken = self.devtools("Page.captureScreenshot", &json!({"format": "png"})).await;
         BASE64_STANDARD.decode(taken["data"].as_str().unwrap()).unwrap()
     }
 
-    /// Returns the entries of the browser console since the last call.
+    /// Returns the browser console's entries since the last call.
     pub(super) async fn console_errors(&self) -> Vec<Value> {
         let said = self.command("/se/log", &json!({"type": "browser"})).await;
         said.as_array().cloned().unwrap_or_default()
@@ -221,7 +221,7 @@ const CHECK: &str = "const [rules, done] = arguments;\
 
 /// WCAG 2.2 AA rules.
 const ALL: [&str; 5] = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
-/// The rules about colors.
+/// Rules about colors.
 const OF_COLOURS: [&str; 2] = ["color-contrast", "link-in-text-block"];
 
 const IS_DARK: &str = "return matchMedia('(prefers-color-scheme: dark)').matches";
@@ -240,7 +240,7 @@ pub(super) async fn demo_with_an_event() -> Demo {
     demo
 }
 
-/// Returns a sign-in link that a program requested.
+/// Returns a sign-in link that another program requested.
 async fn link_of_another_browser(demo: &Demo) -> String {
     const EMAIL: &str = "elsewhere@example.net";
     let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": EMAIL}));
@@ -248,7 +248,7 @@ async fn link_of_another_browser(demo: &Demo) -> String {
     eventually("the email arrives", || async { super::sign_up::mailed_link(demo, EMAIL) }).await
 }
 
-/// Returns the pages to check, by the session that can open them.
+/// Returns the pages to check, grouped by the session that can open them.
 pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let own = |variable: &str, screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env(variable)));
     let mut owners: Vec<String> = ["/sign-in", "/sign-in/invite?token=abc", "/console/organizations", "/console/requests"]
@@ -291,7 +291,7 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
 }
 
-/// Excludes the requests of live pages after the load, because their number depends on the machine's speed.
+/// Excludes the requests that live pages make after they have loaded, because their number depends on the machine's speed.
 const LOADED_SIZES: &str = "const loaded = performance.getEntriesByType('navigation')[0].loadEventEnd;\
     return performance.getEntriesByType('resource').filter(e => e.initiatorType !== 'fetch' || e.startTime < loaded).map(e => e.encodedBodySize)";
 
@@ -304,7 +304,7 @@ async fn bytes_of(browser: &Browser, address: &str) -> u64 {
     page + sizes.iter().sum::<u64>()
 }
 
-/// Checks that a page loads no foreign resources, complies with its policy, is accessible in both color schemes, and fits its
+/// Checks that a page loads no foreign resources, follows its content security policy, is accessible in both color schemes, and fits the
 /// screen.
 pub(super) async fn check_page(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     browser.open(address).await;
@@ -329,19 +329,19 @@ pub(super) async fn check_page(browser: &Browser, demo: &Demo, axe: &str, addres
     }
     browser.devtools("Emulation.clearDeviceMetricsOverride", &json!({})).await;
     let mut complaints = browser.console_errors().await;
-    // The browser also logs the status of a rejected address.
+    // The browser also logs the status of rejected requests.
     complaints.retain(|complaint| !(address.ends_with("path=none") && complaint.to_string().contains("(Bad Request)")));
     assert!(complaints.is_empty(), "{address}: {complaints:?}");
 }
 
 /// A4 without margins, in pixels.
 const SHEET: (u32, u32) = (718, 1_016);
-/// Tables that don't fit the sheet, with a tolerance of one pixel for rounding.
+/// Tables that are wider than the sheet, with one pixel of tolerance for rounding.
 const CUT: &str = "const tables = [...document.querySelectorAll('.scroll')].filter(one => !one.closest('details'));\
     return tables.filter(one => one.scrollWidth > one.clientWidth + 1 || getComputedStyle(one).overflowX !== 'visible')\
         .map(one => one.getAttribute('aria-label') + ': ' + one.scrollWidth + ' of ' + one.clientWidth)";
 
-/// Checks that printed pages contain every column of their tables.
+/// Checks that printed pages show every column of their tables.
 pub(super) async fn print(browser: &Browser, address: &str) {
     browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"})).await;
     browser.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": true})).await;
@@ -353,12 +353,12 @@ pub(super) async fn print(browser: &Browser, address: &str) {
     browser.devtools("Emulation.clearDeviceMetricsOverride", &json!({})).await;
 }
 
-/// Left, right and top of the overview's grid and of its tiles.
+/// Left, right and top edges of the overview's grid and its tiles.
 const TILES: &str = "const sides = element => [element.left, element.right, element.top].map(Math.round);\
     const grid = document.querySelector('.tiles');\
     return [sides(grid.getBoundingClientRect()), ...[...grid.children].map(tile => sides(tile.getBoundingClientRect()))];";
-/// Scrolls the first table that is wider than its card to its end. Returns the sides of the card and of a row header, and how the
-/// edge is painted.
+/// Scrolls the first table that is wider than its card to the right end. Returns the edges of the card and of a row header, and how the
+/// scroll shadow is painted.
 const WIDE: &str = "const wide = [...document.querySelectorAll('.scroll')].find(one => one.scrollWidth > one.clientWidth);\
     if (!wide) return null;\
     wide.scrollLeft = wide.scrollWidth;\

@@ -1,10 +1,10 @@
-//! Links of the demo's agent, each with a click token.
+//! Links by the demo's agent, each with a click token.
 
 use crate::demo::{Demo, send_request};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-/// A session of the demo's agent with a click token.
+/// A session of the demo's agent and a click token for it.
 pub(super) struct TokenSession {
     pub(super) session: String,
     token: String,

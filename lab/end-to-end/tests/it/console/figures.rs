@@ -15,17 +15,17 @@ use service_kit::testing::{eventually, random_seed, size};
 const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
 const BOTS: [&str; 4] = ["GPTBot/1.2", "ClaudeBot/1.0", "PerplexityBot/1.0", "Mozilla/5.0"];
 const DAYS: i64 = 40;
-/// Number of reports by agents, by the edge, and by others with a click token.
+/// Number of reports from agents, from the edge, and from others with a click token.
 const REPORTED: [usize; 3] = [160, 60, 20];
 
-/// A table of a screen, with the API list it shows: the table's columns and the corresponding members.
+/// A table on a page, and the API list that it shows: the table's columns and the corresponding JSON members.
 struct TableSource {
     screen: &'static str,
     table: &'static str,
     api: &'static str,
     list: &'static str,
     columns: &'static [(usize, &'static str)],
-    /// The columns by which the API sorts the list.
+    /// The columns by which the API can sort the list.
     sorts: &'static [&'static str],
 }
 
@@ -85,7 +85,7 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
     }
     let mut seen = Vec::new();
     for (number, claim) in of_agents.iter().take(REPORTED[1]).enumerate() {
-        // An agent claims a third of them.
+        // An agent also claims a third of them.
         let agent = random.random_range(0..BOTS.len());
         let status = [200, 206, 304, 404][random.random_range(0..4)];
         let is_claimed = number.is_multiple_of(3) && claim["type"] == TYPES[0];
@@ -134,7 +134,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Checks that a table shows the items of the API.
+/// Checks that a table shows the items that the API returns.
 async fn assert_table(demo: &Demo, (page, key): (&Page, &str), shown: &TableSource, asked: &str, trace: &str) {
     let path = format!("{}{asked}", shown.api);
     let told = demo.get(demo.env(key), &path).await;

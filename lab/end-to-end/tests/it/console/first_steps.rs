@@ -1,5 +1,5 @@
-//! U5 in real Chromium, without any use of the API: a publisher from sign-up to the first event, and an agent's developer from
-//! the request for access, which an operator approves, to the reason for a rejected batch.
+//! U5 in real Chromium, without the API: a publisher signs up and sends a first event, and an agent's developer requests access, which an
+//! operator approves, and finds out why a batch was rejected.
 
 use super::browser::Browser;
 use super::sign_up::{demo_with_a_zone, mailed_link};

@@ -1,6 +1,6 @@
-//! Keyboard use of the console in real Chromium: the Tab order, and the visibility of the focus.
+//! Keyboard use of the console in real Chromium: the Tab order, and whether the focus is visible.
 //!
-//! The tests press real keys, because a focus set by a script proves neither order nor absence of traps.
+//! The tests press real keys, because setting the focus in a script would prove neither the order nor the absence of traps.
 
 use super::browser::{Browser, addresses, axe, check_layout, check_page, demo_with_an_event, print};
 use serde_json::{Value, json};
@@ -8,15 +8,15 @@ use service_kit::testing::eventually;
 
 /// WebDriver's code for the Tab key.
 const TAB: &str = "\u{e004}";
-/// Presses after the last element. They lead back to the first one, partly through the browser's own controls.
+/// Number of times to press Tab after the last element, to get back to the first one, partly through the browser's own controls.
 const PRESSES_BEYOND: u64 = 5;
 
-/// Prevents updates of live pages, because a replaced element loses the focus.
+/// Stops live pages from updating, because a replaced element loses the focus.
 const STAY: &str =
     "['htmx:before:request', 'htmx:before:swap'].forEach(name => addEventListener(name, event => event.preventDefault(), true));";
 
-/// Records which elements get the focus, and whether that changes their appearance. Returns the elements that must get it, and
-/// how many additional presses date fields need for day, month, year and calendar.
+/// Records which elements get the focus, and whether that changes their appearance. Returns the elements that must get the focus, and how
+/// many additional Tab presses date fields need for day, month, year and calendar.
 const WATCH: &str = "
     const look = one => { const is = getComputedStyle(one);
         return (is.outlineStyle === 'none' ? '' : is.outline) + ' / ' + is.boxShadow; };
@@ -40,9 +40,9 @@ async fn press_tab(browser: &Browser, times: u64) {
     browser.command("/actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": presses}]})).await;
 }
 
-/// Checks that Tab visits the page's elements in order, without a trap and with a visible focus.
+/// Checks that Tab visits the page's elements in order, without traps, and that the focus is visible.
 async fn check_tab_order(browser: &Browser, address: &str) {
-    // Narrow pages have a menu instead of the links. Emulated widths end after a moment.
+    // Narrow pages have a menu instead of links. Emulated widths take a moment to end.
     eventually("the page is wide", || async { (browser.run("return innerWidth").await.as_u64()? > 900).then_some(()) }).await;
     let watched = browser.run(&format!("{STAY}{WATCH}")).await;
     let names = watched["names"].as_array().unwrap();

@@ -18,7 +18,7 @@ async fn u4_u5_open_pages_follow_events_and_sessions() {
     buttons_copy_where_they_are_shown(&demo, &browser).await;
 }
 
-/// Checks that a live page opens the sign-in page after its session has ended.
+/// Checks that a live page redirects to the sign-in page after its session has ended.
 async fn an_ended_session_leads_to_the_sign_in_page(demo: &Demo, browser: &Browser) {
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     let seed = service_kit::testing::Seed(&demo.stores.pool);
@@ -103,7 +103,7 @@ async fn new_events_arrive(demo: &Demo, browser: &Browser) {
     assert_eq!(browser.run("return document.querySelectorAll('#tail img').length").await, 0);
     assert_eq!(browser.run("return document.querySelectorAll('#tail tr.new').length").await, 1);
 
-    // Focus, selection and an open row stay as they are.
+    // Focus, selection and an open row don't change.
     let read = "const row = document.querySelector('#tail tbody tr'); row.querySelector('details').open = true; \
         row.querySelector('summary').focus(); getSelection().selectAllChildren(row.querySelector('dl')); window.row = row;";
     browser.run(read).await;
@@ -123,7 +123,7 @@ async fn new_events_arrive(demo: &Demo, browser: &Browser) {
     assert!(browser.console_errors().await.is_empty());
 }
 
-/// Checks that copy buttons exist only on secure origins (this machine or TLS) with scripts.
+/// Checks that copy buttons appear only on secure origins (localhost or TLS) with scripts enabled.
 async fn buttons_copy_where_they_are_shown(demo: &Demo, browser: &Browser) {
     const OFFERED: &str = "return [...document.querySelectorAll('button[data-copy]')].map(one => one.checkVisibility())";
     let port = demo.env("BASE_URL").rsplit(':').next().unwrap().to_owned();
@@ -146,6 +146,6 @@ async fn buttons_copy_where_they_are_shown(demo: &Demo, browser: &Browser) {
     assert_eq!(copied.await.as_str(), Some(browser.text("#trial").await.as_str()));
     browser.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true})).await;
     browser.open(&demo.url(&path)).await;
-    // WebDriver's own scripts run nevertheless.
+    // Scripts run by WebDriver still work.
     assert_eq!(browser.run(OFFERED).await, json!([false]), "a copy button without scripts");
 }

@@ -17,23 +17,21 @@ use std::path::{Path, PathBuf};
 const VARIANTS: [(u32, u32, &str); 3] = [(390, 844, "light"), (834, 1112, "dark"), (1440, 1000, "light")];
 /// Side length of a block in pixels. A stored screenshot has one pixel per block, with the block's mean color.
 const SIDE: u32 = 8;
-/// Maximum difference of a color component of a block's mean, of 255. It is smaller than the difference between any two adjacent
-/// surfaces of the palette, except for text.
+/// Maximum difference in one color component of a block's mean, out of 255. It is smaller than the difference between any two adjacent
+/// surfaces in the palette, except for text.
 const TOLERATED: u8 = 8;
-/// Maximum number of blocks per thousand that exceed `TOLERATED`. Runs differ by at most 3, because of ids and ports. On the page
-/// with the smallest differences, text that is 1/15 larger changes 37, cards without frames 62, and missing styles 77; on most
-/// pages hundreds change. Without columns it is 314 on every page that has columns; with the light instead of the dark scheme,
-/// nearly all.
+/// Maximum number of blocks per thousand that exceed `TOLERATED`. Runs differ by at most 3, because of ids and ports. On the page that
+/// changes least, text that is 1/15 larger changes 37 blocks, missing card frames 62, and missing styles 77; most pages change by hundreds.
+/// Without columns, every page that has columns changes by 314; with the light instead of the dark scheme, nearly all blocks change.
 const TOLERATED_BLOCKS: usize = 30;
 const RENEW: &str = "review them; if the change is intended, run WRITE_GOLDEN=1 cargo test -p end-to-end looks -- --ignored";
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
 const FONTS: (&str, &str) = ("dejavu-fonts-ttf", "2.37.3");
 const TEXT: &str = "DejaVuSans";
-/// Monospaced, for texts that differ between runs, such as ids.
+/// Monospaced font, for text that differs between runs, such as ids.
 const CODE: &str = "DejaVuSansMono";
-/// Applied in addition to the page's own styles. The page's policy restricts what it loads, not fonts made from bytes in the
-/// page.
+/// Applied on top of the page's own styles. The page's policy restricts what it loads, but allows fonts made from bytes in the page.
 const SET_IN_FONTS: &str = "for (const [name, font] of FONTS) {\
         document.fonts.add(new FontFace(name, Uint8Array.from(atob(font), letter => letter.charCodeAt(0))));\
     }\
@@ -41,10 +39,10 @@ const SET_IN_FONTS: &str = "for (const [name, font] of FONTS) {\
     sheet.replaceSync('* { font-family: DejaVuSans !important; caret-color: transparent !important; }'\
         + 'code, code *, pre, pre * { font-family: DejaVuSansMono !important; }');\
     document.adoptedStyleSheets.push(sheet);";
-/// Resolves after the fonts are loaded and the page is painted with them.
+/// Resolves once the fonts are loaded and the page has been painted with them.
 const PAINTED: &str = "const [done] = arguments;\
     document.fonts.ready.then(() => requestAnimationFrame(() => requestAnimationFrame(() => done())));";
-/// Returns the means of a screenshot's blocks, as numbers and as a picture.
+/// Returns the mean colors of a screenshot's blocks, as numbers and as an image.
 const MEANS: &str = "const [encoded, side, done] = arguments;\
     (async () => {\
         const bytes = Uint8Array.from(atob(encoded), letter => letter.charCodeAt(0));\
@@ -83,7 +81,7 @@ struct Blocks {
 impl Blocks {
     async fn of(browser: &Browser, png: &[u8], side: u32) -> Self {
         let answer = browser.run_until_done_with(MEANS, &json!([BASE64_STANDARD.encode(png), side])).await;
-        // As strings, because the driver takes seconds to return an array of this size.
+        // As strings, because the driver takes seconds to return an array this large.
         let told = |at: usize| answer[at].as_str().unwrap_or_else(|| panic!("{answer}"));
         Self { width: told(0).parse().unwrap(), means: BASE64_STANDARD.decode(told(1)).unwrap(), png: told(2).to_owned() }
     }
@@ -129,7 +127,7 @@ async fn browser() -> Browser {
     browser
 }
 
-/// Pages by the names of their screenshots. Those of days without events come before those of days with events.
+/// Pages by the name of their screenshot. Pages for days without events come before those with events.
 fn pages(demo: &Demo) -> [(&'static str, String); 9] {
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     [
@@ -145,7 +143,7 @@ fn pages(demo: &Demo) -> [(&'static str, String); 9] {
     ]
 }
 
-/// Reports ten events of a week: fetches of bots reported by the owner's edge, and events of an agent.
+/// Reports ten events within a week: fetches by bots, reported by the owner's edge, and an agent's events.
 async fn report_ten_events(demo: &Demo) {
     let event = |number: usize, kind: &str, role: &str, data: Value| {
         json!({"type": kind, "timestamp": format!("2026-09-{:02}T{:02}:30:00Z", 8 + number % 4, 7 + number), "source_role": role,
@@ -165,7 +163,7 @@ async fn report_ten_events(demo: &Demo) {
     assert_eq!(sent.status, 201, "{}", sent.body);
 }
 
-/// Reports a month of events, with a different number per day: claims, fetches, citations, presentations and clicks.
+/// Reports events for a month, a different number each day: claims, fetches, citations, presentations and clicks.
 async fn report_a_month(demo: &Demo) {
     const STEPS: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
     let first: NaiveDate = "2026-10-04".parse().unwrap();
@@ -236,7 +234,7 @@ async fn u2_pages_match_the_golden_screenshots() {
     styles_are_seen(&browser, &pages).await;
 }
 
-/// Checks that missing styles are detected on the page with the least content; on every other page the difference is larger.
+/// Checks that missing styles are detected on the page with the least content. The difference is larger on every other page.
 async fn styles_are_seen(browser: &Browser, pages: &[(&'static str, String)]) {
     browser.devtools("Network.enable", &json!({})).await;
     browser.devtools("Network.setBlockedURLs", &json!({"urls": ["*/console.css*"]})).await;

@@ -1,5 +1,5 @@
-//! The README's screenshot: the overview of the demo organization with thirty days of data.
-//! `WRITE_DOCS=1 cargo test -p end-to-end picture` writes it.
+//! The README's screenshot: the demo organization's overview with thirty days of data. `WRITE_DOCS=1 cargo test -p end-to-end picture`
+//! writes it.
 
 use super::browser::Browser;
 use crate::demo_data::demo_with_data;

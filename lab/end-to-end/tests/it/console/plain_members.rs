@@ -1,4 +1,4 @@
-//! Forms and buttons for members who aren't owners: only those that the API permits.
+//! Forms and buttons for members who aren't owners: only those that the API would accept.
 
 use super::{OWNER_SCREENS, Reader};
 use crate::demo::{Demo, send_request};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use service_kit::testing::Seed;
 use std::collections::BTreeSet;
 
-/// How the API rejects requests that only owners can make. The pages use different texts.
+/// The API's error for requests that only owners can make. The pages use different texts.
 const OWNERS_ONLY: [&str; 6] = [
     "Only owners can create and revoke API keys.",
     "Only owners can create and delete log drains",
@@ -17,7 +17,7 @@ const OWNERS_ONLY: [&str; 6] = [
     "Only owners can change members.",
 ];
 
-/// Forms of every page, which change nothing of the organization.
+/// Forms on every page. They change nothing in the organization.
 const OF_EVERYBODY: [&str; 2] = ["/console/theme", "/sign-out"];
 
 /// Returns the targets of a page's forms, without ids.
@@ -77,7 +77,7 @@ async fn u4_plain_members_see_only_permitted_forms() {
     actions.retain(|action| !OF_EVERYBODY.contains(&action.as_str()));
     let leave = actions.iter().find(|action| action.ends_with("/remove")).unwrap().clone();
     actions.remove(&leave);
-    // Requests that delete things come last.
+    // Requests that delete something come last.
     let mut actions: Vec<String> = actions.into_iter().collect();
     actions.sort_by_key(|action| ["delete", "release", "revoke"].iter().any(|end| action.ends_with(end)));
     for action in actions {
@@ -85,7 +85,7 @@ async fn u4_plain_members_see_only_permitted_forms() {
         let is_refused = OWNERS_ONLY.iter().any(|refusal| pressed.html.contains(refusal));
         assert!(pressed.status != 403 && !is_refused, "{action}: {}", pressed.html);
     }
-    // Pages name who can do what the member can't.
+    // Pages tell members who can do what they can't.
     for (screen, told) in [
         ("keys", "Only owners can create and revoke keys. Ask owner@example.com."),
         ("partners", "Only owners can approve requests. Ask owner@example.com."),
@@ -100,11 +100,11 @@ async fn u4_plain_members_see_only_permitted_forms() {
         assert!(to_member.contains(told), "{screen}: {to_member}");
         assert!(!to_owner.contains(told), "{screen}: shown to an owner: {to_owner}");
     }
-    // The API rejects forms that the page does not show.
+    // The API also rejects forms that the page doesn't show.
     let form = [("once".to_owned(), "67e55044-10b1-426f-9247-bb680e5fe0c8".to_owned())];
     let rotated = plain.post(&format!("{home}/webhooks/{hook}/rotate"), &form, Some(demo.env("BASE_URL"))).await;
     assert!(rotated.html.contains("Forbidden") && !rotated.html.contains("id=\"secret\""), "{}", rotated.html);
-    // Finally, the member leaves the organization and is still signed in.
+    // Finally, the member leaves the organization, and is still signed in.
     plain.post(&leave, &[], Some(demo.env("BASE_URL"))).await;
     let (gone, elsewhere) = (plain.open(&format!("{home}/members")).await, plain.open("/console/organizations").await);
     assert_eq!((gone.status, elsewhere.status), (404, 200), "{}", gone.html);

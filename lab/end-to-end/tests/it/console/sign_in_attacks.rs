@@ -1,4 +1,4 @@
-//! Attacks on the sign-in in real Chromium: on the link's secrecy, on its use, and on the resulting session.
+//! Attacks on sign-in in real Chromium: on the link's secrecy, on its use, and on the resulting session.
 
 use super::Reader;
 use super::browser::Browser;
@@ -65,7 +65,7 @@ async fn u4_sign_in_link_is_secret_and_works_only_once() {
     opening.shows("A prize").await;
     assert_eq!(opening.run("return document.referrer").await, "");
     let told = foreign.told.lock().unwrap().clone();
-    // The browser fetches the server's icon from its own page.
+    // The browser requests the icon of the attacker's server from that server's own page.
     assert!(told.contains(&None) && !told.iter().flatten().any(|from| from.starts_with(demo.env("BASE_URL"))), "{told:?}");
 
     opening.open(&link).await;

@@ -1,4 +1,4 @@
-//! A publisher's way from sign-up to the first event, without scripts or the API.
+//! A publisher gets from sign-up to the first event, without scripts or the API.
 
 use super::Reader;
 use super::reader::unescaped;

@@ -1,7 +1,7 @@
 //! The `sh` blocks of a document, and the output that the document shows for them.
 
-/// Beginnings of commands that no test pastes, with the reason. Other commands of the same block aren't pasted either, so a block with
-/// one of these must contain nothing else.
+/// Beginnings of commands that no test pastes, with the reason. Blocks that contain such a command aren't pasted at all, so they must not
+/// contain other commands.
 const NOT_PASTED: [(&str, &str); 6] = [
     ("git clone", "downloads the repository"),
     ("cd", "enters the clone, which the test's folder replaces"),
@@ -11,10 +11,10 @@ const NOT_PASTED: [(&str, &str); 6] = [
     ("telemetry webhook listen", "runs until Ctrl-C"),
 ];
 
-/// Commands that run until they are stopped, or that read the following lines.
+/// Commands that run until they are stopped, or that consume the following lines.
 const ALONE: [&str; 3] = ["cargo", "telemetry login", "telemetry webhook listen"];
 
-/// Other languages of shell blocks. Blocks with these are not pasted.
+/// Other languages for shell blocks, which are not pasted.
 const OTHER_NAMES: [&str; 6] = ["bash", "shell", "zsh", "console", "shell-session", "shellscript"];
 
 /// The following block shows the last screen of `cargo up`.
@@ -23,12 +23,12 @@ const CARGO_UP: &str = "cargo up";
 struct Fence<'a> {
     language: &'a str,
     text: String,
-    /// Number of the fence's first line, from 1.
+    /// Line number of the fence that starts the block, from 1.
     line: usize,
 }
 
 impl Fence<'_> {
-    /// Returns whether the block shows command output. Blocks with corners are diagrams.
+    /// Returns whether the block shows command output. Blocks with box corners are diagrams.
     fn is_output(&self) -> bool {
         self.language == "text" && !self.text.contains('┌')
     }
@@ -56,7 +56,7 @@ fn fences(document: &str) -> Vec<Fence<'_>> {
 }
 
 pub(super) struct Block {
-    /// Line of its fence, from 1.
+    /// Line number of its fence, from 1.
     pub(super) line: usize,
     pub(super) text: String,
     /// The `text` block that follows.
@@ -64,7 +64,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Returns why the block is not pasted, if it is not.
+    /// Returns why the block isn't pasted, or `None` if it is.
     pub(super) fn reason(&self) -> Option<&'static str> {
         self.commands().iter().find_map(|command| reason(command))
     }
@@ -87,11 +87,11 @@ impl Block {
     fn commands(&self) -> Vec<String> {
         let lines = self.lines();
         let commands = lines.iter().flat_map(|line| line.split([';', '|', '&'])).map(str::trim);
-        // `2>&1` has no second command.
+        // `2>&1` doesn't start a second command.
         commands.filter(|command| !command.is_empty() && !command.starts_with(char::is_numeric)).map(str::to_owned).collect()
     }
 
-    /// Returns the errors in the block's form.
+    /// Returns errors in the form of the block.
     fn faults(&self) -> Vec<String> {
         let mut found = self.misread_text();
         let commands = self.commands();
@@ -115,7 +115,7 @@ impl Block {
         found
     }
 
-    /// Returns text that a shell reads differently than people.
+    /// Returns text that a shell reads differently from a person.
     fn misread_text(&self) -> Vec<String> {
         let lines = self.lines();
         let mut found = Vec::new();
@@ -137,7 +137,7 @@ impl Block {
     }
 }
 
-/// Returns whether the line contains a placeholder such as `<name>` or `<your key>`, also in quotes.
+/// Returns whether the line contains a placeholder such as `<name>` or `<your key>`, even in quotes.
 fn has_placeholder(line: &str) -> bool {
     line.split('<').skip(1).any(|rest| {
         let name = rest.split_once('>').map_or("", |(name, _)| name);
@@ -154,7 +154,7 @@ fn begins(command: &str, start: &str) -> bool {
     command.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// Returns the text with `_` for quoted text and with continued lines joined, so that each line begins a command.
+/// Returns the text with `_` in place of quoted text and with continued lines joined, so that each line starts a command.
 fn unquoted(text: &str) -> String {
     let (mut masked, mut quote, mut is_comment) = (String::new(), None, false);
     let mut chars = text.chars().peekable();
@@ -212,7 +212,7 @@ impl Page {
         self.blocks.iter().filter(|block| block.is_pasted())
     }
 
-    /// Returns the errors that are visible before anything runs.
+    /// Returns the errors that can be found before anything runs.
     pub(super) fn faults(&self) -> Vec<String> {
         let of = |block: &Block| {
             let place = format!("{}:{}", self.name, block.line);

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 /// Programs whose code spans are commands.
 const PROGRAMS: [&str; 5] = ["cargo", "telemetry", "docker", "promtool", "openssl"];
 
-/// The commands of `cargo verify --full`.
+/// Lists the commands of `cargo verify --full`.
 const FULL: &str = "lab/full.txt";
 
-/// A documented command.
+/// A command from the documentation.
 pub(super) struct DocumentedCommand {
     pub(super) file: String,
     pub(super) line: String,
@@ -20,7 +20,7 @@ pub(super) struct DocumentedCommand {
     pub(super) variables: Vec<String>,
     /// The program and its arguments.
     pub(super) words: Vec<String>,
-    /// Whether the command is complete, not only mentioned.
+    /// Whether the command is complete or only mentioned.
     pub(super) is_whole: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn with_requests() -> Vec<String> {
     documents().into_iter().filter(has_one).map(|(name, _)| name).collect()
 }
 
-/// Returns every documented command once, except those of blocks that `pasted` runs.
+/// Returns every documented command once. Leaves out those in blocks that `pasted` runs.
 pub(super) fn commands() -> Vec<DocumentedCommand> {
     let mut found = Vec::new();
     for (file, text) in documents() {
@@ -82,13 +82,13 @@ pub(super) fn commands() -> Vec<DocumentedCommand> {
     found
 }
 
-/// Returns the commands of a block. `psql` commands continue in indented lines.
+/// Returns the commands in a block. `psql` commands continue on indented lines.
 fn lines_of(block: &str) -> Vec<String> {
     let own = block.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ' ']));
     own.map(str::to_owned).collect()
 }
 
-/// Returns code spans outside of blocks that begin with a program or an assignment and have more than one word.
+/// Returns code spans outside of blocks that start with a program or an assignment and have more than one word.
 fn spans(text: &str) -> impl Iterator<Item = &str> {
     let prose = text.split("\n```").step_by(2);
     let spans = prose.flat_map(str::lines).flat_map(|line| line.split('`').skip(1).step_by(2));
@@ -98,7 +98,7 @@ fn spans(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// `cargo local status|stop` means two commands.
+/// `cargo local status|stop` stands for two commands.
 fn alternatives(span: &str) -> Vec<String> {
     let Some((before, choices)) = span.rsplit_once(' ').filter(|(_, choices)| choices.contains('|')) else {
         return vec![span.to_owned()];
@@ -122,7 +122,7 @@ impl DocumentedCommand {
     }
 }
 
-/// Splits a line into words as a shell does, up to a comment.
+/// Splits a line into words like a shell, up to a comment.
 fn words_of(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for char in line.chars() {

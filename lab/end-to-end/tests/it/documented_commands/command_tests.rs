@@ -1,7 +1,6 @@
-//! Maps documented commands to the tests that execute them. The longest matching prefix decides; its test must really run the
-//! command.
+//! Maps documented commands to the tests that run them. The longest matching prefix counts, and its test must really run the command.
 
-/// For `cargo test` commands, which need no other test. Their filter must match one (`tests_of`).
+/// For `cargo test` commands, which need no other test. Their filter must match a test (`workspace_tests`).
 const ITSELF: &str = "";
 
 const EXECUTED: &[(&str, &str)] = &[
@@ -74,8 +73,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry wait", "events_and_figures_match_golden_output"),
     ("telemetry series", "sends_imports_and_reads_events_in_every_format"),
     ("promtool test", "every_alert_has_a_firing_and_a_silent_test_case"),
-    // Docker is not available where tests run, so tests start the containers' programs without it and check the image
-    // definitions.
+    // Docker isn't available where the tests run, so the tests start the containers' programs without it and check the image definitions.
     ("docker compose", "compose_services_process_an_event"),
     ("docker run", "secrets_file_is_private_and_never_replaced"),
     ("docker build", "s19_images_have_digests"),
@@ -83,7 +81,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("openssl rand -base64 32", "openssl_output_is_a_valid_key"),
     ("openssl req -x509", "v7_v4_sends_nothing_to_untrusted_servers"),
     ("export DATABASE_URL", "creates_lists_and_revokes_keys"),
-    // The operating procedures, step by step, with the same programs.
+    // Operating procedures, step by step, with the same programs.
     ("pg_dump", "reads_are_equal_after_restoring_dump_and_log"),
     ("pg_restore", "reads_are_equal_after_restoring_dump_and_log"),
     ("psql", "reads_are_equal_after_restoring_backup_and_log"),

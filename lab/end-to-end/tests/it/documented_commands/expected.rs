@@ -1,7 +1,7 @@
 //! Compares the output of commands with what a document shows.
 
-/// Returns the lines of `expected` that `output` does not contain. `…` matches any text within a line. Words before and after the
-/// expected ones and the number of spaces don't matter.
+/// Returns the lines of `expected` that are missing in `output`. `…` matches any text within a line. The line may have other words before
+/// and after, and any number of spaces.
 pub(super) fn missing<'a>(expected: &'a str, output: &str) -> Vec<&'a str> {
     let printed: Vec<String> = output.lines().map(plain).collect();
     let is_missing = |line: &&str| !line.trim().is_empty() && !printed.iter().any(|printed| contains(printed, &plain(line)));
@@ -12,7 +12,7 @@ fn plain(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns whether the pattern's parts between `…` occur in this order. A part ends at a word boundary, except next to a `…`.
+/// Returns whether the parts of the pattern between `…` occur in this order. A part ends at a word boundary, except next to a `…`.
 fn contains(printed: &str, pattern: &str) -> bool {
     let parts: Vec<&str> = pattern.split('…').collect();
     let mut from = 0;

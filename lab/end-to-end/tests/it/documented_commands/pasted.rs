@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Time limit for a whole document in one shell, which ends infinite loops.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Documents that `cargo verify` pastes in every shell. It pastes the others in bash only; `DOCUMENT_SHELLS=2` pastes all in
-/// every shell.
+/// Documents that `cargo verify` pastes in every shell. It pastes the others only in bash; `DOCUMENT_SHELLS=2` pastes all of them in every
+/// shell.
 const IN_EVERY_SHELL: [&str; 2] = ["README.md", "docs/cli.md"];
 
 /// Defines the documents to paste and a test for each.
@@ -40,7 +40,7 @@ documents! {
     counting "docs/start/counting.md"
 }
 
-/// Reports errors that are visible before anything runs.
+/// Reports the errors that can be found before anything runs.
 #[test]
 fn commands_in_documents_work_when_pasted() {
     let read = |name: &&str| Page::read(name, &std::fs::read_to_string(super::command_search::root().join(name)).unwrap());
@@ -48,7 +48,7 @@ fn commands_in_documents_work_when_pasted() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Each shell uses its own service, so that the numbers in the document are right in both.
+/// Each shell uses its own service, so that the numbers in the document are correct in both.
 async fn paste(document: &str) {
     let text = std::fs::read_to_string(super::command_search::root().join(document)).unwrap();
     let page = Page::read(document, &text);
@@ -65,13 +65,13 @@ async fn paste(document: &str) {
 async fn faults_in(page: &Page, shell: Shell, desk: &FakeClone, screen: &str) -> Vec<String> {
     let pasted: Vec<_> = page.pasted().collect();
     let once: Vec<&str> = pasted.iter().map(|block| block.text.as_str()).collect();
-    // Pasting a page twice must also work.
+    // Pasting a page twice must work too.
     let times = if shell == Shell::Bash { 2 } else { 1 };
     let PasteResult { outputs, mut failures, rejected } = desk.paste(shell, &once.repeat(times), LIMIT).await;
     let block_of = |place: usize| pasted.get(place % pasted.len().max(1)).copied();
     let again = |place: usize| if place < pasted.len() { "" } else { "pasted again, " };
     for Rejected { block, status, command } in rejected {
-        // A document that expects a rejection shows the status.
+        // A document shows the status of a request that it expects to fail.
         let expected = block_of(block).and_then(|block| block.expected.as_deref()).unwrap_or_default();
         if !expected.lines().any(|line| line == status) {
             failures.push((block, format!("status {status}: {command}")));

@@ -1,7 +1,7 @@
 //! Pastes commands into a shell, as a reader of the documentation does.
 //!
-//! The shell is interactive and reads the commands from its standard input, because that changes their meaning: zsh then runs
-//! comments as commands, `!` expands the history, and a command that reads its input consumes the following lines.
+//! The shell is interactive and reads the commands from its standard input, because that changes their meaning: zsh treats comments as
+//! commands, `!` expands the history, and a command that reads its input consumes the following lines.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, Permissions};
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// Begins a line that separates the outputs of two blocks.
+/// Starts a line that separates the outputs of two blocks.
 const MARK: char = '\u{1e}';
 
-/// Executes the shell detached from the tests' terminal, which an interactive shell would take over.
+/// Detaches the shell from the tests' terminal, which an interactive shell would take over.
 const DETACHED: &str = "import os, signal, sys; signal.signal(signal.SIGPIPE, signal.SIG_DFL); os.setsid(); \
                         os.execvp(sys.argv[1], sys.argv[1:])";
 
@@ -36,7 +36,7 @@ impl Shell {
         }
     }
 
-    /// Records each command that fails, also within a pipeline, and each unset variable.
+    /// Records each unset variable and each command that fails, including those within a pipeline.
     fn preparation(self) -> &'static str {
         match self {
             Self::Bash => {
@@ -79,23 +79,23 @@ impl fmt::Display for Shell {
     }
 }
 
-/// A folder that looks like a clone with a running `cargo up`: it contains `.local` and the built programs.
+/// A folder that looks like a clone in which `cargo up` is running: it contains `.local` and the built programs.
 pub(crate) struct FakeClone(TempDir);
 
 /// Results of pasted blocks.
 pub(crate) struct PasteResult {
-    /// Standard output and standard error of each block.
+    /// Each block's standard output and standard error.
     pub(crate) outputs: Vec<String>,
-    /// Each failure, with the index of its block.
+    /// Each failure, and the index of its block.
     pub(crate) failures: Vec<(usize, String)>,
-    /// Each failed request, unless the same request succeeded later, as in a loop that waits.
+    /// Each failed request, unless the same request succeeded later, for example in a loop that waits.
     pub(crate) rejected: Vec<Rejected>,
 }
 
 /// A failed run of `curl` or `telemetry`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rejected {
-    /// Index of its block.
+    /// Index of the block.
     pub(crate) block: usize,
     /// HTTP status or exit code.
     pub(crate) status: String,
@@ -103,7 +103,7 @@ pub(crate) struct Rejected {
 }
 
 impl FakeClone {
-    /// Creates a desk with this folder as `.local`.
+    /// Creates a clone with this folder as `.local`.
     pub(crate) fn new(local: &Path) -> Self {
         let desk = Self(tempfile::tempdir().unwrap());
         let root = super::command_search::root().canonicalize().unwrap();
@@ -111,7 +111,7 @@ impl FakeClone {
         for folder in ["docs", "infra"] {
             symlink(root.join(folder), desk.path(folder)).unwrap();
         }
-        // This test binary is also `telemetry`; its runner prints two lines first. A closed pipe is not a failure.
+        // This test binary also works as `telemetry`; its runner prints two lines first. A closed pipe isn't a failure.
         let program = std::env::current_exe().unwrap();
         desk.install(
             "target/debug/telemetry",
@@ -124,7 +124,7 @@ exit $code
 "#
             .replace("PROGRAM", program.to_str().unwrap()),
         );
-        // As without the wrapper, a rejected request exits with 0; the wrapper records the status.
+        // A rejected request exits with 0, as it does without the wrapper; the wrapper records the status.
         desk.install(
             "bin/curl",
             &r#"headers=$(mktemp)
@@ -179,7 +179,7 @@ exit $code
         let mut child = command.spawn().expect("failed to start python3");
 
         let (mut input, script) = (child.stdin.take().unwrap(), script(shell, blocks));
-        // The shell may end before it has read everything, which its output shows.
+        // The shell may end before it has read everything; its output shows that.
         let written = tokio::spawn(async move { input.write_all(script.as_bytes()).await.ok() });
         let group = child.id();
         let is_late = tokio::time::timeout(limit, child.wait()).await.is_err();
@@ -210,7 +210,7 @@ fn script(shell: Shell, blocks: &[&str]) -> String {
 }
 
 impl PasteResult {
-    /// Splits the output by block. A block without a mark after it consumed the following lines.
+    /// Splits the output by block. If no mark follows a block, it consumed the following lines.
     fn of(output: &str, count: usize) -> Self {
         let mut parts: Vec<&str> = output.split(MARK).skip(1).collect();
         let mut failures = Vec::new();

@@ -1,4 +1,4 @@
-//! The packages of the workspace with the names of their tests, read from the sources.
+//! The workspace's packages and the names of their tests, read from the sources.
 
 use super::command_search::root;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Sources of a package.
 struct Package {
-    /// Each test by its path: modules and function.
+    /// Each test's path: its modules and function.
     tests: Vec<String>,
     /// Text of all sources, including those of the test harness.
     text: String,
@@ -29,13 +29,13 @@ impl Packages {
         Self(metadata["packages"].as_array().into_iter().flatten().filter_map(package).collect())
     }
 
-    /// Returns whether any package has a test of this name. The empty name, `cargo test` itself, always exists.
+    /// Returns whether any package has a test with this name. The empty name stands for `cargo test` itself, and always exists.
     pub(super) fn has_test(&self, name: &str) -> bool {
         let ending = format!("::{name}");
         name.is_empty() || self.0.values().any(|package| package.tests.iter().any(|test| test.ends_with(&ending)))
     }
 
-    /// Returns why `cargo test` with these words would run no test, or ignore a variable.
+    /// Returns an error if `cargo test` with these words would run no test or ignore a variable.
     pub(super) fn wrong_with_test(&self, package: &str, words: &[String], variables: &[String]) -> Option<String> {
         let Some(own) = self.0.get(package) else { return Some(format!("there is no package {package}")) };
         let mut filters = Vec::new();

@@ -1,9 +1,9 @@
-//! S1 for CDN logs: random histories of an edge log and an origin log of the same requests, with agents' claims and edge events
-//! that share their correlation ids. Lines are repeated, cut and sent again, reordered, sent by overlapping jobs with the drain's
-//! or the owner's key, and imported as a file. Summary, series, crawlers and coverage equal the model.
+//! S1 for CDN logs: random histories of an edge log and an origin log of the same requests, with agents' claims and edge events that share
+//! their correlation ids. Bodies are repeated, cut off and sent again, reordered, sent by overlapping jobs with the drain's or the owner's
+//! key, and imported as a file. Summary, series, crawlers and coverage must equal the model.
 //!
-//! `TEST_ROUNDS` sets the number of histories. A cut body is never the first accepted report of its observations while another
-//! report is under way, because responses determine the order.
+//! `TEST_ROUNDS` sets the number of histories. A body that was cut off is never the first accepted report of its observations while another
+//! report is in flight, because the order is determined by the responses.
 
 use super::logs::{Log, requests};
 use super::model::{BOTS, Model, Org, Report, Role, Window, agent_name};
@@ -24,8 +24,8 @@ const SPLITS: [&str; 8] = ["none", "role", "operator", "bot", "purpose", "verifi
 /// Returns a random report of a request, and its body.
 fn posted(random: &mut StdRng, request: &Request) -> (Report, Value) {
     let Request { path, telemetry_id, .. } = request;
-    // With a correlation id, the owner's event would be the second report of the observer that sends log lines with the owner's
-    // key.
+    // With a correlation id, an event reported by the owner would be the second report of the observer that sends log lines with the
+    // owner's key.
     let orgs: &[Org] =
         if telemetry_id.is_empty() { &[Org::Owner, Org::Network, Org::Agent] } else { &[Org::Network, Org::Agent] };
     let org = *orgs.choose(random).unwrap();
@@ -72,7 +72,7 @@ struct History<'a> {
 }
 
 impl History<'_> {
-    /// Posts reports of some of the requests, some of them twice.
+    /// Posts reports of some requests, and repeats a few of them.
     async fn post_some(&mut self, random: &mut StdRng, made: &[Request]) {
         for request in made {
             if !random.random_bool(0.4) {
@@ -132,7 +132,7 @@ impl History<'_> {
         }
     }
 
-    /// Delivers the log in random ways, and then completely.
+    /// Delivers the log in random ways, and finally the whole log.
     async fn deliver_all(&mut self, random: &mut StdRng, log: &Log, keys: &[String; 2]) {
         let whole: Vec<usize> = (0..log.requests.len()).collect();
         for _ in 0..random.random_range(0..3) {
@@ -153,7 +153,7 @@ impl History<'_> {
         answer.body
     }
 
-    /// Compares reads of the whole day, with all splits, and of a part of it.
+    /// Compares reads for the whole day, with all splits, and for a part of it.
     async fn compare_day(&self, random: &mut StdRng, compared: &mut Compared) {
         self.demo.wait_until_caught_up().await;
         let day = Window { since: self.begin, until: self.begin + TimeDelta::days(1), is_narrowed: false };
@@ -161,7 +161,7 @@ impl History<'_> {
         self.compare_part(random, compared).await;
     }
 
-    /// Compares reads of a random part of the day, of the owner's domain or of all, with some splits.
+    /// Compares reads for a random part of the day, for the owner's domain or all domains, with some splits.
     async fn compare_part(&self, random: &mut StdRng, compared: &mut Compared) {
         self.demo.wait_until_caught_up().await;
         let mut minute = || self.begin + TimeDelta::minutes(random.random_range(-120..1_560));
@@ -194,7 +194,7 @@ impl History<'_> {
     }
 }
 
-/// Counts what was compared, to detect histories without data.
+/// Counts the compared items, to detect histories without data.
 #[derive(Debug, Default)]
 struct Compared {
     merged: usize,
@@ -244,7 +244,7 @@ async fn s1_reads_of_random_logs_equal_the_model() {
             demo = Demo::start().await;
             drains.clear();
         }
-        // The hours of drains are stored for 400 days.
+        // Hours are stored for 400 days.
         let first = Clock::System.now().duration_trunc(TimeDelta::days(1)).unwrap() - TimeDelta::days(360);
         let begin = first + TimeDelta::days(3 * i64::try_from(nth % 100).unwrap());
         let made = requests(&mut random, begin, nth);

@@ -1,4 +1,4 @@
-//! The requests of a day, and the logs that a CDN and the server behind it write.
+//! A day's requests, and the logs that a CDN and the server behind it write.
 
 use super::model::{BOTS, Line, Org, Report, Role};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use uuid::Uuid;
 
 const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
-/// An address that belongs to no operator.
+/// An IP address that belongs to no operator.
 const ELSEWHERE: &str = "203.0.113.9";
 
 /// Returns the correlation id of a fetch. Requests with the same number share it.
@@ -29,13 +29,13 @@ pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) ->
             // 53 and 3,600 are coprime, so no two requests share a second.
             at: begin + TimeDelta::hours(*hours.choose(random).unwrap()) + TimeDelta::seconds(n * 53 % 3_600),
             id: if random.random_bool(0.3) { String::new() } else { format!("request-{nth}-{n}") },
-            // Two pages share an id, but are different retrievals.
+            // Two pages share an id, but are different fetches.
             telemetry_id: if random.random_bool(0.4) { String::new() } else { correlation_id(nth, n.unsigned_abs() / 2) },
             address: bot.address.filter(|_| is_own).unwrap_or(ELSEWHERE).to_owned(),
             user_agent: if random.random_bool(0.2) { PERSON } else { bot.user_agent }.to_owned(),
             host: if random.random_bool(0.05) { "www.example.org" } else { "www.example.com" }.to_owned(),
             path: if is_asset { format!("/style-{n}.css") } else { format!("/page/{n}") },
-            // 0 is a request without a response.
+            // 0 means no response.
             status: *[200, 200, 200, 206, 304, 403, 0].choose(random).unwrap(),
             bytes: random.random_range(1..9_999),
             country: "de",
@@ -45,7 +45,7 @@ pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) ->
     (0..count).map(request).collect()
 }
 
-/// A log with its requests.
+/// A log and its requests.
 pub(super) struct Log {
     pub(super) format: Format,
     pub(super) requests: Vec<Request>,
@@ -64,7 +64,7 @@ impl Log {
         Self { format: *formats.choose(random).unwrap(), requests }
     }
 
-    /// Returns the origin's log of the requests that the edge forwarded. The origin's status may differ.
+    /// Returns the origin's log with the requests that the edge forwarded. The origin may have returned another status.
     pub(super) fn of_origin(random: &mut StdRng, made: &[Request]) -> Self {
         let mut passed_on = |request: &Request| Request {
             id: if request.id.is_empty() { String::new() } else { format!("origin-{}", request.id) },
@@ -85,7 +85,7 @@ impl Log {
         of.iter().map(|n| self.format.line(&self.requests[*n])).collect()
     }
 
-    /// Returns how a line counts in addition to its retrieval.
+    /// Returns how a line counts in addition to its fetch.
     pub(super) fn line(&self, n: usize) -> Line {
         let request = &self.requests[n];
         let is_page = request.host == "www.example.com" && request.path.starts_with("/page/");

@@ -1,5 +1,5 @@
-//! An independent, naive implementation of docs/api/counting.md, docs/api/drains.md and docs/api/reads.md for histories of logs,
-//! claims and edge events. It uses no log parser, bot table or SQL of the service.
+//! An independent, simple implementation of docs/api/counting.md, docs/api/drains.md and docs/api/reads.md for histories of logs, claims
+//! and edge events. It uses none of the service's log parsers, bot tables or SQL.
 
 use chrono::{DateTime, DurationRound, SecondsFormat, TimeDelta, Utc};
 use schemas::identity::DrainProvider;
@@ -54,7 +54,7 @@ pub(super) enum Org {
     Agent,
 }
 
-/// Roles in order of precedence: the first one's report represents a retrieval.
+/// Roles in order of precedence: a fetch is represented by the report of its first role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     Agent,
@@ -70,15 +70,15 @@ impl Role {
     }
 }
 
-/// An accepted report of a retrieval.
+/// An accepted report of a fetch.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
-    /// The same for all reports of the retrieval.
+    /// Equal for all reports of the same fetch.
     pub(super) key: String,
     pub(super) org: Org,
     pub(super) role: Role,
     pub(super) at: DateTime<Utc>,
-    /// Index of the bot, and whether the request came from an address of its operator.
+    /// Index of the bot, and whether the request came from one of its operator's IP addresses.
     pub(super) bot: Option<(usize, Option<bool>)>,
     /// 0 if unknown.
     pub(super) status: u16,
@@ -90,15 +90,15 @@ pub(super) struct Report {
 /// An accepted log line.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// The same for copies of the line.
+    /// Equal for copies of the same line.
     pub(super) key: String,
     pub(super) at: DateTime<Utc>,
     pub(super) refused: Option<(usize, u16)>,
-    /// Whether its host is the owner's. Lines of other hosts don't cover an hour.
+    /// Whether the line's host belongs to the owner. Lines for other hosts don't cover an hour.
     pub(super) is_own: bool,
 }
 
-/// Provider, key and lines, which identify a body.
+/// Provider, key and lines, which together identify a body.
 pub(super) type BodyKey = (DrainProvider, usize, Vec<String>);
 
 /// Accepted reports and bodies, in order of acceptance.
@@ -112,7 +112,7 @@ pub(super) struct Model {
 pub(super) struct Window {
     pub(super) since: DateTime<Utc>,
     pub(super) until: DateTime<Utc>,
-    /// Whether the read is restricted to the owner's domain. All lines and reports that count are about it.
+    /// Whether the read is restricted to the owner's domain. All counted lines and reports are about that domain.
     pub(super) is_narrowed: bool,
 }
 
@@ -128,10 +128,10 @@ impl Window {
     }
 }
 
-/// The reports of one retrieval, the representative one first.
+/// The reports of one fetch, starting with the one that represents it.
 #[derive(Clone, Debug)]
 pub(super) struct Retrieval<'a> {
-    /// Time of the first accepted report, because all were accepted long after the event.
+    /// Time of the first accepted report. All reports were accepted long after the event.
     at: DateTime<Utc>,
     reports: Vec<&'a Report>,
 }
@@ -156,7 +156,7 @@ fn sessions<'a>(of: impl Iterator<Item = &'a Report>) -> usize {
     of.filter_map(|report| report.session).collect::<BTreeSet<_>>().len()
 }
 
-/// Returns the report that describes the request: the owner's before others, then the first with a bot, then the first with a
+/// Returns the report that describes the request: an owner's report before others, then the first that names a bot, then the first with a
 /// status.
 fn told_by<'a>(of: &Retrieval<'a>) -> Option<&'a Report> {
     let telling = of.iter().copied().filter(|report| report.bot.is_some() || report.status != 0);
@@ -170,7 +170,7 @@ fn is_corroborated(of: &Retrieval<'_>) -> bool {
 }
 
 impl Model {
-    /// Returns the retrievals, each with its reports, the representative one first. Repeats of an observation are ignored.
+    /// Returns the fetches and the reports of each, starting with the one that represents it. Repeated observations are ignored.
     fn retrievals(&self) -> Vec<Retrieval<'_>> {
         let (mut repeats, mut by_key) = (BTreeSet::new(), BTreeMap::<&str, Retrieval<'_>>::new());
         for report in &self.reports {
@@ -248,8 +248,7 @@ impl Model {
         items
     }
 
-    /// Returns the hours of a window with and without data from a line or the owner's server. The network is not the owner's
-    /// partner.
+    /// Returns the hours in a window with and without data from a log line or the owner's server. The network isn't the owner's partner.
     pub(super) fn coverage(&self, window: Window) -> Value {
         let lines = self.bodies.values().flatten().filter(|line| line.is_own).map(|line| hour(line.at));
         let retrievals = self.retrievals();
@@ -268,14 +267,14 @@ impl Model {
         json!({"hours_covered": sums[1], "hours_uncovered": sums[0], "spans": spans})
     }
 
-    /// Returns rejected requests in log lines, without copies: time, bot and status.
+    /// Returns the rejected requests in log lines, without copies: time, bot and status.
     fn refused_lines(&self, window: Window) -> Vec<(DateTime<Utc>, (usize, u16))> {
         let lines = self.bodies.values().flatten().filter(|line| window.covers(line.at));
         let lines: BTreeMap<&str, _> = lines.filter_map(|line| Some((line.key.as_str(), (line.at, line.refused?)))).collect();
         lines.into_values().collect()
     }
 
-    /// Counts rejected requests of bots, from lines and events, by bot and status.
+    /// Counts bots' rejected requests, from lines and events, by bot and status.
     pub(super) fn refused(&self, window: Window) -> BTreeMap<(usize, u16), u64> {
         let lines = self.refused_lines(window).into_iter().map(|(_, of)| of);
         let told = |of: &Retrieval<'_>| told_by(of).and_then(|told| Some((told.bot?.0, told.status)));
@@ -357,7 +356,7 @@ fn outcome(status: u16) -> &'static str {
     }
 }
 
-/// Returns the values under which a series lists a retrieval, with the reports for each.
+/// Returns the values under which a series lists a fetch, and the reports for each.
 fn split_of<'a>(of: &Retrieval<'a>, split: &str) -> Vec<(String, Vec<&'a Report>)> {
     let bot = told_by(of).and_then(|report| report.bot);
     let of_bot = |member: fn(&Bot) -> &'static str| bot.map_or("", |(bot, _)| member(&BOTS[bot])).to_owned();

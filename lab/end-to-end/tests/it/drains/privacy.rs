@@ -1,7 +1,7 @@
 //! D4: the service stores no data of people and no IP addresses, from any sender and in any format.
 //!
-//! `PLANTED` sets how many are planted. The test must find the data of bots in the same places, which proves that it searches the
-//! right ones.
+//! `PLANTED` sets the number of planted values. The test must find bots' data in the same places, which proves that it searches the right
+//! ones.
 
 use super::request;
 use crate::demo::Demo;
@@ -18,17 +18,17 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Part of every person's user agent, and of no other text.
+/// Occurs in every person's user agent and nowhere else.
 const PERSON: &str = "ZaphodBeeblebrox";
-/// Prefixes of every planted address: one network for documentation, and one for benchmarks.
+/// Prefixes of all planted IP addresses: a documentation network and a benchmark network.
 const ADDRESSES: [&str; 2] = ["2001:db8:dead", "198.18."];
-/// The same in other encodings: bytes in hexadecimal, and text in Base64 at each of the three possible offsets.
+/// The same texts in other encodings: bytes as hexadecimal, and text as Base64 at each of the three possible offsets.
 const SPELLED: [&str; 4] = ["20010db8dead", "WmFwaG9kQmVlYmxlYnJve", "phcGhvZEJlZWJsZWJyb3", "aYXBob2RCZWVibGVicm94"];
-/// Part of the paths of bots' pages, and of no other text.
+/// Occurs in the paths of pages that bots fetch, and nowhere else.
 const KEPT: &str = "kept-by-bots";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns a planted address.
+/// Returns a planted IP address.
 fn address(n: usize) -> String {
     match n % 2 {
         0 => format!("{}:{:x}:{:x}::1", ADDRESSES[0], n >> 16, n & 0xffff),
@@ -36,13 +36,13 @@ fn address(n: usize) -> String {
     }
 }
 
-/// A place that may contain traces, with its text.
+/// A place that may contain traces, and its text.
 struct Place {
     name: String,
     text: String,
 }
 
-/// Returns lines of people, with a bot's line in every twenty, some rejected requests, and lines that can't be parsed.
+/// Returns lines for people: every twentieth line is a bot's, some requests were rejected, and some lines can't be parsed.
 fn lines(format: Format, begin: DateTime<Utc>, numbers: std::ops::Range<usize>) -> (Vec<String>, usize) {
     let (mut lines, mut kept) = (Vec::new(), 0);
     for n in numbers {
@@ -59,7 +59,7 @@ fn lines(format: Format, begin: DateTime<Utc>, numbers: std::ops::Range<usize>) 
         }
         lines.push(format.line(&request));
     }
-    // In a combined line, text before the time can be the visitor's name. Without quotes, such a line can't be parsed.
+    // In combined logs, text before the time can be the visitor's name. Without quotes, such lines can't be parsed.
     let line = |n| format.line(&request(begin, n)).replace('"', "");
     lines.extend((0..20).map(|n| format!("{} {PERSON} {}", address(n), line(n))));
     (lines, kept)
@@ -133,7 +133,7 @@ async fn clickhouse(demo: &Demo) -> Vec<Place> {
     places
 }
 
-/// Adds the files in the service's folder.
+/// Adds the files in the service's folder to `places`.
 fn files(folder: &Path, places: &mut Vec<Place>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,7 +1,7 @@
-//! D3: reads are the same if a log is sent twice, reordered, cut at any byte and sent again, sent by overlapping jobs, or
-//! imported as a file.
+//! D3: reads return the same if a log is sent twice, reordered, cut at any byte and sent again, sent by overlapping jobs, or imported as a
+//! file.
 //!
-//! `TEST_ROUNDS` sets the number of logs. Each log covers its own day, in one format.
+//! `TEST_ROUNDS` sets the number of logs. Each log has its own day and format.
 
 use super::logs::correlation_id;
 use super::{BOTS, request};
@@ -27,20 +27,21 @@ const READS: [&str; 8] = [
     "corroboration?limit=1000&",
 ];
 
-/// A log of a day, with its expected counts.
+/// A day's log, and the counts that it must lead to.
 struct Log {
     format: Format,
     begin: DateTime<Utc>,
     lines: Vec<String>,
     kept: usize,
-    /// Number of requests of bots without content.
+    /// Number of bots' requests that returned no content.
     refused: usize,
-    /// Correlation ids and paths of the retrievals that an agent claims.
+    /// Correlation ids and paths of the fetches that an agent claims.
     claims: Vec<(String, String)>,
 }
 
 impl Log {
-    /// Returns a log of bots and people. Some lines have a correlation id, some were rejected, some have no request id.
+    /// Returns a log of requests by bots and people. Some lines have a correlation id, some requests were rejected, and some lines have no
+    /// request id.
     fn random(random: &mut StdRng, nth: usize) -> Self {
         let begin = DateTime::from_timestamp(1_704_067_200, 0).unwrap() + TimeDelta::days(i64::try_from(nth % 700).unwrap());
         let format = *Format::ALL.choose(random).unwrap();
@@ -85,7 +86,7 @@ impl Log {
 struct LogDelivery<'a> {
     demo: &'a Demo,
     log: Log,
-    /// Keys of the drain and of its owner.
+    /// The keys of the drain and of its owner.
     keys: [String; 2],
     trace: String,
 }
@@ -117,7 +118,7 @@ impl LogDelivery<'_> {
         self.demo.import(random, self.log.format, key, &self.log.lines, &self.trace).await;
     }
 
-    /// Returns the responses of all reads of the day, once everything acknowledged is counted.
+    /// Returns the responses of all reads for the day, once everything acknowledged is counted.
     async fn reads(&self) -> Vec<Value> {
         self.demo.wait_until_caught_up().await;
         let day = |at: DateTime<Utc>| at.format("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -177,7 +178,7 @@ async fn d3_redelivered_logs_do_not_change_reads() {
         }
         let keys = [drains[log.format.name()].clone(), demo.env("OWNER_KEY").to_owned()];
         let course = LogDelivery { demo: &demo, log, keys, trace };
-        // Send cut bodies first, while the log is unknown to the service.
+        // Send incomplete bodies first, while the service doesn't know the log yet.
         (0..3).for_each(|_| course.deliver_half(&mut random));
         course.deliver_overlapping(&mut random).await;
         let whole = course.log.whole();

@@ -23,7 +23,7 @@ fn parsed(text: &str) -> Value {
 }
 
 impl RandomHistory {
-    /// Compares the reads and returns the number of compared retrievals.
+    /// Compares the reads and returns the number of compared events.
     pub(super) async fn compare_all(&mut self, town: &TestApp, seed: u64) -> usize {
         let holding: Vec<usize> = (0..OWNERS).filter(|owner| !self.model.hosts_of(*owner).is_empty()).collect();
         let anybody = self.random.random_range(0..OWNERS);
@@ -112,7 +112,7 @@ impl RandomHistory {
         }
     }
 
-    /// Checks that a manifest requires both consents at the time of the lookup.
+    /// Checks that the manifest shows a session only if both organizations consent at the time of the lookup.
     async fn compare_manifest(&self, town: &TestApp, trace: &str) {
         let (status, text) =
             town.get(&self.organizations.partners[1].key, &format!("/ctx/{}", self.organizations.token), &[]).await;

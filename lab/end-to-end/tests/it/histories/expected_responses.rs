@@ -19,7 +19,7 @@ fn id(id: Uuid) -> String {
     if id.is_nil() { String::new() } else { id.to_string() }
 }
 
-/// Returns the role. A missing role means the agent's on types that only agents report.
+/// Returns the role. For types that only agents report, a missing role means the agent's.
 fn role_of(row: &Observation) -> i8 {
     let is_agents =
         matches!(row.event_type.as_str(), "content_grounded" | "content_cited" | "content_presented" | "content_engaged")
@@ -31,13 +31,13 @@ fn role(row: &Observation) -> &'static str {
     ROLES[usize::from(role_of(row).unsigned_abs())]
 }
 
-/// Returns platform, session and agent as owners see them. A click on a host other than the token's belongs to its reporter and
-/// has no session.
+/// Returns the platform, session and agent as owners see them. A click on a host other than the token's belongs to its reporter and has no
+/// session.
 fn known(row: &Observation) -> (Uuid, Uuid, &str) {
     if row.link == 3 { (row.org_id, Uuid::nil(), "") } else { (row.platform_id, row.session_id, row.agent_id.as_str()) }
 }
 
-/// Returns whether a report is an agent's: it has that role or a session.
+/// Returns whether a report comes from an agent: it has that role or a session.
 fn names_agent(row: &Observation) -> bool {
     role_of(row) == 1 || !known(row).1.is_nil()
 }
@@ -103,7 +103,7 @@ fn shown_id(key: u128, row: &Observation) -> String {
     if row.event_id.is_empty() { Uuid::from_u128(key).to_string() } else { row.event_id.clone() }
 }
 
-/// Returns the data of a report, with the roles of these rows as observers.
+/// Returns a report's data, with the roles of these rows as observers.
 fn data_with_observers<'a>(data: &str, rows: impl IntoIterator<Item = &'a Observation>) -> Value {
     let roles: BTreeSet<i8> = rows.into_iter().map(role_of).filter(|role| *role > 0).collect();
     let mut data: Value = serde_json::from_str(data).unwrap_or_else(|_| json!({}));

@@ -1,5 +1,5 @@
-//! An independent, naive implementation of the rules on ownership of hosts and events, on delegations, and on merging reports. It
-//! uses no `Site`, `Visibility` or SQL of the service.
+//! An independent, simple implementation of the rules about host and event ownership, delegations, and merging reports. It uses none of the
+//! service's `Site`, `Visibility` or SQL.
 
 use super::test_app::{NEW_YEAR_MS, OWNERS, Observation, STEP_US};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 const HOUR_US: i64 = 3_600_000_000;
 
-/// An event with its reports by different observers, in order of acceptance.
+/// An event and the reports about it by different observers, in order of acceptance.
 #[derive(Clone, Debug)]
 pub(super) struct Retrieval<'a> {
     pub(super) key: u128,
@@ -21,13 +21,13 @@ impl<'a> Retrieval<'a> {
         self.reports.iter().find(is_timely).unwrap_or(&self.reports[0]).at
     }
 
-    /// Returns the representative report: the agent's, then edge, origin, index, no role; then the first accepted.
+    /// Returns the report that represents the event: the agent's, then edge, origin, index, no role; then the first accepted one.
     pub(super) fn representative(&self) -> &'a Observation {
         self.reports.iter().min_by_key(|row| rank(row)).unwrap()
     }
 
-    /// Returns a fetch's outcome, from the status that an owner reports, or else from the first status in the order of [`rank`].
-    /// What an owner reports without a status is a fetch.
+    /// Returns a fetch's outcome: from the status that an owner reports, otherwise from the first status in the order of [`rank`]. A report
+    /// by the owner without a status is a fetch.
     pub(super) fn outcome(&self) -> &'static str {
         let is_owners = self.reports.iter().any(|row| row.is_owners);
         let telling = self.reports.iter().filter(|row| row.status != 0 && row.is_owners == is_owners);
@@ -53,11 +53,11 @@ struct Ownership {
     host: String,
     from_us: i64,
     until_us: Option<i64>,
-    /// Events before this time are not visible to this owner.
+    /// Start of the events that this owner sees.
     seen_from_us: i64,
 }
 
-/// Half-open window of a read, in milliseconds.
+/// Half-open window for a read, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     pub(super) since: Option<i64>,
@@ -118,10 +118,10 @@ impl Model {
     }
 
     /// Returns from when a new owner sees the host's events:
-    /// - an owner who sees them already through a parent host: unchanged
-    /// - the first owner: from the beginning
-    /// - an owner after others of the host or a parent: from now
-    /// - an owner who returns before anyone else verified it: as before
+    /// - an owner who already sees them through a parent host: unchanged
+    /// - the host's first owner: from the beginning
+    /// - an owner who follows others, on the host or a parent: from now
+    /// - an owner who returns before anyone else has verified it: as before
     fn seen_by_newcomer(&self, owner: usize, host: &str, now_us: i64) -> i64 {
         if let Some((holder, seen_from_us)) = self.seen_from(host)
             && holder == owner
@@ -135,7 +135,7 @@ impl Model {
         before.map_or(now_us, |tenure| tenure.seen_from_us)
     }
 
-    /// Returns the tenure that decides who owns the host now: that of the longest verified parent.
+    /// Returns the ownership that decides who owns the host now: that of the longest verified parent.
     fn current_ownership(&self, host: &str) -> Option<&Ownership> {
         let above = self.tenures.iter().filter(|tenure| is_within(host, &tenure.host) && tenure.until_us.is_none());
         above.max_by_key(|tenure| tenure.host.len())
@@ -145,7 +145,7 @@ impl Model {
         self.current_ownership(host).map(|tenure| tenure.owner)
     }
 
-    /// Returns the host's current owner, and from when that owner sees its events. Events of a subdomain that another owner had
+    /// Returns the host's current owner, and the time from which that owner sees its events. If a subdomain had another owner, its events
     /// are visible from that owner's release.
     fn seen_from(&self, host: &str) -> Option<(usize, i64)> {
         let holder = self.current_ownership(host)?;
@@ -171,7 +171,7 @@ impl Model {
         own.map(|tenure| tenure.host.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Returns the retrievals that an owner sees, or `None` for a 403.
+    /// Returns the events that an owner sees, or `None` for a 403.
     pub(super) fn seen(&self, owner: usize, domain: Option<&str>, window: Window) -> Option<Vec<Retrieval<'_>>> {
         if domain.is_some_and(|domain| self.owner_of(domain) != Some(owner)) {
             return None;
@@ -189,14 +189,14 @@ impl Model {
         Some(seen)
     }
 
-    /// Returns an organization's own reports, and others' reports with its click tokens, with identities.
+    /// Returns an organization's own reports and others' reports with its click tokens, each with its identity.
     pub(super) fn reported(&self, org: Uuid, window: Window) -> Vec<(u128, &Observation)> {
         let mut reports = self.merged();
         reports.retain(|(_, row)| (row.org_id == org || row.platform_id == org) && window.covers(row.at));
         reports
     }
 
-    /// Returns the first accepted copy of each report with its identity, in order of acceptance.
+    /// Returns the first accepted copy of each report and its identity, in order of acceptance.
     pub(super) fn merged(&self) -> Vec<(u128, &Observation)> {
         let mut rows: Vec<&Observation> = self.rows.iter().collect();
         rows.sort_by_key(|row| row.accepted_us);

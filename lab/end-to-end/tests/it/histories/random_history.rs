@@ -1,4 +1,4 @@
-//! Generates a random history. Each step changes the service and the model alike.
+//! Generates a random history. Each step changes the service and the model in the same way.
 
 use super::model::{Model, Window};
 use super::test_app::{HistoryOrganizations, NEW_YEAR_MS, OWNERS, Observation, Organization, PARTNERS, STEP_US, TestApp};
@@ -40,13 +40,13 @@ impl RandomHistory {
         Self { number, random, organizations: cast, model: Model::default(), fresh: Vec::new() }
     }
 
-    /// Returns hosts that owners may verify. The last is the parent of all but one.
+    /// Returns hosts that owners may verify. The last one is the parent of all others but one.
     pub(super) fn own_hosts(&self) -> [String; 5] {
         let root = format!("h{}.test", self.number);
         [format!("a.{root}"), format!("b.a.{root}"), format!("c.b.a.{root}"), format!("h{}.example", self.number), root]
     }
 
-    /// Returns a random host for events: one of those, a subdomain, or a lookalike.
+    /// Returns a random host for events: one of the owners' hosts, a subdomain, or a lookalike.
     pub(super) fn host(&mut self) -> String {
         let own = self.own_hosts().choose(&mut self.random).unwrap().clone();
         match self.random.random_range(0..8) {
@@ -58,9 +58,9 @@ impl RandomHistory {
         }
     }
 
-    /// Makes one change, sends reports or does nothing.
+    /// Makes one change, sends reports, or does nothing.
     pub(super) async fn make_change(&mut self, town: &TestApp) {
-        // Without verified domains, owners see hardly any data.
+        // Without verified domains, owners see almost no data.
         let is_empty = self.model.rows.is_empty() && (0..OWNERS).all(|owner| self.model.hosts_of(owner).is_empty());
         match if is_empty { 0 } else { self.random.random_range(0..14) } {
             0..=3 => self.verify(town).await,
@@ -78,7 +78,7 @@ impl RandomHistory {
         assert_eq!(is_verified, self.model.verify(owner, &host, town.now_us()), "history {}: {host} by {owner}", self.number);
     }
 
-    /// Returns a domain of the owner's list.
+    /// Returns a domain in the owner's list.
     async fn registered(town: &TestApp, owner: &Organization, host: &str) -> Option<Value> {
         let (status, list) = town.change(Method::GET, &owner.key, "/domains", &Value::Null).await;
         assert_eq!(status, 200, "{list}");
@@ -88,7 +88,7 @@ impl RandomHistory {
     async fn release(&mut self, town: &TestApp) {
         let owner = self.random.random_range(0..OWNERS);
         let hosts = self.own_hosts();
-        // Mostly an existing domain, sometimes a missing one.
+        // Usually an existing domain, sometimes a missing one.
         let held: Vec<String> = self.model.hosts_of(owner).into_iter().map(str::to_owned).collect();
         let host = held.choose(&mut self.random).or_else(|| hosts.choose(&mut self.random)).unwrap().clone();
         let found = Self::registered(town, &self.organizations.owners[owner], &host).await;
@@ -102,7 +102,7 @@ impl RandomHistory {
         assert_eq!(status, 204, "{answer}");
     }
 
-    /// Registers a domain without verification, which changes no number. Another owner may have verified it.
+    /// Registers a domain without verifying it, which changes no count. Another owner may have verified it.
     async fn register(&mut self, town: &TestApp) {
         let host = self.own_hosts().choose(&mut self.random).unwrap().clone();
         let owner = self.organizations.owners.choose(&mut self.random).unwrap();
@@ -143,7 +143,7 @@ impl RandomHistory {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// Reports events. Few keys, sessions and times exist, so that reports collide; some repeat earlier ones.
+    /// Reports events. There are few keys, sessions and times, so reports collide; some repeat earlier ones.
     fn report(&mut self, now_us: i64) {
         for _ in 0..self.random.random_range(3..=15) {
             let repeated = (self.random.random_range(0..6) == 0).then(|| self.model.rows.choose(&mut self.random).cloned());
@@ -154,7 +154,7 @@ impl RandomHistory {
         }
     }
 
-    /// Returns a time of acceptance: in time, too late, or before the event. No two reports share a microsecond.
+    /// Returns an acceptance time: in time, too late, or before the event. No two reports share a microsecond.
     fn acceptance(&mut self) -> i64 {
         loop {
             let accepted_us = NEW_YEAR_MS * 1_000 + self.random.random_range(-DAY_US..3 * DAY_US);
@@ -187,7 +187,7 @@ impl RandomHistory {
             1 => self.organizations.session,
             _ => Uuid::from_u128(random.random_range(1..4)),
         };
-        // The session of a click token belongs to its issuer.
+        // A click token's session belongs to its issuer.
         let is_bound = event_type == "content_engaged" && !session_id.is_nil() && random.random_range(0..2) == 0;
         let platform_id = if is_bound { self.organizations.agent.id.0 } else { org_id };
         Observation {
@@ -222,7 +222,7 @@ impl RandomHistory {
     }
 }
 
-/// Returns a millisecond of the history, often at or next to a step.
+/// Returns a millisecond in the history, often at or next to a step.
 fn moment(random: &mut StdRng, now_us: i64) -> i64 {
     let step = i64::try_from(random.random_range(0..=STEPS)).unwrap();
     let changed_ms = (NEW_YEAR_MS * 1_000 + step * STEP_US) / 1_000;

@@ -1,8 +1,6 @@
-//! Serves identity and reads from fresh stores with a clock that only tests advance, and creates the organizations of many
-//! histories.
+//! Serves identity and reads from fresh stores, with a clock that only the tests advance, and creates the organizations for many histories.
 //!
-//! Reports go directly to the writer, without a log, and many histories share each block. This module doesn't check
-//! reads.
+//! Reports go directly to the writer, without a log, and many histories share each block. This module doesn't check reads.
 
 use chrono::{DateTime, TimeDelta};
 use identity_api::domains::{self, DomainSettings};
@@ -45,14 +43,14 @@ pub(super) const PARTNERS: usize = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observation {
     pub(super) site: String,
-    /// Reports of one organization on one host with the same number are copies, if their roles are equal too or `joins` is false.
+    /// Reports by one organization on one host with the same number are copies, if they also have the same role or `joins` is false.
     pub(super) number: u128,
-    /// Whether reports of all observers on one host with the same number belong to one fetch.
+    /// Whether all observers' reports on one host with the same number belong to one fetch.
     pub(super) joins: bool,
     pub(super) org_id: Uuid,
     /// Whether a content owner reported it.
     pub(super) is_owners: bool,
-    /// In microseconds; different for each report.
+    /// In microseconds; unique for each report.
     pub(super) accepted_us: i64,
     pub(super) source_role: i8,
     /// Status of the response, or 0 if not reported.
@@ -61,8 +59,8 @@ pub(super) struct Observation {
     pub(super) at: i64,
     pub(super) session_id: Uuid,
     pub(super) platform_id: Uuid,
-    /// For events with another organization's click token: 1 for the token's URL, 2 for another URL on the same host, 3 for
-    /// another host.
+    /// For events with another organization's click token: 1 for the token's URL, 2 for another URL on the same host, 3 for another host;
+    /// otherwise 0.
     pub(super) link: i8,
     pub(super) agent_id: String,
     pub(super) content_url: String,
@@ -107,7 +105,7 @@ impl Observation {
         }
     }
 
-    /// Returns a log record that contains only this report.
+    /// Returns a log record with only this report.
     fn record(&self) -> LogRecord {
         LogRecord {
             v: RECORD_VERSION,
@@ -131,7 +129,7 @@ pub(super) struct Organization {
     pub(super) key: String,
 }
 
-/// Organizations of a history.
+/// A history's organizations.
 pub(super) struct HistoryOrganizations {
     pub(super) owners: Vec<Organization>,
     /// Platforms to which owners may delegate.
@@ -148,7 +146,7 @@ pub(super) struct TestApp {
     server: TestServer,
     client: reqwest::Client,
     writer: Mutex<EventLoader>,
-    /// Between the reads and ClickHouse, if tests modify the requests.
+    /// Proxy between the reads and ClickHouse, if tests modify the requests.
     proxy: Option<ClickHouseProxy>,
     _mail: TempDir,
 }
@@ -158,7 +156,7 @@ impl TestApp {
         Self::on(TestStores::fresh().await, None).await
     }
 
-    /// Builds an app whose proxy enables the query condition cache, although the reads disable it.
+    /// Builds an app whose proxy enables the query condition cache for reads that disable it.
     pub(super) async fn with_query_condition_cache() -> Self {
         let stores = TestStores::fresh().await;
         let proxy = ClickHouseProxy::start_before(&stores.clickhouse.clickhouse_url, |request| {
@@ -169,7 +167,7 @@ impl TestApp {
         Self::on(stores, Some(proxy)).await
     }
 
-    /// Returns the requests of reads to ClickHouse, without health and version checks.
+    /// Returns the requests that reads sent to ClickHouse, without health and version checks.
     pub(super) fn clickhouse_reads(&self) -> Vec<ClickHouseRequest> {
         let asked = self.proxy.iter().flat_map(ClickHouseProxy::take_requests);
         let tables = ["FROM events", "FROM reports"];
@@ -179,7 +177,7 @@ impl TestApp {
     async fn on(stores: TestStores, proxy: Option<ClickHouseProxy>) -> Self {
         let clock = Clock::manual(DateTime::from_timestamp_millis(NEW_YEAR_MS).unwrap());
         let mail = tempfile::tempdir().unwrap();
-        // Thousands of keys are used from one address, at any speed.
+        // Thousands of keys are used from one address, without rate limits.
         let clients = ClientSettings { refused_rate: 0, ..ClientSettings::default() };
         let identity = identity_api::Settings {
             postgres: stores.postgres.clone(),
@@ -221,7 +219,7 @@ impl TestApp {
         self.clock.now().timestamp_micros()
     }
 
-    /// Creates the organizations, keys, sessions and tokens of this many histories.
+    /// Creates the organizations, keys, sessions and tokens for this many histories.
     pub(super) async fn create_organizations(&self, histories: usize) -> Vec<HistoryOrganizations> {
         let party = |org_type: OrgType| (Organization { id: OrgId(Uuid::now_v7()), key: new_key(org_type) }, org_type);
         let mut parties = Vec::new();
@@ -296,7 +294,7 @@ impl TestApp {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        // Retry 503, which an overloaded store causes.
+        // Retry on 503, which an overloaded store causes.
         eventually("the service returns no 503", async || {
             let response = self.client.get(url.clone()).header("x-api-key", key).send().await.ok()?;
             let status = response.status().as_u16();

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 
 const FOLDER: &str = "infra/observability/grafana/dashboards";
-/// Window of the reads in days. Some events are before it, and some after.
+/// Window of the reads in days. Some events are before it and some after it.
 const DAYS: i64 = 60;
 
 fn dashboards() -> BTreeMap<String, Value> {
@@ -26,14 +26,14 @@ fn targets(dashboard: &Value) -> Vec<&Value> {
     panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap()).collect()
 }
 
-/// Returns the SQL of a panel of the publisher dashboard, for one domain and the window.
+/// Returns the SQL of a panel in the publisher dashboard, for one domain and the window.
 fn statement(title: &str, domain: &str) -> String {
     let publisher = &dashboards()["publisher.json"];
     let panel = publisher["panels"].as_array().unwrap().iter().find(|panel| panel["title"] == title);
     filled(panel.unwrap_or_else(|| panic!("no panel {title}"))["targets"][0]["rawSql"].as_str().unwrap(), domain)
 }
 
-/// Fills the variables of a statement as Grafana does, for one domain and the window.
+/// Fills in a statement's variables as Grafana does, for one domain and the window.
 fn filled(sql: &str, domain: &str) -> String {
     let (from, to) = (NEW_YEAR_MS / 1_000, NEW_YEAR_MS / 1_000 + DAYS * 86_400);
     let sql = sql.replace("${domain:sqlstring}", &format!("'{domain}'"));
@@ -42,7 +42,7 @@ fn filled(sql: &str, domain: &str) -> String {
     sql
 }
 
-/// Returns every SQL statement of the dashboards, including those for variables.
+/// Returns every SQL statement in the dashboards, including those for variables.
 pub(super) fn statements() -> Vec<String> {
     let mut found = Vec::new();
     for dashboard in dashboards().values() {
@@ -66,13 +66,13 @@ async fn rows(pipeline: &Pipeline, title: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns a set of the rows, reduced to these members.
+/// Returns the set of rows, reduced to these members.
 fn only(rows: &[Value], members: &[(&str, &str)]) -> BTreeSet<String> {
     let picked = rows.iter().map(|row| members.iter().map(|(name, own)| ((*name).to_owned(), row[*own].clone())).collect());
     picked.map(|row: serde_json::Map<String, Value>| Value::Object(row).to_string()).collect()
 }
 
-/// Sums numbers of items that the API lists separately and the panel does not.
+/// Sums the numbers of items that the API lists separately and the panel doesn't.
 fn summed(items: &[Value], by: &[&str], figures: &[&str]) -> Vec<Value> {
     let mut sums: BTreeMap<String, Value> = BTreeMap::new();
     for item in items {
@@ -123,7 +123,7 @@ async fn publisher_dashboard_shows_the_apis_counts() {
     let records = (0..120).map(|number| {
         let mut record = random_record(&mut random);
         for event in record["events"].as_array_mut().unwrap() {
-            // More keys, so that most retrievals have one or two roles only.
+            // With more keys, most fetches have only one or two roles.
             for member in ["own_key", "correlation_key"] {
                 let key = event[member].as_str().map(|key| format!("{}{:028x}{}", &key[..2], number % 24, &key[30..]));
                 event[member] = json!(key);
@@ -134,7 +134,7 @@ async fn publisher_dashboard_shows_the_apis_counts() {
         (0, if number % 10 == 0 { looks_alike } else { record.to_string() })
     });
     let records: Vec<(i32, String)> = records.collect();
-    // Two blocks produce repeats that ClickHouse has not merged.
+    // Two blocks with repeats that ClickHouse hasn't merged.
     for part in records.chunks(80).chain([&records[..40]]) {
         append_records(&pipeline, part).await;
         pipeline.caught_up().await;

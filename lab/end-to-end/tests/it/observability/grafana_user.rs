@@ -1,4 +1,4 @@
-//! The Grafana account on a real ClickHouse server can run the dashboards' queries and nothing else.
+//! On a real ClickHouse server, the Grafana account can run the dashboards' queries and nothing else.
 
 use super::dashboards::statements;
 use super::file;
@@ -107,7 +107,7 @@ async fn is_kept_within_its_limits(url: &str) {
         let is_refused = ["SETTING_CONSTRAINT_VIOLATION", "READONLY"].iter().any(|code| said.contains(code));
         assert!(!done && is_refused, "{limit}: {said}");
     }
-    // Queries of others, accounts, and the server's configuration.
+    // Other users' queries, the accounts, and the server's configuration.
     let mut readable = Vec::new();
     for table in ["processes", "users", "grants", "row_policies", "errors", "server_settings", "disks"] {
         let (done, said) = as_grafana(&format!("SELECT * FROM system.{table}")).await;

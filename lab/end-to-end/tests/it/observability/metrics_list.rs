@@ -1,4 +1,4 @@
-//! `docs/metrics.md` matches the metrics in the code, and processes expose exactly these.
+//! `docs/metrics.md` matches the metrics in the code, and processes expose exactly those.
 
 use super::{file, read};
 use crate::demo::{Demo, retrieval};
@@ -23,7 +23,7 @@ fn all() -> impl Iterator<Item = &'static Metric> {
     tables().into_iter().flat_map(|(_, measures)| measures)
 }
 
-/// Text before the tables: common properties and sums.
+/// Text above the tables: common properties and sums.
 const PREFACE: &str = "\
 # Metrics
 
@@ -98,7 +98,7 @@ fn metrics_follow_prometheus_conventions() {
     }
 }
 
-/// Returns type, help and label names of every metric family of a process, by name.
+/// Returns the type, help and label names of every metric family that a process exposes, by name.
 fn families(text: &str) -> BTreeMap<String, (String, String, BTreeSet<String>)> {
     let mut families: BTreeMap<String, (String, String, BTreeSet<String>)> = BTreeMap::new();
     for line in text.lines() {
@@ -118,8 +118,8 @@ fn families(text: &str) -> BTreeMap<String, (String, String, BTreeSet<String>)> 
     families
 }
 
-/// Returns metrics of a process that aren't listed, and listed ones that are missing. Those of every process exist from the first
-/// request.
+/// Returns metrics that a process exposes but doesn't list, and listed ones that are missing. Metrics of every process exist from the first
+/// request on.
 pub(crate) fn faults_of_process(process: &str, text: &str) -> Vec<String> {
     let tables = tables();
     let own: BTreeSet<&str> = tables
@@ -137,7 +137,7 @@ pub(crate) fn faults_of_process(process: &str, text: &str) -> Vec<String> {
 #[tokio::test]
 async fn processes_expose_exactly_the_listed_metrics() {
     let demo = Demo::start().await;
-    // Metrics of a route or dependency exist once it has been used.
+    // Metrics for a route or dependency exist once it has been used.
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &retrieval("edge", "one")).await.status, 201);
     let scrape = || async { demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap() };
     let last_ones =
@@ -147,7 +147,7 @@ async fn processes_expose_exactly_the_listed_metrics() {
         last_ones.iter().all(|name| text.contains(name)).then_some(())
     })
     .await;
-    // Scrape again, because the previous scrape may contain a part of the last metrics.
+    // Scrape again, because the previous scrape may have contained only a part of the last metrics.
     let shown = families(&scrape().await);
     let listed: BTreeMap<String, (String, String, BTreeSet<String>)> = all()
         .map(|measure| {

@@ -7,7 +7,7 @@ use super::rule_names::{alerts_in_the_rules, recorded_names};
 use service_kit::metric_definitions::{Kind, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels with their possible values; empty if the values aren't a closed set.
+/// Labels and their possible values. The set is empty if the values can't be listed.
 type Labels = BTreeMap<String, BTreeSet<String>>;
 
 const WORDS: [&str; 10] = ["by", "on", "without", "ignoring", "and", "or", "unless", "group_left", "bool", "offset"];
@@ -38,7 +38,7 @@ fn of_alerts() -> Labels {
     labels
 }
 
-/// Returns the existing metrics and recorded series with their labels.
+/// Returns the existing metrics and recorded series, with their labels.
 fn known() -> BTreeMap<String, Labels> {
     let labels = |measure: &Metric, more: &[&str]| {
         let own = measure.labels.iter().map(|by| (by.label, by.values)).chain(more.iter().map(|label| (*label, &[][..])));
@@ -75,8 +75,7 @@ fn tokens(expression: &str) -> Vec<String> {
     tokens
 }
 
-/// Returns the values of a matcher that aren't in the label's closed set. In patterns, only words between `|` are checked;
-/// Grafana's variables are ignored.
+/// Returns a matcher's values that the label can't have. In patterns, only words between `|` are checked; Grafana's variables are ignored.
 fn unknown_values<'a>(matcher: &'a [&String], values: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
     let (signs, text) = matcher.split_at(matcher.len() - 1);
     let text = text[0].trim_matches('"');
@@ -86,7 +85,7 @@ fn unknown_values<'a>(matcher: &'a [&String], values: &'a BTreeSet<String>) -> i
     asked.into_iter().filter(move |value| is_plain && !values.is_empty() && !values.contains(*value))
 }
 
-/// Returns the errors of an expression.
+/// Returns the errors in an expression.
 pub(super) fn faults_of(expression: &str) -> Vec<String> {
     let (known, tokens) = (known(), tokens(expression));
     let (mut faults, mut asked, mut grouped) = (Vec::new(), BTreeSet::new(), Vec::new());

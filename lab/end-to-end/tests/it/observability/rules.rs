@@ -13,7 +13,7 @@ pub(crate) fn programs() -> [PathBuf; 2] {
     local::test_programs::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// Returns the alerts that cover a time window, directly or through a recorded series. They fire until the window ends.
+/// Returns the alerts with a time window, directly or through a recorded series. They fire until the window ends.
 pub(crate) fn alerts_of_a_window() -> BTreeSet<String> {
     let (text, recorded) = (text(), recorded_names());
     let rules = text.split("- alert: ").skip(1).filter_map(|rule| rule.split_once("for: ").map(|(head, _)| head));

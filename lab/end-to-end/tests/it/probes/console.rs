@@ -1,7 +1,7 @@
-//! U4: people request another organization's data in the console's paths, queries and forms. Each page must equal the one for
-//! missing data, and contain none of the data. `PROBES` sets the number of requests (100000 before a release).
+//! U4: people request another organization's data in the console's paths, queries and forms. Each page must equal the one for missing data
+//! and contain none of the data. `PROBES` sets the number of requests (100000 before a release).
 //!
-//! The addresses come from the console's route table, so new routes are probed automatically.
+//! The paths come from the console's route table, so new routes are probed automatically.
 
 use super::test_app::{Kind, TestApp};
 use super::{nonexistent, respelt, without};
@@ -20,10 +20,10 @@ use uuid::Uuid;
 /// Default number of requests, two per comparison.
 const USUAL: usize = 400;
 const PARALLEL: usize = 6;
-/// Two responses that differ this many times in a row are a leak.
+/// If two responses differ this many times in a row, they are a leak.
 const ROUNDS: usize = 3;
 const ROUTES: &str = include_str!("../../../../../console/src/routes.rs");
-/// Names in queries and forms, with their kinds. Most pages use a few of them.
+/// Names in queries and forms, and their kinds. Most pages use only some of them.
 const NAMED: [(&str, Kind); 9] = [
     ("domain", Kind::Domain),
     ("domain", Kind::Registered),
@@ -35,7 +35,7 @@ const NAMED: [(&str, Kind); 9] = [
     ("agent_id", Kind::Session),
     ("id", Kind::Key),
 ];
-/// Parameters that name nothing of an organization.
+/// Parameters that don't identify anything in an organization.
 const PLAIN: [(&str, &str); 8] = [
     ("period", "7d"),
     ("since", "2026-10-01"),
@@ -49,11 +49,10 @@ const PLAIN: [(&str, &str); 8] = [
 const FILES: [&str; 9] =
     ["events", "pages", "corroboration", "funnel", "crawlers", "series", "deliveries", "members", "own-events"];
 
-/// A path of the console, and whether it accepts a form.
+/// A console path, and whether it accepts a form.
 type Route = (&'static str, bool);
 
-/// Returns the routes below `/console`, once per method. Forms without an id create something of the caller's own, so they aren't
-/// probed.
+/// Returns the routes below `/console`, one per method. Forms without an id create something for the caller, so they aren't probed.
 fn routes() -> Vec<Route> {
     let registered = ROUTES.split(".route(\"").skip(1).filter_map(|rest| rest.split_once('"'));
     let of_people = registered.filter(|(path, _)| path.starts_with("/console/") && !path.contains("{*"));
@@ -87,7 +86,7 @@ fn kind_of(path: &str) -> Kind {
     .map_or(Kind::Organization, |(_, kind)| kind)
 }
 
-/// A signed-in person, and their organization.
+/// A signed-in person and their organization.
 struct Caller {
     session: String,
     own: Option<Uuid>,
@@ -118,11 +117,11 @@ async fn callers(scene: &TestApp) -> Vec<Caller> {
     callers
 }
 
-/// A request with another organization's names, and the same with missing ones.
+/// A request with another organization's names, and the same request with missing ones.
 struct PageComparison {
     caller: usize,
     has_form: bool,
-    /// Path with query, and form fields.
+    /// Path with query, and the form fields.
     theirs: [String; 2],
     missing: [String; 2],
     /// The names in both requests.
@@ -132,9 +131,9 @@ struct PageComparison {
 
 enum Verdict {
     Alike,
-    /// The responses differ; with the place.
+    /// The responses differ at this place.
     Differs(String),
-    /// A response contains the organization's data; with the place.
+    /// A response contains the organization's data at this place.
     Leaks(String),
 }
 
@@ -157,7 +156,7 @@ impl PageComparison {
             theirs[0] = theirs[0].replace(place, &in_address(&of_tenant));
             nobodys[0] = nobodys[0].replace(place, &in_address(&of_nobody));
         };
-        // In the caller's own organization, a form must name something of the other organization.
+        // Within the caller's own organization, a form must name something that belongs to the other one.
         let may_be_home = !has_form || path.contains("{id}");
         let own = callers[caller].own.filter(|_| may_be_home && random.random_range(0..2) == 0).map(|own| own.to_string());
         let is_home = own.is_some();
@@ -197,7 +196,7 @@ impl PageComparison {
         Self { caller, has_form, theirs, missing: nobodys, named, is_theirs_first: random.random() }
     }
 
-    /// Returns the difference or leak, or `None` if the responses are equal. Load can cause one difference; a leak occurs every
+    /// Returns the difference or leak, or `None` if the responses are equal. A difference can be caused by load once; a leak occurs every
     /// time.
     async fn compare_with_retries(&self, scene: &TestApp, callers: &[Caller]) -> Option<String> {
         let mut wrong = None;
@@ -241,7 +240,7 @@ impl PageComparison {
 
     async fn request(&self, scene: &TestApp, session: &str, [address, fields]: &[String; 2]) -> SeenPage {
         let url = scene.demo.url(address);
-        // Retry 503, which an overloaded store causes.
+        // Retry on 503, which an overloaded store causes.
         let response = eventually("the console is available", async || {
             let request = if self.has_form {
                 let form = scene.demo.client.post(&url).header("origin", scene.demo.env("BASE_URL"));
@@ -262,7 +261,7 @@ impl PageComparison {
     }
 }
 
-/// Shows the difference of two pages with some context, because whole pages are too long for a log.
+/// Returns the difference between two pages with some context, because whole pages are too long for a log.
 fn difference(seen: &str, expected: &str) -> String {
     let same = seen.bytes().zip(expected.bytes()).take_while(|(seen, expected)| seen == expected).count();
     format!("{} is not {}", around(seen, same), around(expected, same))
@@ -279,27 +278,27 @@ struct SeenPage {
 }
 
 impl SeenPage {
-    /// Returns the response without the parts that differ between requests, and with one spelling of the names.
+    /// Returns the response without the parts that differ between requests, and with one spelling for the names.
     fn alike(&self, named: &[String]) -> (u16, BTreeMap<String, String>, String) {
-        // Longest first, because a name can be the suffix of another one.
+        // Longest names first, because a name can be the suffix of another one.
         let mut named = named.to_vec();
         named.sort_by_key(|named| std::cmp::Reverse(named.len()));
         let request_id = self.headers.get("x-request-id").cloned().unwrap_or_default();
         let even = |text: &str| {
             let text = named.iter().fold(text.replace(&request_id, "{request}"), |text, named| without(&text, named));
             let text = named.iter().fold(text, |text, named| text.replace(&in_address(named), "{it}"));
-            // Form ids, times, and the id of the example event differ between requests.
+            // Form ids, times, and the example event's id differ between requests.
             let passing = [("name=\"once\" value=\"", "\""), ("<time", "</time>"), ("<code id=\"trial\">", "</code>")];
             passing.iter().fold(text, |text, (before, after)| between(&text, before, after))
         };
         let mut headers: BTreeMap<_, _> = self.headers.iter().map(|(name, value)| (name.clone(), even(value))).collect();
-        // Names have different lengths.
+        // Names vary in length.
         headers.retain(|name, _| !["content-length", "set-cookie"].contains(&name.as_str()));
         (self.status, headers, even(&self.text))
     }
 }
 
-/// Removes the text between two markers, everywhere.
+/// Removes all text between the two markers.
 fn between(text: &str, before: &str, after: &str) -> String {
     let mut parts = text.split(before);
     let mut kept = parts.next().unwrap_or_default().to_owned();
@@ -310,7 +309,7 @@ fn between(text: &str, before: &str, after: &str) -> String {
     kept
 }
 
-/// Counts owners, open invites and pending requests, which no API key can list.
+/// Counts owners, open invites and pending requests, which can't be listed with an API key.
 async fn people(pool: &PgPool, organization: &str) -> (i64, i64, i64) {
     let counts = "SELECT (SELECT count(*) FROM memberships WHERE organization_id::text = $1 AND role = 'owner'), \
         (SELECT count(*) FROM invites WHERE organization_id::text = $1 AND withdrawn_at IS NULL), \
@@ -318,7 +317,7 @@ async fn people(pool: &PgPool, organization: &str) -> (i64, i64, i64) {
     sqlx::query_as(counts).bind(organization).fetch_one(pool).await.unwrap()
 }
 
-/// Returns the pages that show planted data to their own organization. Without them, the probes could find no leak.
+/// Returns the pages that show planted data to its own organization. If there were none, the probes couldn't find a leak.
 async fn seen_at_home(scene: &TestApp) -> BTreeSet<&'static str> {
     let session = Seed(&scene.demo.stores.pool).session("person@planted.example", TimeDelta::days(1)).await;
     let mut seen = BTreeSet::new();
@@ -346,7 +345,7 @@ async fn u4_the_console_hides_other_organizations_data() {
     let before = (scene.holdings().await, people(pool, organization).await);
     let routes = routes();
     assert!(routes.len() > 50, "{routes:?}");
-    // Each route in turn, so that none is missed by chance.
+    // Try the routes in turn, so that none is missed by chance.
     let turns = routes.iter().cycle().take(size("PROBES", USUAL) / 2);
     let shots: Vec<PageComparison> = turns.map(|route| PageComparison::random(&scene, &callers, &mut random, *route)).collect();
     let fired = stream::iter(&shots).map(|shot| shot.compare_with_retries(&scene, &callers)).buffer_unordered(PARALLEL);

@@ -1,9 +1,9 @@
-//! Requests that can name another organization's data. `{it}` is the probed name, `{own}` an organization of the caller, and
-//! other placeholders are more names of the same organization.
+//! Requests that can name another organization's data. `{it}` is the probed name, `{own}` is one of the caller's organizations, and other
+//! placeholders are further names in the probed organization.
 //!
-//! `s2_every_route_with_an_id_is_probed` checks that every route with an id is listed. Responses that differ by design are
-//! excluded: `/resolve` of a verified domain is public, the owner decides on access requests, a grant reveals whether the
-//! platform exists, and secrets of invites and sign-in links identify their holder.
+//! `s2_every_route_with_an_id_is_probed` checks that every route with an id is listed. Responses that differ by design are excluded:
+//! `/resolve` is public for verified domains, the owner decides on access requests, a grant reveals whether the platform exists, and the
+//! secrets in invites and sign-in links identify their holder.
 
 use super::test_app::CallerKind::{self, *};
 use super::test_app::Kind::{self, *};
@@ -25,7 +25,7 @@ const fn get(path: &'static str, it: Kind, by: &'static [CallerKind]) -> Probe {
 }
 
 const READERS: &[CallerKind] = &[PlatformsKey, AgentsKey, PartnersKey];
-/// Their reports create sessions of their own with any id, so only they can use the id.
+/// With their reports, these callers create sessions of their own with any id, so only they can use the id.
 const REPORTERS: &[CallerKind] = &[ReportersKey];
 const KEYS: &[CallerKind] = &[OwnersKey, PlatformsKey, AgentsKey];
 const ACTORS: &[CallerKind] = &[OwnersKey, PlatformsKey, AgentsKey, Member];

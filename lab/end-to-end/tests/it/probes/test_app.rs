@@ -1,6 +1,6 @@
-//! An organization with data of every kind, and callers without access to it.
+//! An organization with data of every kind, and callers that can't access it.
 //!
-//! All texts of the organization contain the word `planted`, by which the probes recognize leaks.
+//! Every text in the organization contains the word `planted`, by which the probes recognize leaks.
 
 use crate::demo::{Demo, send_request};
 use chrono::TimeDelta;
@@ -26,7 +26,7 @@ const UNLIMITED: [&str; 9] = [
     "TELEMETRY_INVITES",
 ];
 
-/// Kinds of ids, names and secrets in requests.
+/// Kinds of ids, names and secrets that requests can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Organization,
@@ -34,28 +34,28 @@ pub(super) enum Kind {
     Delegation,
     Request,
     DomainId,
-    /// Name of a verified domain.
+    /// A verified domain's name.
     Domain,
-    /// Name of a registered domain that is not verified.
+    /// A registered but unverified domain's name.
     Registered,
     Drain,
     Manifest,
-    /// Id of an analyst account.
+    /// An analyst account's id.
     Analyst,
     Webhook,
     Membership,
     Invite,
     AccessRequest,
     Session,
-    /// Id that a reporter gave an event on the organization's domain.
+    /// The id that a reporter gave an event on the organization's domain.
     Event,
-    /// Click token of an organization that does not share sessions.
+    /// A click token of an organization that doesn't share sessions.
     Token,
-    /// Expired click token.
+    /// An expired click token.
     ExpiredToken,
 }
 
-/// Credentials of a caller.
+/// A caller's credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CallerKind {
     OwnersKey,
@@ -65,9 +65,9 @@ pub(super) enum CallerKind {
     ReportersKey,
     /// API key of a partner that an operator trusts.
     PartnersKey,
-    /// Session of another organization's owner.
+    /// Session of an owner in another organization.
     Member,
-    /// Session of a person without an organization.
+    /// Session of a person who isn't in any organization.
     NonMember,
 }
 
@@ -75,9 +75,9 @@ pub(super) struct TestApp {
     pub(super) demo: Demo,
     /// An existing id or name of each kind.
     pub(super) theirs: Vec<(Kind, String)>,
-    /// Header and value of each caller.
+    /// Each caller's header and value.
     pub(super) callers: Vec<(CallerKind, &'static str, String)>,
-    /// Organization of `Member`.
+    /// The organization of `Member`.
     pub(super) own: OrgId,
     victim: String,
     _dns: TestDns,
@@ -213,7 +213,7 @@ impl TestApp {
         value
     }
 
-    /// Returns everything that the organization itself reads of the planted data. Probes must not change it.
+    /// Returns everything that the organization itself can read about the planted data. Probes must not change it.
     pub(super) async fn holdings(&self) -> Vec<Value> {
         let mut holdings = Vec::new();
         for path in [
@@ -229,7 +229,7 @@ impl TestApp {
         ] {
             let url = self.demo.url(&format!("{IDENTITY}{path}"));
             let mut read = send_request(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
-            // The time of the last use changes with these reads.
+            // These reads update the time of the last use.
             read.as_array_mut().into_iter().flatten().for_each(|item| item["last_used_at"] = Value::Null);
             holdings.push(read);
         }

@@ -1,5 +1,5 @@
-//! Click tokens: an agent creates them, and a network reports events with nothing but the token. The network learns no details of
-//! the agent; agent and publisher see the events.
+//! Click tokens: an agent creates them, and a network reports events with only the token. The network learns nothing about the agent; the
+//! agent and the publisher see the events.
 
 use super::{DOMAIN, Person, Program, TestApp};
 use base64::Engine as _;
@@ -12,19 +12,19 @@ use uuid::Uuid;
 
 const LEVELS: [&str; 4] = ["full", "summary", "intent", "minimal"];
 const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
-/// The agent's name for itself.
+/// The name that the agent gives itself.
 const AGENT: &str = "whispering-agent";
 /// Known only to the network.
 const ORDER: &str = "order-of-the-network";
 
-/// A session of the agent with a token that the network used in a report.
+/// An agent's session, with a token that the network has used in a report.
 struct TokenReport {
     session: String,
     token: String,
     url: String,
 }
 
-/// A publisher with its host, an agent and a network, each with a key.
+/// A publisher with its host, an agent and a network, each with an API key.
 struct Participants {
     app: TestApp,
     publisher: Person,
@@ -60,7 +60,7 @@ impl TestApp {
         answer.body
     }
 
-    /// The agent creates a token; the network reports a click and a checkout with it, and no other identifiers.
+    /// The agent creates a token, and the network reports a click and a checkout with only that token.
     async fn click(&self, agent: &Program, network: &Program, level: &str, number: usize) -> TokenReport {
         let started = self.post(agent, "/sessions/start", &json!({"agent_id": AGENT, "privacy_level": level})).await;
         let session = started["session_id"].as_str().unwrap().to_owned();
@@ -94,7 +94,7 @@ impl TestApp {
     }
 }
 
-/// Returns seven spellings of an id that a leak could have, in lower case unless case matters.
+/// Returns seven spellings of an id in which it could leak, in lower case unless case matters.
 fn spellings(id: &str) -> Vec<String> {
     let uuid: Uuid = id.parse().unwrap();
     let each = |text: &str, spell: fn(char) -> String| text.chars().map(spell).collect::<String>();
@@ -104,7 +104,7 @@ fn spellings(id: &str) -> Vec<String> {
         id.to_uppercase(),
         uuid.simple().to_string(),
         uuid.urn().to_string(),
-        // The last character contains only two bits.
+        // The last character encodes only two bits.
         STANDARD_NO_PAD.encode(uuid.as_bytes())[..21].to_owned(),
         each(id, |c| format!("%{:02x}", u32::from(c))),
         each(&reversed, |c| format!("\\u{:04x}", u32::from(c))),
@@ -171,7 +171,7 @@ async fn learns_nothing(world: &TestApp, network: &Program, told: &[TokenReport]
     }
 }
 
-/// Checks that the agent sees its tokens' events, but nothing about their reporter.
+/// Checks that the agent sees the events with its tokens, but nothing about their reporter.
 async fn sees_its_clicks(world: &TestApp, agent: &Program, told: &[TokenReport], network_org: &str) {
     let items = world.items(agent, "/agent/events").await;
     let (others, own): (Vec<&Value>, Vec<&Value>) = items.iter().partition(|item| item["reported_by"] == "other");
@@ -200,7 +200,7 @@ async fn sees_its_clicks(world: &TestApp, agent: &Program, told: &[TokenReport],
     }
 }
 
-/// Checks that the publisher sees both events with their sessions.
+/// Checks that the publisher sees both events and their sessions.
 async fn sees_whose_they_were(world: &TestApp, publisher: &Program, told: &[TokenReport], agent_org: &str) {
     let items = world.items(publisher, "/content-owners/events").await;
     for told in told {
@@ -215,7 +215,7 @@ async fn sees_whose_they_were(world: &TestApp, publisher: &Program, told: &[Toke
     }
 }
 
-/// Returns what the network reads of its own session, without the session id, the event id and values derived from them.
+/// Returns what the network reads about its own session, without the session id, the event id and values derived from them.
 async fn own_session_read(world: &TestApp, network: &Program, session: &str, id: &str) -> Vec<String> {
     let of_session = eventually("the network's reports are readable", || async {
         let mut items = world.items(network, "/agent/events").await;
@@ -229,8 +229,8 @@ async fn own_session_read(world: &TestApp, network: &Program, session: &str, id:
     texts.map(|text| text.replace(session, "it").replace(id, "id")).collect()
 }
 
-/// The network tries to find the session of a token: it reports the token with that session, with another session of the agent,
-/// and with an unknown one.
+/// The network tries to find out a token's session: it reports the token with that session, with another session of the agent, and with an
+/// unknown one.
 #[tokio::test]
 async fn s18_claimed_sessions_reveal_nothing_about_a_token() {
     let Participants { app: world, publisher_key, agent_key, network_key, network_org, .. } = &Participants::begin().await;
@@ -260,7 +260,7 @@ async fn s18_claimed_sessions_reveal_nothing_about_a_token() {
 /// The publisher's second host.
 const SHOP: &str = "story-shop.test";
 
-/// A reader follows the agent's link to the publisher's first host, and has an engagement on the second.
+/// A reader follows the agent's link to the publisher's first host and engages with the second.
 #[tokio::test]
 async fn s18_only_the_owner_of_both_hosts_sees_the_click() {
     let Participants { app: world, publisher, publisher_key, agent_org, agent_key, network_org, network_key, .. } =
