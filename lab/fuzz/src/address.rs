@@ -1,7 +1,7 @@
-//! A webhook URL, or an IP address that a hostname resolves to.
+//! A webhook URL, or an IP address to which a hostname resolves.
 //!
 //! - An accepted URL uses HTTPS on port 443, its host is a name with a dot, and it has no user name or fragment.
-//! - An accepted URL is its own canonical form.
+//! - An accepted URL is in canonical form.
 //! - An IPv6 address that embeds an IPv4 address is public only if the IPv4 address is.
 
 use schemas::webhook_url::{AllowedReceivers, MAX_RECEIVER_URL_BYTES, parse_webhook_url};

@@ -1,7 +1,7 @@
 //! A body of `POST /drains/{provider}`, for every provider.
 //!
-//! - A body has the same lines as when it is read line by line, compressed or not.
-//! - Repeated lines give the same events.
+//! - Reading a body returns the same lines as reading it line by line, compressed or not.
+//! - Repeated lines become the same events.
 //! - The worker decodes every stored event.
 //! - No data that must not be stored reaches the log.
 
@@ -16,12 +16,12 @@ use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use std::io::{Cursor, Write};
 use uuid::Uuid;
 
-/// Checks the properties. Returns whether any provider would store an event of the body.
+/// Checks the properties. Returns whether any provider would store an event from the body.
 pub fn run(body: &[u8]) -> bool {
     DrainProvider::ALL.map(|provider| check(body, provider)).contains(&true)
 }
 
-/// Counted lines, and stored events.
+/// Number of lines, and the stored events.
 struct Read {
     lines: u64,
     events: Vec<LogEvent>,

@@ -4,7 +4,7 @@
 //! - Strict mode accepts only bodies that loose mode accepts, and stores the same number of events.
 //! - A retry has the same keys.
 //! - The worker decodes every event that the gateway accepts.
-//! - Normalizing a stored event again has no effect, if the reporter still has the tokens that are stored as hashes.
+//! - Normalizing a stored event again has no effect, given the tokens that are stored as hashes.
 //! - No data that must not be stored reaches the log.
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -17,11 +17,11 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// A time after every timestamp of the seeds.
+/// A time after every timestamp in the seeds.
 const NOW_MS: i64 = 1_800_000_000_000;
 /// 2000-01-01, the earliest accepted timestamp.
 const EARLIEST_AT_MS: i64 = 946_684_800_000;
-/// Replaces a click token in stored text. The event's key is derived from the token.
+/// Replaces a click token in stored text. The event's key depends on the token.
 const WITHHELD: &str = "ctx_withheld";
 
 type Members = HashMap<String, Box<RawValue>>;
@@ -65,7 +65,7 @@ pub(crate) fn texts(events: &[LogEvent]) -> Vec<String> {
     events.iter().map(|event| serde_json::to_string(event).expect("a log event can be serialized")).collect()
 }
 
-/// Omits the keys of events whose text no longer contains the token that the key is derived from.
+/// Omits the keys of events whose text no longer contains the token from which the key was derived.
 fn normal_forms(events: &[LogEvent]) -> Vec<String> {
     let without_keys =
         |event: &LogEvent| texts(&[LogEvent { own_key: EventKey(0), correlation_key: None, ..event.clone() }]).concat();
@@ -81,7 +81,7 @@ fn text_of(members: &Members, member: &str) -> Option<String> {
     serde_json::from_str(members.get(member)?.get()).ok()
 }
 
-/// Returns the click tokens of a body, from the body itself and from each event.
+/// Returns a body's click tokens, from the body itself and from each event.
 fn tokens(body: &[u8]) -> Tokens {
     let Ok(around) = serde_json::from_slice::<Members>(body) else { return Tokens::new() };
     let listed: Vec<Box<RawValue>> =

@@ -1,4 +1,4 @@
-//! Parsers of untrusted input, one module each with the properties that must hold. No input may cause a panic.
+//! Parsers of untrusted input. Each has a module with the properties that must hold. No input may cause a panic.
 
 pub mod address;
 pub mod drain;
@@ -11,7 +11,7 @@ pub mod token;
 /// A parser of untrusted input.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Name of the target and of its seeds' folder.
+    /// Name of the target, and of the folder with its seeds.
     pub name: &'static str,
     /// Checks the properties for one input. Returns whether the service would accept it.
     pub run: fn(&[u8]) -> bool,

@@ -7,9 +7,9 @@ use rand::{RngExt, SeedableRng};
 use std::ops::Range;
 use std::path::Path;
 
-/// Longest input in bytes; tests of the size limits cover longer ones.
+/// Longest input in bytes. Tests of the size limits use longer ones.
 const MAX_BYTES: usize = 16 * 1024;
-/// Text fragments with a meaning to one of the parsers.
+/// Text fragments that mean something to one of the parsers.
 #[rustfmt::skip]
 const PIECES: &[&str] = &[
     "null", "true", "{", "}", "[", "]", "\"", ",", ":", "{}", "[]", "\\u0000", "\\ud800", "\\ud83d\\ude00", "\\\"", "\\",
@@ -35,7 +35,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Loads the seeds of a target. Fails if it has none.
+    /// Loads a target's seeds. Fails if there are none.
     pub fn for_target(target: &Target, seed: u64) -> anyhow::Result<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
         let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read the seeds in {}", folder.display()))?;

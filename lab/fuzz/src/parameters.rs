@@ -1,13 +1,13 @@
 //! The query string of a read.
 //!
-//! - A timestamp is parsed back to the same time.
+//! - Parsing a formatted timestamp returns the same time.
 //! - A period is never reversed, and is within the years that a timestamp can represent.
 //! - A rejected query string gets 400.
 
 use axum::http::Uri;
 use chrono::Datelike;
 
-/// The years 0 to 9999 in milliseconds, plus a day at either end for the largest offset.
+/// The years 0 to 9999 in milliseconds, plus a day at both ends for the largest offset.
 const WRITABLE_MS: std::ops::RangeInclusive<i64> = -62_167_305_600_000..=253_402_387_200_000;
 
 /// Checks the properties. Returns whether the query string is valid and contains a period.
@@ -32,7 +32,7 @@ pub fn run(text: &[u8]) -> bool {
 
 fn check_instant(text: &str) {
     let Some(instant) = service_kit::http::parse_instant(text) else { return };
-    // An offset can move a time out of the years with four digits.
+    // An offset can move a time outside of the four-digit years.
     if (0..=9_999).contains(&instant.year()) {
         assert_eq!(service_kit::http::parse_instant(&instant.to_rfc3339()), Some(instant), "a timestamp is parsed back");
     }

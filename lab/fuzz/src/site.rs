@@ -2,7 +2,7 @@
 //!
 //! - Canonicalizing a canonical form does not change it.
 //! - The site of a URL is the site of its host, and a site is within itself and each of its parents.
-//! - The page of a page is the page itself.
+//! - Determining the page of a page returns the same page.
 //! - A stored URL has no user name, fragment or click token.
 
 use schemas::site::{ContentUrl, MAX_URL_BYTES, Site};

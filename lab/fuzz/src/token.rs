@@ -1,6 +1,6 @@
-//! A credential or id as a caller sends it: API key, user session, click token or event id.
+//! A credential or id that a caller sends: API key, user session, click token or event id.
 //!
-//! - A parsed credential renders as it was sent, and is not both a key and a user session.
+//! - A parsed credential is formatted as it was sent, and is never both a key and a user session.
 //! - A key with one changed character is invalid.
 //! - An id has one canonical form.
 

@@ -1,8 +1,8 @@
-//! Runs a fixed list of loads against services started for the run.
+//! Runs a fixed list of loads against services that are started for the run.
 //!
-//! The gateway is measured without the worker (P1, P5, P11). Then the worker processes the full log (P3). Last, the whole pipeline
-//! runs (P2, P4), also while its log is replayed (P10) and while one tenant sends more than its share (P12). One oracle checks all other
-//! loads.
+//! First, the gateway is measured without the worker (P1, P5, P11). Then the worker processes the full log (P3). Finally, the whole
+//! pipeline is measured (P2, P4), also during a replay of its log (P10) and while one tenant sends more than its share (P12). The other
+//! loads share one oracle.
 
 mod freshness;
 mod replay;
@@ -24,21 +24,21 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 const CONNECTIONS: usize = 64;
-/// Maximum connections of an open loop: more than the gateway processes at a time, so that the gateway rejects an overload and the
-/// client doesn't queue it.
+/// Maximum number of connections in an open loop. It is higher than the number of requests that the gateway processes concurrently, so that
+/// an overload is rejected by the gateway instead of queued by the client.
 const MAX_CONNECTIONS: usize = 6_000;
 /// Content owners, each with its own agent. With 16 of them, no key reaches its rate limit.
 const TENANTS: usize = 16;
-/// Batch size, the incumbent's published events per second, and the required ratio to it (P1).
+/// Batch size, the incumbent's published events per second, and the required ratio to that rate (P1).
 const THROUGHPUT: [(usize, f64, f64); 3] = [(1, 6_200.0, 4.0), (10, 30_000.0, 4.0), (100, 55_000.0, 5.0)];
 const BURST: f64 = 10.0;
-/// Steady load before a burst, as a fraction of the batch 1 throughput. With [`BURST`], the burst slightly exceeds that throughput.
+/// Steady load before a burst, as a fraction of the batch 1 throughput. The burst ([`BURST`] times this) slightly exceeds that throughput.
 const STEADY: f64 = 0.12;
 /// Live load during a replay, as a fraction of the batch 1 throughput.
 const LIVE: f64 = 0.25;
 /// Minimum pause between the reads of two tenants; more frequent reads would distort the measurement.
 const READ_EVERY: Duration = Duration::from_secs(5);
-/// Pause between two loads, in which queues drain.
+/// Pause between two loads, during which queues drain.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
@@ -92,7 +92,7 @@ impl Bench<'_> {
         rows
     }
 
-    /// Measures batch 100 with all services, until everything can be read. The acknowledgment alone is not the whole cost.
+    /// Measures batch 100 with all services until everything can be read, because acknowledging events isn't the whole cost.
     async fn pipeline(&mut self) -> Pipeline {
         self.session.wait_and_check(&self.stage.base).await;
         let watch = ProcessMeter::begin(&self.stage.measured_processes());

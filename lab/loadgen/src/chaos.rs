@@ -7,7 +7,7 @@
 //!              tenants' reads and the table, every second ──► watch, reader, raw ──► judge ──► oracle, history ──► outcome
 //! ```
 //!
-//! The run is clean only if every check passed; a check that could not be made at the end counts as failed.
+//! The run is clean only if every check passed. A check that couldn't be made at the end counts as failed.
 
 mod responses;
 mod operations;
@@ -63,10 +63,10 @@ use tokio_util::task::TaskTracker;
 
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Features with which the services are built. With crash points, a service aborts at the point in `FAIL_POINT`.
+/// Features that the services are built with. With crash points, a service aborts at the point named in `FAIL_POINT`.
 pub(crate) const FEATURES: &[&str] = &["telemetry/crash-points"];
 
-/// Duration of load and reads after an outage.
+/// How long load and reads continue after an outage.
 const AFTER_OUTAGE: Duration = Duration::from_secs(30);
 
 pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
@@ -138,7 +138,7 @@ fn load_state(
         request_lengths: REQUEST_LENGTHS.to_vec(),
     };
     let gateways = cluster.gateways.iter().map(|post| Endpoint::parse(&post.slot.url())).collect::<Result<Vec<_>, _>>()?;
-    // The factor accounts for repeats, which are acknowledged too, and for outages, in which nothing is.
+    // The factor allows for repeats, which are acknowledged too, and for outages, during which nothing is.
     #[expect(clippy::cast_precision_loss, reason = "a pace needs no precision")]
     let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
     let logs = CdnLog::new(&cluster.log_owner, &gateways, &queries(cluster)?[0], Clock::System.now(), history);
@@ -149,7 +149,7 @@ fn queries(cluster: &Cluster) -> anyhow::Result<Vec<Endpoint>> {
     cluster.queries.iter().map(|post| Endpoint::parse(&post.slot.url())).collect()
 }
 
-/// Runs load, faults and reads together until the plan has ended and enough events are acknowledged.
+/// Runs load, faults and reads concurrently until the plan has ended and enough events are acknowledged.
 async fn run_load_and_faults(
     options: &ChaosOptions,
     plan: &Plan,
@@ -180,7 +180,7 @@ async fn run_load_and_faults(
     }
     let injected = injecting.await?;
     if options.outage.is_some() {
-        // The service must resume under load, so continue the load for a while.
+        // The service must recover under load, so the load continues for a while.
         sleep(AFTER_OUTAGE).await;
     }
     end_of_load.cancel();

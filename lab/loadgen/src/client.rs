@@ -1,6 +1,6 @@
 //! An HTTP/1.1 keep-alive connection with a time limit per exchange.
 //!
-//! It never retries, and distinguishes requests that were not sent from those that may have arrived: the oracle depends on that.
+//! It never retries, and distinguishes requests that weren't sent from those that may have arrived. The oracle depends on that.
 
 use anyhow::Context as _;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -133,7 +133,7 @@ async fn connect(place: &Endpoint) -> Result<SendRequest<Full<Bytes>>, &'static 
     let stream = TcpStream::connect(place.address).await.map_err(|_| "connection refused")?;
     let _ = stream.set_nodelay(true);
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| "connection broken")?;
-    // Errors of the connection are returned by the exchange that they interrupt.
+    // The interrupted exchange returns the connection's error.
     tokio::spawn(connection);
     Ok(sender)
 }

@@ -1,5 +1,5 @@
-//! D2: measures what CDN logs cost the gateway: lines per second of one core by format, compared with a baseline of the same run,
-//! and the memory of a gateway process that receives 1 GiB.
+//! D2: measures what CDN logs cost the gateway: lines per second and core by format, compared with a baseline from the same run, and the
+//! memory of a gateway process that receives 1 GiB.
 
 mod gateway_process;
 

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 #[derive(Debug)]
 pub struct RunContext {
     pub ingest: Endpoint,
-    /// Tenants that the events are about, with the keys of their reporters.
+    /// Tenants that the events are about, and their reporters' keys.
     pub tenants: Vec<Tenant>,
     pub shape: Shape,
     pub generator: Mutex<Generator>,
@@ -32,7 +32,7 @@ pub struct RunContext {
 #[derive(Debug)]
 pub struct LoadResult {
     pub tally: Tally,
-    /// Duration of the phase, without the wait for the last responses, which are not counted as in time either.
+    /// Duration of the phase, without the wait for the last responses, which aren't counted as in time either.
     pub elapsed: Duration,
 }
 
@@ -42,7 +42,7 @@ struct LoadRun {
     schedule: Mutex<Schedule>,
     end: Instant,
     tally: Mutex<Tally>,
-    /// Connections that wait for the next due time instead of a response.
+    /// Connections that wait for the next due time rather than for a response.
     waiting: AtomicUsize,
     connections: AtomicUsize,
     max_connections: usize,
@@ -79,7 +79,7 @@ pub async fn run_load(course: &Arc<RunContext>, pace: Pace) -> LoadResult {
     LoadResult { tally, elapsed }
 }
 
-/// Locks a mutex, even if it is poisoned. Use it only for data that is valid after a panic.
+/// Locks a mutex, even if it is poisoned. Use it only for data that stays valid after a panic.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -101,7 +101,7 @@ impl LoadRun {
         }
     }
 
-    /// Waits for the next due time. Opens a connection if no other one waits for the time after it.
+    /// Waits for the next due time. Opens a connection if none is waiting for the due time after that.
     async fn next_due(self: &Arc<Self>) -> Option<Instant> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let due = self.wait_for_due().await;
@@ -118,7 +118,7 @@ impl LoadRun {
         }
         let due = lock(&self.schedule).issue_next()?;
         if due <= Instant::now() {
-            // A timer would round up to the next millisecond, which would count as the service's latency.
+            // A timer would round up to the next millisecond, which would count as latency of the service.
             return (!self.course.stop.is_cancelled()).then_some(due);
         }
         tokio::select! {

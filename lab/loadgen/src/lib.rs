@@ -10,8 +10,8 @@
 //!            processes ──► report ──► lines, JSON
 //! ```
 //!
-//! A session is one oracle with any number of loads: `run` has one load, `bench` a fixed list. Chaos tests disturb the stack during
-//! a load and use the same oracle.
+//! A session has one oracle and any number of loads: `run` has one load, `bench` a fixed list. Chaos tests disturb the stack during a load
+//! and use the same oracle.
 
 pub mod bench;
 pub mod chaos;
@@ -44,7 +44,7 @@ pub enum Verdict {
     Broken,
 }
 
-/// With a second thread, a fault is injected even while a sender is busy.
+/// A second thread injects faults even while a sender is busy.
 const CHAOS_THREADS: usize = 2;
 
 impl Cli {
@@ -60,7 +60,7 @@ impl Cli {
     }
 }
 
-/// Runs the command. `stop` ends loads early; everything sent until then is still checked.
+/// Runs the command. `stop` ends loads early. Everything sent until then is still checked.
 pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> {
     match &cli.command {
         Command::Run(options) => run_once(options, stop).await,

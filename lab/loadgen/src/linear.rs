@@ -1,7 +1,7 @@
-//! Measures the cost of a request by its size: the CPU time at n, 2n, 4n … bytes for every route with a body and for click token
-//! manifests, in every shape and nesting.
+//! Measures how a request's cost grows with its size: the CPU time at n, 2n, 4n … bytes for every route with a body and for click token
+//! manifests, in every shape and nesting depth.
 //!
-//! It runs in this process without a server, and measures everything but the I/O of a request.
+//! It runs in this process without a server, and measures everything but I/O.
 
 mod body;
 mod routes;
@@ -18,12 +18,12 @@ use service_kit::clock::Clock;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Maximum growth per doubling (S14).
+/// Maximum growth when the size doubles (S14).
 const MOST_GROWTH: f64 = 2.2;
 /// CPU time after which a measurement ends.
 const ENOUGH: Duration = Duration::from_millis(5);
 
-/// Processes a body like the gateway, up to the serialized record. Returns `None` if the body is rejected.
+/// Processes a body like the gateway, up to the serialized record. Returns `None` if the gateway would reject the body.
 pub fn process(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Option<Vec<u8>> {
     let record: LogRecord = dry_run(body, document, limits, now).ok()?;
     serde_json::to_vec(&record).ok()
@@ -52,7 +52,7 @@ pub fn run(options: &LinearOptions) -> usize {
     printed
 }
 
-/// Returns the costs of all sizes that the route accepts, and the largest growth between two of them.
+/// Returns the costs for all sizes that the route accepts, and the largest growth between two of them.
 fn costs(line: &MeasuredRoute, shape: Shape, levels: usize, sizes: &[usize], now: DateTime<Utc>) -> (String, f64) {
     let (mut told, mut before, mut growth) = (String::new(), None, 0.0_f64);
     for bytes in sizes.iter().filter(|bytes| **bytes <= line.most_bytes()) {
@@ -62,14 +62,14 @@ fn costs(line: &MeasuredRoute, shape: Shape, levels: usize, sizes: &[usize], now
             black_box(line.process(&input, now));
         });
         told += &format!("{micros:>9.0}{}", if is_taken { ' ' } else { 'x' });
-        // A body that exceeds a limit may be cheaper than a smaller one.
+        // A body above a limit may be cheaper than a smaller one.
         growth = before.map_or(growth, |before: f64| growth.max(micros / before));
         before = Some(micros);
     }
     (told, growth)
 }
 
-/// Returns the minimum CPU time of one run, in microseconds.
+/// Returns the minimum CPU time of a single run, in microseconds.
 fn cost(work: impl Fn()) -> f64 {
     let (begun, mut least) = (thread_cpu(), Duration::MAX);
     loop {

@@ -1,5 +1,5 @@
-//! Log lines in the format of each provider: of a given request, or of a load in which one line in 50 is a page fetched by an AI
-//! agent and the others are from people.
+//! Log lines in each provider's format: for a given request, or for a load in which an AI agent fetches a page in one line of 50 and people
+//! send the other requests.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,7 +9,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use schemas::identity::DrainProvider;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// One line in this many is from an AI agent.
+/// One in this many lines is from an AI agent.
 pub const BOT_EVERY: u32 = 50;
 
 const BOTS: [&str; 6] = [
@@ -20,7 +20,7 @@ const BOTS: [&str; 6] = [
     "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; OAI-SearchBot/1.0; +https://openai.com/searchbot",
     "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Amazonbot/0.1; +https://developer.amazon.com/support/amazonbot)",
 ];
-/// User agents of people and of programs that aren't agents; `#` is replaced with a version.
+/// User agents of people, and of programs that aren't agents. `#` is replaced with a version.
 const PEOPLE: [&str; 12] = [
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/#.0.0.0 Safari/537.36",
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/#.0.0.0 Safari/537.36 Edg/#.0.0.0",
@@ -36,7 +36,7 @@ const PEOPLE: [&str; 12] = [
     "okhttp/4.#.0",
 ];
 const COUNTRIES: [&str; 8] = ["us", "de", "gb", "fr", "in", "br", "jp", "nl"];
-/// Fills a line up to the requested length.
+/// Pads a line to the requested length.
 const FILLER: &str = "session_region=eu-central-1; consent=necessary.statistics; theme=dark; locale=de-DE; experiment=checkout-b; \
                       last_section=politics; font_scale=1.125; timezone=Europe/Berlin; newsletter=dismissed; ";
 
@@ -47,14 +47,14 @@ pub enum Format {
     Fastly,
     /// Real-time logs of `CloudFront`, one line per record.
     FirehoseTsv,
-    /// Like `FirehoseTsv`, as JSON.
+    /// Like `FirehoseTsv`, but as JSON.
     FirehoseJson,
     /// `DataStream` 2.
     AkamaiJson,
-    /// Like `AkamaiJson`, separated by spaces.
+    /// Like `AkamaiJson`, but separated by spaces.
     AkamaiText,
     Vercel,
-    /// Azure Front Door, one record per line.
+    /// Azure Front Door with one record per line.
     Azure,
     /// nginx with Vector or Fluent Bit.
     Ndjson,
@@ -89,7 +89,7 @@ impl Format {
         }
     }
 
-    /// Returns whether the log has the correlation header, or any header that isn't a field of every log.
+    /// Returns whether the format logs the correlation header, or any header that isn't a field in every log.
     pub fn logs_telemetry_id(self) -> bool {
         !matches!(self, Self::Vercel | Self::Azure)
     }
@@ -129,7 +129,7 @@ impl Format {
     }
 }
 
-/// Generates the lines of one or several consecutive bodies.
+/// Generates the lines for one body or several consecutive ones.
 pub struct Lines {
     format: Format,
     random: SmallRng,
@@ -138,7 +138,7 @@ pub struct Lines {
     made: u32,
 }
 
-/// One request. Texts must not contain characters that JSON or a log escapes.
+/// One request. Its texts must not contain characters that are escaped in JSON or in a log.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub at: DateTime<Utc>,
@@ -157,7 +157,7 @@ pub struct Request {
 }
 
 impl Lines {
-    /// Generates lines of the hour before `now`. NDJSON lines are filled up to `least_bytes`.
+    /// Generates lines from the hour before `now`. NDJSON lines are padded to `least_bytes`.
     pub fn new(format: Format, now: DateTime<Utc>, least_bytes: usize) -> Self {
         Self { format, random: SmallRng::seed_from_u64(1), begin: now - TimeDelta::hours(1), least_bytes, made: 0 }
     }
@@ -202,7 +202,7 @@ impl Lines {
     }
 }
 
-/// Returns a Firehose record with one line; the first one starts a delivery, the last one ends it.
+/// Returns a Firehose record with one line. The first line starts a delivery, the last one ends it.
 fn record(line: &str, is_first: bool, is_last: bool) -> String {
     let begin = if is_first { r#"{"requestId":"load","timestamp":1,"records":["# } else { "" };
     let end = if is_last { "]}" } else { "," };
@@ -306,7 +306,7 @@ impl Request {
         )
     }
 
-    /// Returns an id like nginx's: a hash of the id, or of the other fields if it is empty.
+    /// Returns an id in nginx's format: a hash of the id, or of the other fields if the id is empty.
     fn hexadecimal_id(&self) -> String {
         let Self { id, address, user_agent, host, path, status, telemetry_id, .. } = self;
         let halves = [0_u8, 1].map(|half| {
@@ -345,7 +345,7 @@ fn dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
-/// Adds a member that extends a JSON object to this many bytes, including the newline.
+/// Adds a member that pads a JSON object to this many bytes, including the newline.
 fn filled(mut object: String, bytes: usize) -> String {
     const MEMBER: &str = r#","cookie":""#;
     let missing = bytes.saturating_sub(object.len() + MEMBER.len() + "\"\n".len());

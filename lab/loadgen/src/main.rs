@@ -1,4 +1,4 @@
-//! The load generator program: `cargo load -- run …`, `cargo load -- bench`.
+//! The load generator's program: `cargo load -- run …`, `cargo load -- bench`.
 
 use clap::Parser as _;
 use loadgen::options::Cli;
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let verdict = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let stop = CancellationToken::new();
         runtime.spawn(stop_on_signal(stop.clone()));
-        // Run on a worker thread, because the blocked main thread is not one of the configured threads.
+        // Run on a worker thread, because the blocked main thread isn't one of the configured threads.
         runtime.block_on(async move { tokio::spawn(async move { run(&cli, stop).await }).await? })
     });
     match verdict {

@@ -121,7 +121,7 @@ pub struct RunOptions {
     pub conduct: Conduct,
 }
 
-/// Content of a load.
+/// What a load contains.
 #[derive(Args, Clone, Debug)]
 pub struct Load {
     /// Open loop: events per second, sent on a fixed schedule; latency counts from the scheduled time

@@ -1,8 +1,8 @@
 //! Decides which results a read may return, given what was sent.
 //!
-//! Every event is acknowledged (2xx), rejected (4xx or never sent) or unknown (timeout, 5xx, reset). A read may at any time count
-//! at most the events that were sent and not rejected, its sums must match, and its counts must not decrease. At the end, it must
-//! count all acknowledged events.
+//! Every event is acknowledged (2xx), rejected (4xx or never sent) or unknown (timeout, 5xx, reset). At any time, a read may count at most
+//! the events that were sent and not rejected, its sums must match, and its counts must not decrease. In the end, it must count all
+//! acknowledged events.
 
 mod figures;
 mod ledger;
@@ -27,7 +27,7 @@ pub struct Oracle {
     checks: u64,
 }
 
-/// A tenant, with what was sent for it and read from it.
+/// A tenant, what was sent for it, and what was read from it.
 #[derive(Debug)]
 struct TenantState {
     name: String,
@@ -38,14 +38,14 @@ struct TenantState {
 }
 
 impl Oracle {
-    /// Creates an oracle for tenants with these names, without stored data.
+    /// Creates an oracle for tenants with these names and without stored data.
     pub fn new(shape: Shape, tenants: impl IntoIterator<Item = String>) -> Self {
         let watch =
             |name| TenantState { name, ledger: Ledger::default(), baseline: Figures::default(), previous: Figures::default() };
         Self { shape, tenants: tenants.into_iter().map(watch).collect(), violations: Violations::new(), checks: 0 }
     }
 
-    /// Subtracts data that was stored before the run from all further reads.
+    /// Subtracts data that was stored before the run from all following reads.
     pub fn set_baseline(&mut self, tenant: usize, stored: &Observed) {
         self.tenants[tenant].baseline = stored.figures.clone();
     }
@@ -94,11 +94,11 @@ impl Oracle {
         self.keep(tenant, broken);
     }
 
-    /// Checks a read of the period that excludes late events.
+    /// Checks a read over the period that excludes late events.
     pub fn check_window(&mut self, tenant: usize, observed: &Observed) {
         let mut broken = self.identities(tenant, observed);
         let watched = &self.tenants[tenant];
-        // Events stored before this run may be inside the period or not.
+        // Events stored before this run may or may not be inside the period.
         let limit = watched.baseline.total + watched.ledger.possible().in_window;
         if observed.figures.total > limit {
             broken.push((Rule::TooMany, format!("window: {} counted, at most {limit} possible", observed.figures.total)));
@@ -106,13 +106,13 @@ impl Oracle {
         self.keep(tenant, broken);
     }
 
-    /// Returns whether a read contains all acknowledged events of the tenant.
+    /// Returns whether a read contains all of the tenant's acknowledged events.
     pub fn is_caught_up(&self, tenant: usize, observed: &Observed) -> bool {
         let watched = &self.tenants[tenant];
         covers(&observed.figures.minus(&watched.baseline), watched.ledger.acked()).is_empty()
     }
 
-    /// Checks the last read of a tenant, in which no acknowledged event may be missing.
+    /// Checks a tenant's last read, in which no acknowledged event may be missing.
     pub fn check_last_read(&mut self, tenant: usize, observed: &Observed, window: &Observed) {
         self.check_read(tenant, observed);
         self.check_window(tenant, window);
@@ -125,7 +125,7 @@ impl Oracle {
         self.keep(tenant, broken);
     }
 
-    /// Records a response with data that isn't this tenant's.
+    /// Records a response with data that doesn't belong to this tenant.
     pub fn report_foreign(&mut self, tenant: usize, what: String) {
         self.keep(tenant, vec![(Rule::Foreign, what)]);
     }
@@ -135,7 +135,7 @@ impl Oracle {
         self.keep(tenant, vec![(rule, what)]);
     }
 
-    /// Returns the number of events of all tenants that reads have returned so far.
+    /// Returns the number of events, over all tenants, that reads have returned so far.
     pub fn seen(&self) -> u64 {
         self.tenants.iter().map(|watched| watched.previous.total).sum()
     }
@@ -144,7 +144,7 @@ impl Oracle {
         &self.tenants[tenant].ledger
     }
 
-    /// Returns the acknowledged and the possible counts of a tenant.
+    /// Returns a tenant's acknowledged and possible counts.
     pub fn bounds(&self, tenant: usize) -> (&Figures, &Figures) {
         let ledger = &self.tenants[tenant].ledger;
         (ledger.acked(), ledger.possible())

@@ -1,4 +1,4 @@
-//! Measures the CPU time and resident memory of processes, read from `/proc`.
+//! Measures the CPU time and resident memory of processes, from `/proc`.
 
 use crate::drive::lock;
 use rustix::time::{ClockId, clock_gettime};
@@ -15,22 +15,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub struct MeasuredProcess {
     pub name: String,
     pub pid: u32,
-    /// Whether others may use the process too.
+    /// Whether others may be using the process too.
     pub is_shared: bool,
 }
 
-/// CPU time and memory of a process during a measurement.
+/// A process's CPU time and memory during a measurement.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cost {
     pub name: String,
     pub cpu_seconds: f64,
     pub rss_before_mib: f64,
     pub rss_most_mib: f64,
-    /// Whether the costs may include the work of others.
+    /// Whether the costs may include work for others.
     pub is_shared: bool,
 }
 
-/// Measures from its creation until [`Watch::end`].
+/// Measures from its creation until [`ProcessMeter::end`].
 #[derive(Debug)]
 pub struct ProcessMeter {
     processes: Vec<MeasuredProcess>,
@@ -49,7 +49,7 @@ struct Usage {
 struct Row {
     pid: u32,
     parent: u32,
-    /// CPU time of the process itself; the next field is that of its ended children.
+    /// CPU time of the process itself. The next field is that of its ended children.
     ticks: u64,
     ended_children_ticks: u64,
 }
@@ -92,7 +92,7 @@ async fn keep_sampling(watched: Vec<MeasuredProcess>, most_kib: Arc<Mutex<Vec<u6
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         let watched = watched.clone();
-        // Reading /proc of many processes would block the senders.
+        // Reading /proc for many processes would block the senders.
         let Ok(usages) = tokio::task::spawn_blocking(move || usages(&watched)).await else { return };
         record_peaks(&most_kib, &usages);
     }
@@ -104,7 +104,7 @@ fn record_peaks(most_kib: &Mutex<Vec<u64>>, usages: &[Usage]) {
     }
 }
 
-/// Returns the usage of each process with its children, or zeros for a process that has ended.
+/// Returns each process's usage including its children, or zeros if the process has ended.
 fn usages(watched: &[MeasuredProcess]) -> Vec<Usage> {
     let rows = rows();
     let mut children: HashMap<u32, Vec<&Row>> = HashMap::new();
@@ -146,7 +146,7 @@ fn rss_kib(pid: u32) -> u64 {
     status_kib(pid, "VmRSS:").unwrap_or(0)
 }
 
-/// Returns the peak resident memory of a process without its children, in MiB.
+/// Returns a process's peak resident memory without its children, in MiB.
 pub fn peak_rss_mib(pid: u32) -> Option<f64> {
     status_kib(pid, "VmHWM:").map(mib)
 }

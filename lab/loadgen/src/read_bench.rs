@@ -1,7 +1,7 @@
-//! Measures reads: fills the real store with a year of reports, then reads over HTTP with periods of different lengths, and
-//! compares the times with simpler SQL statements in the same run.
+//! Measures reads: fills the real store with a year of reports, reads over HTTP with periods of different lengths, and compares the times
+//! with simpler SQL statements in the same run.
 //!
-//! The reports are inserted without the log, which is faster and gives the same rows.
+//! The reports are inserted without the log, which is faster and stores the same rows.
 
 mod growth;
 mod history;
@@ -37,7 +37,7 @@ use uuid::Uuid;
 /// Reports per block, as many as the worker uses.
 const BLOCK: usize = 90_000;
 const DAY_MS: i64 = 86_400_000;
-/// Lengths of periods in days. The second one has a thirtieth of a year's events, the last one has no limits.
+/// Period lengths in days. The second has a thirtieth of a year's events; the last is unlimited.
 const WINDOWS: [i64; 4] = [1, 12, 30, EVERYTHING];
 const EVERYTHING: i64 = 1_001;
 /// One in this many batches is reported again.
@@ -49,7 +49,7 @@ const READS: [(&str, &str); 4] = [
     ("urls", "/content-owners/urls?limit=20&"),
     ("series by day", "/content-owners/series?by=day&"),
 ];
-/// Reads that are less frequent in practice.
+/// Reads that are less common in practice.
 const OTHERS: [(&str, &str); 5] = [
     ("crawlers", "/content-owners/crawlers?"),
     ("corroboration", "/content-owners/corroboration?"),
@@ -60,8 +60,8 @@ const OTHERS: [(&str, &str); 5] = [
 /// Reads of a platform's own reports.
 const OWN: [(&str, &str); 1] = [("agent/events", "/agent/events?")];
 
-/// Simpler statements that count the owner's events, for comparison: without merging row versions, which is not exact, and with it.
-/// `{site}` is the condition for the owner's sites.
+/// Simpler statements that count the owner's events, for comparison: one doesn't merge row versions, so it isn't exact, and one does.
+/// `{site}` stands for the condition on the owner's sites.
 const ALTERNATIVES: [(&str, &str); 2] = [
     ("rows, not exact", "SELECT type, count() FROM events WHERE {site} GROUP BY type"),
     (
@@ -70,7 +70,7 @@ const ALTERNATIVES: [(&str, &str); 2] = [
          SETTINGS do_not_merge_across_partitions_select_final = 1",
     ),
 ];
-/// The organization that also claims a fetch of another agent.
+/// The organization that also claims another agent's fetch.
 const SECOND_CLAIMANT: OrgId = OrgId(Uuid::from_u128(0x7000));
 
 /// Median time of a read without a period.
@@ -79,7 +79,7 @@ struct Measured {
     p50_ms: f64,
 }
 
-/// Fills a store and measures it; with `--growth`, also two smaller stores.
+/// Fills a store and measures it. With `--growth`, also measures two smaller stores.
 pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     if let Some(runs) = options.plan {
         plan_cost::run(runs, &stop).await?;
@@ -161,7 +161,7 @@ async fn measure_all(
     Ok(reader.of_everything)
 }
 
-/// Measures the statements of [`ALTERNATIVES`]. Returns the median of the first one in milliseconds.
+/// Measures the statements in [`ALTERNATIVES`]. Returns the median of the first one in milliseconds.
 async fn measure_alternatives(client: &clickhouse::Client, range: &str, runs: usize) -> anyhow::Result<f64> {
     let mut floor = 0.0;
     for (what, statement) in ALTERNATIVES {
@@ -181,7 +181,7 @@ async fn measure_alternatives(client: &clickhouse::Client, range: &str, runs: us
     Ok(floor)
 }
 
-/// Serves the reads of these stores in this process, without the lookup limit.
+/// Serves the reads from these stores in this process, without the lookup limit.
 async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::Result<(Endpoint, JoinHandle<()>)> {
     let settings = query_api::Settings {
         clicks: query_api::ClickSettings { click_lookup_rate: 0 },
@@ -206,9 +206,9 @@ struct Reader {
 }
 
 impl Reader {
-    /// Measures each read with periods of this many days.
+    /// Measures each read over periods of this many days.
     async fn measure_window(&mut self, days: i64, beside: &str, reads: &[(&str, &str)]) -> anyhow::Result<()> {
-        // Skip periods that cover everything, except the one for everything.
+        // Skip periods that happen to cover everything, except for the unlimited one.
         if days >= self.span.days && days != EVERYTHING {
             return Ok(());
         }
@@ -285,7 +285,7 @@ async fn fill(
     Ok(())
 }
 
-/// Reports one in [`REPEATED`] batches again, one second later, spread over the whole time.
+/// Repeats one in [`REPEATED`] batches one second later, spread over the whole time.
 async fn repeat(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &str) -> anyhow::Result<()> {
     let (mut block, mut reports, mut repeated) = (Vec::new(), 0, 0);
     for mut records in ReportGenerator::new(options, domain).step_by(REPEATED) {
@@ -323,7 +323,7 @@ fn events_of(records: &[LogRecord]) -> u64 {
     records.iter().map(|record| record.events.len() as u64).sum()
 }
 
-/// Returns a host in the format of the tables.
+/// Returns a host in the tables' format.
 fn reversed(host: &str) -> String {
     host.split('.').rev().collect::<Vec<_>>().join(".")
 }

@@ -1,4 +1,4 @@
-//! Reads during and after the load, whose responses the oracle checks.
+//! Reads during and after the load. The oracle checks the responses.
 
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::{Latencies, RunContext, lock};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Pause between the final reads. One read costs the store as much as thousands of events.
+/// Pause between the final reads. A read costs the store as much as thousands of events.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
-/// Pause before the last check, which finds events that are counted late.
+/// Pause before the last check, so that it detects events that are counted late.
 const SECOND_LOOK: Duration = Duration::from_millis(1_500);
 
 #[derive(Debug, Default)]
@@ -67,8 +67,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Waits at most `patience` until all acknowledged events of every tenant are readable, then checks the last reads. Returns the
-    /// duration of the wait.
+    /// Waits at most `patience` until all acknowledged events of every tenant are readable, then checks the last reads. Returns how long it
+    /// waited.
     pub async fn wait_until_caught_up(&mut self, patience: Duration) -> Duration {
         let begun = Instant::now();
         for tenant in 0..self.course.tenants.len() {

@@ -1,4 +1,4 @@
-//! The report of a run, with the same content as JSON and as text.
+//! A run's report, with the same content as JSON and as text.
 
 use crate::Verdict;
 use crate::drive::{Latencies, LoadResult};
@@ -33,24 +33,24 @@ pub struct LoadReport {
     pub seconds: f64,
     /// Events acknowledged with 2xx within the duration, per second.
     pub acked_events_per_second: f64,
-    /// Events by fate; a repeat counts each time.
+    /// Events by outcome. A repeat counts each time.
     pub events: BTreeMap<Fate, u64>,
     pub answers: BTreeMap<String, u64>,
-    /// Responses with 429 or 503 and without `Retry-After`.
+    /// Responses with 429 or 503 but without `Retry-After`.
     pub without_retry_after: u64,
-    /// Requests that were due but not sent.
+    /// Requests that were due but weren't sent.
     pub never_left: u64,
     pub connections: u64,
-    /// From the due time (open loop) or sending (closed loop) to a 2xx.
+    /// Time from the due time (open loop) or from sending (closed loop) to a 2xx.
     pub latency: Quantiles,
-    /// From sending to a 2xx.
+    /// Time from sending to a 2xx.
     pub service_time: Quantiles,
     pub refusal: Quantiles,
-    /// `latency` of the tenant with the largest share.
+    /// `latency` for the tenant with the largest share.
     pub busiest_tenant: Quantiles,
-    /// `latency` of all other tenants.
+    /// `latency` for all other tenants.
     pub other_tenants: Quantiles,
-    /// Costs of the processes during the load, without later processing.
+    /// The processes' costs during the load, without later processing.
     pub processes: Vec<Cost>,
     /// CPU seconds of each process per million acknowledged events.
     pub cpu_seconds_per_million: BTreeMap<String, f64>,
@@ -68,7 +68,7 @@ pub struct Quantiles {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OracleReport {
     pub checks: u64,
-    /// Reads that did not return 200, and were therefore not checked.
+    /// Reads that didn't return 200 and were therefore not checked.
     pub reads_failed: u64,
     pub read_latency: Quantiles,
     /// Seconds from the end of the load until all acknowledged events were readable.
@@ -223,7 +223,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Writes a result to the file of `--json`.
+/// Writes a result to the file named by `--json`.
 pub fn write_json<T: Serialize>(result: &T, file: Option<&Path>) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     let mut text = serde_json::to_string_pretty(result)?;

@@ -81,7 +81,7 @@ impl Session {
         &self.loads
     }
 
-    /// Waits until all acknowledged events are readable, and checks the last reads. No load may be running.
+    /// Waits until all acknowledged events are readable, then checks the last reads. No load may be running.
     pub async fn wait_and_check(&self, base: &Endpoint) -> Duration {
         eprintln!("waiting until all acknowledged events are readable");
         Reader::new(&self.course, base, &self.read_tally).wait_until_caught_up(self.conduct.quiesce).await

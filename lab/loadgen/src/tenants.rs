@@ -1,4 +1,4 @@
-//! Content owners that a run reports about, and the keys of their reporters.
+//! Content owners that a run reports about, and their reporters' keys.
 
 use crate::workload::ROLES;
 use anyhow::Context as _;
@@ -15,13 +15,13 @@ use sqlx::PgPool;
 pub struct Tenant {
     pub name: String,
     pub domain: String,
-    /// Its id, if known; reads must return it.
+    /// The owner's id, if known. Reads must return it.
     pub owner: Option<OrgId>,
-    /// The network that reports as its edge, if known.
+    /// The network that acts as the owner's edge, if known.
     pub network: Option<OrgId>,
-    /// Key for reads and delegations.
+    /// The owner's key for reads and delegations.
     pub owner_key: HeaderValue,
-    /// Keys of the reporters, in the order of [`ROLES`].
+    /// The reporters' keys, in the order of [`ROLES`].
     pub keys: [HeaderValue; ROLES.len()],
 }
 

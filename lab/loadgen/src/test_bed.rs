@@ -1,4 +1,4 @@
-//! The target of a run: a running stack or one started for the run, with its tenants and the processes to measure.
+//! The stack that a run targets, which is already running or started for the run, with its tenants and the processes to measure.
 
 mod demo_env;
 mod leftovers;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub struct TestBed {
-    /// Unique name, part of every name that the run creates.
+    /// A unique name, which is part of every name that the run creates.
     pub name: String,
     pub ingest: Endpoint,
     pub base: Endpoint,
@@ -41,7 +41,7 @@ struct OwnStack {
 }
 
 impl TestBed {
-    /// Finds or starts the stack and creates the tenants. [`TestBed::add_workers`] later starts the workers of a new stack.
+    /// Finds or starts the stack and creates the tenants. The workers of a new stack are started later, by [`TestBed::add_workers`].
     pub async fn find_or_start(options: &TargetOptions, tenants: usize) -> anyhow::Result<Self> {
         let name = run_name();
         if options.start { Self::start(options, name, tenants).await } else { Self::find(options, name, tenants).await }
@@ -93,7 +93,7 @@ impl TestBed {
         Ok(Self { name, ingest, base, tenants, own: None, outside })
     }
 
-    /// Starts the worker, unless the stack was already running and has its own.
+    /// Starts the workers, unless the stack was already running and has its own.
     pub async fn add_workers(&mut self) -> anyhow::Result<()> {
         let Some(own) = &mut self.own else { return Ok(()) };
         if !own.running.iter().any(|running| running.service == Service::Worker) {
@@ -102,7 +102,7 @@ impl TestBed {
         Ok(())
     }
 
-    /// Replays the whole log of a stack started for the run. Returns the output of the replay.
+    /// Replays the whole log of a stack that was started for the run. Returns the replay's output.
     pub async fn replay(&self, rate: Option<u32>) -> anyhow::Result<String> {
         let own = self.own.as_ref().context("only the log of a stack started for the run can be replayed")?;
         let rate = rate.map(|rate| rate.to_string());
@@ -127,7 +127,7 @@ impl TestBed {
         own.chain(self.outside.iter().cloned()).chain([ourselves]).collect()
     }
 
-    /// Stops the services and deletes what the run has created, except the services' logs if `keep_logs` is set.
+    /// Stops the services and deletes what the run has created. Keeps the services' logs if `keep_logs` is set.
     pub async fn tear_down(self, keep_logs: bool) -> anyhow::Result<()> {
         let Some(own) = self.own else { return Ok(()) };
         for running in own.running {
@@ -146,7 +146,7 @@ impl TestBed {
     }
 }
 
-/// Returns the running local servers. Their costs include the work of others.
+/// Returns the running local servers. Their costs include work for others.
 fn servers(root: &Path) -> Vec<MeasuredProcess> {
     let record = Record::load(&root.join(".local"));
     let watched = |kind: ServerKind| {
@@ -156,7 +156,7 @@ fn servers(root: &Path) -> Vec<MeasuredProcess> {
     ServerKind::ALL.into_iter().filter_map(watched).collect()
 }
 
-/// Returns the clone that contains the current folder, otherwise the clone from which this program was built.
+/// Returns the clone that contains the current folder, otherwise the one from which this program was built.
 pub(crate) fn workspace_root() -> PathBuf {
     let is_root = |folder: &&Path| folder.join("lab/loadgen/Cargo.toml").is_file();
     let current = std::env::current_dir().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Generates events as pure functions of their number, and requests with these events.
+//! Generates events as pure functions of their number, and requests that contain them.
 
 mod event;
 mod plan;
@@ -11,11 +11,11 @@ pub use skew::Skew;
 
 use schemas::event::SourceRole;
 
-/// Observers of a retrieval, in the order in which they are added. The agent is always one of them.
+/// The observers of a fetch, in the order in which they are added. The agent is always one of them.
 pub const ROLES: [SourceRole; 4] = [SourceRole::Agent, SourceRole::Edge, SourceRole::Origin, SourceRole::Index];
 
-/// Index of [`SourceRole::Agent`] in [`ROLES`], the only role whose reports have a session.
+/// Index of [`SourceRole::Agent`] in [`ROLES`]. Only agents' reports have a session.
 pub const AGENT: usize = 0;
 
-/// Index of [`SourceRole::Edge`], also the network that reads for others in tests of delegations.
+/// Index of [`SourceRole::Edge`]. In delegation tests, this is also the network that reads for others.
 pub const EDGE: usize = 1;

@@ -1,10 +1,10 @@
-//! S13: runs each target with its seeds and a fixed number of mutated inputs.
+//! S13: runs each target on its seeds and on a fixed number of mutated inputs.
 
 use fuzz::mutate::Inputs;
 use fuzz::{TARGETS, Target};
 use service_kit::testing::random_seed;
 
-/// Runs a target. At least one input in `one_in` must be accepted; otherwise the inputs no longer reach the code to be tested.
+/// Runs a target. At least one in `one_in` inputs must be accepted; otherwise the inputs no longer reach the code under test.
 fn enter(name: &str, cases: usize, one_in: usize) {
     let target: &Target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let mut inputs = Inputs::for_target(target, random_seed()).unwrap();

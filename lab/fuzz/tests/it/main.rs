@@ -1,4 +1,4 @@
-//! Fuzz targets as tests, with a limited number of inputs.
+//! Runs the fuzz targets as tests, with a limited number of inputs.
 
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 

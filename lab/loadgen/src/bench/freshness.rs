@@ -22,10 +22,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Pause between two reads, which is part of the result. One read costs the store as much as thousands of events, so more frequent
-/// reads would slow each other down.
+/// Pause between two reads, which is part of the result. A read costs the store as much as thousands of events, so more frequent reads
+/// would slow each other down.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Maximum pause between two events of the probe. The pause is random; otherwise, the probe could synchronize with the worker.
+/// Maximum pause between two of the probe's events. The pause is random, because the probe could otherwise synchronize with the worker.
 const MOST_REST: Duration = Duration::from_millis(200);
 const EVENTS: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ struct Fresh {
     load: LoadReport,
     /// Time from the 2xx to the end of the first read that counts the event.
     readable: Quantiles,
-    /// Probe events that were not acknowledged. They are not waited for.
+    /// The probe's events that were not acknowledged. Nothing waits for them.
     unacked: u64,
 }
 
@@ -52,7 +52,7 @@ struct Probe {
     reads: Connection,
 }
 
-/// Events of one host and one session. The log preserves their order, so a count of n means that the first n are readable.
+/// Events with one host and one session. The log preserves their order, so a count of n means that the first n are readable.
 #[derive(Default)]
 struct ProbeRound {
     acked: Vec<Instant>,
@@ -63,7 +63,7 @@ struct ProbeRound {
 impl Bench<'_> {
     /// Runs two open loops with batch 1, first at `steady` and then at `burst` events per second, with all services.
     pub(super) async fn freshness(&mut self, steady: f64, burst: f64) -> anyhow::Result<Freshness> {
-        // Events of earlier loads would delay the probe.
+        // Events from earlier loads would delay the probe.
         self.session.wait_and_check(&self.stage.base).await;
         let database_url = self.stage.database_url().context("a benchmark starts its own stack")?.to_owned();
         let pool = databases::postgres(&PostgresSettings { database_url })?;
@@ -94,7 +94,7 @@ impl Probe {
         Self { tenant: tenant.clone(), ingest: connection(ingest), reads: connection(base) }
     }
 
-    /// Probes until `stop`. Returns the delay of each event, and the number of events that were not acknowledged.
+    /// Probes until `stop`. Returns each event's delay, and the number of events that were not acknowledged.
     async fn keep_probing(mut self, stop: CancellationToken) -> anyhow::Result<(Vec<Duration>, u64)> {
         let (mut took, mut unacked) = (Vec::new(), 0);
         while !stop.is_cancelled() {
@@ -112,8 +112,8 @@ impl Probe {
     }
 }
 
-/// Reports the events of one host. Stops at an event that is not acknowledged: it may be counted later and would be mistaken for
-/// the next one.
+/// Reports the events of one host. Stops at the first event that is not acknowledged, because it may be counted later and would then be
+/// mistaken for the next one.
 async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mutex<ProbeRound>, stop: &CancellationToken) -> u64 {
     let (session, mut unacked) = (Uuid::new_v4(), 0);
     for _ in 0..EVENTS {

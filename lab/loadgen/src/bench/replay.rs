@@ -9,7 +9,7 @@ use std::fmt;
 /// Rate limit of the slow replay, in events per second.
 const GENTLE: u32 = 50_000;
 
-/// The same live load alone, during a replay at full speed, and during a replay with a rate limit.
+/// The same live load alone, during a replay at full speed, and during a rate-limited replay.
 #[derive(Debug, Serialize)]
 pub(super) struct Replays {
     alone: LoadReport,
@@ -25,8 +25,8 @@ struct Replay {
 }
 
 impl Bench<'_> {
-    /// Runs a live load with batch 1 at `per_second` events per second, alone and during replays. The oracle fails if a replay
-    /// changes a result.
+    /// Runs a live load with batch 1 at `per_second` events per second, alone and during replays. The oracle reports a violation if a
+    /// replay changes a result.
     pub(super) async fn replays(&mut self, per_second: f64) -> anyhow::Result<Replays> {
         let alone = self.open("live, alone", per_second).await;
         let mut beside = Vec::new();

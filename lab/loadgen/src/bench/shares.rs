@@ -1,4 +1,4 @@
-//! P12: response times of other tenants while one tenant sends 20 times its share.
+//! P12: response times for other tenants while one tenant sends 20 times its share.
 
 use super::Bench;
 use crate::client::{Connection, Endpoint, Exchange};
@@ -26,15 +26,15 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 use uuid::Uuid;
 
-/// Connections of the busy tenant; each of the others has one.
+/// Number of connections for the busy tenant; every other tenant has one.
 const BUSY: usize = 20;
 const OTHERS: usize = 7;
-/// Pause between the starts of two requests of a connection.
+/// Pause between the starts of two requests on a connection.
 const PACE: Duration = Duration::from_millis(200);
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Events of a report.
+/// Events per report.
 const EVENTS: usize = 100;
-/// Lines of a log, about 800 KiB.
+/// Lines per log, about 800 KiB.
 const LINES: usize = 2_000;
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -45,7 +45,7 @@ enum Kind {
     SignIn,
 }
 
-/// What the requests of every kind need.
+/// What requests of every kind need.
 struct Load {
     kind: Kind,
     place: Endpoint,
@@ -58,7 +58,7 @@ pub(super) struct Shares(Vec<Share>);
 #[derive(Debug, Serialize)]
 struct Share {
     kind: Kind,
-    /// Response times of the others without and with the busy tenant.
+    /// Response times for the other tenants without and with the busy one.
     alone: Others,
     beside: Others,
 }
@@ -74,7 +74,7 @@ impl Bench<'_> {
     pub(super) async fn shares(&mut self) -> anyhow::Result<Shares> {
         let database_url = self.stage.database_url().context("a benchmark starts its own stack")?.to_owned();
         let pool = databases::postgres(&PostgresSettings { database_url })?;
-        // Tenants of their own, whose events the oracle doesn't count.
+        // These loads have tenants of their own, whose events the oracle doesn't count.
         let tenants = tenants::seed(&pool, &format!("{}-share", self.stage.name), 1 + OTHERS).await?;
         let (log, mut shares) = (log()?, Vec::new());
         for kind in [Kind::Reads, Kind::Events, Kind::Drains, Kind::SignIn] {
@@ -115,7 +115,7 @@ async fn measure(load: &Arc<Load>, tenants: &[Tenant], busy: usize, duration: Du
         }));
     }
     while let Some(ended) = connections.join_next().await {
-        // Each one ends by its time limit.
+        // Each task ends when its time limit is reached.
         let _: Result<(), _> = ended?;
     }
     let measured = lock(&measured);
@@ -135,7 +135,7 @@ impl Load {
             }
             Kind::Drains => connection.post_gzip("/drains/ndjson", agent, &id.to_string(), self.log.clone()).await,
             Kind::SignIn => {
-                // The busy client has one address; others have a new one for each request.
+                // The busy client has one address; other clients use a new one for each request.
                 let [.., a, b, c] = *id.as_bytes();
                 let address = if is_other { format!("10.{a}.{b}.{c}") } else { "192.0.2.1".to_owned() };
                 let body = json!({"email": format!("{}@example.com", id.simple())}).to_string();

@@ -1,4 +1,4 @@
-//! The results of a bench next to their targets, as a table and as JSON.
+//! A bench's results next to their targets, as a table and as JSON.
 
 use super::freshness::Freshness;
 use super::replay::Replays;
@@ -16,9 +16,9 @@ const INCUMBENT_CORES: f64 = 2.0;
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
     pub(super) batch: usize,
-    /// Acknowledged events per second of the service, by round.
+    /// The service's acknowledged events per second, by round.
     pub(super) service: Vec<f64>,
-    /// The incumbent's published throughput, measured on another machine of this class.
+    /// The incumbent's published throughput, measured on another machine of the same class.
     pub(super) incumbent: f64,
     pub(super) wanted: f64,
 }
@@ -27,15 +27,15 @@ pub(super) struct Comparison {
 pub(super) struct BenchReport {
     /// P1.
     pub(super) throughput: Vec<Comparison>,
-    /// P5: open loop at half of the batch 1 throughput.
+    /// P5: open loop at half the batch 1 throughput.
     pub(super) half_load: LoadReport,
-    /// P11: load before the burst.
+    /// P11: the load before the burst.
     pub(super) steady: LoadReport,
-    /// P11: burst of ten times the steady load.
+    /// P11: a burst of ten times the steady load.
     pub(super) burst: LoadReport,
     /// P11: ten times the batch 1 throughput.
     pub(super) overload: LoadReport,
-    /// P3: the worker alone, with the log of the earlier loads.
+    /// P3: the worker alone, processing the log of the earlier loads.
     pub(super) drain: Drain,
     /// P2: batch 100 with the whole pipeline.
     pub(super) pipeline: Pipeline,
@@ -59,12 +59,12 @@ pub(super) struct Drain {
 #[derive(Debug, Serialize)]
 pub(super) struct Pipeline {
     pub(super) load: LoadReport,
-    /// Costs until all of it could be read, including the reads that check it.
+    /// Costs until all events could be read, including the reads that check this.
     pub(super) whole: Vec<Cost>,
 }
 
 impl Pipeline {
-    /// Returns the CPU seconds of a process per million acknowledged events.
+    /// Returns a process's CPU seconds per million acknowledged events.
     fn of_a_million(&self, name: &str) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "only for display")]
         let millions = self.load.events.get(&Fate::Acked).copied().unwrap_or(0) as f64 / 1e6;

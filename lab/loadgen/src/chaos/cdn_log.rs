@@ -1,5 +1,5 @@
-//! Sends a CDN log during the load, in bodies that are repeated, cut at other lines, incomplete, or retried after a 503. Its owner
-//! has no other reports, and each line is a fetch of another page.
+//! Sends a CDN log during the load, in bodies that are repeated, cut at other lines, incomplete, or retried after a 503. The log's owner
+//! has no other reports, and each line is a fetch of a different page.
 
 use super::operation_log::OperationLog;
 use super::requests::Requests;
@@ -31,18 +31,18 @@ use tokio_util::sync::CancellationToken;
 const PATH: &str = "/drains/ndjson";
 const BOT: &str = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot";
 const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
-/// Lines per body; the longest body is split into several records.
+/// Lines per body. The longest body is split into several records.
 const LENGTHS: [u32; 5] = [5, 5, 40, 40, 900];
-/// One in this many lines is a person's.
+/// One in this many lines belongs to a person.
 const PERSON_EVERY: u32 = 3;
 const DEADLINE: Duration = Duration::from_secs(10);
 const MOST_RETRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(200);
-/// Time limit until all acknowledged lines are readable after the faults.
+/// Time limit after the faults until all acknowledged lines are readable.
 const PATIENCE: Duration = Duration::from_secs(300);
 const ROUND: Duration = Duration::from_secs(1);
 
-/// An owner whose log is sent, and what was sent so far.
+/// An owner whose log is sent, and what has been sent so far.
 #[derive(Debug)]
 pub(super) struct CdnLog {
     tenant: Tenant,
@@ -54,10 +54,10 @@ pub(super) struct CdnLog {
     ledger: Mutex<LineLedger>,
 }
 
-/// The lines that were sent, and their fates.
+/// The lines that were sent, and what happened to them.
 #[derive(Debug, Default)]
 struct LineLedger {
-    /// By line number: whether it may be counted, and whether it must be.
+    /// By line number: whether the line may be counted, and whether it must be.
     lines: Vec<(bool, bool)>,
     previous: u64,
     totals: LogTotals,
@@ -70,7 +70,7 @@ pub(super) struct LogTotals {
     bodies: u64,
     halves: u64,
     repeats: u64,
-    /// Bodies retried without a success response.
+    /// Number of bodies retried without ever getting a success response.
     again: u64,
     acked: u64,
     possible: u64,
@@ -160,7 +160,7 @@ impl CdnLog {
                     next = fresh.end;
                     self.deliver(&mut connections, &mut random, &fresh).await;
                 }
-                // First incomplete, while all of its lines are new, then complete.
+                // First an incomplete body, while all of its lines are new, then the complete one.
                 50..65 => {
                     next = fresh.end;
                     self.deliver_half(&mut random, &fresh).await;
@@ -168,7 +168,7 @@ impl CdnLog {
                 }
                 _ if next == 0 => {}
                 drawn => {
-                    // Lines of one body, or of several bodies, as two overlapping jobs send them.
+                    // The lines of one body, or of several bodies as two overlapping jobs send them.
                     let begin = random.random_range(0..next);
                     let end = next.min(begin + random.random_range(1..700));
                     lock(&self.ledger).totals.repeats += 1;
@@ -182,7 +182,7 @@ impl CdnLog {
         }
     }
 
-    /// Sends a body, with retries until it is acknowledged or rejected.
+    /// Sends a body and retries until it is acknowledged or rejected.
     async fn deliver(&self, connections: &mut [Connection], random: &mut StdRng, lines: &Range<u32>) {
         let (body, kept) = (self.body(lines), lines.clone().filter(|number| is_bots(*number)).count() as u64);
         for attempt in 0..=MOST_RETRIES {
@@ -297,8 +297,7 @@ impl CdnLog {
         serde_json::from_slice(&body).with_context(|| format!("{path} returned invalid JSON"))
     }
 
-    /// Waits until all acknowledged lines are readable, and compares the results of other reads. Returns the counts and the
-    /// violations.
+    /// Waits until all acknowledged lines are readable, then compares the results of other reads. Returns the counts and the violations.
     pub(super) async fn wait_and_compare(&self) -> (LogTotals, Vec<String>) {
         let mut connection = Connection::new(self.query.clone(), DEADLINE);
         let begun = Instant::now();
@@ -321,7 +320,7 @@ impl CdnLog {
         (told, ledger.violations.iter().map(|(rule, what)| format!("CDN log, {rule}: {what}")).collect())
     }
 
-    /// Checks that every line counts as one page and one bot fetch.
+    /// Checks that every line counts as one page and as one fetch by a bot.
     async fn compare(&self, connection: &mut Connection) -> anyhow::Result<()> {
         let counted = self.summary(connection).await.context("the summary failed")?;
         let urls = self.json(connection, "/content-owners/urls?limit=1").await?;

@@ -1,4 +1,4 @@
-//! The stack of a chaos run: stores behind proxies, gateways, workers of each shard, query processes, identity and tenants.
+//! The stack for a chaos run: stores behind proxies, gateways, workers for each shard, query processes, identity and tenants.
 
 use super::fault::WORKERS;
 use super::options::ChaosOptions;
@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub(super) const TENANTS: usize = 4;
 
 const DELEGATION_DEADLINE: Duration = Duration::from_secs(10);
-/// Name of the cluster in each shard's configuration.
+/// The cluster's name in each shard's configuration.
 const CLUSTER: &str = "telemetry";
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Cluster {
     pub(super) folder: PathBuf,
     pub(super) stores: Arc<Stores>,
     pub(super) fresh: FreshStores,
-    /// Run commands for each shard, without the proxies.
+    /// Configuration for running commands on each shard, without the proxies.
     pub(super) commands: Vec<LaunchConfig>,
     pub(super) tenants: Vec<Tenant>,
     /// The owner whose only data is a CDN log.
@@ -110,7 +110,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns the ClickHouse settings of each shard, without the proxies.
+    /// Returns each shard's ClickHouse settings, without the proxies.
     pub(super) fn tables(&self) -> impl Iterator<Item = &ClickHouseSettings> {
         self.commands.iter().map(|shard| &shard.stores.clickhouse)
     }
@@ -119,7 +119,7 @@ impl Cluster {
         [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers)
     }
 
-    /// Returns the lines of the services' logs that contain `words`.
+    /// Returns the lines in the services' logs that contain `words`.
     pub(super) fn log_lines_with(&self, words: &str) -> Vec<String> {
         let mut found = Vec::new();
         for post in self.services() {
@@ -136,7 +136,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes the stack, but keeps the logs if `keep` is set.
+    /// Deletes the stack. Keeps the logs if `keep` is set.
     pub(super) async fn delete(self, keep: bool) -> anyhow::Result<()> {
         let Self { folder, stores, supervisors, .. } = self;
         for supervisor in supervisors {
@@ -168,7 +168,7 @@ fn launch(binaries: &Path, folder: &Path, stores: &Addresses) -> LaunchConfig {
     LaunchConfig { binaries, folder, stores }
 }
 
-/// Returns the addresses of each shard: the same stores, with the shard's ClickHouse server.
+/// Returns each shard's addresses: the same stores, with the shard's own ClickHouse server.
 fn of_each_shard(stores: &Addresses, servers: &[String]) -> anyhow::Result<Vec<Addresses>> {
     let of = |(place, server): (usize, &String)| -> anyhow::Result<Addresses> {
         let shard = format!("{}/{}", place + 1, servers.len()).parse::<Shard>().map_err(anyhow::Error::msg)?;
@@ -185,7 +185,7 @@ fn reading_all(stores: &Addresses) -> Addresses {
     Addresses { clickhouse, ..stores.clone() }
 }
 
-/// With several shards, creates the tables of each one and the distributed tables.
+/// Creates the tables of each shard and, if there are several shards, the distributed tables.
 async fn prepare(shards: &[Addresses]) -> anyhow::Result<()> {
     for Addresses { clickhouse, .. } in shards.iter().filter(|stores| !stores.shard.is_only()) {
         apply_clickhouse_ddl(clickhouse).await?;

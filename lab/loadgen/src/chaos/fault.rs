@@ -1,4 +1,4 @@
-//! A fault: its target, its kind and its duration.
+//! A fault: target, kind and duration.
 
 use super::proxy::Mode;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Workers per shard, one of which is active.
 pub(super) const WORKERS: usize = 2;
 
-/// Target of a fault. Numbers start at 0.
+/// What a fault affects. Numbers start at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     Gateway(usize),
@@ -23,13 +23,13 @@ pub enum Target {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// SIGKILL, and a restart after the duration of the fault.
+    /// SIGKILL, then a restart at the end of the fault.
     Kill,
-    /// SIGSTOP, and SIGCONT after the duration of the fault.
+    /// SIGSTOP, then SIGCONT at the end of the fault.
     Pause,
-    /// SIGTERM, and a restart after the duration of the fault.
+    /// SIGTERM, then a restart at the end of the fault.
     Terminate,
-    /// Abort when a crash point is passed for the n-th time, and a restart after the duration of the fault.
+    /// Abort when a crash point is reached for the n-th time, then a restart at the end of the fault.
     CrashAt(&'static str, u64),
     /// Disturbs the connection to the target for the duration of the fault.
     Link(Mode),
@@ -37,7 +37,7 @@ pub enum FaultKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Start of the fault, from the start of the load.
+    /// Start of the fault, counted from the start of the load.
     pub at: Duration,
     pub target: Target,
     pub kind: FaultKind,
@@ -50,8 +50,8 @@ impl Target {
         matches!(self, Self::Broker(_) | Self::ClickHouse(_) | Self::Postgres)
     }
 
-    /// Returns the group of targets of which only one may have a fault at a time: all brokers, because the log needs a majority,
-    /// and the workers of a shard, because a standby takes over from the affected one.
+    /// Returns the group of targets of which only one may be faulty at a time: all brokers, because the log needs a majority, and a shard's
+    /// workers, because a standby takes over from the faulty one.
     pub(super) fn lane(self) -> Self {
         match self {
             Self::Broker(_) => Self::Broker(0),
@@ -69,7 +69,7 @@ impl Target {
 }
 
 impl FaultKind {
-    /// Returns the name of the kind in the report.
+    /// Returns the kind's name in the report.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Kill => "kill -9",
@@ -89,7 +89,7 @@ impl FaultKind {
         matches!(self, Self::CrashAt(..))
     }
 
-    /// Returns whether the crash point is passed only while the log is unavailable.
+    /// Returns whether the crash point is reached only while the log is unavailable.
     pub(super) fn needs_spill(self) -> bool {
         matches!(self, Self::CrashAt(point, _) if point.starts_with("spill") || point.starts_with("drain"))
     }

@@ -1,7 +1,7 @@
 //! Reads every item of every surface after the load, and checks that all sums agree.
 //!
-//! It doesn't page through a whole tenant: a page costs as much as the items before it, so a million events would take an hour.
-//! Owners are read host by host, agents' own reports by time slices, and the sums are compared with the totals.
+//! It never pages through a whole tenant: a page costs as much as all items before it, so a million events would take an hour. Owners are
+//! read host by host and agents' own reports by time slices, and the sums are compared with the totals.
 
 use super::read_loop::{ReadLoop, TABLE};
 use super::reader::{By, Reader};
@@ -19,7 +19,7 @@ const PAGE: u64 = 1_000;
 const TRIES: u32 = 20;
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 const SLICE: u64 = 10_000;
-/// Sessions per tenant whose documents are read.
+/// Number of sessions per tenant whose documents are read.
 const DOCUMENTS: u32 = 200;
 
 macro_rules! patiently {
@@ -60,7 +60,7 @@ enum List {
 }
 
 impl ReadLoop {
-    /// Reads everything. Every read must succeed, and the results must agree and be complete.
+    /// Reads everything. Every read must succeed, and the results must be complete and consistent.
     pub(super) async fn read_everything(&mut self) {
         let looks = self.readers.iter_mut().map(async |reader| {
             if let Err(why) = reader.everything().await {
@@ -180,7 +180,7 @@ impl Reader {
         }
     }
 
-    /// Returns adjacent periods that cover all time.
+    /// Returns adjacent periods that together cover all time.
     fn slices_of_time(&self, slices: u64) -> Vec<String> {
         let cuts: Vec<String> = self.front.shape.cuts_of_time(slices).collect();
         let first = cuts.first().map(|first| format!("&until={first}"));

@@ -1,4 +1,4 @@
-//! Carries out the plan: injects each fault at its time and undoes it.
+//! Carries out the plan: injects each fault at its time, and ends it.
 
 use super::cluster::Cluster;
 use super::fault::{Fault, FaultKind, Target};
@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Time limit for a process to reach its crash point, beyond the duration of the fault.
+/// Time limit for a process to reach its crash point, on top of the fault's duration.
 const CRASH_PATIENCE: Duration = Duration::from_secs(90);
-/// Time after which a worker has a block that its store has not acknowledged.
+/// Time after which a worker has a block that the store hasn't acknowledged.
 const IN_HAND: Duration = Duration::from_millis(1_500);
 
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Injected {
     pub(super) done: BTreeMap<(&'static str, String), u64>,
     pub(super) unreached: Vec<String>,
     pub(super) last_undone: Option<Instant>,
-    /// Servers that did not restart.
+    /// Servers that didn't restart.
     pub(super) failed: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Injected {
 pub(super) struct Injector {
     cluster: Arc<Cluster>,
     history: Arc<OperationLog>,
-    /// Locks that allow one fault at a time per group of targets.
+    /// Locks that permit one fault at a time per group of targets.
     lanes: Mutex<BTreeMap<Target, Arc<tokio::sync::Mutex<()>>>>,
     injected: Mutex<Injected>,
 }
@@ -54,7 +54,7 @@ impl Injector {
         lock(&self.injected).count()
     }
 
-    /// Carries out the plan until its end or `stop`. Returns once all faults are undone.
+    /// Carries out the plan until its end or `stop`. Returns once all faults have ended.
     pub(super) async fn follow(self: Arc<Self>, plan: Plan, stop: CancellationToken) -> Injected {
         let (begun, tracker) = (Instant::now(), TaskTracker::new());
         for fault in plan.faults {
@@ -122,7 +122,7 @@ impl Injector {
                 post.signal(Signal::CONT).await;
             }
             FaultKind::CrashAt(point, pass) => {
-                // A standby doesn't reach crash points, so stop the other workers.
+                // A standby doesn't reach crash points, so the other workers are stopped.
                 let others = self.others(fault.target);
                 for other in &others {
                     other.take_control().await;
@@ -139,7 +139,7 @@ impl Injector {
         Ok(())
     }
 
-    /// Waits for a crash point. Those of the spill are passed only while the log is unavailable, those of the drain only after
+    /// Waits for a crash point. Those in the spill are reached only while the log is unavailable, those in draining the spill only after
     /// that.
     async fn crash(&self, post: &ServiceProcess, fault: Fault, point: &str) {
         let set_log = |mode| self.cluster.stores.brokers().for_each(|broker| broker.proxy.set(mode));
@@ -165,7 +165,7 @@ impl Injector {
         }
     }
 
-    /// Kills a worker at the worst moments: before its rows are inserted, or after that but before it receives the response.
+    /// Kills a worker at the worst moments: before its rows are inserted, or afterwards but before it receives the response.
     async fn kill_during_insert(&self, worker: &ServiceProcess, fault: Fault) {
         let Some(server) = fault.target.server_of_worker() else { return };
         let Some(store) = self.cluster.stores.store(server) else { return };
@@ -174,7 +174,7 @@ impl Injector {
         store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
         sleep(IN_HAND).await;
         worker.kill().await;
-        // Otherwise, the data held by the black hole would arrive after its sender died.
+        // Otherwise, data held in the black hole would arrive after its sender has died.
         store.proxy.set(Mode::Reset);
         sleep(IN_HAND / 10).await;
         store.proxy.set(Mode::Pass);
@@ -182,7 +182,7 @@ impl Injector {
 
     async fn inject_store_fault(&self, fault: Fault) -> anyhow::Result<()> {
         let Some(store) = self.cluster.stores.store(fault.target) else { return Ok(()) };
-        // A link fault doesn't stop the server, so the supervisor may restart it.
+        // A link fault doesn't stop the server, so the supervisor may restart it meanwhile.
         let _held = if matches!(fault.kind, FaultKind::Link(_)) { None } else { Some(store.held.lock().await) };
         match fault.kind {
             FaultKind::Kill => end_and_restart(store, ServerAction::Kill, fault.lasts).await,

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 type Broken = Vec<(Rule, String)>;
 
 impl LoadState {
-    /// Checks a page of events and returns their numbers. An agent's own page must contain only its own reports.
+    /// Checks a page of events and returns the events' numbers. An agent's own page must contain only its own reports.
     pub(super) fn check_events(&self, tenant: usize, page: &[EventItem], is_own: bool) -> Vec<u32> {
         let (mut broken, mut seen) = (Broken::new(), BTreeSet::new());
         let mut oracle = lock(&self.oracle);
@@ -58,7 +58,7 @@ impl LoadState {
         }
     }
 
-    /// Checks a page of URLs. Each URL belongs to one request and must count all of its events, or those of the other observers.
+    /// Checks a page of URLs. Each URL belongs to one request, and must count all of its events or those of the other observers.
     pub(super) fn check_urls(&self, tenant: usize, page: &[UrlMetric]) -> u64 {
         let (mut broken, mut seen) = (Broken::new(), BTreeSet::new());
         for item in page {
@@ -118,7 +118,7 @@ impl LoadState {
         Shape::numbers_of_session(session).filter(|number| oracle.ledger(tenant).must_show(*number, AGENT)).collect()
     }
 
-    /// Returns the minimum and maximum number of retrievals that both the agent and a server have reported.
+    /// Returns the minimum and maximum number of fetches that both the agent and a server have reported.
     pub(super) fn corroborated(&self, tenant: usize) -> (u64, u64) {
         let is_both = |seen: [bool; ROLES.len()]| {
             let is_server = |role: usize| matches!(ROLES[role], SourceRole::Edge | SourceRole::Origin);
@@ -130,7 +130,7 @@ impl LoadState {
         })
     }
 
-    /// Returns the number of the request that a URL belongs to, if it is one of this tenant's.
+    /// Returns the number of the request to which a URL belongs, if this tenant sent it.
     pub(super) fn request_of(&self, tenant: usize, content_url: &str) -> Option<u32> {
         let (host, request) = content_url.strip_prefix("https://")?.split_once("/requests/")?;
         let request = request.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Writes every operation and its outcome to a file, to explain violations, and counts them for the report.
+//! Writes every operation and its outcome to a file that helps to explain violations, and counts them for the report.
 
 use super::operations::{Kind, Operation};
 use crate::client::Exchange;
@@ -22,7 +22,7 @@ pub(super) struct OperationLog {
 pub(super) struct Counts {
     pub(super) fates: BTreeMap<Fate, u64>,
     pub(super) answers: BTreeMap<String, u64>,
-    /// Requests retried with the same ids.
+    /// Requests that were retried with the same ids.
     pub(super) retries: u64,
     pub(super) bad: u64,
 }
@@ -36,7 +36,7 @@ impl OperationLog {
 
     /// Writes a line that is not an operation.
     pub(super) fn write_line(&self, line: &str) {
-        // A history that can't be written must not end the run. The counts don't depend on it.
+        // The run continues if the file can't be written. The counts don't depend on it.
         let _ = writeln!(lock(&self.file), "{:.3}\t{line}", self.begun.elapsed().as_secs_f64());
     }
 

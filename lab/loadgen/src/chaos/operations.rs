@@ -1,6 +1,6 @@
-//! Generates the operations of a chaos run: new requests, reports of other observers, repeats, and requests that must be rejected.
+//! Generates the operations of a chaos run: new requests, reports by other observers, repeats, and requests that must be rejected.
 //!
-//! A request is sent completely or not at all, and must become visible in the same way.
+//! A request must become visible completely or not at all.
 
 use super::cluster::TENANTS;
 use crate::tenants::Tenant;
@@ -10,9 +10,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use schemas::event::SourceRole;
 
 pub(super) const REQUEST_LENGTHS: [u32; TENANTS] = [1, 12, 40, 150];
-/// Range of the random number that selects an operation.
+/// Upper bound of the random number that selects an operation.
 const PERCENT: u32 = 100;
-/// One in this many new requests contains two pages on two hosts, often of two shards.
+/// One in this many new requests contains two pages on two hosts, often on two shards.
 const DOUBLE_EVERY: u32 = 4;
 
 /// A request and its expected outcome.
@@ -25,9 +25,9 @@ pub(super) struct Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Valid,
-    /// One of its events is invalid: 422 for the whole request.
+    /// One of its events is invalid, so the whole request gets 422.
     Invalid,
-    /// It is about another owner's domain: 403 for the whole request.
+    /// It is about another owner's domain, so the whole request gets 403.
     WrongDomain,
 }
 
@@ -35,9 +35,9 @@ pub(super) enum Kind {
 pub(super) struct OperationGenerator {
     shape: Shape,
     random: StdRng,
-    /// Number of the next new request, by tenant.
+    /// Number of each tenant's next new request.
     next: [u32; TENANTS],
-    /// Valid requests so far, as tenant, role and number.
+    /// Valid requests so far: tenant, role and number.
     made: Vec<(usize, usize, u32)>,
 }
 
@@ -89,7 +89,7 @@ impl OperationGenerator {
         Some(Operation { plan: Plan { tenant, role, items: items(&self.shape, tenant, role, request) }, kind: Kind::Valid })
     }
 
-    /// Picks an earlier request. Half of the picks are recent; some of those requests are still in flight.
+    /// Picks an earlier request. Half of the picks are recent, so some of those requests are still in flight.
     fn earlier(&mut self) -> Option<(usize, usize, u32)> {
         let made = self.made.len();
         let from = if self.random.random() { made.saturating_sub(64) } else { 0 };
@@ -97,7 +97,7 @@ impl OperationGenerator {
     }
 }
 
-/// Returns the numbers of the events of a request that this role reports. Only retrievals have other observers than the agent.
+/// Returns the numbers of the request's events that this role reports. Only fetches are reported by observers other than the agent.
 pub(super) fn items(shape: &Shape, tenant: usize, role: usize, request: u32) -> Vec<u32> {
     let length = shape.request_length(tenant);
     let all = request * length..(request + 1) * length;
@@ -109,7 +109,7 @@ fn origin() -> usize {
 }
 
 impl Operation {
-    /// Returns the tenant whose key the request is sent with: the next tenant for a trespassing request.
+    /// Returns the tenant whose key is used for the request: the next tenant if the request is for another owner's domain.
     pub(super) fn sender(&self) -> usize {
         (self.plan.tenant + usize::from(self.kind == Kind::WrongDomain)) % TENANTS
     }

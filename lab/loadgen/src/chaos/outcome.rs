@@ -22,7 +22,7 @@ pub(super) struct Outcome {
     pub(super) took: Duration,
     pub(super) injected: Injected,
     pub(super) ends: Vec<EndCounts>,
-    /// Servers that ended unexpectedly and were restarted.
+    /// Servers that ended unexpectedly and were restarted, with the number of restarts.
     pub(super) revived: BTreeMap<String, u64>,
     pub(super) counts: Counts,
     pub(super) watched: ReadCounts,
@@ -36,14 +36,14 @@ pub(super) struct Outcome {
     pub(super) logs: LogTotals,
     /// Result of the replays, if they finished.
     pub(super) replayed: Option<Replayed>,
-    /// The location of every event, if it could be determined.
+    /// Where every event is, if that could be determined.
     pub(super) sums: Option<Sums>,
-    /// Violations that no read showed.
+    /// Violations that didn't show up in a read.
     pub(super) wrong: Vec<String>,
 }
 
 impl Outcome {
-    /// Records the sums, or the mismatch as a violation.
+    /// Records the sums, or their mismatch as a violation.
     pub(super) fn add_sums(&mut self, reconciled: anyhow::Result<Sums>) {
         match reconciled {
             Ok(sums) => self.sums = Some(sums),
@@ -51,7 +51,7 @@ impl Outcome {
         }
     }
 
-    /// Records the replays. A replay of stored data must not change it.
+    /// Records the replays. Replaying stored data must not change it.
     pub(super) fn add_replays(&mut self, replayed: anyhow::Result<Replayed>) {
         match replayed {
             Ok(replayed) => {
@@ -67,7 +67,7 @@ impl Outcome {
         self.wrong.extend(wrong);
     }
 
-    /// Returns `Clean` only if every check passed and everything required has happened.
+    /// Returns `Clean` only if every check passed and everything that was required has happened.
     pub(super) fn verdict(&self) -> Verdict {
         let is_clean = self.violations.is_empty() && self.wrong.is_empty() && self.quiesced.is_some();
         if is_clean { Verdict::Clean } else { Verdict::Broken }

@@ -1,7 +1,6 @@
 //! The plan of a chaos run, drawn from a seed.
 //!
-//! The plan depends only on the seed and the options, not on the clock or the run. Every kind of fault occurs once before any
-//! occurs again.
+//! It depends only on the seed and the options, not on the clock or the run. Every kind of fault occurs once before any occurs again.
 
 use super::fault::{Fault, FaultKind, Target, WORKERS};
 use super::proxy::Mode;
@@ -15,17 +14,17 @@ use std::time::Duration;
 pub(super) const GATEWAYS: usize = 2;
 pub(super) const QUERIES: usize = 2;
 
-/// Time of the first fault, when the load has started.
+/// Time of the first fault, after the load has started.
 const FIRST: Duration = Duration::from_millis(1_500);
-/// Milliseconds between the starts of two faults. Often less than a fault lasts, because faults must overlap.
+/// Milliseconds between the starts of two faults. Often shorter than a fault, because faults must overlap.
 const GAPS_MS: std::ops::Range<u64> = 500..4_500;
 const LASTS_MS: std::ops::Range<u64> = 200..5_000;
 /// Time for a store or a service to recover before its next fault.
 const STORE_RECOVERY: Duration = Duration::from_secs(9);
 const SERVICE_RECOVERY: Duration = Duration::from_secs(4);
 
-/// Crash points, and the latest pass at which they fire. Those of retention are missing: gateways don't accept events of months
-/// that expire.
+/// Crash points, and the highest pass count at which they fire. The ones for retention are missing, because gateways don't accept events in
+/// months that expire.
 const WORKER_POINTS: [(&str, u64); 7] = [
     ("after_sites", 3),
     ("after_reports", 3),
@@ -94,7 +93,7 @@ impl Plan {
         Self { seed, faults: plan }
     }
 
-    /// Returns a plan with one long outage of a store.
+    /// Returns a plan with a single long outage of a store.
     pub fn outage(seed: u64, outage: Outage, lasts: Duration) -> Self {
         let (target, kind) = match outage {
             Outage::Broker => (Target::Broker(0), FaultKind::Kill),
@@ -170,7 +169,7 @@ mod tests {
         }
     }
 
-    /// While a shard recovers, the other one may have a fault.
+    /// While a shard recovers, another one may be faulty.
     #[test]
     fn faults_of_shards_overlap() {
         let plan = Plan::of(7, 200, 1, 2);
@@ -187,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Collects the names of crash points in a folder with source files.
+    /// Collects the names of crash points from a folder with source files.
     fn points_in(folder: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {

@@ -1,4 +1,4 @@
-//! A TCP proxy that can disturb the connections to one server, open ones as well as new ones.
+//! A TCP proxy that can disturb open and new connections to a server.
 
 use rand::RngExt as _;
 use rand::rngs::StdRng;
@@ -18,16 +18,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Pass,
-    /// Forwards everything, each chunk with this delay.
+    /// Forwards everything, but delays each chunk by this much.
     Latency(Duration),
-    /// Forwards nothing and keeps connections open. Held data is forwarded afterwards, as after a network partition.
+    /// Forwards nothing and keeps connections open. Afterwards, held data is forwarded, as after a network partition.
     BlackHole,
     Reset,
-    /// Closes the server's side of each connection, and still forwards the client's data.
+    /// Closes the server's side of each connection, but still forwards the client's data.
     HalfClose,
-    /// Resets every connection after this many more bytes in one direction.
+    /// Resets every connection after this many further bytes in one direction.
     CutAfter(u64, Direction),
-    /// Forwards requests and drops responses, then resets the connection.
+    /// Forwards requests but drops responses, then resets the connection.
     DropAnswers,
 }
 
@@ -77,14 +77,14 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A proxy. When it is dropped, its connections are reset.
+/// A proxy. Dropping it resets its connections.
 #[derive(Debug)]
 pub struct Proxy {
     mode: watch::Sender<Mode>,
     accepting: JoinHandle<()>,
 }
 
-/// Error: reset the connection.
+/// An error that means that the connection must be reset.
 struct ResetConnection;
 
 /// One direction of a connection.
@@ -93,14 +93,14 @@ struct Pipe {
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
     mode: watch::Receiver<Mode>,
-    /// Bytes forwarded since the mode changed.
+    /// Bytes forwarded since the last change of mode.
     handed_on: u64,
-    /// Whether data was dropped. The connection must then be reset.
+    /// Whether data was dropped, so that the connection must be reset.
     is_spoilt: bool,
 }
 
 impl Proxy {
-    /// Starts a proxy on `port` of this machine for the server on the port `server`.
+    /// Starts a proxy on `port` of this machine, for the server on port `server`.
     pub async fn start(port: u16, server: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let (mode, watched) = watch::channel(Mode::Pass);
@@ -134,7 +134,7 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
         let _ = client.set_zero_linger();
         return;
     };
-    // The proxy must not add a delay of its own.
+    // The proxy must not add delays of its own.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let pipe = |way, from, to| Pipe { way, from, to, mode: mode.clone(), handed_on: 0, is_spoilt: false };
@@ -142,7 +142,7 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
         (pipe(Direction::ToServer, from_client, to_server), pipe(Direction::ToClient, from_server, to_client));
     if tokio::try_join!(there.carry(), back.carry()).is_err() {
         let _ = (there.to.as_ref().set_zero_linger(), back.to.as_ref().set_zero_linger());
-        // Dropping them would shut the connection down in order instead of resetting it.
+        // Dropping them would shut the connection down properly instead of resetting it.
         there.to.forget();
         back.to.forget();
     }
@@ -173,7 +173,7 @@ impl Pipe {
     }
 
     async fn forward(&mut self, mut piece: &[u8]) -> Result<(), ResetConnection> {
-        // The mode may have changed while waiting for data.
+        // The mode may have changed while the proxy waited for data.
         match self.passable().await? {
             Mode::DropAnswers if self.way == Direction::ToClient => {
                 self.is_spoilt = true;
@@ -193,7 +193,7 @@ impl Pipe {
         self.to.write_all(piece).await.map_err(|_| ResetConnection)
     }
 
-    /// Waits until the mode lets data through, and returns the mode.
+    /// Waits until the mode permits forwarding, and returns the mode.
     async fn passable(&mut self) -> Result<Mode, ResetConnection> {
         loop {
             if self.mode.has_changed().map_err(|_| ResetConnection)? {

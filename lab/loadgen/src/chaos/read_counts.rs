@@ -1,4 +1,4 @@
-//! Counts of the reads during a load.
+//! Counts reads during a load.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadCounts {
-    /// Checked responses by surface.
+    /// Number of checked responses by surface.
     pub(super) checked: BTreeMap<&'static str, u64>,
     pub(super) failed: BTreeMap<&'static str, u64>,
-    /// Rounds of the slowest reader.
+    /// Rounds completed by the slowest reader.
     pub(super) rounds: u64,
-    /// End of each round of a tenant, with the number of events of all tenants that had been read by then.
+    /// End of each round for a tenant, with the number of events of all tenants that had been read by then.
     pub(super) grown: Vec<(Instant, u64)>,
 }
 

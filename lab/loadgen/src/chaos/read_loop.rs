@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 const ROUND: Duration = Duration::from_secs(1);
-/// Time limit until all acknowledged events are readable, once the log is processed.
+/// Time limit until all acknowledged events are readable, once the log has been processed.
 pub(super) const QUIESCE_PATIENCE: Duration = Duration::from_secs(300);
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 pub(super) const TABLE: &str = "clickhouse";
-/// Name of the check for keys with two rows after a takeover.
+/// Name of the check for keys that have two rows after a takeover.
 pub(super) const TAKEOVER: &str = "takeover";
 
 pub(super) struct ReadLoop {
@@ -43,7 +43,7 @@ impl ReadLoop {
         ReadCounts::total(self.readers.iter().map(|reader| &reader.watched).chain([&self.table.watched]))
     }
 
-    /// Reads every second until `stop`. Tenants are read concurrently: a slow one doesn't delay the others.
+    /// Reads every second until `stop`. Tenants are read concurrently, so a slow one doesn't delay the others.
     pub(super) async fn keep_watching(mut self, stop: CancellationToken) -> anyhow::Result<Self> {
         let mut reading = JoinSet::new();
         for reader in self.readers.drain(..) {

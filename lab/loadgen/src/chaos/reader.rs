@@ -1,5 +1,5 @@
-//! Reads each surface of one tenant and checks every response immediately. The reads are sequential, because a read must include
-//! what an earlier one returned.
+//! Reads each surface of one tenant and checks every response immediately. Reads are sequential, because each must include what earlier
+//! ones returned.
 
 use super::read_counts::ReadCounts;
 use super::responses::{Document, PageRequest, as_url, lines, steps_of};
@@ -21,11 +21,10 @@ use std::time::Duration;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAGE: u64 = 200;
-/// More days and agents than a tenant has.
+/// Higher than the number of days or agents of any tenant.
 const WHOLE: u64 = 1_000;
 
-/// Surfaces that read all events, as named in the report.
-/// Reads of a session's document.
+/// The report's names for the surfaces that read all events. Also the name for reads of a session's document.
 const DOCUMENT: &str = "document";
 
 pub(super) const SURFACES: [&str; 11] = [
@@ -48,16 +47,16 @@ pub(super) enum By {
     Day,
 }
 
-/// Reads one tenant, alternating between the query processes: none may return less than another one before.
+/// Reads one tenant, alternating between the query processes. None may return less than another one did before.
 pub(super) struct Reader {
     pub(super) front: Arc<LoadState>,
     pub(super) tenant: usize,
     connections: Vec<Connection>,
     random: SmallRng,
     pub(super) watched: ReadCounts,
-    /// Whether all parts of a response are from the same moment: on a single server, or while no data changes.
+    /// Whether all parts of a response are from the same moment, which is the case on a single server and while no data changes.
     pub(super) is_one_moment: bool,
-    /// Status or error of the last failed request.
+    /// Status or error of the most recent failed request.
     pub(super) met: String,
 }
 
@@ -107,7 +106,7 @@ impl Reader {
         self.check_summary("summary", &body)
     }
 
-    /// Reads the summary as the network that has a delegation.
+    /// Reads the summary as the network with the delegation.
     async fn delegated_summary(&mut self) -> Option<Observed> {
         let body = self.delegated().await?;
         self.check_summary("delegated summary", &body)
@@ -119,7 +118,7 @@ impl Reader {
         self.get("delegated summary", &path, &key).await
     }
 
-    /// Returns the owner's and the network's summary, which must be identical when no data changes.
+    /// Returns the owner's and the network's summaries, which must be identical while no data changes.
     pub(super) async fn both_summaries(&mut self) -> Option<(Bytes, Bytes)> {
         let own = self.get("summary", "/content-owners/summary", &self.owner()).await?;
         Some((own, self.delegated().await?))
@@ -137,7 +136,7 @@ impl Reader {
         Some(observed)
     }
 
-    /// Half of the reads use NDJSON: an incomplete response must not look complete.
+    /// Half of these reads use NDJSON, because an incomplete response must not look complete.
     pub(super) async fn events(&mut self, part: PageRequest<'_>) -> Option<Vec<u32>> {
         let path = part.query_path("/content-owners/events?");
         let items: Vec<EventItem> = if self.random.random() {
@@ -159,8 +158,7 @@ impl Reader {
         Some(self.front.check_events(self.tenant, &items, false))
     }
 
-    /// Returns whether a page has as many lines as its total requires. With several shards, events may arrive between the total and
-    /// the page.
+    /// Returns whether a page has as many lines as its total requires. With several shards, events may arrive after the total was computed.
     fn are_due(&self, part: &PageRequest<'_>, got: Option<u64>, total: Option<u64>) -> bool {
         let (Some(got), Some(total)) = (got, total) else { return false };
         let due = total.saturating_sub(part.offset).min(part.limit);
@@ -190,14 +188,14 @@ impl Reader {
         Some([events.total, urls.total, own.total])
     }
 
-    /// Returns the number of URLs on the page, and the sum of their events.
+    /// Returns the number of URLs on the page and the sum of their events.
     pub(super) async fn urls(&mut self, part: PageRequest<'_>) -> Option<(u64, u64)> {
         let page: Page<UrlMetric> = self.read("urls", &part.query_path("/content-owners/urls?"), &self.owner()).await?;
         Some((page.items.len() as u64, self.front.check_urls(self.tenant, &page.items)))
     }
 
-    /// Returns the number of URLs on a page of the funnel, and the sum of their events. Each URL must have the steps of its
-    /// request.
+    /// Returns the number of URLs on a page of the funnel and the sum of their events. Each URL must have the steps that its request
+    /// implies.
     pub(super) async fn funnel_of_urls(&mut self, part: PageRequest<'_>) -> Option<(u64, u64)> {
         let path = part.query_path("/content-owners/funnel?by=url&");
         let page: Page<FunnelItem> = self.read("funnel", &path, &self.owner()).await?;
@@ -208,7 +206,7 @@ impl Reader {
         Some((items.len() as u64, self.front.check_urls(self.tenant, &items)))
     }
 
-    /// Returns the events of each of [`TYPES`], as sums of the funnel's steps.
+    /// Returns the number of events of each of the [`TYPES`], as sums of the funnel's steps.
     pub(super) async fn funnel(&mut self, by: By) -> Option<[u64; TYPES.len()]> {
         let by = match by {
             By::Agent => "agent",
@@ -224,7 +222,7 @@ impl Reader {
         Some(steps)
     }
 
-    /// Returns the events of each of [`TYPES`], as sums over the days of the series.
+    /// Returns the number of events of each of the [`TYPES`], as sums over the days in the series.
     pub(super) async fn series(&mut self) -> Option<[u64; TYPES.len()]> {
         let path = "/content-owners/series?by=day&split=type";
         let read: Series<SeriesItem> = self.read("series", path, &self.owner()).await?;
@@ -234,7 +232,7 @@ impl Reader {
         Some(types)
     }
 
-    /// Returns the agent's own events plus the clicks on its links, which is also the total of its list.
+    /// Returns the number of the agent's own events plus clicks on its links, which is also the total of its list.
     pub(super) async fn own_summary(&mut self) -> Option<u64> {
         let path = "/agent/summary";
         let read: AgentSummary = self.read("own summary", path, &self.agent()).await?;
@@ -243,7 +241,7 @@ impl Reader {
         Some(total)
     }
 
-    /// Returns the same as [`Self::own_summary`], as the sum over the days of the series.
+    /// Returns the same number as [`Self::own_summary`], as the sum over the days in the series.
     pub(super) async fn own_series(&mut self) -> Option<u64> {
         let path = "/agent/series?by=day";
         let read: Series<AgentSeriesItem> = self.read("own series", path, &self.agent()).await?;
@@ -253,7 +251,7 @@ impl Reader {
         Some(total)
     }
 
-    /// Returns the number of all fetches, and of those that both the agent and a server have reported.
+    /// Returns the number of all fetches, and of those reported by both the agent and a server.
     pub(super) async fn corroboration(&mut self) -> Option<(u64, u64)> {
         let path = format!("/content-owners/corroboration?limit={WHOLE}");
         let read: Corroboration = self.read("corroboration", &path, &self.owner()).await?;
@@ -280,7 +278,7 @@ impl Reader {
         Some((retrievals, by_both))
     }
 
-    /// Returns the events of a session's document, or `None` if there is no such session.
+    /// Returns the events in a session's document, or `None` if there is no such session.
     pub(super) async fn document(&mut self, session: u32) -> Option<Vec<u32>> {
         let path = format!("/sessions/{}/document", self.front.shape.session_id(self.tenant, session));
         let document: Document = self.read(DOCUMENT, &path, &self.agent()).await?;
@@ -316,7 +314,7 @@ impl Reader {
     fn answer(&mut self, surface: &'static str, answered: Exchange) -> Option<HttpResponse> {
         let answer = match answered {
             Exchange::Responded(answer) if answer.status == 200 => Some(answer),
-            // The worker stores sessions that events name, and may lag behind.
+            // The worker stores the sessions that events name, and may lag behind.
             Exchange::Responded(answer) if answer.status == 404 && surface == DOCUMENT => {
                 self.watched.count(surface, true);
                 return self.unanswered("404: no such session".to_owned());

@@ -1,7 +1,7 @@
-//! Locates every event after the load: every accepted or unanswered request is on the log, and every event on the log is stored or
-//! rejected exactly once.
+//! Locates every event after the load: every accepted or unanswered request must be on the log, and every event on the log must be stored
+//! or rejected exactly once.
 //!
-//! It reads the log itself. From the services it uses only the numbers that are to be checked.
+//! It reads the log itself. From the services, it uses only the numbers that it checks.
 
 use super::cluster::Cluster;
 use super::requests::{LOG, Requests};
@@ -25,7 +25,7 @@ use stream_workers::progress_by_partition;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-/// Time limit for the spills to drain and the last records to be stored, once all acknowledged events are readable.
+/// Time limit for draining the spills and storing the last records, once all acknowledged events are readable.
 const PATIENCE: Duration = Duration::from_secs(180);
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 const READ_PATIENCE: Duration = Duration::from_secs(30);
@@ -88,8 +88,8 @@ async fn processed_when_idle(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i
     Ok(shards)
 }
 
-/// Waits until the spills are empty and everything on the log is stored. Returns the processed records of each partition by shard.
-/// Fails after [`PATIENCE`] without progress; the whole wait may be longer, because a busy machine can be minutes behind.
+/// Waits until the spills are empty and everything on the log is stored. Returns the processed records of each partition by shard. Fails
+/// after [`PATIENCE`] without progress. The whole wait may take longer, because a busy machine can be minutes behind.
 pub(super) async fn wait_until_processed(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
     let (mut stored, mut deadline) = (0, Instant::now() + PATIENCE);
     loop {
@@ -117,7 +117,7 @@ async fn stored_records(cluster: &Cluster) -> anyhow::Result<i64> {
     Ok(stored)
 }
 
-/// Fails if the metrics of a gateway show a non-empty spill.
+/// Fails if a gateway's metrics show a non-empty spill.
 async fn nothing_is_spilled(cluster: &Cluster) -> anyhow::Result<()> {
     for gateway in &cluster.gateways {
         let mut connection = Connection::new(Endpoint::parse(&gateway.slot.metrics())?, DEADLINE);
@@ -181,7 +181,7 @@ fn add_up(requests: &Requests, logged: &[Logged], shards: &[BTreeMap<i32, Partit
         *times += 1;
         let Some((sent, fate)) = requests.0.get(id) else { bail!("{id} is on the log, but was not sent") };
         if id.starts_with(LOG) {
-            // A log body is split into several records, which may also be repeated.
+            // The body of a CDN log is split into several records, which may also be repeated.
             sums.by_logs += events;
             *of_log.entry(id).or_default() += events;
             continue;
@@ -194,7 +194,7 @@ fn add_up(requests: &Requests, logged: &[Logged], shards: &[BTreeMap<i32, Partit
             Fate::Refused => bail!("{id} was rejected, but is on the log"),
         }
     }
-    // A log body without a line to store writes no record.
+    // A CDN log body without lines to store produces no record.
     let is_lost =
         |(id, (sent, fate)): &(&String, &(u64, Fate))| *sent > 0 && *fate == Fate::Acked && !seen.contains_key(id.as_str());
     let lost = requests.0.iter().filter(is_lost);
@@ -204,7 +204,7 @@ fn add_up(requests: &Requests, logged: &[Logged], shards: &[BTreeMap<i32, Partit
     if let Some((id, events)) = of_log.iter().find(|(id, events)| **events < acked(id)) {
         bail!("{id} was accepted with {} stored lines, but has {events} on the log", acked(id));
     }
-    // Faults repeat some records. A gateway that repeats them without a reason would repeat most of them.
+    // Faults cause some repeated records. A gateway that repeats records for no reason would repeat most of them.
     ensure!(
         sums.again * 2 <= sums.accepted + sums.unanswered,
         "{} events were logged again, of {}",
@@ -215,7 +215,7 @@ fn add_up(requests: &Requests, logged: &[Logged], shards: &[BTreeMap<i32, Partit
     Ok(sums)
 }
 
-/// Compares the records and events of each partition with the shards' counts: each shard counts all records and its own events.
+/// Compares each partition's records and events with the shards' counts: each shard counts all records and only its own events.
 fn add_up_shards(logged: &BTreeMap<i32, (u64, u64)>, shards: &[BTreeMap<i32, PartitionStats>]) -> anyhow::Result<Counts> {
     let mut sum = Counts::default();
     let mut events_of: BTreeMap<i32, u64> = logged.keys().map(|partition| (*partition, 0)).collect();
@@ -292,7 +292,7 @@ mod tests {
         let mut logs = requests(&[(3, Fate::Acked), (5, Fate::Unknown)]);
         let body = logs.begin_log(6);
         logs.record_fate(&body, Fate::Acked);
-        // Only people's lines: no record.
+        // Only people's lines, so no record.
         let nothing_kept = logs.begin_log(0);
         logs.record_fate(&nothing_kept, Fate::Acked);
         let with_body = |events: [u64; 2]| {

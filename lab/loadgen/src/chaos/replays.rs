@@ -15,15 +15,16 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Range of each replay: from this long ago.
+/// Each replay starts this long ago.
 const NEWEST: TimeDelta = TimeDelta::seconds(5);
 const PAUSE: Duration = Duration::from_secs(5);
-/// Range of the last replay, without faults.
+/// The last replay, without faults, starts this long ago.
 const AT_THE_END: TimeDelta = TimeDelta::minutes(1);
-/// Time limit for the last replay and pending earlier ones.
+/// Time limit for the last replay and earlier pending ones.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Counts of requested replays that are pending, done and failed; events read, rows changed, unreadable records, messages.
+/// Number of requested replays that are pending, done and failed, followed by the events read, rows changed, unreadable records and
+/// messages.
 const STANDING: &str = "SELECT countIf(status IN ('waiting', 'running')), countIf(status = 'done'), countIf(status = 'failed'), \
     sum(events), sum(changed_events) + sum(changed_reports), sum(unreadable), \
     arrayStringConcat(groupUniqArrayIf(3)(message, message != ''), '; ') FROM replays FINAL";
@@ -32,7 +33,7 @@ const STANDING: &str = "SELECT countIf(status IN ('waiting', 'running')), countI
 pub(super) struct Replayed {
     under_way: u64,
     done: u64,
-    /// Replays that a writer gave up, for example because the log was unavailable.
+    /// Replays that a writer gave up on, for example because the log was unavailable.
     failed: u64,
     events: u64,
     changed: u64,
@@ -88,7 +89,7 @@ pub(super) async fn keep_replaying(cluster: Arc<Cluster>, stop: CancellationToke
 async fn keep_requesting(shard: &LaunchConfig, stop: &CancellationToken) {
     while !stop.is_cancelled() {
         let replay = async {
-            // The command fails while a server is unavailable. A replay that was requested is processed nevertheless.
+            // The command fails while a server is unavailable. The replay is processed nevertheless if it was requested.
             let _ = replay_from(shard, Clock::System.now() - NEWEST).await;
             sleep(PAUSE).await;
         };
@@ -100,7 +101,7 @@ async fn replay_from(shard: &LaunchConfig, from: DateTime<Utc>) -> anyhow::Resul
     shard.run(Service::Worker, &["replay", "--from", &from.to_rfc3339_opts(SecondsFormat::Millis, true)]).await
 }
 
-/// Replays the end of the load after all earlier requests. Returns the counts of all replays.
+/// Replays the end of the load after all earlier requests. Returns the counts over all replays.
 pub(super) async fn replay_end_of_load(cluster: &Cluster, end_of_load: DateTime<Utc>) -> anyhow::Result<Replayed> {
     let mut all = Replayed::default();
     for shard in &cluster.commands {

@@ -1,4 +1,4 @@
-//! All requests by id, with their fates.
+//! All requests by id, with their outcomes.
 
 use crate::oracle::Fate;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// Prefix of the ids of log bodies.
 pub(super) const LOG: &str = "chaos-log-";
 
-/// Requests by id, with their number of events and their fate.
+/// Requests by id, with the number of events and the outcome of each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests(pub(super) HashMap<String, (u64, Fate)>);
 
@@ -17,7 +17,7 @@ impl Requests {
         id
     }
 
-    /// Adds a log body of which `kept` lines must be stored; 0 for an incomplete body, where the number is unknown.
+    /// Adds a log body of which `kept` lines must be stored. For an incomplete body, that number is unknown, so `kept` is 0.
     pub(super) fn begin_log(&mut self, kept: u64) -> String {
         let id = format!("{LOG}{}", self.0.len());
         self.0.insert(id.clone(), (kept, Fate::Unknown));

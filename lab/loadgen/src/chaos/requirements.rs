@@ -1,5 +1,5 @@
-//! Checks that a run was complete: the plan and the load were carried out, enough reads succeeded, and the service recovered from an
-//! outage in time. The oracle checks the data itself.
+//! Checks that a run was complete: the plan and the load were carried out, enough reads succeeded, and the service recovered from an outage
+//! in time. The data itself is checked by the oracle.
 
 use super::inject::Injected;
 use super::options::ChaosOptions;
@@ -10,24 +10,23 @@ use super::reader::SURFACES;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Percentage of the reads of a surface that must succeed during faults. Stores are unavailable for much of the time, when
-/// rejecting a read is correct.
+/// Percentage of a surface's reads that must succeed during faults. Stores are often unavailable, and rejecting a read is then correct.
 const LEAST_ANSWERED: u64 = 10;
-/// Maximum average time between two rounds of a reader. A round is about 20 reads in sequence, each of which waits up to 10 seconds
-/// for an unavailable store; on two cores with three brokers, a round takes 12 seconds.
+/// Maximum average time between two rounds of a reader. A round is about 20 sequential reads, each of which waits up to 10 seconds for an
+/// unavailable store. On two cores with three brokers, a round takes 12 seconds.
 const MOST_BETWEEN_ROUNDS: Duration = Duration::from_secs(30);
-/// Percentage of the crash points that must be reached.
+/// Percentage of crash points that must be reached.
 const LEAST_REACHED: usize = 60;
-/// Maximum time from a store's return to the first read with new data (C10).
+/// Maximum time from a store's recovery to the first read with new data (C10).
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
 
-/// The requirements of a run and its results.
+/// A run's results, to be checked against the requirements.
 #[derive(Clone, Copy)]
 pub(super) struct Requirements<'a> {
     pub(super) options: &'a ChaosOptions,
     pub(super) plan: &'a Plan,
     pub(super) injected: &'a Injected,
-    /// Reads until the end of the load.
+    /// Reads until the load ended.
     pub(super) live: &'a ReadCounts,
     pub(super) acked: u64,
     pub(super) resumed: Option<Duration>,
@@ -99,7 +98,7 @@ mod tests {
         Typed::try_parse_from([&["chaos"], arguments].concat()).unwrap().options
     }
 
-    /// Returns the result of a plan that was carried out completely.
+    /// Returns the result of a completely executed plan.
     fn injected(plan: &Plan) -> Injected {
         let done =
             plan.faults.iter().enumerate().map(|(number, fault): (usize, &Fault)| ((fault.kind.kind(), number.to_string()), 1));

@@ -1,4 +1,4 @@
-//! Requests for parts of a list, and the parts of a response that are checked.
+//! Requests for parts of a list, and the parts of responses that are checked.
 
 use crate::workload::TYPES;
 use schemas::paged_responses::{FunnelItem, UrlMetric};
@@ -6,14 +6,14 @@ use schemas::summary_responses::TypeCount;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// A page of any list.
+/// Selects a page of any list.
 pub(super) struct PageRequest<'a> {
     pub(super) offset: u64,
     pub(super) limit: u64,
     pub(super) only: &'a str,
 }
 
-/// The checked part of a session's document.
+/// The parts of a session's document that are checked.
 #[derive(Deserialize)]
 pub(super) struct Document {
     #[serde(flatten)]
@@ -34,7 +34,7 @@ struct DocumentEvent {
 }
 
 impl Document {
-    /// Returns the ids of all events, also of those in `extensions`.
+    /// Returns the ids of all events, including those in `extensions`.
     pub(super) fn ids(&self) -> Vec<&str> {
         self.of_the_standard.events.iter().chain(&self.extensions.events).map(|event| event.id.as_str()).collect()
     }
@@ -46,7 +46,7 @@ impl PageRequest<'_> {
     }
 }
 
-/// Returns the steps of the funnel in the order of [`TYPES`].
+/// Returns the funnel's steps in the order of [`TYPES`].
 pub(super) fn steps_of(item: &FunnelItem) -> [u64; TYPES.len()] {
     [item.retrieved, item.grounded, item.cited, item.presented, item.engaged]
 }

@@ -1,5 +1,5 @@
-//! Sends the operations to the gateways and reports the outcomes to the oracle. A request without a response or with a 5xx may have
-//! arrived, so its fate is unknown; some of these are retried.
+//! Sends the operations to the gateways and reports the outcomes to the oracle. A request with a 5xx or without a response may have
+//! arrived, so its outcome is unknown. Some of these are retried.
 
 use super::cdn_log::CdnLog;
 use super::operation_log::OperationLog;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) const SENDERS: usize = 12;
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
-/// Maximum retries of an operation whose fate is unknown.
+/// Maximum retries for an operation whose outcome is unknown.
 const MOST_RETRIES: u32 = 4;
 const PACE_STEP: Duration = Duration::from_millis(20);
 
@@ -87,7 +87,7 @@ impl LoadState {
     }
 
     fn is_ahead(&self) -> bool {
-        // The count is far below 2^53.
+        // The count is far below 2^53, so the conversion is exact.
         #[expect(clippy::cast_precision_loss, reason = "a pace needs no precision")]
         let acked = self.acked.load(Ordering::Relaxed) as f64;
         acked > self.rate * self.begun.elapsed().as_secs_f64()
@@ -111,7 +111,7 @@ impl LoadState {
                 return;
             }
             sleep(PAUSE).await;
-            // Always retry a request that was not sent, because its gateway is down.
+            // Always retry if the request wasn't sent because the gateway is down.
             if fate == Fate::Unknown && random.random_ratio(1, 3) {
                 return;
             }
@@ -140,7 +140,7 @@ impl LoadState {
     }
 }
 
-/// Returns whether the content of the request was rejected. 408 and 429 are about its timing.
+/// Returns whether the request was rejected because of its content. 408 and 429 are about its timing.
 fn is_a_judgement(exchange: &Exchange) -> bool {
     matches!(exchange, Exchange::Responded(answer) if !matches!(answer.status, 408 | 429))
 }

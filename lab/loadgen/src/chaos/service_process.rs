@@ -1,4 +1,4 @@
-//! A service process that is killed, paused, stopped and restarted.
+//! A service process that can be killed, paused, stopped and restarted.
 
 use crate::drive::lock;
 use crate::test_bed::{LaunchConfig, ProcessSlot, Running, tail};
@@ -16,7 +16,7 @@ pub(super) const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// Time after which a stopping process is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 const READY_PATIENCE: Duration = Duration::from_secs(90);
-/// A start that fails because a store is unavailable reports one of these settings.
+/// Settings named in the error if a process can't start because a store is unavailable.
 const STORE_SETTINGS: [&str; 3] = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL"];
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct ServiceProcess {
 #[derive(Debug, Default)]
 struct ProcessState {
     running: Option<Running>,
-    /// A fault controls the process, so the supervisor must not start it.
+    /// Whether a fault controls the process, so that the supervisor must not start it.
     is_controlled: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct EndCounts {
     pub(super) killed: u64,
     pub(super) terminated: u64,
     pub(super) crashed: u64,
-    /// Failed starts while a store was unavailable.
+    /// Number of failed starts while a store was unavailable.
     pub(super) refused: u64,
     pub(super) longest_stop: Duration,
     /// Unexpected events.
@@ -93,7 +93,7 @@ impl ServiceProcess {
 
     fn ended_by_itself(&self, status: ExitStatus) {
         let said = tail(&self.slot.log(&self.launch.folder));
-        // The error is a plain line, and JSON log lines may follow it.
+        // The error is a plain line that may be followed by JSON log lines.
         let last = said.lines().rfind(|line| !line.starts_with('{')).unwrap_or_default();
         let mut ends = lock(&self.ends);
         if STORE_SETTINGS.iter().any(|setting| last.starts_with(setting)) {
@@ -103,7 +103,7 @@ impl ServiceProcess {
         }
     }
 
-    /// Waits until the process runs, and takes control of it for a fault. An earlier fault may just have released it.
+    /// Waits until the process is running, and takes control of it for a fault. An earlier fault may have just released it.
     pub(super) async fn take_control(&self) {
         loop {
             let mut life = self.life.lock().await;
@@ -150,9 +150,9 @@ impl ServiceProcess {
         }
     }
 
-    /// Restarts the process with a crash point and waits at most `patience` until it aborts there. Returns whether it did.
+    /// Restarts the process with a crash point, and waits up to `patience` for it to abort there. Returns whether it did.
     pub(super) async fn crash_at(&self, point: &str, patience: Duration) -> bool {
-        // A worker that stops in order releases its partitions immediately.
+        // A worker that shuts down properly releases its partitions immediately.
         self.terminate().await;
         let deadline = Instant::now() + patience;
         let mut life = self.life.lock().await;
@@ -168,14 +168,14 @@ impl ServiceProcess {
                 lock(&self.ends).crashed += 1;
                 return true;
             }
-            // A store is unavailable, so start it again as a supervisor would.
+            // A store is unavailable. Start the process again, as a supervisor would.
             self.ended_by_itself(status);
             sleep(RESTART_PAUSE).await;
         }
         false
     }
 
-    /// Waits until the process is ready after all faults.
+    /// Waits until the process is ready, after all faults have ended.
     pub(super) async fn recover(&self) {
         let deadline = Instant::now() + READY_PATIENCE;
         while Instant::now() < deadline {

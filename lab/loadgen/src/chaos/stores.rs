@@ -1,5 +1,5 @@
-//! The Kafka, ClickHouse and PostgreSQL servers of a chaos run, each behind a proxy. Shards query each other directly, and so do
-//! the checks, which must not see the effects of a fault.
+//! The Kafka, ClickHouse and PostgreSQL servers for a chaos run, each behind a proxy. Shards query each other directly, as do the checks,
+//! which must not be affected by faults.
 
 use super::fault::Target;
 use super::proxy::Proxy;
@@ -48,7 +48,7 @@ pub(super) struct Stores {
     brokers: Vec<Store>,
     clickhouses: Vec<Store>,
     postgres: Store,
-    /// Addresses without the proxies.
+    /// Direct addresses, without the proxies.
     pub(super) direct: Endpoints,
     /// Addresses through the proxies, for the services.
     pub(super) proxied: Endpoints,
@@ -147,7 +147,7 @@ impl Stores {
         Ok(Self { brokers, clickhouses: shards, postgres, direct, proxied, direct_shards, proxied_shards })
     }
 
-    /// Returns the store of a target, or `None` if the target is a service.
+    /// Returns the target's store, or `None` if the target is a service.
     pub(super) fn store(&self, target: Target) -> Option<&Store> {
         match target {
             Target::Broker(number) => self.brokers.get(number),
@@ -167,7 +167,7 @@ impl Stores {
         }
     }
 
-    /// Returns how often each server was restarted after it ended unexpectedly.
+    /// Returns how often each server was restarted because it had ended unexpectedly.
     pub(super) fn revived(&self) -> BTreeMap<String, u64> {
         let revived = self.all().map(|(name, store)| (name, store.revived.load(Ordering::Relaxed)));
         revived.filter(|(_, times)| *times > 0).collect()

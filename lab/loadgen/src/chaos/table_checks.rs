@@ -1,7 +1,7 @@
-//! Checks the tables of each shard directly, without query-api and the proxies: partial requests, lost, duplicate and phantom
-//! reports, and tables that contradict each other. After each takeover, looks for events with two live rows.
+//! Checks the tables of each shard directly, without query-api and the proxies: partial requests, lost, duplicate and phantom reports, and
+//! tables that contradict each other. After each takeover, looks for events with two live rows.
 //!
-//! It doesn't use the services' SQL statements, because it would share their mistakes.
+//! It doesn't use the services' SQL, because it would share their mistakes.
 
 use super::operations::items;
 use super::sender::LoadState;
@@ -15,12 +15,12 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Time limit of a query over all keys.
+/// Time limit for a query over all keys.
 const LONG_DEADLINE: Duration = Duration::from_secs(30);
-/// Age limit in seconds of the requests that are checked during the run.
+/// Maximum age in seconds of requests that are checked during the run.
 const LATELY: u32 = 45;
 
-/// Requests that were accepted recently. The reports of one request have the same acceptance time.
+/// Recently accepted requests. All reports in a request have the same acceptance time.
 const REQUESTS: &str = "SELECT url, transform(one_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, count() \
     FROM events FINAL ARRAY JOIN reports.role AS one_role, reports.organization AS one_org, reports.received AS one_received \
     WHERE bitShiftRight(one_received, 12) > toUnixTimestamp64Micro(now64(6)) - 1000000 * ? \
@@ -30,7 +30,7 @@ const REPORTS: &str = "SELECT url, transform(source_role, [1, 2, 3, 4], ['agent'
 const NEWEST_EPOCH: &str = "SELECT max(epoch) FROM writers";
 const DOUBLE_KEYS: &str = "SELECT count() FROM (SELECT key FROM events FINAL GROUP BY key HAVING count() > 1) \
     SETTINGS do_not_merge_across_partitions_select_final = 1";
-/// Counts of events with two live rows, of reports in events without a row of their own, and of report rows that are in no event.
+/// Number of events with two live rows, of reports in events without a row of their own, and of report rows that belong to no event.
 const CONTRADICTIONS: &str = "WITH \
       entries AS (SELECT if(one = 0, key, one) AS identity FROM events FINAL ARRAY JOIN reports.identity AS one), \
       written AS (SELECT identity FROM reports FINAL WHERE is_issuers = 0) \
@@ -49,7 +49,7 @@ struct ShardTables {
     counted: u64,
 }
 
-/// Reports of one tenant that were found, by number and role.
+/// One tenant's reports that were found, by number and role.
 #[derive(Default)]
 struct ObservedReports(Vec<[bool; ROLES.len()]>);
 
@@ -71,8 +71,8 @@ impl TableChecks {
         are_answered.then_some(())
     }
 
-    /// Looks for events with two live rows in each shard that had a takeover since the last check. Returns for each of these shards
-    /// whether it responded; if not, the next call checks it again.
+    /// Looks for events with two live rows in each shard that has had a takeover since the last check. Returns for each of these shards
+    /// whether it responded. If it didn't, the next call checks it again.
     pub(super) async fn check_after_takeovers(&mut self, front: &LoadState) -> Vec<bool> {
         let mut looked = Vec::new();
         for (tables, number) in self.shards.iter_mut().zip(1..) {
@@ -135,7 +135,7 @@ impl ShardTables {
         Some(())
     }
 
-    /// Returns the number of keys with two live rows if there was a takeover since the last count.
+    /// Returns the number of keys with two live rows if there has been a takeover since the last count.
     async fn double_keys_after_takeover(&mut self) -> Option<anyhow::Result<u64>> {
         let newest = timeout(DEADLINE, self.client.query(NEWEST_EPOCH).fetch_one::<u64>()).await.ok()?.ok()?;
         if newest <= self.counted {
@@ -204,7 +204,7 @@ impl ShardTables {
 }
 
 impl LoadState {
-    /// Returns the tenant, request and role of a row, or `None` if no tenant sent it.
+    /// Returns a row's tenant, request and role, or `None` if no tenant sent it.
     fn place(&self, url: &str, role: &str) -> Option<(usize, u32, usize)> {
         let role = ROLES.iter().position(|known| known.as_str() == role)?;
         (0..self.tenants.len()).find_map(|tenant| Some((tenant, self.request_of(tenant, url)?, role)))
@@ -212,7 +212,7 @@ impl LoadState {
 }
 
 impl ObservedReports {
-    /// Returns false if the report was added before.
+    /// Returns false if the report was already added.
     fn add(&mut self, number: u32, role: usize) -> bool {
         let place = number as usize;
         if self.0.len() <= place {

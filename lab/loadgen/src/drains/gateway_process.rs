@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 const WANTED_MIB: f64 = 256.0;
-/// Limits of the gateway for a body; the compressed limit has a margin.
+/// The gateway's limits for a body. The limit for compressed bodies has a margin.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
 const MOST_LINES: u64 = 1_000_000;
 const MOST_WIRE_BYTES: usize = 63 * 1024 * 1024;
-/// More than the gateway's own time limit for a body.
+/// Longer than the gateway's own time limit for a body.
 const DEADLINE: Duration = Duration::from_secs(40);
 
 #[derive(Clone)]

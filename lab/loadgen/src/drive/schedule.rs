@@ -19,10 +19,10 @@ pub enum Arrivals {
     /// At a fixed rate.
     Open {
         per_second: f64,
-        /// Maximum connections. A request without a free connection waits, which counts in its latency.
+        /// Maximum connections. A request that waits for a free connection counts the wait in its latency.
         max_connections: usize,
     },
-    /// By the responses: each connection has one request at a time.
+    /// Paced by the responses: each connection has one request at a time.
     Closed { connections: usize },
 }
 
@@ -72,7 +72,7 @@ impl Schedule {
         self.start + self.pace.duration
     }
 
-    /// Returns the due times of all requests that are overdue and were not sent.
+    /// Returns the due times of all overdue requests that weren't sent.
     pub fn issue_overdue(&mut self) -> Vec<Instant> {
         let now = Instant::now();
         match self.pace.arrivals {
@@ -83,7 +83,7 @@ impl Schedule {
 }
 
 fn offset(number: u64, per_second: f64) -> Duration {
-    // Every run has fewer than 2^53 requests.
+    // No run has 2^53 requests or more, so the conversion is exact.
     #[expect(clippy::cast_precision_loss, reason = "request numbers stay far below 2^53")]
     let seconds = number as f64 / per_second.max(f64::MIN_POSITIVE);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

@@ -14,23 +14,23 @@ const DIGITS: u8 = 3;
 #[derive(Debug, Default)]
 pub struct Tally {
     pub requests: BTreeMap<Fate, u64>,
-    /// Events by fate; a repeat counts each time it is sent.
+    /// Events by outcome. A repeat counts each time it is sent.
     pub events: BTreeMap<Fate, u64>,
-    /// Events acknowledged before the end of the phase.
+    /// Events that were acknowledged before the phase ended.
     pub events_in_time: u64,
     /// Requests by status or error.
     pub answers: BTreeMap<String, u64>,
-    /// Responses with 429 or 503 and without `Retry-After`.
+    /// Responses with 429 or 503 but without `Retry-After`.
     pub without_retry_after: u64,
-    /// Requests that were due but not sent, because no connection was free until the end.
+    /// Requests that were due but not sent, because no connection became free before the end.
     pub never_left: u64,
-    /// Connections that were opened. In an open loop, a new one is opened when all others wait for a response.
+    /// Connections that were opened. In an open loop, a connection is opened when all others are waiting for a response.
     pub connections: u64,
-    /// From the due time to a 2xx; for requests that were not sent, from the due time to the end.
+    /// Time from the due time to a 2xx. For requests that weren't sent, time from the due time to the end.
     pub latency: Latencies,
-    /// From sending to a 2xx.
+    /// Time from sending to a 2xx.
     pub service: Latencies,
-    /// From sending to a rejection (4xx, 503).
+    /// Time from sending to a rejection (4xx, 503).
     pub refusal: Latencies,
     /// [`Tally::latency`] of the busiest tenant.
     pub busiest: Latencies,
@@ -53,7 +53,7 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(MAX_MICROS));
     }
 
-    /// Returns the latency that this fraction of the requests, between 0 and 1, doesn't exceed.
+    /// Returns the latency that this fraction (0 to 1) of the requests doesn't exceed.
     pub fn quantile(&self, part: f64) -> Duration {
         Duration::from_micros(self.0.value_at_quantile(part))
     }

@@ -1,24 +1,24 @@
-//! Bodies, logs and sessions that are as expensive as their size allows: deep, with many members, with withheld members, or with
-//! text that resembles click tokens.
+//! Bodies, logs and sessions that are as expensive as possible for their size: deeply nested, with many members, with withheld members, or
+//! with text that resembles click tokens.
 
 use ingest_gateway::Document;
 use schemas::identity::DrainProvider;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Nesting depths: shallow, the deepest allowed one, deeper than any limit, and beyond what is parsed.
+/// Nesting depths: shallow, the deepest allowed, deeper than any limit, and deeper than the parser goes.
 pub const LEVELS: [usize; 4] = [1, 30, 55, 120];
 
-/// Bytes of an event's `data`, slightly below the limit, and of its unknown members.
+/// Size of an event's `data`, slightly below the limit, and of its unknown members, in bytes.
 const DATA_BYTES: usize = 60_000;
-/// Bytes of an event's URLs and texts, slightly below the limit of a URL.
+/// Size of an event's URLs and texts in bytes, slightly below the limit for a URL.
 const URL_BYTES: usize = 7_900;
 const LINE_BYTES: usize = 60_000;
 const ELEMENT_BYTES: usize = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// `[1,1,…]` and one address hash.
+    /// `[1,1,…]` and one hash of an IP address.
     Numbers,
     /// Thousands of members.
     Members,
@@ -56,7 +56,7 @@ impl Shape {
         part.repeat(bytes.div_ceil(part.len()))
     }
 
-    /// Returns an object of about that size with this nesting depth.
+    /// Returns an object of about this size with this nesting depth.
     fn object(self, levels: usize, bytes: usize) -> String {
         let around = (levels * "{\"a\":}".len()).min(bytes);
         format!("{}{}{}", "{\"a\":".repeat(levels), self.filler(bytes - around), "}".repeat(levels))
@@ -80,7 +80,7 @@ fn events(shape: Shape, levels: usize, bytes: usize) -> String {
     let mut events = String::with_capacity(bytes + 1_000);
     let mut left = bytes;
     while left > 0 {
-        // Half of the bytes are `data`, half an unknown member.
+        // Half of the bytes are in `data`, half in an unknown member.
         let of_each = (left / 2).min(DATA_BYTES);
         let object = shape.object(levels, of_each);
         let comma = if events.is_empty() { "" } else { "," };
@@ -94,7 +94,7 @@ fn events(shape: Shape, levels: usize, bytes: usize) -> String {
     events
 }
 
-/// Returns a log of about that size with fetches by a bot.
+/// Returns a log of about this size with fetches by a bot.
 pub(super) fn log(provider: DrainProvider, shape: Shape, levels: usize, bytes: usize) -> Vec<u8> {
     const TIME: &str = "2026-01-01T00:00:00Z";
     const BOT: &str = "GPTBot/1.2";
@@ -124,7 +124,7 @@ pub(super) fn log(provider: DrainProvider, shape: Shape, levels: usize, bytes: u
     log.into_bytes()
 }
 
-/// Returns a settings change of about that size: an example with longer texts and arrays, padded with spaces.
+/// Returns a settings change of about this size: an example with longer texts and arrays, padded with spaces.
 pub(super) fn change(example: &Value, shape: Shape, bytes: usize) -> Vec<u8> {
     let mut text = longer(example, shape, bytes).to_string();
     text.push_str(&" ".repeat(bytes.saturating_sub(text.len())));
@@ -134,7 +134,7 @@ pub(super) fn change(example: &Value, shape: Shape, bytes: usize) -> Vec<u8> {
 fn longer(value: &Value, shape: Shape, bytes: usize) -> Value {
     match value {
         Value::String(_) => shape.text(bytes).into(),
-        // Either many valid elements, or elements that are each checked and rejected.
+        // Either many valid elements, or elements that are checked and rejected one by one.
         Value::Array(elements) if shape == Shape::Members => {
             elements.iter().cycle().take(bytes / ELEMENT_BYTES).cloned().collect()
         }
@@ -150,7 +150,7 @@ fn longer(value: &Value, shape: Shape, bytes: usize) -> Value {
     }
 }
 
-/// Returns the events of a session of about that size, as URL and `data`.
+/// Returns the events of a session of about this size, as URL and `data`.
 pub(super) fn session(shape: Shape, levels: usize, bytes: usize) -> Vec<(String, String)> {
     let events = bytes.div_ceil(2 * URL_BYTES).max(1);
     let of_each = bytes / events / 2;

@@ -1,4 +1,4 @@
-//! The measured routes: every route with a body, each provider of logs, and the manifest.
+//! The measured routes: every route with a body, every log provider, and the manifest.
 
 use super::body::{LEVELS, Shape, body, change, log, session};
 use super::process;
@@ -12,13 +12,13 @@ use schemas::openapi::{self, Surface};
 use serde_json::Value;
 
 const DRAINS: &str = "POST /drains/{provider}";
-/// The read that returns reporters' texts.
+/// The read that returns texts from reporters.
 const MANIFEST: &str = "GET /ctx/{token}";
 const FLAT: [usize; 1] = [1];
 const IDENTITY_BYTES: usize = 64 * 1024;
 
 pub struct MeasuredRoute {
-    /// Method and path as in OpenAPI.
+    /// Method and path, as in OpenAPI.
     pub route: String,
     pub name: String,
     work: Work,
@@ -27,14 +27,14 @@ pub struct MeasuredRoute {
 enum Work {
     Report(Document),
     Log(DrainProvider),
-    /// A settings change, with its example from OpenAPI.
+    /// A settings change, and its OpenAPI example.
     Change(DryRun, Value),
     Manifest,
 }
 
 pub enum Input {
     Body(Vec<u8>),
-    /// The events of a session, as URL and `data`.
+    /// The session's events, as URL and `data`.
     Session(Vec<(String, String)>),
 }
 
@@ -61,7 +61,7 @@ pub fn measured_routes() -> Vec<MeasuredRoute> {
 }
 
 impl MeasuredRoute {
-    /// Returns the nesting depths of the bodies; those of identity are flat.
+    /// Returns the nesting depths for the bodies. Identity's bodies are flat.
     pub fn levels(&self) -> &'static [usize] {
         match self.work {
             Work::Report(_) | Work::Log(_) | Work::Manifest => &LEVELS,

@@ -1,10 +1,10 @@
-//! Counts of a tenant, from the ledger or from a read.
+//! A tenant's counts, from the ledger or from a read.
 
 use crate::workload::{ROLES, TYPES};
 use schemas::summary_responses::Summary;
 use serde::Serialize;
 
-/// Counts, with those of [`TYPES`] and [`ROLES`] in the same order.
+/// Counts. Those for [`TYPES`] and [`ROLES`] are in the same order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
     pub total: u64,
@@ -12,20 +12,20 @@ pub struct Figures {
     pub in_window: u64,
     pub sessions: u64,
     pub by_type: [u64; TYPES.len()],
-    /// Distinct events by role that reported them.
+    /// Distinct events by the role that reported them.
     pub by_role: [u64; ROLES.len()],
 }
 
-/// The counts of a summary, and the sums of its parts.
+/// A summary's counts, and the sums of its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Counts of the generated types and roles; `in_window` equals `total`.
+    /// Counts for the generated types and roles; `in_window` equals `total`.
     pub figures: Figures,
     /// Sum over all types, including those that are never sent.
     pub sum_of_types: u64,
     pub sum_of_roles: u64,
     pub sum_of_agents: u64,
-    /// Sessions of the agents' reports.
+    /// Number of sessions in the agents' reports.
     pub agent_sessions: u64,
     /// Types and roles that are never sent.
     pub unknown_names: Vec<String>,
@@ -75,7 +75,7 @@ impl Figures {
         left
     }
 
-    /// Returns all counts with their names, except `in_window`, which only reads of a period have.
+    /// Returns all counts with their names, except `in_window`, which only reads over a period have.
     pub fn named(&self) -> Vec<(&'static str, u64)> {
         let mut named = vec![("total_events", self.total), ("total_sessions", self.sessions)];
         named.extend(TYPES.into_iter().zip(self.by_type));

@@ -1,5 +1,5 @@
-//! Records which events of one tenant may be visible and which must be. It uses a few bytes per event; everything else is derived
-//! from the event's number.
+//! Records which events of one tenant may be visible and which must be. It stores a few bytes per event. Everything else is derived from
+//! the event's number.
 
 use super::Figures;
 use crate::workload::{AGENT, Described, ROLES};
@@ -8,11 +8,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// Acknowledged with 2xx: it must become visible.
+    /// Acknowledged with 2xx: must become visible.
     Acked,
-    /// Rejected with 4xx or never sent: it must never become visible.
+    /// Rejected with 4xx or never sent: must never become visible.
     Refused,
-    /// Anything else: it may become visible or not.
+    /// Anything else: may or may not become visible.
     Unknown,
 }
 
@@ -26,14 +26,14 @@ pub struct Ledger {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Event {
-    /// Reports sent without a known outcome.
+    /// Reports that were sent and whose outcome isn't known yet.
     open: [u16; ROLES.len()],
     acked: [bool; ROLES.len()],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
-    /// Number of events whose report by the agent may be visible.
+    /// Number of events for which the agent's report may be visible.
     possible: u32,
     is_acked: bool,
 }

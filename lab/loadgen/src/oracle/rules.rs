@@ -1,4 +1,4 @@
-//! The rules of reads, as comparisons of counts.
+//! The rules for reads, as comparisons of counts.
 
 use super::{Figures, Observed};
 use crate::workload::{AGENT, ROLES};
@@ -14,11 +14,11 @@ pub enum Rule {
     TooMany,
     /// The parts don't add up to the total.
     Sum,
-    /// An event that was never sent or was rejected.
+    /// An event is visible that was never sent or was rejected.
     Phantom,
     /// An item occurs twice.
     Double,
-    /// Only a part of a request.
+    /// Only a part of a request is visible.
     Torn,
     /// A count decreased although nothing was deleted.
     Fell,
@@ -65,7 +65,7 @@ pub(super) fn agrees_with_itself(observed: &Observed) -> Violations {
     broken
 }
 
-/// Checks further identities of tenants without earlier data: each event has a role, and only agents have sessions.
+/// Checks further identities for tenants without earlier data: each event has a role, and only agents have sessions.
 pub(super) fn is_all_ours(observed: &Observed) -> Violations {
     let Observed { figures, sum_of_roles, sum_of_agents, agent_sessions, unknown_names: unheard_of, .. } = observed;
     let mut broken = Violations::new();
@@ -84,14 +84,14 @@ pub(super) fn is_all_ours(observed: &Observed) -> Violations {
     broken
 }
 
-/// Checks that no count exceeds the possible one.
+/// Checks that no count exceeds the possible maximum.
 pub(super) fn within(counted: &Figures, possible: &Figures) -> Violations {
     let over = pairs(counted, possible).filter(|(_, counted, possible)| counted > possible);
     over.map(|(name, counted, possible)| (Rule::TooMany, format!("{name}: {counted} counted, at most {possible} possible")))
         .collect()
 }
 
-/// Checks that no count has decreased: nothing is deleted here.
+/// Checks that no count has decreased, because nothing is deleted here.
 pub(super) fn has_not_fallen(counted: &Figures, previous: &Figures) -> Violations {
     let fallen = pairs(counted, previous).filter(|(_, counted, previous)| counted < previous);
     fallen.map(|(name, counted, previous)| (Rule::Fell, format!("{name}: {counted} counted after {previous}"))).collect()

@@ -1,10 +1,10 @@
-//! P7, growth of reads: the same reads on a store, on one with a tenth of the others' reports, and on one with a tenth of the
-//! owner's. Prints the ratios of the medians.
+//! P7, growth of reads: the same reads on a store, on one with a tenth of the others' reports, and on one with a tenth of the owner's.
+//! Prints the ratios of the medians.
 
 use super::Measured;
 use crate::options::ReadBenchOptions;
 
-/// A smaller store to compare with.
+/// A smaller store for comparison.
 pub(super) struct Smaller {
     what: &'static str,
     wanted: f64,

@@ -1,5 +1,5 @@
-//! The reports of one store. One in `share` is about the measured owner. Sites, pages, agents and session lengths follow Zipf's
-//! law, and 30 percent of the events are also reported by a server.
+//! The reports in one store. One in `share` is about the measured owner. Sites, pages, agents and session lengths follow Zipf's law, and a
+//! server also reports 30 percent of the events.
 
 use super::{DAY_MS, instant};
 use crate::options::ReadBenchOptions;
@@ -45,8 +45,8 @@ impl Span {
         Self { begin_ms: END_MS - days * DAY_MS, days }
     }
 
-    /// Returns a period of this length as query parameters, or an empty string if it covers everything. `pick` chooses the offset
-    /// of its start.
+    /// Returns a period of this length as query parameters, or an empty string if it covers everything. `pick` chooses when the period
+    /// starts.
     pub(super) fn window(self, length_ms: i64, pick: impl FnOnce(Range<i64>) -> i64) -> String {
         let free = self.days * DAY_MS - length_ms;
         if free <= 0 {
@@ -72,7 +72,7 @@ pub(super) struct ReportGenerator {
     session: Session,
 }
 
-/// A sequence of events by one agent about one owner.
+/// A sequence of events by one agent for one owner.
 struct Session {
     id: Uuid,
     remaining: u32,
@@ -104,7 +104,7 @@ impl ReportGenerator {
     /// Returns the reports of one event: the agent's, and in 30 percent of the cases a server's.
     fn event(&mut self, at_ms: i64) -> Vec<(OrgId, LogEvent)> {
         if self.session.remaining == 0 {
-            // Most sessions are short, few are long.
+            // Most sessions are short; a few are long.
             let left = 1 + (1.0 / self.random.random_range(0.01..1.0_f64)) as u32;
             let (id, is_owners, agent) =
                 (self.uuid(), self.random.random_ratio(1, self.share), self.agents.pick(self.random.random()));

@@ -1,4 +1,4 @@
-//! Measures lookups of click tokens (P8), with tokens of sessions in the history.
+//! Measures click token lookups (P8), with tokens for sessions in the history.
 
 use crate::client::{Connection, Exchange};
 use crate::drive::Latencies;
@@ -10,10 +10,10 @@ use schemas::secrets::{PlainApiKey, PlainClickToken};
 use std::time::Instant;
 use uuid::Uuid;
 
-/// Sessions whose tokens are looked up in turn.
+/// Number of sessions whose tokens are looked up in turn.
 const SESSIONS: u64 = 200;
 
-/// Ids of the platform and the session in the store.
+/// Ids of the platform and of the session in the store.
 type SessionKey = (String, String);
 
 pub(super) async fn measure(
@@ -45,7 +45,7 @@ pub(super) async fn measure(
     Ok(latencies)
 }
 
-/// Creates a token for each session. All organizations share sessions by tokens, and all owners are visible in lookups.
+/// Creates a token for each session. All organizations share their sessions through tokens, and all owners are visible in lookups.
 async fn plant(stores: &FreshStores, sessions: &[SessionKey]) -> anyhow::Result<Vec<String>> {
     sqlx::query("UPDATE organizations SET visible_in_click_token_lookups = true").execute(&stores.pool).await?;
     let mut tokens = Vec::new();

@@ -1,4 +1,4 @@
-//! Measures the CPU time that ClickHouse needs to parse, resolve and plan each read, for an owner without events.
+//! Measures the CPU time that ClickHouse takes to parse, resolve and plan each read, for an owner without events.
 
 use super::{OTHERS, READS, serve_reads};
 use crate::client::{Connection, Exchange};
@@ -13,7 +13,7 @@ use local::stack::{Endpoints, Record};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Owner reads that the bench doesn't time. The event doesn't exist, so its read only looks for reports and events with the id.
+/// An owner's reads that the bench doesn't time. The event doesn't exist, so its read only looks for reports and events with that id.
 const MORE: [(&str, &str); 8] = [
     ("sections", "/content-owners/urls?by=section&"),
     ("series by role", "/content-owners/series?split=role&"),
@@ -27,10 +27,10 @@ const MORE: [(&str, &str); 8] = [
 const OF_AGENTS: [(&str, &str); 3] =
     [("agent/events", "/agent/events?"), ("agent/summary", "/agent/summary?"), ("agent/series", "/agent/series?split=agent&")];
 const WARM_UP: u32 = 3;
-/// Duration of the measurement of the idle server.
+/// How long the idle server is measured.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Prints the mean CPU time of each read over `runs` runs. No other program may use the server meanwhile.
+/// Prints each read's mean CPU time over `runs` runs. No other program may use the server meanwhile.
 pub(super) async fn run(runs: u32, stop: &CancellationToken) -> anyhow::Result<()> {
     let name = run_name();
     let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;

@@ -1,4 +1,4 @@
-//! Measures reads of an agent's own reports: `GET /agent/events` and session documents of the platform with the most reports.
+//! Measures reads of an agent's own reports: `GET /agent/events` and session documents, for the platform with the most reports.
 
 use crate::client::{Connection, Exchange};
 use crate::drive::Latencies;
@@ -10,10 +10,10 @@ use schemas::secrets::PlainApiKey;
 use std::time::Instant;
 use uuid::Uuid;
 
-/// Sessions whose documents are read in turn.
+/// Number of sessions whose documents are read in turn.
 const SESSIONS: u64 = 50;
 
-/// A platform with reports in the store, and its key.
+/// A platform with reports in the store, and its API key.
 pub(super) struct Reporter {
     pub(super) key: HeaderValue,
     sessions: Vec<Uuid>,

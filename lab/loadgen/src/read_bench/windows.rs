@@ -1,5 +1,5 @@
 //! Runs every read over ten periods, from ten minutes to everything, with the largest pages. Prints the status, the time and the
-//! memory of the statements; no read may be rejected because of its size.
+//! statements' memory. No read may be rejected for its size.
 
 use super::history::Span;
 use super::{DAY_MS, OTHERS};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const MINUTE_MS: i64 = DAY_MS / 24 / 60;
-/// Names and lengths in minutes; the last one covers everything.
+/// Names of the periods, and their lengths in minutes. The last one covers everything.
 const LENGTHS: [(&str, i64); 10] = [
     ("10 min", 10),
     ("1 h", 60),
@@ -23,7 +23,7 @@ const LENGTHS: [(&str, i64); 10] = [
     ("180 d", 180 * 24 * 60),
     ("all", 1_001 * 24 * 60),
 ];
-/// Reads of the bench with pages of 1,000, and the series by hour where the length allows it.
+/// The bench's reads with pages of 1,000, and the series by hour where the length permits it.
 const LARGEST: [(&str, &str); 5] = [
     ("summary", "/content-owners/summary?"),
     ("events, 1,000", "/content-owners/events?limit=1000&"),
@@ -33,7 +33,7 @@ const LARGEST: [(&str, &str); 5] = [
 ];
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Prints a line for each read and period.
+/// Prints a line per read and period.
 pub(super) async fn measure(
     connection: &mut Connection,
     key: &HeaderValue,

@@ -1,4 +1,4 @@
-//! Reads `demo.env` of `telemetry all`, which contains the addresses of a running stack.
+//! Reads the `demo.env` of `telemetry all`, which contains a running stack's addresses.
 
 use std::collections::BTreeMap;
 use std::path::Path;

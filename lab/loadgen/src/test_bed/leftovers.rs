@@ -1,11 +1,11 @@
-//! Deletes what killed runs have left: running services and folders.
+//! Deletes what killed runs have left behind: running services and folders.
 
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Prefix of all names of runs, followed by the id of the process.
+/// Prefix of all run names, followed by the process id.
 pub(super) const PREFIX: &str = "load_";
 
 /// Returns whether this is the name of a run, `load_<pid>_<random>`, whose process has ended.
@@ -14,7 +14,7 @@ pub(super) fn is_leftover(name: &str) -> bool {
     pid.parse::<u32>().is_ok_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
 }
 
-/// Kills the services of dead runs and deletes their folders in `runs`, except folders with a [`KEPT`] file.
+/// Kills the services of dead runs and deletes their folders in `runs`. Keeps folders with a [`KEPT`] file.
 fn sweep(runs: &Path) {
     // The links in /proc contain canonical paths.
     let Ok(runs) = runs.canonicalize() else { return };
@@ -24,14 +24,14 @@ fn sweep(runs: &Path) {
             continue;
         }
         for pid in working_in(&folder) {
-            // The process may already have ended, which is fine.
+            // It is fine if the process has already ended.
             let _ = kill_process(pid, Signal::KILL);
         }
         let _ = fs::remove_dir_all(&folder);
     }
 }
 
-/// Creates a folder for the run of this name, and deletes what dead runs have left.
+/// Creates a folder for the run with this name, and deletes what dead runs have left behind.
 pub(crate) fn folder_of_run(root: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let runs = root.join(".local/load");
     sweep(&runs);
@@ -40,7 +40,7 @@ pub(crate) fn folder_of_run(root: &Path, name: &str) -> anyhow::Result<PathBuf> 
     Ok(folder)
 }
 
-/// Marks a folder as one to keep.
+/// Marks a folder to be kept.
 pub(crate) fn keep(folder: &Path) -> std::io::Result<()> {
     fs::write(folder.join(KEPT), "logs of a run with violations; delete this folder after reading them\n")
 }

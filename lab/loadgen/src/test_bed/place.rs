@@ -1,4 +1,4 @@
-//! Options for the target of a load.
+//! Options that select the target of a load.
 
 use clap::Args;
 use std::path::PathBuf;

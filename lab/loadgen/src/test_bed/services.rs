@@ -17,10 +17,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(12);
-/// Bytes of the log to show if a service doesn't start.
+/// Number of log bytes to show if a service doesn't start.
 const LOG_TAIL_BYTES: usize = 2_000;
 
-/// The program, and package, with all services as subcommands.
+/// The program and package that contains all services as subcommands.
 pub(crate) const PROGRAM: &str = "telemetry";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +63,11 @@ impl Service {
             }
             Self::Query => clickhouse.into_iter().chain(postgres).collect(),
             Self::Identity => {
-                // The stores are new, so the key can be too: no encrypted secret outlives the run.
+                // The key can be new because the stores are: no encrypted secret outlives the run.
                 let key = ("TELEMETRY_SECRETS_KEY", SecretsKey::generate().reveal().to_owned());
-                // Relative to the working folder.
+                // Relative to the working directory.
                 let mail = ("TELEMETRY_MAIL_DIR", "mail".to_owned());
-                // The load generator sends sign-in requests of many clients.
+                // The load generator sends sign-in requests for many clients.
                 let proxy = ("TELEMETRY_TRUSTED_PROXIES", "127.0.0.1/32".to_owned());
                 postgres.into_iter().chain([key, mail, proxy]).collect()
             }
@@ -88,16 +88,16 @@ pub struct Running {
 #[derive(Debug)]
 pub(crate) struct LaunchConfig {
     pub(crate) binaries: PathBuf,
-    /// Folder of the logs, and working folder of the services.
+    /// Folder for the logs, and working directory of the services.
     pub(crate) folder: PathBuf,
     pub(crate) stores: Addresses,
 }
 
-/// Name and ports of a process, which a restart doesn't change.
+/// A process's name and ports, which a restart doesn't change.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessSlot {
     pub(crate) service: Service,
-    /// Also the name of its log and spill.
+    /// Also used for its log and spill.
     pub(crate) name: String,
     port: u16,
     metrics_port: u16,
@@ -129,7 +129,7 @@ impl LaunchConfig {
         Ok(running)
     }
 
-    /// Starts a service in its slot, with additional settings. Doesn't wait until it is ready.
+    /// Starts a service in its slot, with additional settings. Doesn't wait until the service is ready.
     pub(crate) fn spawn(&self, slot: &ProcessSlot, besides: &[(&str, String)]) -> anyhow::Result<Running> {
         let ProcessSlot { service, port, metrics_port, .. } = *slot;
         let log = slot.log(&self.folder);
@@ -158,12 +158,12 @@ impl LaunchConfig {
         Ok(said)
     }
 
-    /// Returns a command with only the settings of the stores.
+    /// Returns a command with only the stores' settings.
     fn command(&self, service: Service) -> Command {
         let mut command = Command::new(self.binaries.join(PROGRAM));
         command.arg(service.name()).env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
         command.envs(service.settings(&self.stores)).env("TELEMETRY_LOG", "warn").current_dir(&self.folder);
-        // A Ctrl-C in the terminal must only reach this program, which stops the services in order.
+        // Ctrl-C in the terminal must reach only this program, which then stops the services properly.
         command.stdin(Stdio::null()).kill_on_drop(true).process_group(0);
         command
     }
@@ -189,7 +189,7 @@ impl Running {
 
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) {
-            // The process may already have ended, which is fine.
+            // It is fine if the process has already ended.
             let _ = kill_process(pid, signal);
         }
     }
@@ -224,7 +224,7 @@ pub(crate) fn tail(log: &Path) -> String {
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
 }
 
-/// Returns the given folder, or builds the services and returns the folder of the build.
+/// Returns the given folder, or builds the services and returns the build's folder.
 pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str]) -> anyhow::Result<PathBuf> {
     match given {
         Some(folder) => Ok(std::path::absolute(folder)?),
@@ -232,7 +232,7 @@ pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str
     }
 }
 
-/// Builds the services in the profile of this program and returns their folder.
+/// Builds the services with this program's profile and returns their folder.
 async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("failed to find the running program")?;
     let mut command = Command::new("cargo");

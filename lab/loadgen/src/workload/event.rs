@@ -1,4 +1,4 @@
-//! An event is a function of seed, tenant and number, so it can be repeated byte by byte, and the oracle can derive its type,
+//! An event is a function of seed, tenant and number. It can therefore be repeated byte by byte, and the oracle can derive its type,
 //! session and time.
 
 use super::{AGENT, ROLES};
@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::ops::Range;
 use uuid::Uuid;
 
-/// Types of the generated events. Only the first one is reported by several observers; the others come only from the agent.
+/// Types of the generated events. Several observers report the first type; only the agent reports the others.
 pub const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
-/// Cumulative percentages of [`TYPES`].
+/// Cumulative percentages for [`TYPES`].
 const TYPE_BOUNDS: [u64; 5] = [55, 75, 90, 97, 100];
 const DATA: [&str; 5] = [
     r#""user_agent":"ExampleBot/1.0 (+https://bot.example)""#,
@@ -19,32 +19,32 @@ const DATA: [&str; 5] = [
     r#""engagement_type":"link_click""#,
 ];
 const SESSION_LENGTH: u32 = 8;
-/// Hosts per tenant if every request has its own page. Readers can then read host by host.
+/// Number of hosts per tenant if every request has its own page, so that readers can read host by host.
 pub const SHELVES: u32 = 32;
 const PAGES: u64 = 500;
-/// Maximum age at the start of the run of events that are not late.
+/// Maximum age, at the start of the run, of events that aren't late.
 const FRESH_MS: u64 = 60_000;
-/// Minimum age of late events; every read of a period starts later.
+/// Minimum age of late events. Every read over a period starts later.
 const LATE_MS: u64 = 3_600_000;
-/// Range of the ages of late events.
+/// Range over which the ages of late events are spread.
 const LATE_SPREAD_MS: u64 = 3 * 86_400_000;
 
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Determines types, sessions, pages and times: equal seeds give equal workloads.
     pub seed: u64,
-    /// Makes the ids of every run unique: a repeated seed doesn't repeat events.
+    /// Makes every run's ids unique, so that a repeated seed doesn't repeat events.
     pub run: u64,
     /// Start of the run, in milliseconds since 1970.
     pub started_at_ms: i64,
     /// Percentage of events that happened long ago.
     pub late_percent: u64,
-    /// Events per request by tenant, repeated if there are more tenants. If set, every request is about its own page and every
-    /// event contains its number; if empty, events are spread over pages.
+    /// Number of events per request, by tenant; starts over if there are more tenants. If set, every request has its own page and every
+    /// event contains its number. If empty, events are spread over pages.
     pub request_lengths: Vec<u32>,
 }
 
-/// Returns the host of a request, if every request has its own page.
+/// Returns a request's host, if every request has its own page.
 pub fn shelf_host(domain: &str, request: u32) -> String {
     format!("shelf{}.{domain}", request % SHELVES)
 }
@@ -54,16 +54,16 @@ pub fn shelf_host(domain: &str, request: u32) -> String {
 pub struct Described {
     /// Index in [`TYPES`].
     pub event_type: usize,
-    /// Number of the session within the tenant.
+    /// The session's number within the tenant.
     pub session: u32,
-    /// Whether the event is before every read of a period.
+    /// Whether the event is before every period that is read.
     pub is_late: bool,
 }
 
-/// Member of `data` with the event's number, if events contain it. The prefix makes it visible to owners.
+/// Member of `data` that contains the event's number, if events contain it. The prefix makes it visible to owners.
 pub(crate) const NUMBER: &str = "load.number";
 
-/// Distinguishes the random values of an event.
+/// Distinguishes an event's random values.
 #[derive(Clone, Copy)]
 enum Aspect {
     Type = 1,
@@ -76,13 +76,13 @@ enum Aspect {
 }
 
 impl Shape {
-    /// Returns the start of a period that contains all events except late ones.
+    /// Returns the start of a period that contains all but the late events.
     pub fn window_start(&self) -> String {
         let at_ms = self.started_at_ms - i64::try_from(LATE_MS / 2).unwrap_or(0);
         written(at_ms)
     }
 
-    /// Returns times that divide the period of the events that are not late into this many slices.
+    /// Returns the times that divide the period with the events that aren't late into this many slices.
     pub fn cuts_of_time(&self, slices: u64) -> impl Iterator<Item = String> {
         let (started_at_ms, slice_ms) = (self.started_at_ms, (FRESH_MS / slices).cast_signed());
         let first_ms = started_at_ms - FRESH_MS.cast_signed();
@@ -125,7 +125,7 @@ impl Shape {
         self.describe(tenant, number).event_type == 0
     }
 
-    /// Appends the event as `role` reports it, about 300 bytes of JSON.
+    /// Appends the event as reported by `role`, about 300 bytes of JSON.
     pub fn render(&self, out: &mut Vec<u8>, tenant: usize, domain: &str, role: usize, number: u32) {
         let described = self.describe(tenant, number);
         let event_type = described.event_type;
@@ -152,7 +152,7 @@ impl Shape {
         write!(out, r#""data":{{{number}{}}}}}"#, DATA[event_type]).expect("writing to memory cannot fail");
     }
 
-    /// Returns the time of a report. Observers of one retrieval differ by a few milliseconds, like real clocks.
+    /// Returns the time in a report. The observers of one fetch differ by a few milliseconds, like real clocks.
     fn timestamp(&self, tenant: usize, number: u32, role: usize) -> String {
         let drawn = self.draw(Aspect::Time, tenant, number);
         let before_ms = if self.is_late(tenant, number) { LATE_MS + drawn % LATE_SPREAD_MS } else { 100 + drawn % FRESH_MS };

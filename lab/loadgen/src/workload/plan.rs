@@ -1,18 +1,18 @@
-//! Generates requests: new events, repeats of earlier ones, and other observers' reports of the same retrievals in random order.
+//! Generates requests: new events, repeats of earlier ones, and other observers' reports of the same fetches in random order.
 
 use super::{AGENT, Shape, Skew};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Maximum number of pending reports of other observers; beyond it, they are sent first.
+/// Maximum number of pending reports by other observers. Above it, they are sent first.
 const MAX_WAITING: usize = 256;
-/// Half of the repeats are from this many last events; some of those are still in flight.
+/// Half of the repeats are among this many most recent events, some of which are still in flight.
 const RECENT: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     pub batch: usize,
-    /// Number of roles that report each retrieval, 1 to 4.
+    /// Number of roles that report each fetch, 1 to 4.
     pub observers: usize,
     /// Percentage of events that repeat an earlier one.
     pub duplicate_percent: u64,

@@ -1,5 +1,5 @@
-//! C1 to C3, C6, C13 and F23 in short: a minute of faults of all kinds, and plans that depend only on the seed. The full run is
-//! `cargo chaos`.
+//! C1 to C3, C6, C13 and F23 in short: a minute of all kinds of faults, and plans that depend only on the seed. The full run is `cargo
+//! chaos`.
 
 use service_kit::testing::random_seed;
 use std::process::{Output, Stdio};

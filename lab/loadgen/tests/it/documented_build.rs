@@ -1,5 +1,5 @@
-//! N1: commands that build the services use existing packages and features. Other tests use given binaries and therefore don't
-//! cover the build.
+//! N1: commands that build the services use existing packages and features. Other tests use prebuilt binaries, so they don't cover the
+//! build.
 //!
 //! Nothing is built: a fake `cargo`, first in PATH, resolves the arguments with the real one and exits.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_loadgen");
-/// Runs `cargo tree` instead of `cargo build`, with the same packages and features, and writes the outcome to a file.
+/// Runs `cargo tree` instead of `cargo build`, with the same packages and features, and writes the result to a file.
 const STAND_IN: &str = r#"#!/bin/bash
 arguments=()
 for argument in "${@:2}"; do [ "$argument" = --release ] || arguments+=("$argument"); done

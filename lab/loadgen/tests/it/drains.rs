@@ -1,4 +1,4 @@
-//! The log benchmark with small bodies. It fails if the gateway counts other lines than were sent.
+//! Runs the log benchmark with small bodies. It fails if the gateway doesn't count the lines that were sent.
 
 use chrono::DateTime;
 use ingest_gateway::{DrainDryRun, LineOutcome};

@@ -1,4 +1,4 @@
-//! A service that responds as configured, and a course that uses it.
+//! A service that responds as configured, and a run that uses it.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Copy)]
 pub(crate) struct ResponseBehavior {
     pub(crate) status: u16,
-    /// Delay and length of a period in which it doesn't respond.
+    /// Start and length of a period in which it doesn't respond.
     pub(crate) stall: Option<(Duration, Duration)>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn start(manner: ResponseBehavior) -> TestServer {
         let status = StatusCode::from_u16(manner.status).expect("the status of a test is valid");
         (status, Json(json!({"status": "ok", "events_created": 1}))).into_response()
     };
-    // Use a fallback instead of a route: responses of documented routes are checked against the API document.
+    // A fallback instead of a route, because responses from documented routes are checked against the OpenAPI document.
     TestServer::start(axum::Router::new().fallback(answer)).await
 }
 

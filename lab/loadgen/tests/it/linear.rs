@@ -1,5 +1,5 @@
-//! The cost of a body depends only on its size. It is counted in bytes that the gateway processes, which is independent of the
-//! machine's load; `cargo load -- linear` measures the same bodies in CPU time.
+//! A body's cost depends only on its size. It is counted in bytes that the gateway processes, which doesn't depend on the machine's load.
+//! `cargo load -- linear` measures the same bodies in CPU time.
 
 use chrono::{DateTime, Utc};
 use ingest_gateway::{Document, Limits, dry_run, visited_bytes};
@@ -8,7 +8,7 @@ use loadgen::options::LinearOptions;
 use schemas::openapi::{self, Surface};
 use std::collections::BTreeSet;
 
-/// Maximum times each byte of a body is processed: parsed as body, list, event and object, checked, stripped, serialized.
+/// Maximum number of times that each byte is processed: parsed as body, list, event and object, checked, stripped, serialized.
 const MOST_PASSES: f64 = 16.0;
 /// Maximum growth when the size doubles.
 const MOST_GROWTH: f64 = 2.2;
@@ -49,7 +49,7 @@ fn a1_cost_per_byte_is_bounded_at_any_nesting() {
 fn a1_bodies_over_a_limit_are_not_processed() {
     for (document, path) in Document::ALL {
         for shape in Shape::ALL {
-            // The body is parsed, and its characters and depth are checked, but nothing else.
+            // The body is parsed, and its characters and depth are checked, but nothing more.
             let (is_taken, each, _) = passes(document, shape, 120, 1_000_000);
             assert!(!is_taken && each <= 3.1, "{path} {shape:?}: {each:.1}");
         }
@@ -75,7 +75,7 @@ fn s14_measures_every_route_with_a_body() {
     let with_body = operations.filter(|(.., operation)| !operation["requestBody"].is_null());
     let mut expected: BTreeSet<String> = with_body.map(|(method, path, _)| format!("{method} {path}")).collect();
     assert!(expected.len() > 20, "{expected:?}");
-    // Its cost depends on the reporters' texts, which may be long.
+    // Its cost depends on texts from reporters, which may be long.
     expected.insert("GET /ctx/{token}".to_owned());
     let measured: BTreeSet<String> = measured_routes().iter().map(|line| line.route.clone()).collect();
     assert_eq!(measured, expected, "routes with a body and lines in lab/loadgen/src/linear differ");

@@ -1,5 +1,4 @@
-//! Tests of the load generator: the oracle finds every violation, the schedule hides no stall, and runs against the real service
-//! succeed.
+//! Tests the load generator: the oracle finds every violation, the schedule hides no stall, and runs against the real service succeed.
 
 mod chaos;
 mod documented_build;

@@ -15,7 +15,7 @@ fn oracle() -> Oracle {
     Oracle::new(shape(), ["tenant".to_owned()])
 }
 
-/// A minimal service: applied events are visible once.
+/// A minimal service, in which each applied event is visible once.
 #[derive(Clone, Default)]
 struct Model {
     events: BTreeSet<u32>,
@@ -92,7 +92,7 @@ fn broken(oracle: &Oracle) -> Vec<Rule> {
     rules
 }
 
-/// Returns an oracle with ten acknowledged events, and a model that contains them.
+/// Returns an oracle with ten acknowledged events, and a model that contains the events.
 fn ten_acked() -> (Oracle, Model) {
     let (mut oracle, mut model) = (oracle(), Model::default());
     let all = plan(0, &(0..10).collect::<Vec<u32>>());
@@ -111,7 +111,7 @@ fn accepts_a_correct_service_with_every_outcome() {
         for number in 0..300_u64 {
             let plan = generator.next_plan();
             oracle.record_sent(&plan);
-            // Requests are applied immediately and acknowledged later, with three fates in turn.
+            // Requests are applied immediately and acknowledged later, with each of the three outcomes in turn.
             if number % 3 != 1 {
                 model.apply(&plan);
             }
@@ -154,7 +154,7 @@ fn finds_temporary_double_counts() {
     doubled.events_by_source[0].count += 1;
     oracle.check_read(0, &Observed::from_summary(&doubled));
     assert!(broken(&oracle).contains(&Rule::TooMany));
-    // The count is correct again, but both the excess and the decrease are violations.
+    // The count is correct again, but both the excess and the decrease were violations.
     oracle.check_read(0, &model.all());
     oracle.check_last_read(0, &model.all(), &model.window());
     assert!(broken(&oracle).contains(&Rule::TooMany) && broken(&oracle).contains(&Rule::Fell));

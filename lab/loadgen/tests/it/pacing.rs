@@ -1,4 +1,4 @@
-//! Stalls count in the latency, and every outcome of an exchange has a fate.
+//! Stalls count in the latency, and every exchange has an outcome.
 
 use crate::fake_service::{ResponseBehavior, run_context, start};
 use loadgen::drive::{Arrivals, LoadResult, Pace, lock, run_load};
@@ -19,7 +19,7 @@ async fn ridden(manner: ResponseBehavior, pace: Pace) -> LoadResult {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stalls_add_latency_to_every_due_request() {
-    // The stall lasts one of three seconds. Two thirds of that second's requests wait a third of it or longer.
+    // The stall lasts one second of three. Two thirds of the requests in that second wait at least a third of it.
     let open = ridden(STALLING, pace(Arrivals::Open { per_second: 100.0, max_connections: 1_000 })).await;
     assert_eq!(open.tally.requests(Fate::Acked) + open.tally.never_left, 300, "the schedule does not wait for the service");
     assert!(open.tally.latency.quantile(0.9) > STALL / 2, "{:?}", open.tally.latency.quantile(0.9));

@@ -1,4 +1,4 @@
-//! The proxy of the chaos test disturbs open and new connections as configured.
+//! The chaos test's proxy disturbs open and new connections as configured.
 
 use loadgen::chaos::proxy::{Direction, Mode, Proxy};
 use local::ports::Ports;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 /// Long enough to show that no data arrives.
 const A_WHILE: Duration = Duration::from_millis(300);
-/// More than a busy machine needs.
+/// Longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An echo server behind a proxy.
@@ -54,7 +54,7 @@ async fn heard(connection: &mut TcpStream, bytes: usize) -> Vec<u8> {
     heard
 }
 
-/// Reads until the connection ends. Returns the data, and how it ended.
+/// Reads until the connection ends. Returns the data and how the connection ended.
 async fn to_the_end(connection: &mut TcpStream) -> (Vec<u8>, Result<(), ErrorKind>) {
     let mut heard = Vec::new();
     let ended = timeout(PATIENCE, connection.read_to_end(&mut heard)).await.expect("the connection ends");

@@ -1,4 +1,4 @@
-//! The read benchmark with a small store.
+//! Runs the read benchmark with a small store.
 
 use std::process::{Output, Stdio};
 

@@ -1,4 +1,4 @@
-//! The program against the real service and servers: a run with a few thousand events of all kinds has no violation.
+//! The program against the real service and servers: a run with a few thousand events of all kinds finds no violation.
 
 use axum::Router;
 use clap::Parser;
@@ -9,7 +9,7 @@ use std::process::{Output, Stdio};
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Gateway, reads and worker in this process, with the stores of this test.
+/// Gateway, reads and worker in this process, with this test's stores.
 struct Service {
     stores: TestStores,
     server: TestServer,
@@ -52,7 +52,7 @@ impl Service {
     }
 }
 
-/// Parses settings from a command line; the others have their defaults.
+/// Parses settings from a command line. The others have their defaults.
 fn settings<S: Parser>(arguments: &[&[&str]]) -> S {
     let arguments = arguments.iter().flat_map(|group| group.iter().copied());
     S::try_parse_from(std::iter::once("test").chain(arguments)).unwrap_or_else(|refusal| panic!("{refusal}"))
