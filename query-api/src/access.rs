@@ -3,6 +3,7 @@
 //! Permissions aren't cached, so a revocation applies to the next read.
 
 pub(crate) mod reader;
+pub(crate) mod closer;
 pub(crate) mod visibility;
 pub(crate) mod session_scope;
 pub(crate) mod consent;

@@ -27,6 +27,7 @@ mod access;
 mod read_limiter;
 mod reads;
 mod event_data;
+mod statements;
 mod click_manifest;
 mod respond;
 pub mod analysts;
@@ -37,6 +38,7 @@ pub use routes::click_lookup::ClickSettings;
 pub use routes::dry_run::{dry_run_manifest, parse_period};
 pub use routes::resolve::ResolveSettings;
 pub use routes::routes;
+pub use statements::StatementSettings;
 
 use crate::access::reader::KEY_USES;
 use crate::access::reader::session_reads::SessionReads;
@@ -45,6 +47,7 @@ use crate::reads::Reads;
 use crate::reads::session_outcomes::OutcomeReader;
 use crate::routes::resolve::ResolveLimit;
 use axum::Router;
+use crate::statements::Statements;
 use clap::{Args, Parser, Subcommand};
 use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
@@ -52,7 +55,7 @@ use schemas::openapi::Surface;
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
-use service_kit::http::Transport;
+use service_kit::http::{BodyLimits, BodyReader, Transport};
 use service_kit::identity_tables::{HasIdentityTables, IdentityTables};
 use service_kit::key_uses::KeyUses;
 use service_kit::metric_definitions;
@@ -66,6 +69,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+use url::Url;
+
+const MAX_BODY_BYTES: usize = 16 * 1024;
 /// Return figures and events over HTTP
 #[derive(Parser, Clone, Debug)]
 #[command(name = "query-api", version)]
@@ -115,6 +121,12 @@ pub struct Settings {
     #[command(flatten)]
     pub bots: BotSettings,
 }
+    /// Keys of statements
+    #[command(flatten)]
+    pub statements: StatementSettings,
+    /// Public URL of this service, which statements name
+    #[arg(long, env = "TELEMETRY_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<Url>,
 
 impl Settings {
     /// Rejects settings that are only for development.
@@ -127,7 +139,17 @@ impl Settings {
     /// Uses these stores, and defaults for everything else.
     pub fn with_stores(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
         let (resolving, clients, clicks) = (ResolveSettings::default(), ClientSettings::default(), ClickSettings::default());
-        Self { clickhouse, postgres, resolving, clients, clicks, reads: ReadSettings::default(), bots: BotSettings::default() }
+        Self {
+            clickhouse,
+            postgres,
+            resolving,
+            clients,
+            clicks,
+            reads: ReadSettings::default(),
+            bots: BotSettings::default(),
+            statements: StatementSettings::default(),
+            public_url: None,
+        }
     }
 }
 
@@ -144,6 +166,8 @@ pub struct State {
     bots: Arc<BotTable>,
     clock: Clock,
     probes: Vec<Probe>,
+    statements: Statements,
+    bodies: BodyReader,
 }
 
 impl HasIdentityTables for State {
@@ -183,6 +207,8 @@ impl State {
             clock,
         }))
     }
+            statements: Statements::new(&settings.statements, settings.public_url.as_ref())?,
+            bodies: BodyReader::new(BodyLimits::with_bytes(MAX_BODY_BYTES)),
 
     /// Returns the checks of `/ready`.
     pub fn probes(&self) -> Vec<Probe> {

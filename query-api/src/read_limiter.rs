@@ -8,6 +8,7 @@ pub(crate) mod metrics;
 pub(crate) mod time_limits;
 
 use crate::State;
+use crate::access::closer::Closer;
 use crate::access::reader::Reader;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -213,6 +214,22 @@ impl FromRequestParts<Arc<State>> for AdmittedReader {
         let reader = Reader::from_request_parts(parts, state).await?;
         let permit = state.read_limiter.acquire(reader.credential, reader.tenant)?;
         Ok(Self { reader, permit })
+    }
+}
+
+/// A caller who may close months, with a slot.
+pub(crate) struct AdmittedCloser {
+    pub(crate) reader: Reader,
+    _permit: ReadPermit,
+}
+
+impl FromRequestParts<Arc<State>> for AdmittedCloser {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        let Closer(reader) = Closer::from_request_parts(parts, state).await?;
+        let permit = state.read_limiter.acquire(reader.credential, reader.tenant)?;
+        Ok(Self { reader, _permit: permit })
     }
 }
 

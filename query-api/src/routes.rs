@@ -15,6 +15,7 @@ pub(crate) mod resolve;
 mod series;
 
 use crate::State;
+mod statements;
 use crate::respond::{compression, response_memory};
 use axum::Router;
 use axum::middleware;
@@ -38,6 +39,10 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/agent/summary", get(agent_figures::read_own_summary))
         .route("/agent/series", get(agent_figures::read_own_series))
         .route("/sessions/{id}/document", get(session_documents::read_document))
+        // Closing a month needs identity:write, or an owner's session.
+        .route("/content-owners/statements", get(statements::list_statements).post(statements::close_month))
+        .route("/content-owners/statements/{id}", get(statements::read_statement))
+        .route("/content-owners/statements/{id}/evidence", get(statements::read_evidence))
         // These routes require an API key with telemetry:read.
         .route("/ctx/{token}", get(click_lookup::read_manifest))
         // This route is public and rate-limited by client address.
@@ -46,4 +51,5 @@ pub fn routes(state: Arc<State>) -> Router {
         .route_layer(middleware::map_response(response_memory::hold))
         .route_layer(middleware::from_fn(compression::choose))
         .with_state(state)
+        .route("/.well-known/content-telemetry.json", get(statements::read_manifest))
 }

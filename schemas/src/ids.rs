@@ -51,6 +51,8 @@ uuid_ids! {
     OrgId;
     /// A session that an agent reported. Unique only within its organization.
     SessionId;
+    /// A monthly statement.
+    StatementId;
     /// A person who can sign in.
     UserId;
     /// A registered receiver of webhooks.

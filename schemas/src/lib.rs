@@ -28,6 +28,7 @@ pub mod click_tokens;
 pub mod summary_responses;
 pub mod paged_responses;
 pub mod series_responses;
+pub mod statement_responses;
 pub mod coverage;
 pub mod crawler_responses;
 

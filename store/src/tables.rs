@@ -11,7 +11,7 @@ mod failed_fetches;
 mod tests;
 
 pub use decode::decode_events;
-pub use encode::{ReportContent, encode_event, encode_report};
+pub use encode::{ReportContent, corroboration, encode_event, encode_report, owner_fetch};
 pub use failed_fetches::{FAILED_FETCH_COLUMNS, FailedFetchRow};
 
 /// Statements that create tables and views, in order. All of them are idempotent.

@@ -8,6 +8,7 @@ mod demo_env;
 mod local_receiver;
 mod private_file;
 mod secrets_key;
+mod statement_key;
 mod demo_tenant;
 mod welcome_screen;
 
@@ -94,6 +95,8 @@ pub struct Cli {
     #[command(flatten)]
     reads: query_api::ReadSettings,
     #[command(flatten)]
+    statements: query_api::StatementSettings,
+    #[command(flatten)]
     drains: DrainSettings,
     #[command(flatten)]
     bots: BotSettings,
@@ -143,6 +146,8 @@ impl Cli {
             clicks: self.clicks.clone(),
             reads: self.reads,
             bots: self.bots.clone(),
+            statements: self.statements.clone(),
+            public_url: self.sign_in.public_url.clone(),
         }
     }
 
@@ -197,6 +202,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     observability::start(&process)?;
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
     cli.secrets = secrets_key::configured_or_stored(cli.secrets, &cli.state_dir)?;
+    cli.statements = statement_key::configured_or_stored(cli.statements, &cli.state_dir)?;
     // Warn before adding the local receiver, which is no reason to warn.
     cli.webhooks.warn_if_open();
     cli.webhooks = local_receiver::allow_local_receiver(cli.webhooks, &cli.state_dir)?;

@@ -8,12 +8,14 @@ pub(crate) mod session_reads;
 
 use crate::State;
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{Uri, header};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
-use service_kit::auth::{API_KEY_HEADER, Credential, KeyReader, SessionUser, Tenant, named_organization, presented_session};
+use service_kit::auth::{
+    API_KEY_HEADER, Caller, Credential, KeyReader, SessionUser, Tenant, named_organization, presented_session,
+};
 use service_kit::http::{ApiError, Transport};
 use service_kit::identity_tables::HasIdentityTables;
 use service_kit::session_cookie_auth;
@@ -33,8 +35,9 @@ pub(crate) struct Reader {
     pub(crate) org_type: OrgType,
 }
 
-impl From<&KeyReader> for Reader {
-    fn from(KeyReader(caller): &KeyReader) -> Self {
+impl Reader {
+    /// The organization of a key, whose scopes the caller has checked.
+    pub(crate) fn from_caller(caller: &Caller) -> Self {
         let (org_id, org_type) = (caller.org_id, caller.org_type);
         Self { credential: Credential::Key(caller.key_id), tenant: caller.tenant(), org_id, org_type }
     }
@@ -49,17 +52,22 @@ impl FromRequestParts<Arc<State>> for Reader {
     }
 }
 
-/// Rejects `organization_id`, because a key has exactly one organization and another one in the request would be a mistake.
 async fn by_key(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
-    let reader = KeyReader::from_request_parts(parts, state).await?;
-    if named_organization(&parts.uri)?.is_some() {
+    let KeyReader(caller) = KeyReader::from_request_parts(parts, state).await?;
+    reject_named_organization(&parts.uri)?;
+    Ok(Reader::from_caller(&caller))
+}
+
+/// Rejects `organization_id`, because a key has exactly one organization and another one in the request would be a mistake.
+pub(super) fn reject_named_organization(uri: &Uri) -> Result<(), ApiError> {
+    if named_organization(uri)?.is_some() {
         let detail = "organization_id works only with a user session. An API key always uses its own organization, so omit it.";
         return Err(ApiError::new(Code::InvalidParameter, detail));
     }
-    Ok(Reader::from(&reader))
+    Ok(())
 }
 
-async fn by_session(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
+pub(super) async fn by_session(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
     let transport = parts.extensions.get().copied().unwrap_or(Transport::Plain);
     if let Some(cookie) = session_cookie_auth::presented(&parts.headers, transport)? {
         session_cookie_auth::set_bearer_token(&mut parts.headers, &cookie)?;

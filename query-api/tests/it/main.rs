@@ -37,6 +37,7 @@ mod shared_tokens;
 mod statement_files;
 mod statement_settings;
 mod test_app;
+mod statements;
 mod visibility;
 mod cursor_paging;
 

@@ -1,21 +1,23 @@
 //! Settings of all reads' statements: for exact figures, and limits.
 
 use crate::click_fixture::{ClickFixture, reported};
+use crate::statements::signing;
 use crate::test_app::Observation;
 use query_api::{Settings, State, router};
 use reqwest::StatusCode;
+use schemas::identity::{OrgType, Scope};
 use serde_json::Value;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer};
+use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer, client};
 
 /// The OpenAPI document, which contains every read.
 pub(crate) const DESCRIBED: &str = include_str!("../../../schemas/openapi/query-api.json");
 
-/// Returns the path of every read that requires a key, with its required parameters.
+/// Returns the path of every read of ClickHouse that requires a key, with its required parameters.
 fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
     let described: Value = serde_json::from_str(DESCRIBED).unwrap();
     let paths = described["paths"].as_object().unwrap().iter();
-    let with_key = paths.filter(|(_, methods)| !methods["get"]["security"].is_null());
+    let with_key = paths.filter(|(path, methods)| !methods["get"]["security"].is_null() && !is_stored(path));
     let filled = with_key.map(|(path, methods)| {
         let parameters = methods["get"]["parameters"].as_array().unwrap().iter();
         let needed = parameters.filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
@@ -26,6 +28,11 @@ fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
         format!("{}?{query}", path.replace("{token}", token).replace("{id}", id))
     });
     filled.collect()
+}
+
+/// Statements of months and the service's manifest are not in ClickHouse.
+fn is_stored(path: &str) -> bool {
+    path.starts_with("/content-owners/statements") || path.starts_with("/.well-known/")
 }
 
 /// Settings that exact figures require, in every statement of every read. With its cache of conditions, ClickHouse has returned too few
@@ -75,7 +82,8 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let mut clicks = ClickFixture::start().await;
     let proxy = ClickHouseProxy::start_before(&clicks.app.stores.clickhouse.clickhouse_url, |_| {}).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..clicks.app.stores.clickhouse.clone() };
-    let settings = Settings::with_stores(clickhouse, clicks.app.stores.postgres.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let settings = signing(Settings::with_stores(clickhouse, clicks.app.stores.postgres.clone()), folder.path());
     let state = State::connect_at(&settings, clicks.clock.clone()).await.unwrap();
     clicks.app = clicks.app.served_by(TestServer::start(router(state)).await);
     own_many_domains(&clicks).await;
@@ -105,7 +113,18 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
         assert!(!requests.is_empty(), "{path} sends no statement");
         asked.push((path, requests));
     }
+    asked.push(close_month(&clicks, &proxy).await);
     asked
+}
+
+/// Closes a month that has ended, and returns the statements.
+async fn close_month(clicks: &ClickFixture, proxy: &ClickHouseProxy) -> (String, Vec<ClickHouseRequest>) {
+    let key = clicks.app.seed().key(clicks.owner.id, OrgType::ContentOwner, &[Scope::IdentityWrite]).await;
+    let url = format!("{}/content-owners/statements", clicks.app.server.url);
+    let month = serde_json::json!({"period": "2020-01"});
+    let response = client().post(url).header("x-api-key", key).json(&month).send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::CREATED, "{}", response.text().await.unwrap());
+    ("POST /content-owners/statements".to_owned(), proxy.take_requests())
 }
 
 #[tokio::test]

@@ -213,7 +213,7 @@ impl Observation {
     }
 
     /// Returns a request with only this report.
-    fn record(&self) -> LogRecord {
+    pub(crate) fn record(&self) -> LogRecord {
         Self::request(std::slice::from_ref(self))
     }
 

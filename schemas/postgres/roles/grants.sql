@@ -74,6 +74,8 @@ GRANT SELECT, INSERT ON session_reads TO telemetry_query;
 -- Accounts to create in ClickHouse, with their password hashes; robots.txt files to compare with fetches.
 GRANT SELECT ON analyst_accounts, robots_checks, robots_files TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON analyst_upkeep TO telemetry_query;
+-- Statements never change.
+GRANT SELECT, INSERT ON statement_owners, statements, statement_evidence TO telemetry_query;
 
 -- ── identity-api: organizations, people, keys, domains, delegations and webhooks ───────────────────────────────────────────────
 GRANT SELECT, INSERT, UPDATE ON organizations, users, api_keys, domains, delegations, delegation_requests, drains, invites,
@@ -102,9 +104,11 @@ ALTER FUNCTION queue_webhook_redelivery() SET search_path = public, pg_temp;
 -- Pending messages of a disabled endpoint are dropped the same way.
 ALTER FUNCTION drop_what_waited_for_webhook() SECURITY DEFINER;
 ALTER FUNCTION drop_what_waited_for_webhook() SET search_path = public, pg_temp;
--- So is a row in the audit trail for reads by session, because query-api can't write the trail.
+-- So is a row in the audit trail for reads by session and for statements, because query-api can't write the trail.
 ALTER FUNCTION audit_session_read() SECURITY DEFINER;
 ALTER FUNCTION audit_session_read() SET search_path = public, pg_temp;
+ALTER FUNCTION audit_statement() SECURITY DEFINER;
+ALTER FUNCTION audit_statement() SET search_path = public, pg_temp;
 REVOKE ALL ON FUNCTION queue_webhook_delivery(), queue_webhook_redelivery(), webhook_backlog_is_full(uuid, uuid, boolean),
     webhook_backlog_exceeds(uuid, bigint), webhook_share_is_full(uuid, uuid, boolean, bigint), refuse_change_of_audit_log(), audit_session_read(),
-    drop_what_waited_for_webhook() FROM PUBLIC;
+    audit_statement(), drop_what_waited_for_webhook() FROM PUBLIC;

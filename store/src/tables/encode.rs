@@ -79,7 +79,7 @@ fn representative(row: &EventRow<Facts>) -> usize {
 
 /// Returns whether an agent claims the fetch, and whether a server reports it whose organization doesn't claim it
 /// (docs/api/event-keys.md#figures).
-fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
+pub fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     let is_retrieval = row.reports.iter().any(|entry| entry.facts.event_type == CONTENT_RETRIEVED);
     let claims = || row.reports.iter().filter(|entry| entry.facts.is_claim());
     let is_others = |entry: &&Entry<Facts>| claims().all(|claim| claim.observer.org != entry.observer.org);
@@ -90,7 +90,7 @@ fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
 /// Returns the fetch as described by the owner's reports in order of precedence: the first that names a bot, or else the first with a
 /// status, or else the first with a fetch. Without one, uses other observers' reports in the same order, but they can't turn the owner's
 /// event into a failed fetch or a revalidation (docs/api/counting.md#5-one-report-represents-the-event).
-fn owner_fetch(row: &EventRow<Facts>) -> Fetch {
+pub fn owner_fetch(row: &EventRow<Facts>) -> Fetch {
     let described = row.reports.iter().filter_map(|entry| Some((entry, entry.facts.fetch.as_ref()?)));
     let rank = |fetch: &Fetch| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.status == 0);
     let order = |(entry, fetch): &(&Entry<Facts>, &Fetch)| {

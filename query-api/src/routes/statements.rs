@@ -1,0 +1,174 @@
+//! Statements of an owner (docs/api/statements.md): closing months, reading statements and their evidence, and the manifest with the
+//! keys that sign them.
+
+use crate::State;
+use crate::access::visibility::Visibility;
+use crate::parameters::paging::Paging;
+use crate::parameters::{ReadParameters, invalid};
+use crate::read_limiter::{AdmittedCloser, AdmittedReader};
+use crate::respond::streamed_response::{self, StreamedItems};
+use crate::statements::{By, Closing, EvidencePieces, Format, Sources, StatementTable};
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State as Shared};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemas::paged_responses::{MAX_PAGE, Page};
+use schemas::problem::{Code, Fault};
+use schemas::statement_responses::{ClosedMonth, STATEMENT_NOTE, StatementItem};
+use serde::Deserialize;
+use serde_json::error::Category;
+use service_kit::http::{ApiError, Parameters, quality_values};
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    period: String,
+    operator: Option<String>,
+    by: Option<By>,
+}
+
+/// `POST /content-owners/statements`: 201 for a new statement, 200 if nothing has changed.
+pub(crate) async fn close_month(
+    Shared(state): Shared<Arc<State>>,
+    closing: AdmittedCloser,
+    Parameters(parameters): Parameters<ReadParameters>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    parameters.reject_unsupported(&["organization_id"])?;
+    let asked = asked(&state.bodies.read(request).await?)?;
+    let owner = closing.reader.org_id;
+    let seen = Visibility::for_all_domains(owner, &state.directory.owned_sites(owner).await?);
+    if seen.domains().is_empty() {
+        return Err(ApiError::new(Code::Forbidden, "Your organization has no verified domain."));
+    }
+    let query = sqlx::query_scalar("SELECT name FROM organizations WHERE id = $1");
+    let closing_of = Closing {
+        seen: &seen,
+        owner_name: query.bind(owner.0).fetch_one(&state.pool).await?,
+        author: closing.reader.credential,
+        period: &asked.period,
+        operator: asked.operator.as_deref(),
+        by: asked.by.unwrap_or(By::Url),
+    };
+    let table = table(&state);
+    let sources = Sources { reads: &state.telemetry, bots: &state.bots, table: &table };
+    let closed = state.statements.close(&sources, &closing_of, state.clock.now()).await?;
+    let status = if closed.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let location = format!("/content-owners/statements/{}", closed.row.id);
+    let body = ClosedMonth { created: closed.is_new, statement: closed.row.item(), note: STATEMENT_NOTE.to_owned() };
+    Ok((status, [(header::LOCATION, location)], Json(body)).into_response())
+}
+
+/// Returns 400 for a body that isn't a JSON object, and 422 if its members aren't the documented ones.
+fn asked(body: &[u8]) -> Result<Asked, ApiError> {
+    let unreadable = || ApiError::new(Code::InvalidBody, "Invalid body: it is not a JSON object.");
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(unreadable());
+    }
+    serde_json::from_slice(body).map_err(|error| match error.classify() {
+        Category::Data => {
+            let fault = Fault { index: None, field: "body".to_owned(), code: "invalid".to_owned(), detail: error.to_string() };
+            ApiError::faults(Code::InvalidRequest, vec![fault])
+        }
+        _ => unreadable(),
+    })
+}
+
+/// `GET /content-owners/statements`: latest first.
+pub(crate) async fn list_statements(
+    Shared(state): Shared<Arc<State>>,
+    reading: AdmittedReader,
+    Parameters(asked): Parameters<ReadParameters>,
+) -> Result<Response, ApiError> {
+    asked.reject_unsupported(&["organization_id", "delegated_from", "limit", "offset"])?;
+    let at = Paging::parse(asked.get("limit"), asked.get("offset"), MAX_PAGE)?;
+    let seen = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
+    let rows = table(&state).list(seen.organization_id()).await?;
+    let total = rows.len() as u64;
+    let (limit, offset) = (at.limit, at.offset);
+    let on_page = |position: u64| (offset..offset.saturating_add(limit)).contains(&position);
+    let items = (0..).zip(rows).filter(|(position, _)| on_page(*position)).map(|(_, row)| row.item()).collect();
+    let page = serde_json::to_vec(&Page::<StatementItem> { items, total, limit, offset }).map_err(ApiError::internal)?;
+    streamed_response::whole(page, reading.permit)
+}
+
+/// `GET /content-owners/statements/{id}`: the canonical JSON, or the format in `format` or `Accept`.
+pub(crate) async fn read_statement(
+    Shared(state): Shared<Arc<State>>,
+    reading: AdmittedReader,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    Parameters(asked): Parameters<ReadParameters>,
+) -> Result<Response, ApiError> {
+    asked.reject_unsupported(&["organization_id", "delegated_from", "format"])?;
+    let format = match asked.get("format") {
+        Some(name) => Format::named(name).ok_or_else(|| invalid("format must be one of: json, csv, xlsx, counter."))?,
+        None => accepted(&headers),
+    };
+    let item = find(&state, &reading, &asked, &id).await?;
+    let document = table(&state).document(item.id).await?;
+    let write = move || format.write(document);
+    let written = tokio::task::spawn_blocking(write).await.map_err(ApiError::internal)??;
+    let response = streamed_response::whole(written, reading.permit)?;
+    Ok(as_file(response, format.content_type(), &file_name(&item, format.extension())))
+}
+
+/// `GET /content-owners/statements/{id}/evidence`: the evidence file.
+pub(crate) async fn read_evidence(
+    Shared(state): Shared<Arc<State>>,
+    reading: AdmittedReader,
+    Path(id): Path<String>,
+    Parameters(asked): Parameters<ReadParameters>,
+) -> Result<Response, ApiError> {
+    asked.reject_unsupported(&["organization_id", "delegated_from"])?;
+    let item = find(&state, &reading, &asked, &id).await?;
+    let found = EvidencePieces::new(state.pool.clone(), item.id);
+    let items = StreamedItems { head: Bytes::new(), found, between: "", item: |piece| piece, tail: Bytes::new() };
+    let response = items.send(reading.permit).await?;
+    Ok(as_file(response, "application/x-ndjson", &file_name(&item, ".evidence.ndjson")))
+}
+
+/// `GET /.well-known/content-telemetry.json`: the keys that sign statements.
+pub(crate) async fn read_manifest(Shared(state): Shared<Arc<State>>) -> Json<serde_json::Value> {
+    Json(state.statements.manifest())
+}
+
+fn table(state: &State) -> StatementTable {
+    StatementTable(state.pool.clone())
+}
+
+/// Returns a statement that the reader may see. The error is the same for an unknown ID and for another organization's statement.
+async fn find(state: &State, reading: &AdmittedReader, asked: &ReadParameters, id: &str) -> Result<StatementItem, ApiError> {
+    let seen = Visibility::for_read(&state.directory, &reading.reader, asked).await?;
+    let unknown = || ApiError::new(Code::NotFound, "Statement not found.");
+    let id = id.parse().map_err(|_| unknown())?;
+    Ok(table(state).find(seen.organization_id(), id).await?.ok_or_else(unknown)?.item())
+}
+
+/// Returns the supported format with the highest weight.
+fn accepted(headers: &HeaderMap) -> Format {
+    let mut best = (0, Format::Json);
+    for (range, weight) in quality_values(headers, &header::ACCEPT) {
+        if let Some(format) = Format::accepted(range)
+            && weight > best.0
+        {
+            best = (weight, format);
+        }
+    }
+    best.1
+}
+
+fn file_name(item: &StatementItem, extension: &str) -> String {
+    format!("statement-{}-{}-revision-{}{extension}", item.period, item.number, item.revision)
+}
+
+fn as_file(mut response: Response, content_type: &'static str, name: &str) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if let Ok(disposition) = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")) {
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    response
+}

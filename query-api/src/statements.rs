@@ -1,0 +1,61 @@
+//! Monthly statements: computes them from their evidence, signs and stores them (docs/api/statements.md).
+//!
+//! ```text
+//!  reads::evidence ──► computation ──► evidence file ──► statement_evidence ┐
+//!                           │                                               ├─ one transaction
+//!                           └──► figures ──► document, signed ──► statements ┘
+//! ```
+
+mod close;
+mod computation;
+mod document;
+mod evidence_file;
+mod figures;
+mod formats;
+mod hours;
+mod keys;
+mod month;
+mod opaque_ids;
+mod table;
+mod workbook;
+
+pub(crate) use close::{Closing, Sources};
+pub(crate) use document::By;
+pub(crate) use evidence_file::EvidencePieces;
+pub(crate) use formats::Format;
+pub use keys::StatementSettings;
+pub(crate) use table::StatementTable;
+
+use keys::Keys;
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use tokio::sync::Mutex;
+use url::Url;
+
+/// What the service needs to close months.
+pub(crate) struct Statements {
+    keys: Option<Keys>,
+    /// The service's address, without a slash at its end.
+    service: Option<String>,
+    /// Closing uses memory, so only one month is closed at a time.
+    turn: Mutex<()>,
+}
+
+impl Statements {
+    /// Reads the key file. Fails if it is set but invalid.
+    pub(crate) fn new(settings: &StatementSettings, public_url: Option<&Url>) -> anyhow::Result<Self> {
+        let service = public_url.map(|url| url.as_str().trim_end_matches('/').to_owned());
+        Ok(Self { keys: settings.keys()?, service, turn: Mutex::default() })
+    }
+
+    /// Returns the service's manifest, with the keys that sign or signed statements.
+    pub(crate) fn manifest(&self) -> serde_json::Value {
+        self.keys.as_ref().map_or_else(|| serde_json::json!({"keys": []}), Keys::manifest)
+    }
+
+    fn signer(&self) -> Result<(&Keys, &str), ApiError> {
+        let detail =
+            "This service can't sign statements. Ask its operator to set TELEMETRY_STATEMENT_KEYS and TELEMETRY_PUBLIC_URL.";
+        self.keys.as_ref().zip(self.service.as_deref()).ok_or_else(|| ApiError::new(Code::Unavailable, detail))
+    }
+}

@@ -1,0 +1,248 @@
+//! Closes a month: computes its statement, and stores it with its evidence in one transaction.
+
+use super::computation::{Computation, Counted, Rules};
+use super::document::{By, Corrections, Evidence, Owner, Signature, Statement, changes, sha256};
+use super::evidence_file::EvidenceFile;
+use super::hours::CoveredHours;
+use super::opaque_ids::OpaqueIds;
+use super::table::{NewStatement, StatementRow, StatementTable};
+use super::{Statements, month};
+use crate::access::visibility::Visibility;
+use crate::parameters::period::Period;
+use crate::reads::{EvidenceSources, Reads};
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use schemas::bots::BotTable;
+use schemas::ids::StatementId;
+use schemas::problem::{Code, Fault};
+use service_kit::auth::Credential;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::collections::HashSet;
+use uuid::Uuid;
+
+/// Statements that an organization can create per day. Each one stores an evidence file.
+const PER_DAY: i64 = 200;
+/// Attempts if other processes close months of the owner at the same time.
+const ATTEMPTS: usize = 5;
+/// A month with many events is sorted for longer than other transactions may wait.
+const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = '600s'";
+
+/// A month to close, for an owner and a licensee.
+pub(crate) struct Closing<'a> {
+    pub(crate) seen: &'a Visibility,
+    pub(crate) owner_name: String,
+    pub(crate) author: Credential,
+    /// Such as `2026-10`.
+    pub(crate) period: &'a str,
+    /// `None` for all.
+    pub(crate) operator: Option<&'a str>,
+    pub(crate) by: By,
+}
+
+pub(crate) struct MonthClosed {
+    /// Whether the statement is new.
+    pub(crate) is_new: bool,
+    pub(crate) row: StatementRow,
+}
+
+/// What a statement is computed from.
+pub(crate) struct Sources<'a> {
+    pub(crate) reads: &'a Reads,
+    pub(crate) bots: &'a BotTable,
+    pub(crate) table: &'a StatementTable,
+}
+
+/// The statements that a new one continues.
+struct Earlier {
+    latest: Option<StatementRow>,
+    revised: Option<StatementRow>,
+}
+
+impl Statements {
+    /// Closes a month, or returns its latest statement if no report arrived since. Returns 422 for a month that hasn't ended.
+    pub(crate) async fn close(
+        &self,
+        sources: &Sources<'_>,
+        closing: &Closing<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<MonthClosed, ApiError> {
+        let (since_ms, until_ms) =
+            month::limits(closing.period).ok_or_else(|| fault("period", "period must be a month such as 2026-10"))?;
+        let closed_at = now.trunc_subsecs(0);
+        if closed_at.timestamp_millis() < until_ms {
+            return Err(fault("period", "period must be a month that has ended, in UTC"));
+        }
+        if closing.operator.is_some_and(|name| !sources.bots.bots().any(|(_, operator, _)| operator == name)) {
+            return Err(fault("operator", "operator must be one of the operators in GET /bots"));
+        }
+        self.signer()?;
+        let organization = closing.seen.organization_id();
+        if sources.table.count_since(organization, now - TimeDelta::days(1)).await? >= PER_DAY {
+            let detail = format!("Your organization has created {PER_DAY} statements in 24 hours. Try again tomorrow.");
+            return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(std::time::Duration::from_hours(1)));
+        }
+        let _turn = self.turn.lock().await;
+        let period = Period { from_ms: Some(since_ms), before_ms: Some(until_ms), ..Period::default() };
+        let mut refusal = None;
+        for _ in 0..ATTEMPTS {
+            match self.attempt(sources, closing, &period, closed_at).await {
+                Err(Attempt::Overtaken(error)) => refusal = Some(error),
+                Err(Attempt::Failed(error)) => return Err(error),
+                Ok(closed) => return Ok(closed),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| ApiError::unavailable(anyhow::anyhow!("no attempt"))))
+    }
+
+    async fn attempt(
+        &self,
+        sources: &Sources<'_>,
+        closing: &Closing<'_>,
+        period: &Period,
+        closed_at: DateTime<Utc>,
+    ) -> Result<MonthClosed, Attempt> {
+        let (table, organization) = (sources.table, closing.seen.organization_id());
+        let earlier = Earlier {
+            latest: table.latest(organization, closing.operator).await?,
+            revised: table.latest_revision(organization, closing.operator, (closing.period, closing.by)).await?,
+        };
+        let ids = OpaqueIds::new(table.id_key(organization).await?);
+        let mut transaction = table.0.begin().await?;
+        sqlx::query(PATIENT).execute(&mut *transaction).await?;
+        let id = StatementId(Uuid::now_v7());
+        let file = EvidenceFile::new(id);
+        let (counted, evidence) = compute(sources, closing, (period, closed_at), (ids, &earlier), file, &mut transaction).await?;
+        if let Some(revised) = earlier.revised.clone().filter(|revised| !has_new_reports(revised, &counted)) {
+            transaction.rollback().await?;
+            return Ok(MonthClosed { is_new: false, row: revised });
+        }
+        let statement = self.document(sources, closing, closed_at, &earlier, (counted, evidence)).await?;
+        let (keys, _) = self.signer()?;
+        let text = statement.clone().signed(keys).map_err(ApiError::internal)?;
+        let sha256 = sha256(text.as_bytes());
+        let new = NewStatement { id, statement: &statement, closed_at, text: &text, sha256: &sha256, author: closing.author };
+        let row = new.insert(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(MonthClosed { is_new: true, row })
+    }
+
+    async fn document(
+        &self,
+        sources: &Sources<'_>,
+        closing: &Closing<'_>,
+        closed_at: DateTime<Utc>,
+        earlier: &Earlier,
+        (counted, evidence): (Counted, Evidence),
+    ) -> Result<Statement, ApiError> {
+        let corrections = match &earlier.revised {
+            Some(revised) => {
+                let document = sources.table.document(StatementId(revised.id)).await?;
+                let before: Statement = serde_json::from_slice(&document).map_err(ApiError::internal)?;
+                Some(Corrections {
+                    changes: changes(&before.lines, &counted.lines),
+                    late_reports: counted.late_reports,
+                    other_reports: counted.reports - revised.reports - counted.late_reports,
+                    revises: revised.sha256.clone(),
+                })
+            }
+            None => None,
+        };
+        let (_, service) = self.signer()?;
+        Ok(Statement {
+            by: closing.by,
+            closed: time_text(closed_at),
+            corrections,
+            counting_rules: 1,
+            document_type: "statement".to_owned(),
+            evidence,
+            hosts: closing.seen.domains().to_vec(),
+            lines: counted.lines,
+            number: earlier.latest.as_ref().map_or(1, |latest| latest.number + 1),
+            operator: closing.operator.map(str::to_owned),
+            owner: Owner { id: closing.seen.organization_id(), name: closing.owner_name.clone() },
+            period: closing.period.to_owned(),
+            previous: earlier.latest.as_ref().map(|latest| latest.sha256.clone()),
+            revision: earlier.revised.as_ref().map_or(1, |revised| revised.revision + 1),
+            service: service.to_owned(),
+            signature: None::<Signature>,
+            totals: counted.totals,
+            version: 1,
+        })
+    }
+}
+
+/// Reads and counts the month, and stores the evidence.
+async fn compute(
+    sources: &Sources<'_>,
+    closing: &Closing<'_>,
+    (period, closed_at): (&Period, DateTime<Utc>),
+    (ids, earlier): (OpaqueIds, &Earlier),
+    mut file: EvidenceFile,
+    transaction: &mut PgConnection,
+) -> Result<(Counted, Evidence), ApiError> {
+    let Sources { reads, table, .. } = sources;
+    let microseconds = |time: DateTime<Utc>| u64::try_from(time.timestamp_micros()).unwrap_or(0);
+    let reported = reads.evidence_sources(closing.seen, period).await?;
+    let rules = Rules {
+        since_ms: period.from_ms.unwrap_or_default(),
+        until_ms: period.before_ms.unwrap_or_default(),
+        operator: closing.operator,
+        by: closing.by,
+        bots: sources.bots,
+        owners: content_owners(table, &reported).await?,
+        late_from_us: earlier.revised.as_ref().map(|revised| microseconds(revised.closed_at)),
+    };
+    let covered = CoveredHours::read(reads, &table.0, closing.seen, period).await?;
+    let hours = covered.write(&mut file.rows);
+    let mut computation = Computation::new(rules, ids);
+    let mut rows = reads.evidence((closing.seen, period), microseconds(closed_at), &reported);
+    while let Some(row) = rows.next().await? {
+        computation.add(row, &mut file.rows)?;
+        file.store_full_piece(transaction).await?;
+    }
+    let counted = computation.finish(&mut file.rows, &covered)?;
+    let evidence = Evidence { hours, reports: counted.reports, sha256: file.finish(transaction).await? };
+    Ok((counted, evidence))
+}
+
+/// Returns the reporting organizations that are content owners: these report only for their own hosts.
+async fn content_owners(table: &StatementTable, reported: &EvidenceSources) -> Result<HashSet<Uuid>, sqlx::Error> {
+    let ids: Vec<Uuid> = reported.organizations.iter().filter_map(|id| id.parse().ok()).collect();
+    let query = sqlx::query_scalar("SELECT id FROM organizations WHERE id = ANY($1) AND org_type = 'content_owner'");
+    let owners: Vec<Uuid> = query.bind(ids).fetch_all(&table.0).await?;
+    Ok(owners.into_iter().collect())
+}
+
+/// Deleted reports are no reason for a revision: retention deletes old ones.
+fn has_new_reports(revised: &StatementRow, counted: &Counted) -> bool {
+    counted.late_reports > 0 || counted.reports > revised.reports
+}
+
+/// Why an attempt didn't succeed.
+enum Attempt {
+    /// Another process closed a month of the owner at the same time.
+    Overtaken(ApiError),
+    Failed(ApiError),
+}
+
+impl From<ApiError> for Attempt {
+    fn from(error: ApiError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<sqlx::Error> for Attempt {
+    fn from(error: sqlx::Error) -> Self {
+        let is_overtaken = error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation);
+        if is_overtaken { Self::Overtaken(ApiError::unavailable(error)) } else { Self::Failed(error.into()) }
+    }
+}
+
+pub(super) fn time_text(time: DateTime<Utc>) -> String {
+    time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn fault(field: &str, detail: &str) -> ApiError {
+    let fault = Fault { index: None, field: field.to_owned(), code: "invalid".to_owned(), detail: detail.to_owned() };
+    ApiError::faults(Code::InvalidRequest, vec![fault])
+}
