@@ -1,23 +1,23 @@
-//! The ingest gateway accepts reports over HTTP and returns a 2xx only when the log has them.
+//! The ingest gateway accepts reports over HTTP and returns a 2xx only once they are on the log.
 //!
 //! ```text
 //!  POST /events, /sessions/start, /sessions/end, /sessions/bulk, /click-tokens
-//!      │  who?           service_kit::auth::Reporter          401, 403
+//!      │  caller         service_kit::auth::Reporter          401, 403
 //!      │  bytes          service_kit::http::BodyReader        408, 413, 415
 //!      ▼
-//!   request::raw ─────► members as written                    400
+//!   request::raw_json ► members as sent                       400
 //!      ▼
-//!   validate (pure) ──► every fault at once                   422
+//!   validate (pure) ──► all errors at once                    422
 //!      ▼
-//!   record::normalise ► site, canonical URL, key, stripped    403 for hosts that are not the caller's
+//!   record ───────────► site, canonical URL, key, stripped    403 for hosts that aren't the caller's
 //!      ▼
-//!   log ──────────────► one record, acknowledged by all, or   503 when neither is possible
-//!                      fsynced in the spill
+//!   log ──────────────► one record, acknowledged by all       503 if neither is possible
+//!                       replicas or fsynced in the spill
 //!      ▼
 //!   201
 //! ```
 //!
-//! `POST /drains/{provider}` accepts log lines from CDNs; each kept line takes the same path (`drains`).
+//! `POST /drains/{provider}` accepts log lines from CDNs; stored lines take the same path (`drains`).
 
 mod routes;
 mod request;

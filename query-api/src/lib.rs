@@ -4,22 +4,22 @@
 //!  GET /content-owners/*, /agent/*                        GET /resolve
 //!      │  caller           access ── directory ──► 401, 403       │  public
 //!      ▼                                                         ▼
-//!   read_limiter ─────────────► a permit to read 429, 503     routes::resolve ── directory ──► longest verified suffix
+//!   read_limiter ─────────────► a permit         429, 503     routes::resolve ── directory ──► longest verified suffix
 //!      ▼
-//!   parameters (pure) ────────► which time, which part   400
+//!   parameters (pure) ────────► period, page, filters    400
 //!      ▼
-//!   access ── directory ──────► what may be seen     403
+//!   access ── directory ──────► the visible data     403
 //!      ▼
 //!   reads ────────────────────► one statement        503 if ClickHouse is unavailable
 //!      ▼
 //!   respond ──────────────────► a fixed order, as JSON, CSV or NDJSON
 //! ```
 //!
-//! Two reads are by session, not by host: `GET /ctx/{token}` (`routes::clicks`; `access::consent` checks consents and
-//! `disclose` selects the members) and `GET /sessions/{id}/document` (`routes::documents`).
+//! Two reads are by session, not by host: `GET /ctx/{token}` (`routes::click_lookup`; `access::consent` reads the
+//! consents, `click_manifest` selects the members) and `GET /sessions/{id}/document` (`routes::session_documents`).
 //!
-//! The only writes are key uses and which sessions read for which organization (`access::reader`). Telemetry queries require a
-//! `Visibility` or a `SessionScope` (invariant 5).
+//! It only writes when keys were used and which sessions read for which organization (`access::reader`). Telemetry queries
+//! require a `Visibility` or a `SessionScope` (invariant 5).
 
 mod routes;
 mod parameters;

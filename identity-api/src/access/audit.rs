@@ -31,7 +31,7 @@ pub(crate) enum Author {
     Key(ApiKeyId),
     User(UserId),
     Operator(UserId),
-    /// A command on the server without `--operator`.
+    /// A command on the server without `--as`.
     System,
 }
 

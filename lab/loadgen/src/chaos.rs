@@ -1,10 +1,10 @@
 //! Chaos test: kills, pauses and disconnects the processes of its own stack under load, and checks every read.
 //!
 //! ```text
-//!  seed ──► plan ──► inject ──► post (processes), stores, proxy          campaign ──► sender ──► gateways
-//!                                      │                                                 │ fate of each request
-//!                                      ▼                                                 ▼
-//!              tenants' reads and the table, every second ──► watch, reader, raw ──► judge ──► oracle, history ──► outcome
+//!  seed ──► plan ──► inject ──► service_process, stores, proxy         operations ──► sender ──► gateways
+//!                                      │                                                │ outcome of each request
+//!                                      ▼                                                ▼
+//!      tenants' reads and the tables ──► read_loop, reader, table_checks ──► oracle, operation_log ──► outcome
 //! ```
 //!
 //! The run is clean only if every check passed. A check that couldn't be made at the end counts as failed.

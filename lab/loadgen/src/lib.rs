@@ -1,7 +1,7 @@
 //! Load generator for the service, with an oracle that checks every response against what was sent.
 //!
 //! ```text
-//!  options ──► stage ──► a stack, tenants, processes to watch
+//!  options ──► test_bed ──► a stack, tenants, processes to measure
 //!                 │
 //!  workload ──► drive ──► client ──► POST /events        requests and their responses ──► oracle
 //!                 │                                                                          ▲
