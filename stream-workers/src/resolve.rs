@@ -1,7 +1,7 @@
-//! Looks up click tokens that the gateway could not look up, and the agents of sessions. A block without either needs no query.
+//! Looks up click tokens that the gateway couldn't look up, and the agents of sessions. A block with neither needs no query.
 //!
-//! An event gets the session that the gateway would have given it. A record that the gateway would have rejected becomes a dead
-//! letter. Tokens and agents count as of the acceptance of their event, so a replay stores the same rows
+//! An event gets the session that the gateway would have assigned. A record that the gateway would have rejected becomes a dead letter.
+//! Tokens and agents are looked up as of the time when their event was accepted, so a replay stores the same rows
 //! (`worker_and_gateway_lookups_produce_the_same_rows`).
 
 pub(crate) mod back_off;

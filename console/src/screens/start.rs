@@ -1,6 +1,6 @@
-//! First steps of content owners: verify a domain, create a key, send an event, and see it arrive while the page is open.
+//! First steps for content owners: verify a domain, create a key, send an event, and see it arrive while the page is open.
 //!
-//! Progress is read from the API alone, so the steps work in any order and on any device.
+//! The page reads the progress only from the API, so the steps work in any order and on any device.
 
 use super::keys::report_command;
 use super::{FormError, agent_start, members};
@@ -25,13 +25,13 @@ pub(crate) struct Start {
     is_verified: bool,
     has_key: bool,
     may_create_keys: bool,
-    /// Owners who can create keys, if the reader can't.
+    /// Owners who can create keys, if the viewer can't.
     owners: String,
     arrival: Arrival,
     problem: FormError,
 }
 
-/// The step that waits for the first event. It refreshes until then.
+/// The step that waits for the first event. The page refreshes until the event arrives.
 #[derive(Template)]
 #[template(path = "parts/arrival.html")]
 pub(crate) struct Arrival {

@@ -1,7 +1,7 @@
-//! Searches the head of an untrusted page for a domain's token, without building a tree: a page of 64 KiB can have a tree of
-//! millions of nodes (`a2_stops_parsing_after_the_head`).
+//! Searches the head of an untrusted page for a domain's token, without building a tree: a page of 64 KiB can have a tree with millions of
+//! nodes (`a2_stops_parsing_after_the_head`).
 //!
-//! It stops at the end of the head, because visitors can write in the body. Where a browser would repair a page, the head counts
+//! The search stops at the end of the head, because visitors can write to the body. Where a browser would repair the page, the head counts
 //! as ended.
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};

@@ -1,7 +1,7 @@
-//! The members of an event that content owners see, and those of a click that its issuer sees.
+//! The event members that content owners see, and the click members that the token's issuer sees.
 //!
-//! An allow-list: an unknown member may contain an address, a prompt or a name. `a13_visible_members_match_the_documentation` compares it with
-//! docs/api/reads.md.
+//! This is an allow-list, because an unknown member may contain an IP address, a prompt or a name.
+//! `a13_visible_members_match_the_documentation` compares it with docs/api/reads.md.
 
 use schemas::event::is_namespaced;
 
@@ -58,7 +58,7 @@ pub(crate) const BY_TYPE: &[(&str, &[&str])] = &[
     ("checkout_completed", &["value_amount", "amount", "currency"]),
 ];
 
-/// Members of every event type: standard references next to `data`, and token counts.
+/// Members that every event type can have: standard references next to `data`, and token counts.
 pub(crate) const FOR_ALL_TYPES: &[&str] =
     &["query_tokens", "response_tokens", "output_element_id", "citation_id", "presentation_id", "license_ref", "terms_ref"];
 

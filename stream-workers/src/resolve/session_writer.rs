@@ -1,4 +1,4 @@
-//! Writes the sessions that events name, from their records, before the events can be read.
+//! Writes the sessions that events name, from the events' records, before the events become readable.
 //!
 //! Waits while PostgreSQL is unavailable, because no other process writes these sessions. Writing them again has no effect
 //! (`record_order_does_not_affect_sessions`). A session that PostgreSQL rejects as invalid is skipped.
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 const MAX_AT_ONCE: usize = 1_000;
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
-/// Time for which a report is remembered as written. If retention deletes a session in this time, it is written again afterwards.
+/// How long a report is remembered as written. If retention deletes a session within this time, it is written again afterwards.
 const BELIEVED: TimeDelta = TimeDelta::minutes(1);
 const WRITE: &str = include_str!("sql/write_sessions.sql");
 

@@ -1,4 +1,4 @@
-//! Retention of dead letters. The retention of events: `writer::recovery::retention_deletes_events_completely`.
+//! Tests the retention of dead letters. `retention_deletes_events_completely` tests that of events.
 
 use crate::test_app::TestApp;
 use service_kit::kafka::{self, Retention};
