@@ -38,7 +38,7 @@ impl Api {
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
-            .context("failed to build the HTTP client of the console")?;
+            .context("failed to build the console's HTTP client")?;
         Ok(Self { client, base })
     }
 }

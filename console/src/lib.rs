@@ -98,7 +98,7 @@ impl Settings {
     /// Rejects a public URL that would send the session cookie without encryption.
     fn harden(&self) -> anyhow::Result<()> {
         if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
-            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production wants TLS, or cookies go without Secure; write https://");
+            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production requires TLS, so that cookies are Secure; use https://");
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let limits = server::ServerLimits::for_clients(&cli.clients).with_transport(state.transport());
     let router = http::with_request_middleware_over(state.transport(), routes(state).merge(health::routes(Vec::new())));
-    tracing::info!(listen = %cli.process.listen, "console answers");
+    tracing::info!(listen = %cli.process.listen, "the console responds");
     server::serve(listener, router, limits, stop).await;
     Ok(())
 }

@@ -43,7 +43,7 @@ pub struct DomainSettings {
     /// Port of domain verification files; other ports than 443 require WEBHOOK_ALLOW (development only)
     #[arg(long, env = "TELEMETRY_VERIFICATION_PORT", default_value_t = 443, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub verification_port: u16,
-    /// Days between two checks of a domain's verification token
+    /// Days between checks of a domain's verification token
     #[arg(long, env = "TELEMETRY_DOMAIN_PROOF_DAYS", default_value_t = 30, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]
     pub domain_proof_days: u16,
     /// Days a verification token can be missing before the domain is released

@@ -183,7 +183,7 @@ async fn line_processor(
     if of_drain.is_some_and(|of_drain| of_drain != role) {
         return Err(ApiError::new(
             Code::InvalidParameter,
-            "role must match the role of the drain. Omit it to use the drain's role.",
+            "role must match the drain's role, which is also the default.",
         ));
     }
     let drain = key_drain.as_ref().map(|fed| fed.id);
@@ -198,7 +198,7 @@ fn no_slot(why: NoSlot) -> ApiError {
     let refused = overloaded();
     match why {
         NoSlot::OwnShare => refused
-            .with_detail("The organization, with others of its owner, has too many log uploads in progress. Try again shortly."),
+            .with_detail("Your organization and others with the same owner have too many log uploads in progress. Try again shortly."),
         NoSlot::AllTaken => refused,
     }
 }

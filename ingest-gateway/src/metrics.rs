@@ -26,12 +26,12 @@ metric_definitions! {
     UNRESOLVED = Metric::counter("gateway_events_unresolved_total", "events", "Accepted events whose click token the worker has to look up, because PostgreSQL was unavailable");
     ACK = Metric::duration("gateway_ack_duration_seconds", "Time from sending a record to Kafka to its acknowledgement");
     UNACKED = Metric::counter("gateway_requests_unacknowledged_total", "records", "Records that Kafka did not acknowledge in time; they went to the spill or failed");
-    ACKED_LATE = Metric::counter("gateway_events_acknowledged_late_total", "events", "Events of records acknowledged after their request used the spill or ended; not counted as accepted");
+    ACKED_LATE = Metric::counter("gateway_events_acknowledged_late_total", "events", "Events in records that Kafka acknowledged after their request had used the spill or ended; not counted as accepted");
     UNACKED_BYTES = Metric::gauge("gateway_unacked_bytes", "bytes", "Unacknowledged bytes sent to Kafka, without those from the spill");
     BREAKER_OPEN = Metric::gauge("gateway_log_breaker_open", "boolean", "1 while records go to the spill because Kafka is unavailable, else 0");
     OVERLOADED = Metric::counter("gateway_requests_overloaded_total", "requests", "Requests rejected because too many were in progress");
     SPILLED = Metric::counter("gateway_spilled_records_total", "records", "Records written to the spill");
-    SPILL_SYNC = Metric::duration("gateway_spill_sync_duration_seconds", "Time of one write and fsync of the spill, which may contain several records");
+    SPILL_SYNC = Metric::duration("gateway_spill_sync_duration_seconds", "Time for a write and fsync of the spill; one write can contain several records");
     SPILL_FULL = Metric::counter("gateway_spill_full_total", "records", "Records rejected because the spill, or the organization's share of it, was full");
     SPILL_FAILED = Metric::counter("gateway_spill_write_failures_total", "writes", "Failed writes to the spill's disk");
     SPILL_SET_ASIDE = Metric::counter("gateway_spill_set_aside_total", "files", "Files with damaged parts of the spill, or with records that Kafka rejected permanently").by(&[WHAT]);
@@ -40,9 +40,9 @@ metric_definitions! {
     PENDING_RECORDS = Metric::gauge("gateway_spill_pending_records", "records", "Spilled records that are not yet on the log");
     PENDING_EVENTS = Metric::gauge("gateway_spill_pending_events", "events", "Spilled events that are not yet on the log");
     DRAIN_LINES = Metric::counter("gateway_drain_lines_total", "lines", "Log lines of accepted drain bodies").by(&[PROVIDER, OUTCOME]);
-    DRAIN_COVERAGE_WAITING = Metric::gauge("gateway_drain_coverage_waiting", "rows", "Coverage rows that wait for PostgreSQL");
+    DRAIN_COVERAGE_WAITING = Metric::gauge("gateway_drain_coverage_waiting", "rows", "Coverage rows waiting for PostgreSQL");
     DRAIN_COVERAGE_LOST = Metric::counter("gateway_drain_coverage_lost_total", "bodies", "Drain bodies whose coverage was discarded because too many rows waited for PostgreSQL; their events are stored");
-    TURN_WAIT = Metric::duration("gateway_turn_wait_duration_seconds", "Time waited for a turn to decompress or parse a body, or the next 256 KiB of a log");
+    TURN_WAIT = Metric::duration("gateway_turn_wait_duration_seconds", "Time waiting to decompress or parse a body, or the next 256 KiB of a log");
     DRAINED = Metric::counter("gateway_drained_records_total", "records", "Spilled records that Kafka has acknowledged");
 }
 

@@ -130,7 +130,7 @@ impl AnalystSync {
                 Ok(round) if round.users_changed => tracing::info!(?round, "analyst accounts changed"),
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::error!("failed to check analyst accounts; after two minutes their statements fail: {error:#}");
+                    tracing::error!("failed to check analyst accounts; their statements will fail after two minutes: {error:#}");
                 }
             }
         }

@@ -159,7 +159,7 @@ impl ReadPermit {
                     "Too many of your responses are being sent. Read them first, or try again after the time in Retry-After.";
                 ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
             }
-            NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no memory for responses is available")),
+            NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no memory is available for responses")),
         })
     }
 

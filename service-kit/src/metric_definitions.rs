@@ -194,9 +194,9 @@ pub mod common {
         STALE_LOOKUPS = Metric::counter(
             "lookups_stale_total",
             "lookups",
-            "Lookups of keys and hosts answered from stale cache entries while PostgreSQL was unavailable",
+            "Key and host lookups answered from stale cache entries while PostgreSQL was unavailable",
         );
-        SLOTS_TAKEN = Metric::gauge("slots_taken", "slots", "Slots in use, of pools that tenants share").by(&[POOL]);
+        SLOTS_TAKEN = Metric::gauge("slots_taken", "slots", "Slots in use, in pools that tenants share").by(&[POOL]);
         SLOTS_REFUSED = Metric::counter("slots_refused_total", "requests", "Requests rejected because no slot was free").by(&[POOL, LIMIT]);
         OVER_BUDGET = Metric::counter("write_budget_exceeded_total", "writes", "Writes rejected or skipped because the tenant's byte budget was exhausted");
     }

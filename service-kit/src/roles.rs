@@ -102,7 +102,7 @@ pub(crate) async fn create_missing(pool: &PgPool, password: impl Fn(Role) -> Opt
     let may: bool = sqlx::query_scalar("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
         .fetch_one(pool)
         .await
-        .context("DATABASE_URL: failed to look up the roles of the services")?;
+        .context("DATABASE_URL: failed to look up the services' roles")?;
     let statement = |role: &Role| format!("CREATE ROLE {} LOGIN", role.name());
     ensure!(
         may,
@@ -132,7 +132,7 @@ async fn missing(pool: &PgPool) -> anyhow::Result<Vec<Role>> {
         .bind(&names[..])
         .fetch_all(pool)
         .await
-        .context("DATABASE_URL: failed to look up the roles of the services")?;
+        .context("DATABASE_URL: failed to look up the services' roles")?;
     Ok(Role::ALL.into_iter().filter(|role| !found.iter().any(|found| found == role.name())).collect())
 }
 

@@ -30,7 +30,7 @@ pub struct ProcessSettings {
     /// Address of the HTTP listener
     #[arg(long, env = "TELEMETRY_LISTEN", default_value = "127.0.0.1:8080", value_name = "HOST:PORT")]
     pub listen: SocketAddr,
-    /// Address of the Prometheus metrics; don't expose it to the public
+    /// Address for Prometheus metrics; don't expose it to the public
     #[arg(long, env = "TELEMETRY_METRICS_LISTEN", default_value = "127.0.0.1:9464", value_name = "HOST:PORT")]
     pub metrics_listen: SocketAddr,
     /// Log filter, as in `info` or `warn,ingest_gateway=debug`
@@ -80,10 +80,10 @@ pub struct KafkaSettings {
     /// Bootstrap brokers
     #[arg(long, env = "KAFKA_BROKERS", value_name = "HOST:PORT[,HOST:PORT…]", value_parser = NonEmptyStringValueParser::new())]
     pub kafka_brokers: String,
-    /// Topic of accepted requests
+    /// Topic for accepted requests
     #[arg(long, env = "TELEMETRY_TOPIC", default_value = schemas::log::TELEMETRY_TOPIC)]
     pub topic: String,
-    /// Topic of dead letters
+    /// Topic for dead letters
     #[arg(long, env = "TELEMETRY_REJECTED_TOPIC", default_value = schemas::log::REJECTED_TOPIC)]
     pub rejected_topic: String,
     /// TLS and SASL
@@ -115,7 +115,7 @@ pub struct ClickHouseSettings {
     /// ClickHouse database
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_DATABASE", default_value = "telemetry", value_parser = database_name)]
     pub clickhouse_database: String,
-    /// PEM file of an additional certificate authority for ClickHouse
+    /// PEM file with an additional certificate authority for ClickHouse
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_CA", value_name = "FILE")]
     pub clickhouse_ca: Option<PathBuf>,
 }
@@ -142,7 +142,7 @@ pub struct WebhookSettings {
     /// localhost:8787]
     #[arg(long, env = "WEBHOOK_ALLOW", default_value = "", value_name = "HOST:PORT[,HOST:PORT…]", hide_default_value = true)]
     pub webhook_allow: AllowedReceivers,
-    /// PEM file of an additional certificate authority for webhook receivers [default: none; `telemetry all` creates one for
+    /// PEM file with an additional certificate authority for webhook receivers [default: none; `telemetry all` creates one for
     /// localhost:8787]
     #[arg(long, env = "WEBHOOK_EXTRA_CA", value_name = "FILE")]
     pub webhook_extra_ca: Option<PathBuf>,

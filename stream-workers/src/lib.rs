@@ -91,7 +91,7 @@ pub enum Command {
 /// Options of `prepare`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PrepareOptions {
-    /// ClickHouse cluster of the shards; creates a database with the suffix _all that reads every shard
+    /// ClickHouse cluster with all shards; creates a database with the suffix _all that reads every shard
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_CLUSTER", value_name = "NAME", value_parser = cluster_name)]
     cluster: Option<String>,
 }

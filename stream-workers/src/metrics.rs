@@ -11,29 +11,29 @@ const AS: MetricLabel =
 
 // docs/metrics.md and the test `reconcile` relate these to the gateway's figures.
 metric_definitions! {
-    RECORDS = Metric::counter("worker_records_total", "records", "Records of the log that were stored or rejected");
+    RECORDS = Metric::counter("worker_records_total", "records", "Log records that were stored or rejected");
     STORED = Metric::counter("worker_events_stored_total", "events", "Events stored, including repeats");
     REJECTED = Metric::counter("worker_records_rejected_total", "records", "Records that became dead letters");
-    EVENTS_REJECTED = Metric::counter("worker_events_rejected_total", "events", "Events of records that became dead letters, if they could be counted");
-    RESOLVED = Metric::counter("worker_events_resolved_total", "events", "Events of records with a click token or an agent to look up");
+    EVENTS_REJECTED = Metric::counter("worker_events_rejected_total", "events", "Events in records that became dead letters, if they could be counted");
+    RESOLVED = Metric::counter("worker_events_resolved_total", "events", "Events in records with a click token or an agent to look up");
     RESOLVE_RETRIES = Metric::counter("worker_resolve_retries_total", "lookups", "PostgreSQL lookups and session writes that were retried because PostgreSQL was unavailable");
-    LAG = Metric::gauge("worker_lag_seconds", "seconds", "Age of the oldest record that the active writer has read and not stored");
+    LAG = Metric::gauge("worker_lag_seconds", "seconds", "Age of the oldest record that the active writer has read but not stored");
     PROCESSED_RECORDS = Metric::gauge("worker_processed_records", "records", "Records up to the stored offsets of all partitions, by all writers");
-    PROCESSED_EVENTS = Metric::gauge("worker_processed_events", "events", "Events of those records, by outcome").by(&[AS]);
+    PROCESSED_EVENTS = Metric::gauge("worker_processed_events", "events", "Events in those records, by outcome").by(&[AS]);
     MISSING = Metric::gauge("worker_missing_records", "records", "Offsets that the log had deleted before any writer read them");
     MISSED = Metric::counter("worker_records_missed_total", "records", "Offsets that the log had deleted before this process read them");
     ACTIVE = Metric::gauge("worker_active", "boolean", "1 while this process is the active writer, 0 while it is a standby");
     EPOCH = Metric::gauge("worker_epoch", "epoch", "Last epoch claimed by this process");
-    INDEX_KEYS = Metric::gauge("worker_index_keys", "keys", "Keys in the index of the active writer");
+    INDEX_KEYS = Metric::gauge("worker_index_keys", "keys", "Keys in the active writer's index");
     INDEX_BYTES = Metric::gauge("worker_index_bytes", "bytes", "Memory of the key index");
     REPEATED = Metric::counter("worker_statements_repeated_total", "statements", "Inserts that were repeated because their outcome was unknown");
-    FETCHED = Metric::counter("worker_rows_fetched_total", "rows", "Current rows of events fetched from ClickHouse because they weren't cached");
+    FETCHED = Metric::counter("worker_rows_fetched_total", "rows", "Current event rows fetched from ClickHouse because they weren't cached");
     DUPLICATES = Metric::gauge("worker_duplicate_keys", "keys", "Events with two live rows, checked daily; must be 0");
-    PARTS = Metric::gauge("worker_parts_of_month", "parts", "Active parts of the largest month of the table `events`, checked every minute");
-    DRAIN = Metric::duration("worker_drain_seconds", "Time until the statements of earlier writers ended after a takeover");
+    PARTS = Metric::gauge("worker_parts_of_month", "parts", "Active parts in the largest month of the table `events`, checked every minute");
+    DRAIN = Metric::duration("worker_drain_seconds", "Time from a takeover until earlier writers' statements ended");
     TAKEOVER = Metric::duration("worker_takeover_seconds", "Time from claiming an epoch to the first block, without reading the log");
     BLOCK = Metric::duration("worker_block_duration_seconds", "Time to store a block, including retries");
-    AGE = Metric::duration("worker_event_age_seconds", "Time from the acceptance of an event until it can be read");
+    AGE = Metric::duration("worker_event_age_seconds", "Time from accepting an event until it can be read");
 }
 
 pub(crate) fn stored(counts: Counts, took: Duration) {

@@ -33,7 +33,7 @@ pub struct ReplayOptions {
     /// End (exclusive): a time or offsets [default: end of the log]
     #[arg(long, value_name = "TIME|PARTITION:OFFSET,…")]
     to: Option<Bound>,
-    /// Replay only reports of this organization; can be repeated
+    /// Replay only this organization's reports; can be repeated
     #[arg(long = "org", value_name = "ID")]
     orgs: Vec<OrgId>,
     /// Maximum events per second [default: unlimited; live blocks always come first]
@@ -73,7 +73,7 @@ pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Res
         bail!(message);
     }
     if options.expect_unchanged && figures.changed_events + figures.changed_reports > 0 {
-        bail!("the store was missing events of the replayed records");
+        bail!("events in the replayed records were missing in the store");
     }
     Ok(())
 }

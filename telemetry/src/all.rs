@@ -48,7 +48,7 @@ pub struct Cli {
     /// Address of the API and the console [default: 127.0.0.1:8080, or a free port when that is taken]
     #[arg(long, env = "TELEMETRY_LISTEN", value_name = "HOST:PORT")]
     listen: Option<SocketAddr>,
-    /// Address of the Prometheus metrics [default: 127.0.0.1:9464, or a free port when that is taken]
+    /// Address for Prometheus metrics [default: 127.0.0.1:9464, or a free port when that is taken]
     #[arg(long, env = "TELEMETRY_METRICS_LISTEN", value_name = "HOST:PORT")]
     metrics_listen: Option<SocketAddr>,
     /// Log filter, as in `info` or `warn,ingest_gateway=debug`

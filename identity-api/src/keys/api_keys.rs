@@ -259,7 +259,7 @@ pub(crate) async fn change_api_key(
     let require_signature = parse_key_change(&body)?;
     let changed = set_require_signature(&mut transaction, &actor, id, require_signature, state.now()).await?;
     if require_signature && changed.drain_id.is_some() {
-        return Err(ApiError::new(Code::Conflict, "The key of a drain can't require signatures."));
+        return Err(ApiError::new(Code::Conflict, "A drain's key can't require signatures."));
     }
     transaction.commit().await?;
     Ok(Json(changed))

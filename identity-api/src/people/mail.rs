@@ -124,7 +124,7 @@ impl Mailer {
 
     /// Sends the same email to each address. Failures are logged, because the change is already committed.
     pub(crate) async fn send_each(&self, addresses: Result<Vec<String>, sqlx::Error>, subject: &str, text: &str) {
-        let addresses = addresses.inspect_err(|error| tracing::error!("failed to read the recipients of an email: {error}"));
+        let addresses = addresses.inspect_err(|error| tracing::error!("failed to read an email's recipients: {error}"));
         for address in addresses.unwrap_or_default() {
             let Ok(to) = EmailAddress::parse(&address) else { continue };
             if let Err(error) = self.send(&to, subject, text).await {

@@ -114,6 +114,6 @@ fn no_slot(why: NoSlot) -> ApiError {
             let detail = "Too many of your requests are in progress. Try again when one finishes.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_secs(1))
         }
-        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("all slots for requests are taken")),
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("all request slots are in use")),
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn probe(port: u16) -> Result<()> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let versions = send_request(&mut stream, 18, 0, &[])?;
-    ensure!(versions.get(..2) == Some(&[0, 0]), "Kafka rejected the request for its versions");
+    ensure!(versions.get(..2) == Some(&[0, 0]), "Kafka rejected the version request");
     // The topic list is empty, because only the brokers matter.
     let metadata = send_request(&mut stream, 3, 1, &0_i32.to_be_bytes())?;
     ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "the Kafka broker is not ready yet");

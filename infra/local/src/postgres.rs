@@ -32,7 +32,7 @@ host replication all 127.0.0.1/32 scram-sha-256
 
 /// Creates the cluster and the database if necessary, and removes the lock file of a killed run.
 pub(crate) fn prepare(site: &ServerConfig) -> Result<()> {
-    let account = site.account.context("no account to run PostgreSQL")?;
+    let account = site.account.context("there is no account that can run PostgreSQL")?;
     if site.data.join("PG_VERSION").exists() {
         remove_stale_lock(&site.data)?;
     } else {
@@ -159,7 +159,7 @@ fn remove_stale_lock(data: &Path) -> Result<()> {
     if is_held {
         return Ok(());
     }
-    fs::remove_file(lock).context("cannot delete the lock file of a PostgreSQL that was killed")
+    fs::remove_file(lock).context("cannot delete the lock file of a killed PostgreSQL server")
 }
 
 fn is_postgres(pid: u32, data: &Path) -> bool {

@@ -298,7 +298,7 @@ fn archive_classes(launcher: &Path) -> Result<()> {
         Server::launch(site)?.terminate();
         Ok(())
     };
-    cache.fill(&release, &Interrupt::default(), fill).context("cannot archive the classes of Kafka")
+    cache.fill(&release, &Interrupt::default(), fill).context("cannot archive Kafka's classes")
 }
 
 /// Chooses free ports. Only Kafka has a second one.
@@ -309,7 +309,7 @@ fn listen(kind: ServerKind) -> Result<ServerPorts> {
 }
 
 fn site(kind: ServerKind, home: &Path, launcher: &Path) -> Result<ServerConfig> {
-    let home = std::path::absolute(home).context("the folder for the data has no absolute path")?;
+    let home = std::path::absolute(home).context("the data folder has no absolute path")?;
     Ok(ServerConfig { is_short_lived: true, ..ServerConfig::new(kind, &home, ServerPorts::default(), launcher)? })
 }
 

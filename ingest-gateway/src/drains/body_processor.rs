@@ -215,7 +215,7 @@ fn unreadable(error: &io::Error) -> ApiError {
         io::ErrorKind::FileTooLarge => {
             ApiError::new(Code::TooLarge, "The body has too many lines or is too large when decompressed. Send smaller batches.")
         }
-        _ => ApiError::new(Code::InvalidBody, "The body doesn't match its Content-Encoding or the log format of its path."),
+        _ => ApiError::new(Code::InvalidBody, "The body doesn't match its Content-Encoding or the log format in the path."),
     }
 }
 

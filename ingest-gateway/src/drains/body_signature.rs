@@ -22,7 +22,7 @@ pub(super) fn verify(body: &[u8], headers: &HeaderMap, secret: &str) -> Result<(
 }
 
 fn refused() -> ApiError {
-    ApiError::new(Code::Forbidden, "x-vercel-signature is missing or doesn't match the body. Check the secret of the drain.")
+    ApiError::new(Code::Forbidden, "x-vercel-signature is missing or doesn't match the body. Check the drain's secret.")
 }
 
 /// Returns the request's signature. Rejects multiple signatures.

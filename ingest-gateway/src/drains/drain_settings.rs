@@ -15,10 +15,10 @@ pub struct DrainSettings {
     /// Maximum lines in a drain body
     #[arg(long, env = "TELEMETRY_DRAIN_LINES", default_value_t = 1_000_000, value_parser = at_least::<u64>(1))]
     pub drain_lines: u64,
-    /// Maximum length of a log line, in bytes. In a longer line, texts over 16 KiB are truncated; if that isn't enough, it is a bad line
+    /// Maximum length of a log line, in bytes. In longer lines, texts over 16 KiB are truncated; lines that are still too long are bad lines
     #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = MAX_LINE_BYTES, value_parser = at_least::<usize>(1))]
     pub drain_line_bytes: usize,
-    /// Maximum concurrent drain bodies; one owner can use at most as many as remain free
+    /// Maximum concurrent drain bodies; no owner can use more than remain free
     #[arg(long, env = "TELEMETRY_DRAINS_AT_ONCE", default_value_t = 32, value_parser = at_least::<usize>(1))]
     pub drains_at_once: usize,
 }

@@ -120,7 +120,7 @@ fn slot_refused(why: NoSlot) -> ApiError {
             let detail = "The organization, with others of its owner, has too many reads in progress. Try again after the time in Retry-After.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
-        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no slot for PostgreSQL became free within {SLOT_TIMEOUT:?}")),
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no PostgreSQL slot became free within {SLOT_TIMEOUT:?}")),
     }
 }
 

@@ -40,13 +40,13 @@ pub struct KafkaSecurity {
     /// Security protocol of the brokers
     #[arg(long, env = "TELEMETRY_KAFKA_SECURITY", default_value = "plaintext", value_enum)]
     pub kafka_security: Protocol,
-    /// PEM file of the brokers' certificate authorities, instead of the system's
+    /// PEM file with the brokers' certificate authorities, instead of the system's
     #[arg(long, env = "TELEMETRY_KAFKA_CA", value_name = "FILE")]
     pub kafka_ca: Option<PathBuf>,
-    /// PEM file of the client certificate, followed by its chain
+    /// PEM file with the client certificate, followed by its chain
     #[arg(long, env = "TELEMETRY_KAFKA_CERTIFICATE", value_name = "FILE", requires = "kafka_certificate_key")]
     pub kafka_certificate: Option<PathBuf>,
-    /// PEM file of the client certificate's private key
+    /// PEM file with the client certificate's private key
     #[arg(long, env = "TELEMETRY_KAFKA_CERTIFICATE_KEY", value_name = "FILE", requires = "kafka_certificate")]
     pub kafka_certificate_key: Option<PathBuf>,
     /// SASL mechanism

@@ -62,9 +62,9 @@ async fn pass_on(State(proxy): State<Proxy>, method: Method, uri: Uri, headers: 
     for (name, value) in headers.iter().filter(|(name, _)| !framing.contains(&name.as_str())) {
         asked = asked.header(name, value);
     }
-    let answer = asked.send().await.expect("ClickHouse answers");
+    let answer = asked.send().await.expect("ClickHouse responds");
     let (status, headers) = (answer.status(), answer.headers().clone());
-    let mut passed = (status, answer.bytes().await.expect("ClickHouse answers whole")).into_response();
+    let mut passed = (status, answer.bytes().await.expect("ClickHouse sends the whole response")).into_response();
     for (name, value) in headers.iter().filter(|(name, _)| !framing.contains(&name.as_str())) {
         passed.headers_mut().insert(name, value.clone());
     }

@@ -126,7 +126,7 @@ impl TestLog {
 }
 
 async fn acknowledged(sent: DeliveryFuture) -> Delivery {
-    sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges")
+    sent.await.expect("the producer still exists").map_err(|(error, _)| error).expect("the broker acknowledges")
 }
 
 fn read_to_end(settings: &KafkaSettings) -> Vec<DeadLetter> {

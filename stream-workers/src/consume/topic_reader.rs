@@ -129,7 +129,7 @@ impl TopicReader {
                 Err(KafkaError::PartitionEOF(partition)) => finish(&self.consumer, &self.topic, &mut self.missing, partition),
                 Err(KafkaError::NoMessageReceived) => {}
                 Err(error) if is_gone(&error) => {
-                    anyhow::bail!("records of the topic {} expired while it was read: {error}", self.topic)
+                    anyhow::bail!("records in topic {} expired while it was being read: {error}", self.topic)
                 }
                 Err(error) => {
                     tracing::warn!("failed to read {}, retrying: {error}", self.topic);

@@ -56,7 +56,7 @@ impl Sender {
         let Ok(secret) = self.sealer.open(&claimed.secret_sealed, claimed.endpoint_id.as_bytes()) else {
             // The receiver isn't at fault, so this doesn't count as an attempt.
             metrics::unsigned();
-            tracing::error!(endpoint = %claimed.endpoint_id, "failed to decrypt a webhook secret; TELEMETRY_SECRETS_KEY must be the key of identity-api");
+            tracing::error!(endpoint = %claimed.endpoint_id, "failed to decrypt a webhook secret; TELEMETRY_SECRETS_KEY must be the same as in identity-api");
             self.give_back(&claimed, UNSIGNED_PAUSE).await;
             return;
         };
@@ -75,7 +75,7 @@ impl Sender {
         lane.has_hung(has_hung(ended.outcome, ended.took));
         tokio::select! {
             () = self.finish(&claimed, &ended) => {}
-            () = hurry.cancelled() => tracing::warn!(delivery = %claimed.delivery_id, "stopped before the result of an attempt was stored"),
+            () = hurry.cancelled() => tracing::warn!(delivery = %claimed.delivery_id, "stopped before an attempt's result was stored"),
         }
     }
 
@@ -103,10 +103,10 @@ impl Sender {
                 Ok(true) => break,
                 Ok(false) => return metrics::lost(),
                 Err(error) if Instant::now() < until => {
-                    tracing::warn!("failed to store the result of an attempt, retrying: {error}");
+                    tracing::warn!("failed to store an attempt's result, retrying: {error}");
                 }
                 Err(error) => {
-                    tracing::error!("failed to store the result of an attempt, the delivery will be repeated: {error}");
+                    tracing::error!("failed to store an attempt's result; the delivery will be repeated: {error}");
                     return metrics::lost();
                 }
             }

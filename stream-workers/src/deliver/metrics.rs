@@ -30,7 +30,7 @@ metric_definitions! {
     CLAIMS_FAILING = Metric::gauge("webhook_claims_failing", "boolean", "1 if the last query for due deliveries failed, else 0");
     DURATION = Metric::duration("webhook_attempt_duration_seconds", "Duration of an attempt, from the DNS lookup to the response");
     PENDING = Metric::gauge("webhook_deliveries_pending", "deliveries", "Pending deliveries");
-    OVERDUE = Metric::gauge("webhook_deliveries_overdue_seconds", "seconds", "Age of the oldest overdue delivery, of endpoints without a running attempt");
+    OVERDUE = Metric::gauge("webhook_deliveries_overdue_seconds", "seconds", "Age of the oldest overdue delivery to an endpoint without a running attempt");
     NO_ROOM = Metric::gauge("webhook_deliveries_without_room", "deliveries", "Deliveries dropped in the last hour because their endpoint's queue was full, and not redelivered since");
     NO_ROOM_OF = Metric::gauge("webhook_organizations_without_room", "organizations", "Organizations with such dropped deliveries");
 }

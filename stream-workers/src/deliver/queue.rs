@@ -142,7 +142,7 @@ impl Queue {
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = dropped.await {
-            tracing::warn!("failed to drop deliveries of disabled endpoints, retrying in the next round: {error}");
+            tracing::warn!("failed to drop deliveries to disabled endpoints, retrying in the next round: {error}");
         }
         // Update the gauges even if no deliveries could be dropped, for example because the database is read-only.
         let looked = async {
@@ -151,7 +151,7 @@ impl Queue {
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = looked.await {
-            tracing::warn!("failed to read the state of the queue, retrying in the next round: {error}");
+            tracing::warn!("failed to read the queue's state, retrying in the next round: {error}");
         }
     }
 

@@ -58,7 +58,7 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions) -> anyhow::R
 
 async fn require_empty(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let count = databases::clickhouse(settings)?.query(include_str!("sql/count_stored.sql")).fetch_one::<(u64, u64)>().await;
-    let (events, rows) = count.context("CLICKHOUSE_URL: failed to count the rows of the tables")?;
+    let (events, rows) = count.context("CLICKHOUSE_URL: failed to count the tables' rows")?;
     let database = &settings.clickhouse_database;
     ensure!(
         (events, rows) == (0, 0),
@@ -75,7 +75,7 @@ async fn until_stored(settings: &Settings, range: &Range) -> anyhow::Result<()> 
         let stored = match progress_of(&settings.clickhouse, &settings.kafka.topic).await {
             Ok(stored) => stored,
             Err(error) => {
-                tracing::warn!("failed to read the progress of the rebuild, retrying: {error:#}");
+                tracing::warn!("failed to read the rebuild's progress, retrying: {error:#}");
                 continue;
             }
         };

@@ -19,7 +19,7 @@ pub(super) async fn keep_counting_parts(server: &Server) -> Infallible {
     loop {
         match parts(server).await {
             Ok(parts) => metrics::parts_of_month(parts),
-            Err(error) => tracing::warn!("failed to count the parts of events: {error:#}"),
+            Err(error) => tracing::warn!("failed to count the parts of the table events: {error:#}"),
         }
         tokio::time::sleep(PARTS_EVERY).await;
     }

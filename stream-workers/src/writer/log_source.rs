@@ -379,7 +379,7 @@ async fn keep_listing(
                 METADATA_EVERY
             }
             Ok(Err(error)) => {
-                tracing::warn!("failed to list the partitions of the log: {error}");
+                tracing::warn!("failed to list the log's partitions: {error}");
                 ERROR_PAUSE
             }
             Err(_) => ERROR_PAUSE,
@@ -395,7 +395,7 @@ fn list(consumer: &StreamConsumer, topic: &str) -> Result<Listing, KafkaError> {
     let range = |partition| match consumer.fetch_watermarks(topic, partition, METADATA_TIMEOUT) {
         Ok(range) => (partition, Some(range)),
         Err(error) => {
-            tracing::warn!(partition, "failed to read the offsets of a partition: {error}");
+            tracing::warn!(partition, "failed to read a partition's offsets: {error}");
             (partition, None)
         }
     };

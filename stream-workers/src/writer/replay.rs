@@ -84,7 +84,7 @@ impl Replays {
             Ok(Some(replay)) => replay,
             Ok(None) => return Ok(()),
             Err(error) => {
-                tracing::warn!("failed to look for replays: {error:#}");
+                tracing::warn!("failed to check for replays: {error:#}");
                 return Ok(());
             }
         };

@@ -44,7 +44,7 @@ async fn query_ids_exclude_each_other(server: &Server) -> anyhow::Result<()> {
         tokio::time::sleep(PAUSE).await;
         server.run(&slot, "SELECT 1", &[], &[]).await
     });
-    ensure!(slow == Outcome::Done, "CLICKHOUSE_URL: a statement of the writer's self-test failed");
+    ensure!(slow == Outcome::Done, "CLICKHOUSE_URL: a statement in the writer's self-test failed");
     ensure!(
         other == Outcome::SlotInUse,
         "CLICKHOUSE_URL: this server runs two statements with one query id at the same time, so two writers could write at once"
@@ -79,7 +79,7 @@ async fn bodies_are_read_before_statements_begin(server: &Server) -> anyhow::Res
     });
     // The other statement may stay in the process list for a moment after its response.
     if insert.as_ref().is_err_and(|error| error.code() != Some(SLOT_IN_USE)) {
-        insert.context("CLICKHOUSE_URL: an insert of the writer's self-test failed")?;
+        insert.context("CLICKHOUSE_URL: an insert in the writer's self-test failed")?;
     }
     ensure!(
         other == Outcome::Done,

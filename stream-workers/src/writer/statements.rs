@@ -187,7 +187,7 @@ impl Server {
         loop {
             match self.read(sql, parameters).await {
                 Ok(rows) => return rows,
-                Err(error) => tracing::error!("a read of the writer failed, retrying: {error}"),
+                Err(error) => tracing::error!("a read by the writer failed, retrying: {error}"),
             }
             tokio::time::sleep(ERROR_PAUSE).await;
         }
@@ -251,7 +251,7 @@ impl Server {
             Err(error) => {
                 let outcome = Outcome::of(&error);
                 if !matches!(outcome, Outcome::Fenced | Outcome::SlotInUse) {
-                    tracing::error!("a statement of the writer failed, retrying: {error}");
+                    tracing::error!("a statement by the writer failed, retrying: {error}");
                 }
                 outcome
             }
@@ -282,7 +282,7 @@ impl Server {
                 Outcome::Fenced | Outcome::Unknown | Outcome::Refused { .. } => tokio::time::sleep(ERROR_PAUSE).await,
             }
             if begun.elapsed() > SLOT_ALARM && !std::mem::replace(&mut is_reported, true) {
-                tracing::error!(seconds = SLOT_ALARM.as_secs(), "the query id of an earlier writer is still in use");
+                tracing::error!(seconds = SLOT_ALARM.as_secs(), "an earlier writer's query id is still in use");
             }
         }
     }

@@ -52,7 +52,7 @@ async fn replay_restores_missing_rows() {
     assert_eq!(app.visible().await, expected);
     let (code, _, stderr) = app.replay(&["--from", "2:5,3:0", "--expect-unchanged"]).await;
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("the store was missing events of the replayed records"), "{stderr}");
+    assert!(stderr.contains("events in the replayed records were missing in the store"), "{stderr}");
     lose(&app).await;
     let org = uuid::Uuid::from_u128(2).to_string();
     let (code, stdout, stderr) = app.replay(&["--org", &org]).await;

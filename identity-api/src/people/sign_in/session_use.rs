@@ -27,7 +27,7 @@ impl RecentUses {
             return;
         }
         if let Err(error) = user_sessions::touch(&state.pool, &session, now, state.sign_in.lifetimes).await {
-            tracing::debug!("failed to record the use of a session: {error}");
+            tracing::debug!("failed to record a session's use: {error}");
             self.0.lock().unwrap_or_else(PoisonError::into_inner).pop(&session);
         }
     }

@@ -35,7 +35,7 @@ pub struct SignInSettings {
     /// Additional origins whose pages may send the session cookie
     #[arg(long, env = "TELEMETRY_ALLOWED_ORIGINS", value_delimiter = ',', value_name = "URL[,URL…]", value_parser = web_address)]
     pub allowed_origins: Vec<Url>,
-    /// URL of the sign-in page, to which emails link; /invite and /arrived below it must exist [default: the service's own page; other
+    /// URL of the sign-in page for links in emails; its subpaths /invite and /arrived must exist [default: the service's own page; other
     /// emails contain no link]
     #[arg(long, env = "TELEMETRY_SIGN_IN_URL", value_name = "URL", value_parser = web_address)]
     pub sign_in_url: Option<Url>,
@@ -72,7 +72,7 @@ pub struct SignInSettings {
     /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes", "trust_email"}]; the last three are optional
     #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
     pub oidc_providers: Option<SecretSetting>,
-    /// OpenID Connect providers that can be non-public; on localhost also without TLS
+    /// OpenID Connect providers that may be non-public; TLS is optional on localhost
     #[arg(
         long,
         env = "TELEMETRY_OIDC_ALLOW",

@@ -33,7 +33,7 @@ impl Checksums {
     pub fn verify(&self, file: &Path, section: &str) -> Result<()> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let Some(line) = self.lines(section).find(|line| line.name == name) else {
-            bail!("infra/local/checksums has no checksum of {section}/{name}: add one if you trust the file");
+            bail!("infra/local/checksums has no checksum for {section}/{name}: add one if you trust the file");
         };
         let found = match line.algorithm {
             "sha256" => digest::<Sha256>(file)?,

@@ -65,7 +65,7 @@ pub(super) fn from_apt(draft: &Path, package: &str, version: &str, task: &Task, 
         run_in(&target, apt, draft, "apt-get", task, interrupt)?;
     }
     let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());
-    found.find(|file| file.extension().is_some_and(|kind| kind == "deb")).context("apt-get downloaded no package")
+    found.find(|file| file.extension().is_some_and(|kind| kind == "deb")).context("apt-get didn't download a package")
 }
 
 /// Downloads a wheel and returns it, without installing it.
@@ -76,7 +76,7 @@ pub(super) fn from_pip(draft: &Path, package: &str, version: &str, task: &Task, 
     pip.arg(&target).arg(format!("{package}=={version}"));
     run(pip, draft, "pip", task, interrupt)?;
     let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());
-    found.find(|file| file.extension().is_some_and(|kind| kind == "whl")).context("pip downloaded no wheel")
+    found.find(|file| file.extension().is_some_and(|kind| kind == "whl")).context("pip didn't download a wheel")
 }
 
 /// Compiles a crate from crates.io without optimizations into `release/bin`.

@@ -14,7 +14,7 @@ use liblzma::read::XzDecoder;
 pub(super) fn txz_inside_jar(jar: &Path, target: &Path) -> Result<()> {
     let mut archive = zip::ZipArchive::new(File::open(jar)?).context("cannot read the jar")?;
     let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
-    let name = names.iter().find(|name| name.ends_with(".txz")).context("the jar contains no .txz")?;
+    let name = names.iter().find(|name| name.ends_with(".txz")).context("the jar doesn't contain a .txz")?;
     let inner = archive.by_name(name)?;
     // `tar` rejects entries outside of `target`.
     tar::Archive::new(XzDecoder::new(inner)).unpack(target).context("cannot unpack the .txz")
@@ -32,7 +32,7 @@ pub(super) fn one_file_of_tgz(tarball: &Path, wanted: &str, target: &Path) -> Re
             return Ok(fs::set_permissions(target, fs::Permissions::from_mode(0o755))?);
         }
     }
-    bail!("the tarball contains no {wanted}")
+    bail!("the tarball doesn't contain {wanted}")
 }
 
 /// Unpacks files from a wheel by name, or all files below a name that ends with a slash.
