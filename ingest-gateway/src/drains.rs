@@ -181,10 +181,7 @@ async fn line_processor(
         }
     };
     if of_drain.is_some_and(|of_drain| of_drain != role) {
-        return Err(ApiError::new(
-            Code::InvalidParameter,
-            "role must match the drain's role, which is also the default.",
-        ));
+        return Err(ApiError::new(Code::InvalidParameter, "role must match the drain's role, which is also the default."));
     }
     let drain = key_drain.as_ref().map(|fed| fed.id);
     let hosts = key_drain.map(|fed| fed.hosts).unwrap_or_default();

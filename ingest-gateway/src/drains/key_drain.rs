@@ -32,9 +32,7 @@ impl KeyDrain {
         let Some(sealed) = &self.secret_sealed else { return Ok(None) };
         let opened = match sealer {
             Some(sealer) => sealer.open(sealed, self.id.0.as_bytes()),
-            None => {
-                Err(anyhow::anyhow!("TELEMETRY_SECRETS_KEY is not set, but a drain has a secret: use identity-api's key"))
-            }
+            None => Err(anyhow::anyhow!("TELEMETRY_SECRETS_KEY is not set, but a drain has a secret: use identity-api's key")),
         };
         opened.map(Some).map_err(ApiError::unavailable)
     }
