@@ -194,8 +194,9 @@ async fn line_processor(
 fn no_slot(why: NoSlot) -> ApiError {
     let refused = overloaded();
     match why {
-        NoSlot::OwnShare => refused
-            .with_detail("Your organization and others with the same owner have too many log uploads in progress. Try again shortly."),
+        NoSlot::OwnShare => refused.with_detail(
+            "Your organization and others with the same owner have too many log uploads in progress. Try again shortly.",
+        ),
         NoSlot::AllTaken => refused,
     }
 }
