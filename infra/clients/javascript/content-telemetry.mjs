@@ -1,7 +1,7 @@
-// Client of the Content Telemetry API for Node.js 20 or later, Deno, Bun and edge runtimes. Copy this file; it has no dependencies.
+// Client of the Content Telemetry API for Node.js 20 or later, Deno, Bun and edge runtimes. It has no dependencies.
 //
-// Every event gets an `id`, so that sending it again counts it once. A request is repeated after `Retry-After`, after a
-// refused connection and after a lost answer, until `giveUpAfterMs` is over.
+// Every event gets an `id`, so repeats count once. A request is retried after `Retry-After`, failed connections and lost responses,
+// for at most `giveUpAfterMs`.
 
 const MAX_EVENTS = 1_000;
 const MAX_BYTES = 900_000;
@@ -19,7 +19,7 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** The same refusal with the faults of one event of the request. */
+  /** Returns the error with the faults of one event. */
   ofEvent(index) {
     const errors = this.faults.filter((fault) => fault.index === index);
     return new ApiError(this.status, { detail: this.message, code: this.code, errors, request_id: this.requestId }, this.retryAfter);
@@ -42,8 +42,8 @@ export class ContentTelemetry {
   }
 
   /**
-   * Queues one event. Resolves once it is durable; rejects with an `ApiError` if it breaks a rule, and if it is no JSON. Puts an `id`
-   * into an event that has none: after a rejection, report the same event again, and it counts once.
+   * Queues an event. Resolves when it is stored durably, and rejects if it is invalid. Adds an `id` to events without one. After an
+   * error, report the same event again; it counts once.
    */
   report(event) {
     return new Promise((resolve, reject) => {
@@ -54,7 +54,7 @@ export class ContentTelemetry {
     });
   }
 
-  /** Sends what is queued. Resolves when every event was accepted or refused. Call it before the process ends. */
+  /** Sends queued events. Resolves when each was accepted or rejected. Call it before the process ends. */
   flush() {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -65,23 +65,23 @@ export class ContentTelemetry {
     return this.#sending;
   }
 
-  /** Opens a session and returns its id. */
+  /** Starts a session and returns its id. */
   async startSession(session = {}) {
     return (await this.#write("/sessions/start", session)).session_id;
   }
 
-  /** Ends a session, with an outcome where there is one. */
+  /** Ends a session with an optional outcome. */
   endSession(sessionId, outcome) {
     return this.#write("/sessions/end", { session_id: sessionId, outcome });
   }
 
-  /** Uploads a whole session with its events; like `report`, it puts in the ids that are missing. */
+  /** Uploads a complete session. Like `report`, it adds missing ids. */
   uploadSession(session) {
     session.session_id ??= crypto.randomUUID();
     return this.#write("/sessions/bulk", { ...session, events: (session.events ?? []).map(identified) });
   }
 
-  /** Makes a click token and returns the link with it. */
+  /** Creates a click token and returns the link with it. */
   async linkWithToken(sessionId, contentUrl) {
     const { token } = await this.#write("/click-tokens", { session_id: sessionId, content_url: contentUrl }, this.#options.url);
     const link = new URL(contentUrl);
@@ -89,7 +89,7 @@ export class ContentTelemetry {
     return link.href;
   }
 
-  /** Reads any path of the API, e.g. `read("/content-owners/summary", { since: "2026-11-01" })`. */
+  /** Returns the response of any read, e.g. `read("/content-owners/summary", { since: "2026-11-01" })`. */
   read(path, parameters = {}) {
     const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value != null));
     return this.#request(`${this.#options.url}${path}?${query}`, {});
@@ -148,7 +148,7 @@ export class ContentTelemetry {
     const headers = { ...request.headers, ...signature, "x-api-key": apiKey };
     const signal = AbortSignal.timeout(Math.max(1, Math.min(patienceMs, 30_000)));
     const response = await this.#options.fetch(url, { ...request, headers, redirect: "manual", signal });
-    // An answer that is cut off is none: what was asked for is asked for again.
+    // An incomplete response counts as missing, so the request is retried.
     if (response.ok) return response.json();
     throw new ApiError(response.status, await response.json().catch(() => ({})), Number(response.headers.get("retry-after")) || undefined);
   }
@@ -159,7 +159,7 @@ function identified(event) {
   return event;
 }
 
-/** No JSON that is read elsewhere has half of a pair of surrogates, as a text has that was cut in an emoji. */
+/** Rejects lone surrogates, such as in a text that was cut within an emoji, because JSON parsers reject them. */
 function wellFormed(name, value) {
   if (!name.isWellFormed() || (typeof value === "string" && !value.isWellFormed())) throw new TypeError(`${name} has a lone surrogate`);
   return value;
@@ -179,14 +179,14 @@ function* batches(waiting, size) {
   if (batch.length > 0) yield batch;
 }
 
-/** The text between the `&` of a query, as it is written: another spelling may be another page. */
+/** Returns the parameters without the token, as written: another spelling can be another page. */
 function withoutToken(url) {
   const pairs = url.search ? url.search.slice(1).split("&") : [];
   const isToken = (pair) => new URLSearchParams(`&${pair}`).has("ctx");
   return pairs.filter((pair) => !isToken(pair));
 }
 
-/** The event of a visit that came with a click token, or undefined. `url` is the address that the visitor asked for. */
+/** Returns the event for a visit with a click token, or undefined. `url` is the requested address. */
 export function clickOf(url, now = new Date()) {
   const page = new URL(url);
   const token = page.searchParams.get("ctx");
@@ -218,7 +218,10 @@ export async function signRequest({ keyId, jwk }, { method, url, headers, body }
   return { "content-digest": digest, "signature-input": `ct=${parameters}`, signature: `ct=:${signature}:` };
 }
 
-/** The event in a webhook's raw body. Throws when it is forged or older than five minutes. Keep the `id`s you have handled. */
+/**
+ * Returns the event in a webhook's raw body. Throws if it is forged or more than five minutes old. Store the `id` of handled events,
+ * because a delivery can arrive twice.
+ */
 export async function verifyWebhook(secret, headers, body, now = Date.now() / 1_000) {
   const [timestamp, signature] = [headers["x-svc-timestamp"], headers["x-svc-signature"]];
   const bytes = (text) => new TextEncoder().encode(text);

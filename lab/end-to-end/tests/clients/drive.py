@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 sys.path.insert(0, os.environ["CLIENT"])
 sys.dont_write_bytecode = True
 from content_telemetry import ApiError, ContentTelemetry, click_of, verify_webhook  # noqa: E402
-from landing_page import ClickReporter  # noqa: E402
+from content_telemetry.landing_page import ClickReporter  # noqa: E402
 
 PROXY, AGENT_KEY, OWNER_KEY = (os.environ[name] for name in ("PROXY", "AGENT_KEY", "OWNER_KEY"))
 

@@ -1,6 +1,7 @@
 //! The JavaScript and Python clients of `infra/clients` against the running service. Every event counts once despite rejections,
 //! disconnects and repeats, and an invalid event does not delay valid ones.
 
+use crate::client_packages;
 use crate::demo::Demo;
 use serde_json::Value;
 use service_kit::testing::{eventually, npm_package};
@@ -79,10 +80,9 @@ async fn python_client_reports_each_event_once() {
 #[test]
 fn javascript_types_match_valid_events_only() {
     let compiler = npm_package("typescript", "7.0.2", env!("CARGO_TARGET_TMPDIR").as_ref());
-    let folder = tempfile::tempdir().unwrap();
-    let source = std::fs::read_to_string(tests("types.mts")).unwrap();
+    let folder = client_packages::javascript();
     let file = folder.path().join("types.mts");
-    std::fs::write(&file, source.replace("CLIENT", client("javascript").to_str().unwrap())).unwrap();
+    std::fs::copy(tests("types.mts"), &file).unwrap();
     let mut node = Command::new("node");
     node.arg(compiler.join("node_modules/typescript/bin/tsc")).args(["--noEmit", "--strict", "--target", "es2022"]);
     node.args(["--module", "nodenext", "--lib", "es2022,dom", "--types", ""]).arg(&file);

@@ -5,7 +5,7 @@
 
 mod blocks;
 mod command_tests;
-mod expected;
+pub(crate) mod expected;
 mod command_search;
 mod pasted;
 pub(crate) mod shell;

@@ -6,6 +6,7 @@ mod alerts;
 mod backup;
 mod backup_hooks;
 mod clicks_away;
+mod client_packages;
 mod clients;
 mod console;
 mod contract;

@@ -2,7 +2,7 @@
 
 /// Returns the lines of `expected` that are missing in `output`. `…` matches any text within a line. The line may have other words before
 /// and after, and any number of spaces.
-pub(super) fn missing<'a>(expected: &'a str, output: &str) -> Vec<&'a str> {
+pub(crate) fn missing<'a>(expected: &'a str, output: &str) -> Vec<&'a str> {
     let printed: Vec<String> = output.lines().map(plain).collect();
     let is_missing = |line: &&str| !line.trim().is_empty() && !printed.iter().any(|printed| contains(printed, &plain(line)));
     expected.lines().filter(is_missing).collect()

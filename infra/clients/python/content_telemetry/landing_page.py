@@ -1,4 +1,4 @@
-"""A site's own server tells which visits came by an agent's link: ``?ctx=`` becomes one ``content_engaged`` event.
+"""Reports visits that follow an agent's link: a page view with ``?ctx=`` creates one ``content_engaged`` event.
 
 WSGI middleware: ``application = ClickReporter(application, client, "https://www.example.com")``. It never delays or breaks the page.
 """
@@ -12,22 +12,23 @@ import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from content_telemetry import ContentTelemetry, Event, click_of
+from . import ContentTelemetry, Event, click_of
 
 LOG = logging.getLogger(__name__)
 
 
 def _target(environ: dict[str, Any]) -> str:
-    """The path and the query as they were sent. Without ``RAW_URI`` or ``REQUEST_URI``, WSGI has the path without its escapes."""
+    """Returns path and query as they were sent. Without ``RAW_URI`` or ``REQUEST_URI``, WSGI provides only the unescaped path."""
     sent = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
     if sent.startswith("/"):
         return str(sent)
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
-    return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + "?" + environ.get("QUERY_STRING", "")
+    query = str(environ.get("QUERY_STRING", ""))
+    return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + "?" + query
 
 
 class ClickReporter:
-    """``origin`` is the site's public address; a request's own Host header is not trusted."""
+    """``origin`` is the site's public address; the Host header of a request is not trusted."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]], client: ContentTelemetry, origin: str) -> None:
         self._application = application
@@ -44,22 +45,22 @@ class ClickReporter:
         return self._application(environ, start_response)
 
     def flush(self) -> None:
-        """Waits until every queued click was sent or refused. Call it before the process ends."""
+        """Waits until every queued visit has been sent or rejected. Call it before the process ends."""
         self._clicks.join()
 
     def _queue(self, event: Event) -> None:
         try:
             self._clicks.put_nowait(event)
         except queue.Full:
-            LOG.error("A click was not reported: 10,000 of them wait already.")
+            LOG.error("failed to report a visit: 10,000 wait already")
 
     def _send(self) -> None:
         while True:
             event = self._clicks.get()
             try:
                 for _, faults in self._client.report([event]):
-                    LOG.error("A click was not reported: %s", faults)
+                    LOG.error("failed to report a visit: %s", faults)
             except Exception:  # the thread outlives any failure of one click
-                LOG.exception("A click was not reported.")
+                LOG.exception("failed to report a visit")
             finally:
                 self._clicks.task_done()

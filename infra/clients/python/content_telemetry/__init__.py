@@ -1,7 +1,7 @@
-"""Client of the Content Telemetry API for Python 3.11 or later. Copy this file; it needs the standard library only.
+"""Client of the Content Telemetry API for Python 3.11 or later. It has no dependencies.
 
-Every event gets an ``id``, so that sending it again counts it once. A request is repeated after ``Retry-After``, after a
-refused connection and after a lost answer, until ``give_up_after`` seconds are over.
+Every event gets an ``id``, so repeats count once. A request is retried after ``Retry-After``, failed connections and lost
+responses, for at most ``give_up_after`` seconds.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import Any, NotRequired, TypedDict
 MAX_EVENTS = 1_000
 MAX_BYTES = 900_000
 REPEATED = {408, 429, 502, 503, 504}
-# An answer that did not come, that is cut off, or that is no JSON.
+# The response is missing, incomplete or not JSON.
 LOST = (OSError, ValueError, http.client.HTTPException)
 
 Json = dict[str, Any]
 
 
 class Event(TypedDict):
-    """An event; members that the API keeps beyond these may be added."""
+    """An event. It can have further members that the API accepts."""
 
     type: str
     timestamp: str
@@ -52,7 +52,7 @@ Encoded = tuple[Event, bytes]
 
 
 class ApiError(Exception):
-    """The service refused a request. ``faults`` has one entry for each broken rule, with the event's ``index``."""
+    """The service rejected a request. ``faults`` lists each broken rule, with the event's ``index``."""
 
     def __init__(self, status: int, problem: Json, retry_after: float | None) -> None:
         super().__init__(problem.get("detail", f"The service answered {status}."))
@@ -92,9 +92,9 @@ class ContentTelemetry:
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def report(self, events: Iterable[Event]) -> list[Refused]:
-        """Sends events in batches; when it returns they are durable. Returns those that break a rule or are no JSON, with their faults.
+        """Sends events in batches, and returns invalid ones with their faults. All others are then stored durably.
 
-        Puts an ``id`` into each event that has none: when this raises, report the same events again, and each counts once.
+        Adds an ``id`` to events without one. After an exception, report the same events again; each counts once.
         """
         refused: list[Refused] = []
         for batch in _batches(_encoded(_identified(events), refused), self._batch_size):
@@ -102,26 +102,26 @@ class ContentTelemetry:
         return refused
 
     def start_session(self, **session: Any) -> str:
-        """Opens a session and returns its id."""
+        """Starts a session and returns its id."""
         return str(self._write("/sessions/start", session)["session_id"])
 
     def end_session(self, session_id: str, outcome: Json | None = None) -> None:
-        """Ends a session, with an outcome where there is one."""
+        """Ends a session with an optional outcome."""
         self._write("/sessions/end", {"session_id": session_id, "outcome": outcome})
 
     def upload_session(self, events: Iterable[Event] = (), **session: Any) -> Json:
-        """Uploads a whole session with its events."""
+        """Uploads a complete session."""
         return self._write("/sessions/bulk", {"session_id": str(uuid.uuid4()), **session, "events": list(_identified(events))})
 
     def link_with_token(self, session_id: str, content_url: str) -> str:
-        """Makes a click token and returns the link with it."""
+        """Creates a click token and returns the link with it."""
         token = self._write("/click-tokens", {"session_id": session_id, "content_url": content_url}, self._url)["token"]
         link = urllib.parse.urlsplit(content_url)
         pairs = [*_without_token(link.query), f"ctx={urllib.parse.quote(token)}"]
         return link._replace(query="&".join(pairs)).geturl()
 
     def read(self, path: str, **parameters: Any) -> Any:
-        """Reads any path of the API, e.g. ``read("/content-owners/summary", since="2026-11-01")``."""
+        """Returns the response of any read, e.g. ``read("/content-owners/summary", since="2026-11-01")``."""
         query = urllib.parse.urlencode({name: value for name, value in parameters.items() if value is not None})
         return self._request(urllib.request.Request(f"{self._url}{path}?{query}"))
 
@@ -175,7 +175,7 @@ class ContentTelemetry:
             attempt += 1
 
     def _sign(self, request: urllib.request.Request) -> None:
-        """Signs each attempt anew, because a nonce is accepted once."""
+        """Signs each attempt again, because a nonce is accepted once."""
         if self._signing_key and isinstance(request.data, bytes):
             content = {"content-type": str(request.get_header("Content-type"))}
             signature = sign_request(*self._signing_key, request.get_method(), request.full_url, content, request.data)
@@ -219,13 +219,13 @@ def _batches(events: Iterable[Encoded], size: int) -> Iterator[list[Encoded]]:
 
 
 def _without_token(query: str) -> list[str]:
-    """The text between the ``&``, as it is written: another spelling may be another page."""
+    """Returns the parameters without the token, as written: another spelling can be another page."""
     pairs = query.split("&") if query else []
     return [pair for pair in pairs if urllib.parse.unquote_plus(pair.split("=", 1)[0]) != "ctx"]
 
 
 def click_of(url: str, now: datetime | None = None) -> Event | None:
-    """The event of a visit that came with a click token. ``url`` is the address that the visitor asked for."""
+    """Returns the event for a visit with a click token, or None. ``url`` is the requested address."""
     page = urllib.parse.urlsplit(url)
     query = urllib.parse.parse_qsl(page.query, keep_blank_values=True)
     token = next((value for name, value in query if name == "ctx"), "")
@@ -295,11 +295,14 @@ def _add(p: _Point, q: _Point) -> _Point:
 
 
 def verify_webhook(secret: str, headers: dict[str, str], body: bytes, now: float | None = None) -> Json:
-    """The event in a webhook's raw body. Raises ValueError when it is forged or older than five minutes. Keep the ``id``s you have handled."""
+    """Returns the event in a webhook's raw body. Raises ValueError if it is forged or more than five minutes old.
+
+    Store the ``id`` of handled events, because a delivery can arrive twice.
+    """
     timestamp, signature = headers.get("x-svc-timestamp", ""), headers.get("x-svc-signature", "")
     expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected.encode(), signature.encode()):
-        raise ValueError("The signature is not the endpoint's.")
+        raise ValueError("The signature is invalid.")
     if abs((time.time() if now is None else now) - int(timestamp)) > 300:
         raise ValueError("The delivery is too old.")
     event: Json = json.loads(body)
