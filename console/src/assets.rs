@@ -45,7 +45,7 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
     quality_values(headers, &header::ACCEPT_ENCODING).any(|(name, weight)| name.eq_ignore_ascii_case("gzip") && weight > 0)
 }
 
-/// Returns the address of an asset.
+/// Returns an asset's address.
 pub(crate) fn address(name: &str) -> String {
     let at = ASSETS.iter().position(|asset| asset.name == name);
     at.map(|at| ADDRESSES[at].clone()).unwrap_or_default()

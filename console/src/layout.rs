@@ -64,7 +64,7 @@ impl Layout {
         Uuid::new_v4()
     }
 
-    /// Returns the address of an asset.
+    /// Returns an asset's address.
     pub(crate) fn asset(&self, name: &str) -> String {
         assets::address(name)
     }

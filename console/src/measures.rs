@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Returns a text without links and code marks.
+    /// Returns the text without links and code marks.
     fn plain(markdown: &str) -> String {
         let mut text = markdown.replace('`', "").replace('\'', "’");
         while let Some((before, rest)) = text.split_once("](") {

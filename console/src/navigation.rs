@@ -42,7 +42,7 @@ const AGENT: &[NavigationLine] = &[
     ("Setup", "Get started", "start", false),
 ];
 
-/// Every organization's screens, after those of its type.
+/// The screens that every organization has, after those of its type.
 const EVERY_ORGANIZATION: &[NavigationLine] = &[
     ("Setup", "Log drains", "drains", false),
     ("Setup", "API keys", "keys", false),

@@ -81,7 +81,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Platform> {
     all().iter().find(|platform| platform.name == name)
 }
 
-/// Returns the platforms that use a provider, at least one.
+/// Returns the platforms that use a provider; there is at least one.
 pub(crate) fn of_provider(provider: &str) -> Vec<&'static Platform> {
     all().iter().filter(|platform| platform.provider == provider).collect()
 }

@@ -46,7 +46,7 @@ use schemas::problem::Problem;
 /// Roles that can report a fetch, in order of precedence.
 pub(crate) const ROLES: [&str; 4] = ["agent", "edge", "origin", "index"];
 
-/// Returns the label of a role, for content owners.
+/// Returns a role's label, for content owners.
 pub(crate) fn reporter(source_role: &str) -> &str {
     match source_role {
         "agent" => "AI agent",

@@ -70,17 +70,17 @@ impl Headings {
         &self.asked
     }
 
-    /// Returns the heading of a text column, ascending first.
+    /// Returns a text column's heading, ascending first.
     pub(crate) fn text(&self, column: &'static str, label: &'static str) -> Heading {
         self.heading(column, label, false)
     }
 
-    /// Returns the heading of a number column, descending first.
+    /// Returns a number column's heading, descending first.
     pub(crate) fn number(&self, column: &'static str, label: &'static str) -> Heading {
         Heading { is_number: true, ..self.heading(column, label, true) }
     }
 
-    /// Returns the heading of a time column, latest first.
+    /// Returns a time column's heading, latest first.
     pub(crate) fn time(&self, column: &'static str, label: &'static str) -> Heading {
         self.heading(column, label, true)
     }

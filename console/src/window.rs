@@ -231,7 +231,7 @@ impl Window {
         own.into_iter().filter(|(_, value)| !value.is_empty()).chain(filters)
     }
 
-    /// Returns the value of a filter; empty without one.
+    /// Returns a filter's value; empty without one.
     pub(crate) fn filter(&self, name: &str) -> &str {
         self.filters.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }

@@ -1,4 +1,4 @@
-//! Parses requests before any lookup: members, texts, addresses, hosts.
+//! Parses requests before any lookup: members, strings, addresses, hosts.
 
 pub(crate) mod bodies;
 pub(crate) mod request_slot;

@@ -58,7 +58,7 @@ pub(crate) fn is_kept(name: &str) -> bool {
 #[derive(Clone, Copy, Debug)]
 enum Withheld {
     Hashes,
-    /// Address hashes, and conversation texts above the level.
+    /// Address hashes, and conversation texts that the level doesn't permit.
     Texts(PrivacyLevel),
     /// Address hashes, and all conversation members above the level.
     Conversation(PrivacyLevel),

@@ -233,7 +233,7 @@ impl FromRequestParts<Arc<State>> for AdmittedCloser {
     }
 }
 
-/// The holder of an API key that may read, with a slot.
+/// A caller with an API key that may read, and its slot.
 pub(crate) struct AdmittedKey {
     pub(crate) caller: Caller,
     pub(crate) permit: ReadPermit,

@@ -62,8 +62,8 @@ pub struct Classified {
     /// Operator that the bot claims, or [`OTHER`].
     pub operator: Arc<str>,
     pub purpose: Purpose,
-    /// Whether the operator publishes the address. `None` if the operator publishes no addresses, the address isn't public, or it isn't in
-    /// the copy of a list that changes often.
+    /// Whether the operator publishes the IP address. `None` if the operator publishes no addresses, the address isn't public, or it isn't
+    /// in our copy of a frequently changing list.
     pub verified: Option<bool>,
     /// The list that the address was compared with.
     pub list: Option<Arc<AddressSource>>,

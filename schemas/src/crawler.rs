@@ -3,7 +3,7 @@
 use crate::bots::{Classified, Purpose};
 use serde::{Deserialize, Serialize};
 
-/// Maximum length of a text in a column.
+/// Maximum length of a string in a column.
 const MAX_TEXT_BYTES: usize = 128;
 
 /// Columns of the table `reports`.

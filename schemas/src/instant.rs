@@ -14,7 +14,7 @@ pub fn text(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Returns the first timestamp in a text with an unexpected format. Tests check examples and responses with it.
+/// Returns the first timestamp in the text with an unexpected format. Tests check examples and responses with it.
 pub fn find_misformatted(text: &str) -> Option<&str> {
     // The `T` between date and time. It is ASCII, so every cut is at a character boundary.
     text.bytes().enumerate().filter(|(_, byte)| *byte == b'T').find_map(|(at, _)| {
@@ -24,7 +24,7 @@ pub fn find_misformatted(text: &str) -> Option<&str> {
     })
 }
 
-/// Returns whether a text begins with this shape, where `d` is any digit.
+/// Returns whether the text begins with this shape, where `d` is any digit.
 fn has_shape(text: &str, shape: &str) -> bool {
     let is_of = |(byte, of): (u8, u8)| if of == b'd' { byte.is_ascii_digit() } else { byte == of };
     text.len() >= shape.len() && text.bytes().zip(shape.bytes()).all(is_of)

@@ -1,4 +1,4 @@
-//! Defines enums with one name per value, used in JSON, tables and texts.
+//! Defines enums with one name per value, used in JSON, tables and messages.
 
 macro_rules! named_enum {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[$says:meta])* $value:ident = $text:literal,)+ }) => {

@@ -184,7 +184,7 @@ impl PlainUserSession {
     }
 }
 
-/// Finds click tokens in a text, in the format of [`PlainClickToken::generate`].
+/// Finds click tokens in text, in the format of [`PlainClickToken::generate`].
 pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
     let is_token = |random: &[u8]| random.iter().all(u8::is_ascii_alphanumeric);
     let mut from = 0;
@@ -202,7 +202,7 @@ pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns whether a text contains a secret's prefix in any case, or as many consecutive letters and digits as a session has.
+/// Returns whether the text contains a secret's prefix in any case, or as many consecutive letters and digits as a session has.
 pub fn looks_like_a_secret(text: &str) -> bool {
     const PREFIXES: [&str; 5] = ["svc_pub_", "svc_pk_", CLICK_TOKEN_PREFIX, WEBHOOK_SECRET_PREFIX, INVITE_PREFIX];
     let lower = text.to_ascii_lowercase();

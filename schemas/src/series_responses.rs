@@ -42,7 +42,7 @@ pub struct SeriesItem {
     pub platform_id: Option<String>,
     /// Split by agent: the reporter's name for its agent; empty if missing.
     pub agent_id: Option<String>,
-    /// Split by operator: the operator of the bot; empty if no server names one.
+    /// Split by operator: the bot's operator; empty if no server names one.
     pub operator: Option<String>,
     /// Split by bot: its name; empty if no server names one.
     pub bot: Option<String>,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 named_enum! {
-    /// Result for a report, or for a fetch in a log line. Of an event, the last of its reports' results in this order.
+    /// Result for a report, or for a fetch in a log line. An event gets the last of its reports' results in this order.
     pub enum SignatureResult {
         None = "none",
         Invalid = "invalid",

@@ -107,7 +107,7 @@ impl Caller {
         Err(ApiError::new(Code::MissingScope, detail))
     }
 
-    /// Returns the drain of a drain key, or `None` for a key with `telemetry:write`. Rejects other keys.
+    /// Returns the drain that a drain key belongs to, or `None` for a key with `telemetry:write`. Rejects other keys.
     pub fn require_drain_or_write(&self) -> Result<Option<DrainId>, ApiError> {
         if self.drain.is_none() {
             self.require(Scope::TelemetryWrite)?;

@@ -47,7 +47,7 @@ pub struct ClickTokenCache(Cache<SecretHash, IssuedClickToken>);
 impl ClickTokenCache {
     /// Maximum size in bytes; about 100,000 clicks of usual length.
     const BUDGET: usize = 32 * 1024 * 1024;
-    /// Bytes per entry besides its texts.
+    /// Bytes per entry besides its strings.
     const BESIDE_TEXTS: usize = 192;
 
     pub fn put(&mut self, hash: SecretHash, clicked: IssuedClickToken) {

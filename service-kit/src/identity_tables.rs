@@ -28,7 +28,7 @@ pub struct IdentityTables {
 pub trait HasIdentityTables: Send + Sync {
     fn identity_tables(&self) -> &IdentityTables;
 
-    /// Returns the caller of a key. Services that use cached callers while PostgreSQL is unavailable override this.
+    /// Returns a key's caller. Services that use cached callers while PostgreSQL is unavailable override this.
     fn find_caller(&self, hash: &SecretHash) -> impl Future<Output = Result<Option<Caller>, ApiError>> + Send {
         async { Ok(self.identity_tables().find_key(hash).await?) }
     }

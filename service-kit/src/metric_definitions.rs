@@ -64,7 +64,7 @@ impl Metric {
         }
     }
 
-    /// Returns every series that is known in advance; empty if the values of a label aren't.
+    /// Returns every series that is known in advance. Empty if a label's values aren't.
     fn series(&self) -> Vec<Vec<Label>> {
         let mut series = vec![Vec::new()];
         for by in self.labels {

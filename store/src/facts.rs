@@ -39,7 +39,7 @@ pub struct ReportFacts {
     pub fetch: Option<Fetch>,
     /// Whether the host's owner reported it ([`LogRecord::is_owners`](schemas::log::LogRecord::is_owners)).
     pub is_owners: bool,
-    /// Result for the report's signature, or for that of the fetch in its log line.
+    /// Result for the report's signature, or for the signature of the fetch in its log line.
     pub signature: SignatureResult,
 }
 

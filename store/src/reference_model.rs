@@ -41,7 +41,7 @@ fn by_acceptance<'a>(reports: impl Iterator<Item = &'a Report<Facts>>) -> Vec<&'
     reports
 }
 
-/// Returns an event's time: that of its first timely report, or else of its first report.
+/// Returns an event's time, which is that of its first timely report, otherwise that of its first report.
 pub(crate) fn time_ms(reports: &[&Report<Facts>]) -> i64 {
     let (day_ms, hour_ms) = (86_400_000, 3_600_000);
     let is_timely = |report: &&&Report<Facts>| {

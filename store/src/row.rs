@@ -96,8 +96,8 @@ impl<F> EventWrite<F> {
 
 #[derive(Clone, Debug)]
 pub enum ReportWrite {
-    /// A live row with the content of the new report that has this acceptance. Depends only on these, so reports that join or leave an
-    /// event are not written again.
+    /// A live row with the content of the new report that has this acceptance. Depends only on that content and acceptance, so a report
+    /// isn't written again when it joins or leaves an event.
     Row(WrittenReport),
     /// Deletes the row at this place.
     Tombstone(ReportPlace),

@@ -31,7 +31,7 @@ pub const DDL: &[&str] = &[
 /// Bit flags in the first byte of `reports.details`.
 const HAS_OWN_URL: u8 = 1;
 const IS_OWNERS: u8 = 2;
-/// Position of the two bits with the code of the signature's result.
+/// Position of the two bits that contain the code for the signature's result.
 const SIGNATURE_SHIFT: u8 = 2;
 
 const SIGNATURE: &str = "Enum8('none' = 0, 'invalid' = 1, 'valid' = 2)";

@@ -117,7 +117,7 @@ pub(crate) struct WebhookParameters {
     offset: u64,
 }
 
-/// Returns the address of the first page, with the given filter and order.
+/// Returns the address of the first page with the given filter and order.
 fn list_of(which: &str, organization: &str, sort: &str) -> String {
     let said = [("organization_id", organization), ("sort", sort)].into_iter().filter(|(_, value)| !value.is_empty());
     let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("which", which).extend_pairs(said).finish();

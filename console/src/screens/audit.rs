@@ -40,7 +40,7 @@ impl Actor {
 }
 
 impl Entry {
-    /// Returns the actor's name. Actors outside the organization have none.
+    /// Returns the actor's name, or `None` for actors outside the organization.
     fn who(&self) -> &str {
         match (self.actor.name.as_deref(), self.actor.kind.as_str()) {
             (Some(name), _) => name,

@@ -49,7 +49,7 @@ impl OwnEvent {
         self.event_data.get("engagement_type").map(as_text).map(|told| labels::engagement(&told).to_owned()).unwrap_or_default()
     }
 
-    /// Returns the label of the reporting role.
+    /// Returns the reporting role's label.
     fn reporter(&self) -> &str {
         if self.source_role == "origin" { "Site" } else { reporter(&self.source_role) }
     }

@@ -50,7 +50,7 @@ impl Dimension {
         DIMENSIONS.iter().find(|dimension| dimension.name == name)
     }
 
-    /// Returns the label of a value.
+    /// Returns a value's label.
     fn told<'a>(&self, value: &'a str) -> &'a str {
         let label = self.choices.iter().find(|(known, _)| *known == value).map(|(_, label)| *label);
         if ROLES.contains(&value) && self.name == "source_role" { reporter(value) } else { label.unwrap_or(value) }

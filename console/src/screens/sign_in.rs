@@ -114,7 +114,7 @@ pub(crate) async fn show(
     if token.is_empty() { Ok(page(&api, Step::Address, None).await) } else { link(&api, token, None).await }
 }
 
-/// Returns the page of a link, or the sign-in page if it can't be redeemed.
+/// Returns the page for a sign-in link, or the sign-in page if the link can't be redeemed.
 async fn link(api: &SessionClient, token: String, problem: FormError) -> Result<Response, Failure> {
     match api.get(MAGIC_LINK, &vec![("token", token.clone())]).await {
         Ok(opened) => {

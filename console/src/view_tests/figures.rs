@@ -1,4 +1,4 @@
-//! Tests every page's texts and figures. The stub's figures are all different.
+//! Tests the text and the figures on every page. The stub's figures are all different.
 
 use super::reader::{Page, unescaped};
 use super::stub::{AGENT, OWNER, Stub};

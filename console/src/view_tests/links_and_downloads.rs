@@ -266,7 +266,7 @@ async fn printed_and_mobile_pages_show_their_title() {
         "{}",
         page.html
     );
-    // Backgrounds are neither printed nor kept by forced colors, so the legend uses the lines' own patterns.
+    // Backgrounds aren't printed, and forced colors remove them, so the legend shows the lines' patterns.
     let legend = page.between("<ul class=\"legend\">", "</ul>").unwrap();
     assert!(legend.contains("<path class=\"line line-0\"") && !legend.contains("<span"), "{legend}");
     let css = include_str!("../../assets/console.css");

@@ -99,7 +99,7 @@ impl Stub {
         self.says(operation, status, problem(status, detail));
     }
 
-    /// Removes the overrides of an operation.
+    /// Removes an operation's overrides.
     pub(super) fn recovers(&self, operation: &'static str) {
         self.0.lock().unwrap().said.retain(|(said, ..)| *said != operation);
     }
@@ -229,7 +229,7 @@ fn usual(said: Option<&Value>, described: &'static Value) -> Response {
     (status, Json(example)).into_response()
 }
 
-/// Doubles lists of one item. The copy has other texts, numbers, times and IDs.
+/// Duplicates the item in lists with one item. The copy has other strings, numbers, times and IDs.
 fn double(value: &mut Value) {
     if let Value::Array(items) = value
         && let [Value::Object(_)] = items.as_slice()

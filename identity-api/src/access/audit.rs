@@ -1,4 +1,4 @@
-//! The audit trail: every change, written in the transaction of the change, and what operators read about a customer.
+//! The audit trail: every change, written in the same transaction as the change, and what operators read about a customer.
 
 pub(crate) mod refused_reports;
 pub(crate) mod trail;

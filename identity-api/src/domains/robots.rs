@@ -27,7 +27,7 @@ pub(crate) struct RobotsChecks {
     pub(crate) finder: TokenFinder,
 }
 
-/// The result of a check.
+/// A check's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FetchedRobots {
     Found(String),

@@ -1,4 +1,4 @@
-//! Rules for texts in requests: names, email addresses, prose. Each rule returns the text to store, or its fault.
+//! Rules for strings in requests: names, email addresses, prose. Each rule returns the string to store, or its fault.
 
 mod names;
 

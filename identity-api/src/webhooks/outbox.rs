@@ -40,7 +40,7 @@ pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -
     Ok(())
 }
 
-/// Returns the cost of an event's messages to these organizations: each is a row in the outbox and one in the queue.
+/// Returns the cost of an event's messages to these organizations: each message is a row in the outbox and one in the queue.
 pub(crate) async fn price(store: impl PgExecutor<'_>, to: &[OrgId], kind: EventType) -> Result<u64, sqlx::Error> {
     let orgs: Vec<Uuid> = to.iter().map(|org| org.0).collect();
     let count: i64 = sqlx::query_scalar(COUNT).bind(orgs).bind(kind.as_str()).fetch_one(store).await?;

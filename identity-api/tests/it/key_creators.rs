@@ -238,6 +238,6 @@ async fn removing_an_operator_revokes_their_keys() {
     }
     let at_the_machine = json_of(&app, &format!("key create --organization {org}")).await;
     assert!(works(&app, at_the_machine["key"].as_str().unwrap()).await);
-    // By key alone, then by session where none was requested.
+    // First with a key only, then with a session where no session was requested.
     assert_eq!(answer(app.request(Method::GET, KEYS, Credentials::Nothing)).await.status, 401);
 }

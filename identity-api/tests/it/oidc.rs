@@ -96,7 +96,7 @@ impl<'a> Browser<'a> {
         self.client.get(url.replace("http://telemetry.test", self.app.url())).send().await.unwrap()
     }
 
-    /// Returns the target of a redirect.
+    /// Returns a redirect's target.
     fn next(response: &Response) -> Option<String> {
         let location = response.headers().get("location")?.to_str().unwrap();
         Some(response.url().join(location).unwrap().into())

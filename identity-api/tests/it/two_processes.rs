@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Number of attempts. S4 and X23 require that none succeeds.
+/// Number of attempts. S4 and X23 require that every attempt fails.
 const TRIES: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]

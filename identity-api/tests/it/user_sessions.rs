@@ -129,7 +129,7 @@ async fn x25_signing_in_replaces_the_presented_session() {
     assert_eq!(whoami(&app, planted.reveal()).await.status, 401);
 }
 
-/// Returns a credential with one byte changed, and other invalid texts.
+/// Returns a credential with one byte changed, and other invalid strings.
 fn spoilt(good: &str) -> Vec<Vec<u8>> {
     let mut flipped = good.as_bytes().to_vec();
     let last = flipped.last_mut().unwrap();

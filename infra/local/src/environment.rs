@@ -36,7 +36,7 @@ pub(crate) fn openssl_folder() -> Option<PathBuf> {
     read("OPENSSL_DIR").map(PathBuf::from).or_else(of_homebrew)
 }
 
-/// Returns the folders of the search path.
+/// Returns the folders in the search path.
 pub(crate) fn search_path() -> Vec<PathBuf> {
     read("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }

@@ -43,7 +43,7 @@ pub(crate) struct StackUse {
 }
 
 impl Stack {
-    /// Returns the stack of this clone. Creates `.local`.
+    /// Returns this clone's stack. Creates `.local`.
     pub(crate) fn for_workspace(workspace: Workspace) -> Result<Self> {
         let state = workspace.state();
         create_open_folder(&state)?;
@@ -56,7 +56,7 @@ impl Stack {
         &self.state
     }
 
-    /// Returns the folder of a server.
+    /// Returns a server's folder.
     #[must_use]
     pub(crate) fn home(&self, kind: ServerKind) -> PathBuf {
         self.state.join(kind.name())

@@ -146,7 +146,7 @@ impl ClickHouse {
         })
     }
 
-    /// Returns the port of the native protocol, or 0 if it is closed.
+    /// Returns the native protocol's port, or 0 if it is closed.
     #[must_use]
     pub fn native_port(&self) -> u16 {
         self.0.site.listen.second_port

@@ -16,7 +16,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Finds the clone of the running package, or that of the current folder.
+    /// Finds the clone that contains the running package, otherwise the one that contains the current folder.
     pub(crate) fn find() -> Result<Self> {
         let starting_points = [environment::running_package(), std::env::current_dir().ok()];
         let built_from = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -29,7 +29,7 @@ impl Workspace {
             .context("the current folder is not in a clone of the repository")
     }
 
-    /// Returns the folder of the root manifest.
+    /// Returns the folder with the root manifest.
     #[must_use]
     pub(crate) fn root(&self) -> &Path {
         &self.root

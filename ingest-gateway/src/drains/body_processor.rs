@@ -126,7 +126,7 @@ impl<'a> LogBudget<'a> {
     }
 }
 
-/// Reads a body's lines, and passes on records of those that are kept. Calls `meter` with the size of each decompressed part.
+/// Reads a body's lines, and passes on the records for lines to be stored. Calls `meter` with the size of each decompressed part.
 pub(super) fn read_body(
     body: impl Read + 'static,
     encoding: Encoding,

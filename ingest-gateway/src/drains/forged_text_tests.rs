@@ -13,7 +13,7 @@ const OF_BOT: &str = "132.196.86.7";
 const OF_OTHER: &str = "203.0.113.5";
 const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
 
-/// Returns the events in a log whose lines are all kept.
+/// Returns the events in a log of which every line is kept.
 fn kept(format: FormatId, host: Option<&str>, log: &str) -> Vec<LogEvent> {
     let event = |DryLine { outcome, .. }| match outcome {
         LineOutcome::Kept(event) => *event,

@@ -36,7 +36,7 @@ const MAX_TRIAL_BYTES: usize = 64;
 #[derive(Debug)]
 pub(super) enum NoRequest {
     Bad(Reason),
-    /// A test of the destination.
+    /// A line that only tests the destination.
     Trial,
     /// An entry that isn't about a request.
     Other,
@@ -83,7 +83,7 @@ pub(super) fn is_read(name: &str) -> bool {
     all.iter().any(|names| Node::ALL.iter().any(|node| names(*node, name).is_read()))
 }
 
-/// Returns whether a text begins like a date: four digits and a hyphen.
+/// Returns whether the text begins like a date: four digits and a hyphen.
 fn begins_with_day(text: &str) -> bool {
     let text = text.as_bytes();
     text.len() > 4 && text[..4].iter().all(u8::is_ascii_digit) && text[4] == b'-'
@@ -146,10 +146,10 @@ fn method_and_target(request: &str) -> (&str, &str) {
     (method, target)
 }
 
-/// Maximum number of times that a text can be escaped.
+/// Maximum number of times that text can be escaped.
 const MAX_ESCAPES: usize = 3;
 
-/// Decodes percent escapes. Returns `None` if there are none. Some logs escape two or three times.
+/// Decodes percent escapes. Returns `None` if there are none. Some logs escape text two or three times.
 fn unescaped(text: &str) -> Option<String> {
     let mut read = text.contains('%').then(|| unescaped_once(text))?;
     for _ in 1..MAX_ESCAPES {

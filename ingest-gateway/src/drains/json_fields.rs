@@ -151,7 +151,7 @@ impl<'de> Visitor<'de> for Object<'_, 'de> {
     }
 }
 
-/// The value of a member that is a field, an object with fields, or either of them.
+/// The value of a member. The member is a field, an object that contains fields, or possibly either.
 struct Value<'f, 'a> {
     member: FieldMapping,
     names: FieldMap,
@@ -251,7 +251,7 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
     }
 }
 
-/// Copies a text without NUL, which the databases can't store.
+/// Copies text without NUL, which the databases can't store.
 fn owned<'a>(text: &str) -> Cow<'a, str> {
     Cow::Owned(if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.to_owned() })
 }

@@ -15,7 +15,7 @@ use sqlx::PgPool;
 
 const FIND: &str = "SELECT provider, hosts, role, secret_sealed FROM drains WHERE id = $1 AND deleted_at IS NULL";
 
-/// The settings of a drain.
+/// A drain's settings.
 #[derive(Clone)]
 pub(super) struct KeyDrain {
     pub(super) id: DrainId,

@@ -237,7 +237,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Truncates a text at a character boundary.
+/// Truncates text at a character boundary.
 pub(super) fn truncate(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
@@ -248,12 +248,12 @@ pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
     address.map(|address: IpAddr| address.to_canonical())
 }
 
-/// Returns whether a text is a two-letter code.
+/// Returns whether the text is a two-letter code.
 pub(super) fn is_country(text: &str) -> bool {
     text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Returns whether a text can be a cache status, such as `HIT`, `HIT, MISS` or `1`.
+/// Returns whether the text can be a cache status, such as `HIT`, `HIT, MISS` or `1`.
 pub(super) fn is_cache_status(text: &str) -> bool {
     let is_of = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ' | b',' | b'/' | b';' | b'=');
     text.bytes().all(is_of)

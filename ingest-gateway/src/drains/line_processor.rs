@@ -78,7 +78,7 @@ pub enum LineOutcome {
     Refused(Box<FailedFetch>),
     /// An unreadable line.
     Bad(&'static str),
-    /// A test of the destination.
+    /// A line that only tests the destination.
     Trial,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct LineProcessor {
     pub(super) owned_sites: Option<Vec<OwnedSite>>,
     /// The drain's hosts, which include their subdomains; empty if unrestricted.
     pub(super) hosts: Vec<Site>,
-    /// Finds the host of a line.
+    /// Finds a line's host.
     pub(super) host_finder: HostFinder,
     pub(super) bots: Arc<BotTable>,
     pub(super) limits: Limits,

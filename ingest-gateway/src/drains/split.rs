@@ -21,7 +21,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 pub(super) struct Item<'a> {
     /// Line number (blank lines are skipped but count), or position in the array. Starts at 1.
     pub(super) number: u64,
-    /// `None` if the line is too long even with truncated texts.
+    /// `None` if the line is too long even with truncated strings.
     pub(super) bytes: Option<&'a [u8]>,
 }
 
@@ -152,7 +152,7 @@ pub(super) fn lines(
     }
 }
 
-/// Like [`lines`], for a text in memory, whose lines aren't copied.
+/// Like [`lines`], for text in memory. Lines aren't copied.
 pub(super) fn lines_of(text: &[u8], max_bytes: usize, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
     if text.len() > max_bytes {
         return lines(&mut &*text, max_bytes, 0, take);

@@ -220,7 +220,7 @@ fn last_line(format: FormatId) -> &'static str {
     format.row().sample.lines().last().unwrap()
 }
 
-/// Escapes a text for a format. Shippers send a server's text within their JSON.
+/// Escapes text for a format. Shippers send a server's text within their JSON.
 fn escape(format: FormatId, text: &str) -> String {
     let is_shipper = matches!(format, FormatId::Vector | FormatId::FluentBit | FormatId::Logstash);
     let text = if is_shipper { Escapes::Server.escape(text) } else { text.to_owned() };

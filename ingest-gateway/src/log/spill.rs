@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use writer::Entry;
 
-/// Maximum size of a segment. A small quota has smaller segments, so that draining frees parts of it.
+/// Maximum segment size. A small quota has smaller segments, so that draining frees parts of it.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 const SEGMENTS_OF_A_QUOTA: u64 = 8;
 /// Maximum time that a caller waits for an fsync. A slower disk counts as unavailable.

@@ -135,7 +135,7 @@ impl Pruner {
         self.end(end, closed.is_object && closed.has_lost && closed.kept == 0);
     }
 
-    /// Ends the current value. A cut includes the comma before it, or everything before the first kept member.
+    /// Ends the current value. Removing it also removes the comma before it, or everything before the first kept member.
     fn end(&mut self, end: usize, is_emptied: bool) {
         let Some(open) = self.open.last_mut() else {
             self.is_emptied = is_emptied;

@@ -80,7 +80,7 @@ impl<'a> RawObject<'a> {
         Self::assemble(self.members().filter(|(name, _)| keep(name)).map(|(name, value)| (name, value.get())))
     }
 
-    /// Builds an object from names and valid JSON texts. Returns `None` if all were removed.
+    /// Builds an object from names and valid JSON values. Returns `None` if all of them were removed.
     pub(crate) fn assemble<'m>(members: impl IntoIterator<Item = (&'m str, &'m str)>) -> Option<Box<RawValue>> {
         let mut text = String::from("{");
         for (name, value) in members {

@@ -115,7 +115,7 @@ pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     Ok(object)
 }
 
-/// Returns the events of a document. Adds a fault if they are not an array or too many.
+/// Returns a document's events. Adds a fault if they are not an array or too many.
 pub(crate) fn list_events<'a>(events: &'a RawValue, max_events: usize, faults: &mut Faults) -> Option<Vec<&'a RawValue>> {
     let member = Member("events");
     let Some(events) = as_array(events) else { return faults.reject(member, "wrong_type", "events must be an array") };

@@ -53,7 +53,7 @@ pub(crate) async fn post_events(
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
 }
 
-/// Validates the events of a body. Pure.
+/// Validates a body's events. Pure.
 pub(crate) fn read_events<'a>(
     body: &'a [u8],
     limits: &'a Limits,

@@ -27,7 +27,7 @@ fn kept(records: &[LogRecord]) -> Vec<(bool, bool)> {
     texts.map(|text| (text.contains(TEXT), text.contains(INTENT))).collect()
 }
 
-/// Like [`kept`], for the events of one session.
+/// Like [`kept`], for the events in one session.
 fn kept_of(session: &str, records: &[LogRecord]) -> Vec<(bool, bool)> {
     let is_of =
         |record: &&LogRecord| record.events.iter().any(|event| event.session_id.is_some_and(|id| id.to_string() == session));

@@ -57,7 +57,7 @@ const OF_TOKENS: [Row; 1] = [("content_url:bad_url", 8_192, |n| json!({"session_
 /// Size of a member `own` without its text.
 const OWN: usize = r#"own"""#.len();
 
-/// Returns a text of this many bytes but fewer characters.
+/// Returns text with this many bytes but fewer characters.
 fn text(bytes: usize) -> String {
     "é".repeat(bytes / 2) + &"a".repeat(bytes % 2)
 }

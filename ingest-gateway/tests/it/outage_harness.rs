@@ -214,7 +214,7 @@ pub(crate) fn spilled_files(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "spill")).collect()
 }
 
-/// Returns whether the spill's files currently contain a text.
+/// Returns whether the spill's files currently contain this text.
 pub(crate) fn is_spilled(folder: &Path, text: &str) -> bool {
     let contents = spilled_files(folder).into_iter().map(|path| std::fs::read(path).unwrap_or_default());
     contents.into_iter().any(|bytes| bytes.windows(text.len()).any(|found| found == text.as_bytes()))

@@ -138,7 +138,7 @@ pub struct Lines {
     made: u32,
 }
 
-/// One request. Its texts must not contain characters that are escaped in JSON or in a log.
+/// One request. Its strings must not contain characters that are escaped in JSON or in a log.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub at: DateTime<Utc>,

@@ -107,8 +107,9 @@ impl Visibility {
     }
 }
 
-/// Returns the hosts with a start time for the owner's events. The longest one above an event's host applies. A former owner's subdomain
-/// counts only if no host of the owner is in between: events from that time belong to the former owner.
+/// Returns the hosts that the owner may read, each with a start time. For an event, the longest host that covers it applies. A subdomain
+/// that had another owner is included only if the owner has no host in between, because its events from that time belong to the former
+/// owner.
 fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     let mut own: BTreeMap<&Site, Option<i64>> = BTreeMap::new();
     let hosts: BTreeSet<&Site> = owned.iter().map(|owned| &owned.site).collect();

@@ -59,8 +59,8 @@ fn in_base64(bytes: &[u8], before: usize) -> [String; 2] {
     [BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD].map(|engine| engine.encode(&padded)[from..until].to_owned())
 }
 
-/// Creates a matcher for all encodings, forward and backward. This kind is the fastest to create, and each matcher searches only one
-/// session's texts.
+/// Creates a matcher for all encodings, forward and backward. This kind of matcher is the fastest to create, and each one searches the text
+/// of only one session.
 fn searcher(spellings: impl Iterator<Item = Vec<u8>>) -> AhoCorasick {
     let both = spellings.flat_map(|spelt| [spelt.iter().rev().copied().collect(), spelt]);
     let made = AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(both);

@@ -22,7 +22,7 @@ pub(crate) struct OwnFigure {
 }
 
 impl Reads {
-    /// Returns the figures of a summary, unordered.
+    /// Returns a summary's figures in any order.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
         let statement = own_reports(include_str!("../../sql/agent_summary.sql"), own, period);
         self.all(self.list_limits.in_summary(statement)).await

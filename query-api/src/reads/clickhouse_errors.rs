@@ -27,7 +27,7 @@ pub(crate) fn to_api_error(error: Error) -> ApiError {
     }
 }
 
-/// Returns whether the read itself is too large: its result, or the memory of its statement.
+/// Returns whether the read itself is too large: its result, or its statement's memory.
 fn is_too_large(error: &Error) -> bool {
     let is_own_fault = |reason: &str| match code_of(reason) {
         Some(396) => true,

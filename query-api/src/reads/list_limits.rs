@@ -47,7 +47,7 @@ pub(super) mod model {
     use std::cmp::Reverse;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Returns the names in a list of `most`: standard event types first, then those with the most events.
+    /// Returns the names in a list limited to `most`: standard event types first, then those with the most events.
     pub(in crate::reads) fn listed<N: Ord + Clone>(
         events: &BTreeMap<N, u64>,
         most: u64,

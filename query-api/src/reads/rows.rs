@@ -22,7 +22,7 @@ pub(crate) trait Rows: Send + 'static {
 pub(crate) trait ListPage: Rows {
     fn total(&self) -> u64;
 
-    /// Returns the cursor of the next page, if the list has cursors and this page is full.
+    /// Returns the next page's cursor, if the list has cursors and this page is full.
     fn next_page(&self) -> Option<&str> {
         None
     }

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The split's value in a bucket: whether it is the sum of unlisted values, then owner and name, or only the name. Unused texts are empty.
+/// The split's value in a bucket: whether it is the sum of unlisted values, then owner and name, or only the name. Unused strings are
+/// empty.
 pub(crate) type Value = (bool, String, String);
 
 /// One value's figures in one bucket.

@@ -15,7 +15,7 @@ use service_kit::http::ApiError;
 const MAX_EVENTS: u64 = 50_000;
 /// Maximum number of others' clicks, in order of acceptance.
 const MAX_CLICKS: u64 = 1_000;
-/// Maximum size of a session.
+/// Maximum session size.
 const MAX_BYTES: u64 = 64 << 20;
 /// Maximum size of a manifest's reports, which are all searched for the session id.
 const MAX_MANIFEST_BYTES: u64 = 32 << 20;
@@ -70,7 +70,7 @@ impl Reads {
         let query = statement
             .query(&self.client)
             .with_setting("max_result_bytes", most_bytes.to_string())
-            // Truncate long texts before sorting, which makes it cheaper.
+            // Truncate long strings before sorting, which makes sorting cheaper.
             .with_setting("query_plan_execute_functions_after_sorting", "0");
         let events: Result<Vec<SessionEvent>, ApiError> = self.all_of(query).await;
         let mut events = events.map_err(|error| if error.code() == Code::TooLarge { too_large() } else { error })?;

@@ -81,7 +81,7 @@ impl From<Vec<i64>> for Value {
     }
 }
 
-/// Appends a text with the escapes for TabSeparated and quoted strings.
+/// Appends text, escaped for TabSeparated and quoted strings.
 fn escape(text: &str, to: &mut String) {
     for character in text.chars() {
         if matches!(character, '\\' | '\'' | '`' | '\t' | '\n') {
@@ -144,7 +144,7 @@ impl Statement {
         self.tables.iter().fold(query, |query, table| query.with_setting(format!("{}_structure", table.name), table.structure))
     }
 
-    /// Returns the request body. The ClickHouse client doesn't support tables in its own form.
+    /// Returns the request body. This module builds it because the ClickHouse client can't send external tables.
     fn form(&self, boundary: &str) -> String {
         let mut form = String::new();
         let mut field = |disposition: &str, content: &str| {

@@ -70,7 +70,7 @@ pub(crate) struct UrlRow {
 page_row! { UrlRow }
 
 impl Reads {
-    /// Returns a page of URLs or sections. By default, those with the most events come first, then by name.
+    /// Returns a page of URLs or sections. By default, sorted by number of events, then by name.
     pub(crate) async fn urls(
         &self,
         seen: &Visibility,

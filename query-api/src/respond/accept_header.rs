@@ -13,7 +13,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns the supported format with the highest weight, the first of several with equal weight, and JSON if none is supported.
+    /// Returns the supported format with the highest weight, the first of several with equal weight, or JSON if no accepted format is
+    /// supported.
     pub(crate) fn accepted(headers: &HeaderMap) -> Self {
         let mut best = (0, Self::Json);
         for (range, weight) in quality_values(headers, &header::ACCEPT) {

@@ -99,7 +99,7 @@ pub(crate) async fn respond_with_total<R: Rows, T: Serialize + 'static>(
     Ok(response)
 }
 
-/// Position of the items in an envelope. Quotation marks in texts are escaped, so texts can't contain this.
+/// Position of the items in an envelope. Quotation marks in strings are escaped, so strings can't contain this.
 const NO_ITEMS: &str = r#""items":[]"#;
 const ITEMS: &str = r#""items":["#;
 

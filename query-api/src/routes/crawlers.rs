@@ -70,7 +70,7 @@ pub(crate) async fn read_crawlers(
         .await
 }
 
-/// Agents' claims, by the operator of the bot that the agent's name contains.
+/// Agents' claims, by the operator of the bot whose name the agent's name contains.
 struct Claims<'a> {
     bots: &'a BotTable,
     by_operator: BTreeMap<String, ClaimCounts>,

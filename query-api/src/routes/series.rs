@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// `true` if every value has an item in every bucket. For formats without an envelope.
 const FILLED: HeaderName = HeaderName::from_static("x-series-filled");
 
-/// Parses the length of a bucket; the default is a day.
+/// Parses a bucket's length; the default is a day.
 pub(crate) fn length_of(by: Option<&str>) -> Result<BucketLength, ApiError> {
     match by {
         Some("hour") => Ok(BucketLength::Hour),

@@ -220,7 +220,7 @@ fn has_new_reports(revised: &StatementRow, counted: &Counted) -> bool {
 
 /// Why an attempt didn't succeed.
 enum Attempt {
-    /// Another process closed a month of the owner at the same time.
+    /// Another process closed one of the owner's months at the same time.
     Overtaken(ApiError),
     Failed(ApiError),
 }

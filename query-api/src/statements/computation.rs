@@ -1,4 +1,4 @@
-//! Counts a month from the rows of its evidence (docs/api/counting.md), in one pass and their order.
+//! Counts a month from its evidence rows (docs/api/counting.md), in order and in one pass.
 
 use super::document::By;
 use super::figures::{Line, Measure, Tiers, Totals};
@@ -211,7 +211,7 @@ impl<'a> Computation<'a> {
         has_response.then(|| self.ids.response(row.organization, row.shown_session, &row.response))
     }
 
-    /// Returns the position of a line, and adds the line if it is new.
+    /// Returns a line's position, and adds the line if it is new.
     fn line(&mut self, host: &str, url: &str, content_id: &str, license: &str) -> Result<usize, ApiError> {
         let content = match self.rules.by {
             _ if url.is_empty() => content_id.to_owned(),

@@ -1,5 +1,5 @@
-//! The statement document (docs/api/statements.md#statement). Members are in canonical order, and serde_json writes texts as
-//! RFC 8785 requires, so serializing a document returns its canonical form.
+//! The statement document (docs/api/statements.md#statement). Members are in canonical order, and serde_json writes strings as RFC 8785
+//! requires, so serializing a document returns its canonical form.
 
 use super::figures::{Line, Totals};
 use super::keys::Keys;

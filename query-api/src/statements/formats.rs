@@ -49,7 +49,7 @@ impl Format {
         }
     }
 
-    /// Returns the end of the file's name.
+    /// Returns the suffix of the file's name.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             Self::Json => ".json",

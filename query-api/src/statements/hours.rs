@@ -48,7 +48,7 @@ impl CoveredHours {
         Ok(covered)
     }
 
-    /// Adds an hour of a drain that accepts these hosts; none means all. A host covers the domain that it is above.
+    /// Adds an hour with data from a drain that accepts these hosts, or all hosts if the list is empty. A host covers the domains above it.
     fn add_drain(&mut self, hour: i64, hosts: &[String], domains: &[String]) {
         for domain in domains {
             let in_domain = |host: &&String| is_within(host, domain);

@@ -65,7 +65,7 @@ pub(super) struct NewStatement<'a> {
 pub(crate) struct StatementTable(pub(crate) PgPool);
 
 impl StatementTable {
-    /// Returns the statements of an organization, latest first.
+    /// Returns an organization's statements, latest first.
     pub(crate) async fn list(&self, organization: OrgId) -> Result<Vec<StatementRow>, sqlx::Error> {
         let query = sqlx::query_as(select!("WHERE organization_id = $1 ORDER BY closed_at DESC, id DESC"));
         query.bind(organization.0).fetch_all(&self.0).await
@@ -76,7 +76,7 @@ impl StatementTable {
         query.bind(organization.0).bind(id.0).fetch_optional(&self.0).await
     }
 
-    /// Returns the document of an existing statement.
+    /// Returns an existing statement's document.
     pub(crate) async fn document(&self, id: StatementId) -> Result<Vec<u8>, ApiError> {
         let query = sqlx::query_scalar("SELECT document FROM statements WHERE id = $1");
         let document: Vec<u8> = query.bind(id.0).fetch_one(&self.0).await?;

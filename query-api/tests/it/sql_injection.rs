@@ -57,7 +57,7 @@ async fn listen(
     answer
 }
 
-/// Returns 520 typical injection texts, each with the mark.
+/// Returns 520 typical injection strings, each with the mark.
 fn corpus() -> Vec<String> {
     const ENDS: [&str; 10] = ["", "'", "\"", "`", "\\", "\\'", "')", "'))", "*/", "\0'"];
     const MIDDLES: [&str; 13] = [

@@ -39,7 +39,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     files.map(|entry| file(entry.unwrap().path())).collect()
 }
 
-/// Returns the files whose texts were received. Fails if a text isn't in a file.
+/// Returns the files whose text was received. Fails if some text isn't in a file.
 pub(crate) fn received<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> BTreeSet<String> {
     let files = files();
     let named = |(trace, text): (String, &str)| {

@@ -32,7 +32,7 @@ pub fn verify(
     }
 }
 
-/// Checks a signature that was read before; `sha256` is that of the body as sent. Otherwise like [`verify`].
+/// Checks a signature that was read before. `sha256` is the digest of the body as sent. Otherwise like [`verify`].
 pub fn check(
     claim: RequestSignature,
     (request, sha256): (&Request<'_>, &[u8; 32]),

@@ -232,7 +232,7 @@ impl PrivateKey {
         PublicKey(self.0.verifying_key())
     }
 
-    /// Returns the signature of the message.
+    /// Returns the message's signature.
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.0.sign(message).to_bytes()
     }

@@ -28,7 +28,7 @@ impl Scope {
 }
 
 named_enum! {
-    /// The creator of a key, as in the audit trail.
+    /// A key's creator, as in the audit trail.
     pub enum MakerKind {
         Key = "key",
         /// An owner of the organization.

@@ -1,5 +1,5 @@
 named_enum! {
-    /// The type of an organization. Determines its key prefix and the endpoints it may use.
+    /// An organization's type. Determines its key prefix and the endpoints it may use.
     pub enum OrgType {
         /// Owns domains and reads their telemetry.
         ContentOwner = "content_owner",

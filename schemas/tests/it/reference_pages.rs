@@ -26,7 +26,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
-/// Returns the anchor of a heading.
+/// Returns a heading's anchor.
 fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|char| if char == ' ' { '-' } else { char }).collect()
@@ -37,7 +37,7 @@ fn code(value: &Value) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-/// Describes the limits of a type.
+/// Describes a type's limits.
 fn limits(schema: &Value) -> String {
     let mut text = String::new();
     for (least, most, unit) in
@@ -107,7 +107,7 @@ impl Pages {
         }
     }
 
-    /// Returns the description of a member or, without one, of its type.
+    /// Returns the description of a member or, if it has none, of its type.
     fn meaning<'a>(&'a self, schema: &'a Value) -> &'a str {
         let types = items(&schema["anyOf"]).chain([schema]).map(|one| self.resolve(one));
         [schema].into_iter().chain(types).find_map(|one| one["description"].as_str()).unwrap_or_default()

@@ -47,7 +47,7 @@ impl DnsResolver {
     pub(super) async fn txt_records(&self, name: &str) -> Result<Vec<String>, EgressError> {
         let found = self.0.txt_lookup(absolute(name)).await.map_err(|_| EgressError::NoAddress)?;
         let texts = found.answers().iter().filter_map(|record| match &record.data {
-            // A text record consists of strings of at most 255 bytes.
+            // A text record consists of strings with at most 255 bytes.
             RData::TXT(text) => Some(String::from_utf8_lossy(&text.txt_data.concat()).into_owned()),
             _ => None,
         });

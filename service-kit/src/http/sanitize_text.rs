@@ -58,7 +58,7 @@ pub fn for_spreadsheet(text: &str) -> String {
     safe
 }
 
-/// Returns whether a spreadsheet may evaluate a text that begins like this, quoted or not.
+/// Returns whether a spreadsheet may evaluate text that begins like this, quoted or not.
 fn may_be_formula(text: &str) -> bool {
     text.trim_start_matches('"').starts_with(RUNS)
 }

@@ -119,7 +119,7 @@ fn split_outside_quotes<'a>(text: &'a str, separator: &str) -> Option<(&'a str, 
     Some((&text[..at], &text[at + separator.len()..]))
 }
 
-/// Returns the characters outside of quoted names and texts, with their positions.
+/// Returns the characters outside of quoted names and strings, with their positions.
 fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let (mut quote, mut is_escaped) = (None, false);
     text.char_indices().filter(move |(_, char)| {

@@ -80,7 +80,7 @@ impl Framing {
                     taken
                 }
                 ParserState::Chunked(Chunk::EndCr | Chunk::Trailer) if here[0] == b'\n' => {
-                    // Trailers are lines like those of a head. A trailing NUL makes the parser reject them.
+                    // Trailers are lines like those in a head. A trailing NUL makes the parser reject them.
                     passed.extend(b"\0\r\n\r\n");
                     self.place = ParserState::Refused;
                     return;
@@ -216,7 +216,7 @@ fn hex(byte: u8) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Returns what is passed on if a text arrives in pieces of `size`.
+    /// Returns what is passed on if the text arrives in pieces of `size`.
     fn passed(text: &str, size: usize) -> String {
         let (mut framing, mut passed) = (Framing::new(), Vec::new());
         for piece in text.as_bytes().chunks(size) {

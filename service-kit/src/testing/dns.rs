@@ -47,7 +47,7 @@ fn answer(datagram: &[u8], zone: &impl Fn(&str) -> Vec<DnsRecord>) -> Option<Vec
         let data = match (query.query_type(), record) {
             (RecordType::A, DnsRecord::Address(IpAddr::V4(address))) => RData::A(address.into()),
             (RecordType::AAAA, DnsRecord::Address(IpAddr::V6(address))) => RData::AAAA(address.into()),
-            // Split into several strings, as long texts require.
+            // Split into several strings, as long text requires.
             (RecordType::TXT, DnsRecord::Text(text)) => RData::TXT(TXT::from_bytes(text.as_bytes().chunks(20).collect())),
             _ => continue,
         };

@@ -88,7 +88,7 @@ struct Homes {
     /// Standalone events to delete because an earlier copy of their report joins the shared event, each with whether a new
     /// standalone event gets its home.
     vacated: Vec<(EventPlace, bool)>,
-    /// New standalone events that get the home of a vacated one, with the place of the vacated one.
+    /// New standalone events that take over a vacated event's home, with the place of the vacated event.
     inherited: BTreeMap<EventKey, EventPlace>,
 }
 

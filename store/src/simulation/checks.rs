@@ -33,7 +33,7 @@ pub(super) struct Checks {
     /// Blocks that may be partly visible but are not acknowledged.
     attempts: Vec<Rc<Attempt>>,
     acknowledged: Offsets,
-    /// The acknowledged records, alone and with each set of attempts. Empty if they must be computed again.
+    /// The acknowledged records, on their own and with each set of attempts. Empty if they must be computed again.
     candidates: Vec<PossibleResult>,
     figures: Figures,
     /// Groups with a report that was accepted in an expired month. Only two things are checked for their events: each has one row and, at

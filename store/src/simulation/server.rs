@@ -99,7 +99,7 @@ pub(super) enum Statement {
     },
 }
 
-/// An event and the places of its reports' rows, each with whether an event without expired parts refers to it too.
+/// An event and the places of its reports' rows. For each place, also whether an event without expired parts refers to it.
 pub(super) type Divided = (EventPlace, Vec<(ReportPlace, bool)>);
 
 impl Statement {

@@ -41,7 +41,7 @@ fn append_defaults(columns: &[(&str, &str)], body: &mut Encoder) {
         "UInt32" | "Int32" => 4,
         "UInt64" | "Int64" => 8,
         "UInt128" | "UUID" => 16,
-        // The length of a text or an array, or a small number.
+        // The length of a string or an array, or a small number.
         _ => 1,
     };
     body.0.resize(body.0.len() + columns.iter().map(bytes).sum::<usize>(), 0);

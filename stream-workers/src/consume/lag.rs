@@ -34,7 +34,7 @@ impl Lag {
         self.inserting.store(NONE, Ordering::Relaxed);
     }
 
-    /// Returns the age of the oldest record; zero without a record.
+    /// Returns the oldest record's age; zero if there is no record.
     pub(crate) fn age_at(&self, now_ms: i64) -> Duration {
         let oldest = self.inserting.load(Ordering::Relaxed).min(self.filling.load(Ordering::Relaxed));
         Duration::from_millis(u64::try_from(now_ms.saturating_sub(oldest)).unwrap_or(0))

@@ -44,7 +44,8 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     Ok(record)
 }
 
-/// Returns whether PostgreSQL can store the report: its texts don't contain NUL, and its times aren't before PostgreSQL's calendar.
+/// Returns whether PostgreSQL can store the report: its strings don't contain NUL, and its times aren't before PostgreSQL's calendar
+/// starts.
 fn is_storable(report: &SessionReport) -> bool {
     let texts = [&report.parent_session_id, &report.manifest_ref, &report.agent_id];
     texts.into_iter().flatten().all(|text| !text.contains('\0')) && report.started_at.is_none_or(|at| at.year() >= EARLIEST_YEAR)

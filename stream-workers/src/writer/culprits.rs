@@ -194,7 +194,7 @@ mod tests {
             self.narrowing.reason(Self::origin(record)).is_some()
         }
 
-        /// Returns the records of a block with at least `most` records, if the log has them and no failure limits it.
+        /// Returns the records for a block: at least `most` of them, if the log has that many and no failure limits their number.
         fn read(&mut self, most: usize) -> std::ops::Range<usize> {
             let (mut end, most) = (self.next, most.min(self.narrowing.most_records()));
             while end < self.groups.len() {

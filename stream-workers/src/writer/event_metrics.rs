@@ -69,7 +69,7 @@ mod tests {
             let sql = format!("INSERT INTO events (home, site, key, version, is_deleted) {rows}");
             assert_eq!(server.run(&random_slot(), &sql, &[], &[]).await, Outcome::Done);
         };
-        // One row per key, the newer of two versions, and the tombstone of a key that moved.
+        // For each key, insert one row; for some, a second version, one of which is the tombstone of a key that moved.
         insert("SELECT 202601, 'test.a', number, 1, 0 FROM numbers(100)").await;
         insert("SELECT 202601, 'test.a', number, 2, number = 7 FROM numbers(10)").await;
         insert("SELECT 202601, 'test.b', 7, 2, 0").await;

@@ -29,7 +29,7 @@ impl KafkaContact {
         Ok((contact, AbortOnDropHandle::new(watching)))
     }
 
-    /// Returns the contact of a writer without a log.
+    /// Returns the contact state for a writer without a log.
     pub(super) fn without_log() -> Self {
         Self(None)
     }

@@ -45,7 +45,7 @@ struct Listed {
     partitions: Listing,
 }
 
-/// Reads the partitions of the log.
+/// Reads the log's partitions.
 pub(super) struct LogSource {
     consumer: Arc<StreamConsumer>,
     topic: String,
@@ -57,7 +57,7 @@ pub(super) struct LogSource {
     failed: NextOffsets,
     assigned: BTreeSet<i32>,
     listed: watch::Receiver<Listed>,
-    /// `next` at the end of the last block. A listing that starts later can't find a smaller end.
+    /// `next` when the last block ended. A listing that starts later can't return a smaller end offset.
     read: Arc<Mutex<NextOffsets>>,
     _listing: AbortOnDropHandle<()>,
     lag: Arc<Lag>,

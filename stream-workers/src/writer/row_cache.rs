@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// Time for which a row is cached after its last write.
 const KEEP: Duration = Duration::from_secs(15 * 60);
-/// Maximum size of the cache, as estimated by [`bytes_of`].
+/// Maximum cache size, as estimated by [`bytes_of`].
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// Estimates a row's memory in bytes: usually a few hundred, but 300 KB with 32 long URLs.

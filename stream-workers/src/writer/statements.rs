@@ -182,7 +182,7 @@ impl Server {
         self.send(None, (sql, &[]), (parameters, READ_SETTINGS), None, SHORT_DEADLINE).await
     }
 
-    /// Returns the result of a read, retried until it succeeds.
+    /// Returns a read's result, retried until it succeeds.
     pub(super) async fn read_with_retries(&self, sql: &str, parameters: Parameters<'_>) -> Bytes {
         loop {
             match self.read(sql, parameters).await {

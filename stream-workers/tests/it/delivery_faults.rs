@@ -109,7 +109,8 @@ async fn v14_only_one_deliverer_sends_a_message() {
     }
 }
 
-/// The first deliverer's clock stands still and the second one's is past the lease, as for a process that was paused for a long time.
+/// The first deliverer's clock stands still, and the second one's is past the lease, as if the first process had been paused for a long
+/// time.
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_does_not_store_an_outcome_without_the_lease() {
     let office = DeliveryFixture::new().await;

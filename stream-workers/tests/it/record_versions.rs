@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Records with every member that becomes a column, and their rows, by version.
 const VERSIONS: [(&str, &str); 1] = [(include_str!("../records/v1.jsonl"), include_str!("../records/v1.rows.jsonl"))];
 
-/// Returns the stored rows with the columns that existed when `kept` was written.
+/// Returns the stored rows, with the columns that existed when the file was written.
 async fn table(app: &TestApp, kept: &Value) -> Vec<Value> {
     let question = "SELECT formatRowNoNewline('JSONEachRow', *) FROM reports FINAL ORDER BY organization, at, identity, is_issuers \
         SETTINGS output_format_json_quote_64bit_integers = 1";

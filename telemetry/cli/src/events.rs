@@ -80,7 +80,7 @@ const CSV_COLUMNS: [Column; 6] = [
     column("id", "/event_id"),
 ];
 
-/// Returns the agent of an event, or the bot that a server identified.
+/// Returns an event's agent, or the bot that a server identified.
 fn agent(event: &Value) -> String {
     let names = [&event["agent_id"], &event["event_data"]["bot_name"]];
     let known = names.into_iter().filter_map(Value::as_str).find(|name| !name.is_empty());

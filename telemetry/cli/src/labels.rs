@@ -53,7 +53,7 @@ pub(crate) fn ip_check(verified: &Value) -> &'static str {
     }
 }
 
-/// Returns a text about how a drain's lines with a correlation id were counted.
+/// Returns an explanation of how a drain's lines with a correlation id were counted.
 pub(crate) fn drain_lines(drain: &Value) -> String {
     let count = |name: &str| drain[name].as_u64().unwrap_or_default();
     format!(

@@ -20,7 +20,7 @@ pub(crate) struct Column {
 enum Content {
     /// The value at this JSON pointer.
     Value(&'static str),
-    /// A text computed from the item.
+    /// Text computed from the item.
     Computed(fn(&Value) -> String),
 }
 

@@ -1,6 +1,6 @@
-//! Tests docker-compose.yml, alone and with docker-compose.scaled.yml, without Docker: each of our services starts with exactly its command
-//! line, settings and health check, on real servers with the accounts that the containers create. Only addresses differ, because container
-//! names don't resolve here.
+//! Tests docker-compose.yml, with and without docker-compose.scaled.yml, without using Docker: each of our services starts with exactly its
+//! command line, settings and health check, on real servers with the accounts that the containers create. Only addresses differ, because
+//! container names don't resolve here.
 
 mod compose_file;
 mod front;

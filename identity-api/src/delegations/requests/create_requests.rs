@@ -1,6 +1,6 @@
 //! Creates delegation requests: one, or up to 100 in a bulk call.
 //!
-//! The database enforces one pending request per pair. In a bulk call, an item that fails is rolled back and reported alone.
+//! The database enforces one pending request per pair. In a bulk call, an item that fails is rolled back and reported individually.
 
 use super::{State, locked};
 use crate::access::actor::Actor;

@@ -12,7 +12,7 @@ const ACTION: &str = "magic-link/verify";
 const ACTION_AGAIN: &str = "verify";
 const MAX_TOKEN_BYTES: usize = 128;
 
-/// Returns whether a text can be a token, which is safe to insert into a page unescaped.
+/// Returns whether the text can be a token, which is safe to insert into a page unescaped.
 pub(super) fn is_token(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=MAX_TOKEN_BYTES).contains(&text.len()) && text.bytes().all(is_plain)

@@ -14,7 +14,7 @@ const MAX_MARKS: usize = 4;
 /// Browsers and mail programs read it as the dot in a host name. NFKC folds its half-width form to it, and the full-width dot to `.`.
 const IDEOGRAPHIC_FULL_STOP: char = '\u{3002}';
 
-/// Returns the reason why a text isn't a valid name.
+/// Returns the reason why the string isn't a valid name.
 pub(super) fn fault_of(text: &str) -> Option<&'static str> {
     let folded = text.nfkc().collect::<String>().to_lowercase().replace(IDEOGRAPHIC_FULL_STOP, ".");
     if folded.contains(is_slash) || folded.contains("www.") || folded.contains("www .") {

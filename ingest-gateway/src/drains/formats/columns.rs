@@ -123,9 +123,9 @@ pub(super) fn s3(line: &str) -> Result<Fields<'_>, NoRequest> {
     if OPERATIONS.contains(&operation) { Ok(s3_object(line).ok_or("wrong_columns")?) } else { Err(NoRequest::Other) }
 }
 
-/// `owner bucket [time] address requester id operation key "request" status error bytes size milliseconds milliseconds "referer"
-/// "user agent" version …`. The bucket of a website has its name. Quotes of visitors aren't escaped, and the columns at the end have
-/// none.
+/// `owner bucket [time] address requester id operation key "request" status error bytes size milliseconds milliseconds "referer" "user
+/// agent" version …`. A website's bucket has the website's name. Visitors' quotes aren't escaped, and the columns at the end contain no
+/// quotes.
 fn s3_object(line: &str) -> Option<Fields<'_>> {
     let (_, rest) = line.split_once(' ')?;
     let (bucket, rest) = rest.split_once(" [")?;

@@ -35,9 +35,9 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     if is_beginning(before, fields.format == Some(FormatId::TraefikClf)) { Ok(fields) } else { Err("not_combined") }
 }
 
-/// Returns whether a text has the form `[host] addresses [proxy] [identity] user`. Other logs, such as nginx's error log, contain visitors'
-/// text that looks like a request. The user may contain spaces if an identity precedes it, and an unescaped quote only if the server
-/// doesn't escape quotes.
+/// Returns whether the text has the form `[host] addresses [proxy] [identity] user`. Other logs, such as nginx's error log, contain
+/// visitors' text that looks like a request. The user may contain spaces if an identity precedes it, and an unescaped quote only if the
+/// server doesn't escape quotes.
 fn is_beginning(text: &str, is_unescaped: bool) -> bool {
     let is_quoted = |text: &str| text.strip_prefix('"').and_then(end_of_quoted).is_some_and(|end| end + 2 == text.len());
     let has_no_quote = |text: &str| is_unescaped || end_of_quoted(text).is_none();
@@ -130,7 +130,7 @@ fn word(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
 }
 
-/// Returns whether a text is a public hostname, with or without a port.
+/// Returns whether the text is a public hostname, with or without a port.
 fn is_host_name(text: &str) -> bool {
     let (name, port) = text.rsplit_once(':').unwrap_or((text, ""));
     (port == "*" || port.bytes().all(|byte| byte.is_ascii_digit())) && name.contains('.') && Site::from_domain(name).is_ok()
@@ -176,7 +176,7 @@ pub(super) fn request(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Returns the last of several quoted texts, because a format can have the host before the request line. Methods don't contain quotes.
+/// Returns the last of several quoted strings, because a format can have the host before the request line. Methods don't contain quotes.
 fn last_text(texts: &str) -> &str {
     let is_several = texts.split(' ').next().is_some_and(|method| method.contains('"'));
     texts.rsplit_once("\" \"").filter(|_| is_several).map_or(texts, |(_, last)| last)
@@ -214,9 +214,9 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Sets the quoted fields after the user agent in our formats; other texts are ignored. Servers also log headers there, which visitors
-/// choose, so the second is a host only if an id like nginx's `$request_id` follows. A time, an address, a cache status or `-` isn't such
-/// an id, and isn't read. A log with two other headers and such an id can't be distinguished from ours (docs/drains/nginx.md).
+/// Sets the quoted fields after the user agent in our formats; other quoted strings are ignored. Servers also log headers there, which
+/// visitors choose, so the second is a host only if an id like nginx's `$request_id` follows. A time, an address, a cache status or `-`
+/// isn't such an id, and isn't read. A log with two other headers and such an id can't be distinguished from ours (docs/drains/nginx.md).
 fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     let (mut values, mut rest) = ([None; MORE.len()], more);
     for value in &mut values {
@@ -234,7 +234,7 @@ fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     }
 }
 
-/// Returns whether a text is a server's id: a UUID, or 32 hexadecimal digits. 16 digits can be a time in microseconds.
+/// Returns whether the text is a server's id: a UUID, or 32 hexadecimal digits. 16 digits can be a time in microseconds.
 pub(super) fn is_request_id(text: &str) -> bool {
     Uuid::try_parse(text).is_ok()
 }
@@ -289,7 +289,7 @@ pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
     Some((value, rest.strip_prefix(' ').unwrap_or(rest)))
 }
 
-/// Returns the index of the closing quote. Quotes within the text are written `\"` or `\x22`.
+/// Returns the closing quote's index. Quotes within the text are written `\"` or `\x22`.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let (bytes, mut at) = (text.as_bytes(), 0);
     while *bytes.get(at)? != b'"' {

@@ -12,9 +12,9 @@ use super::text::has_shape;
 use super::{FormatId, NoRequest, combined, put_request_line};
 use std::borrow::Cow;
 
-/// Begins every line. Everything before the text of a visitor is Envoy's.
+/// Begins every line. Everything before the visitors' text comes from Envoy.
 const BEGINNING: &str = "[dddd-dd-ddTdd:dd:dd.dddZ] \"";
-/// The request of a connection that isn't HTTP.
+/// The request field for a connection that isn't HTTP.
 const NO_REQUEST: &str = "- - -";
 const QUOTES: &str = "\" \"";
 
@@ -43,7 +43,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
 fn read(line: &str) -> Option<Fields<'_>> {
     let (time, rest) = without_label(line).strip_prefix('[')?.split_once("] \"")?;
     let (request, Columns { format, status, bytes, texts }) = only(request_ends(rest))?;
-    // The texts of visitors are counted from both ends.
+    // Visitors' strings are counted from both ends.
     let (texts, more) = texts.strip_prefix('"')?.rsplit_once('"')?;
     if more.is_empty() != (format == FormatId::Envoy) {
         return None;

@@ -29,7 +29,7 @@ const PLACES: [(usize, Field); 15] = [
 ];
 const HEADERS: usize = 38;
 const ASN: usize = 45;
-/// A position, and whether a text can be its value.
+/// A position, and whether the text can be its value.
 type Anchor = (usize, fn(&str) -> bool);
 /// Positions whose values can't be confused with their neighbors'. A mismatch means that an earlier field isn't logged.
 const ANCHORS: [Anchor; 9] = [

@@ -107,7 +107,7 @@ fn read_message(line: &str) -> Result<Fields<'static>, NoRequest> {
     Ok(fields)
 }
 
-/// Decodes the escapes of a server whose text lines shippers parse with patterns. Logstash's patterns keep the quotes.
+/// Decodes the escapes of servers whose text lines are parsed with patterns by shippers. Logstash's patterns keep the quotes.
 fn undo_escapes(fields: &mut Fields<'_>) {
     fields.rewrite(Field::Path, |path| path.contains('\\').then(|| combined::unescaped_target(path).into_owned()));
     fields.rewrite(Field::UserAgent, |agent| {
@@ -257,7 +257,7 @@ pub(super) const NAMES: FieldMap = |node, name| match node {
     Node::Root => root(name),
     Node::Request => match name {
         "uri" => FieldMapping::is(Field::Path).of(FormatId::Caddy),
-        // Kong's and APISIX's URL has the port of the gateway.
+        // The URLs that Kong and APISIX log have the gateway's port.
         "url" => FieldMapping::ranked(Field::Path, 1),
         "method" => FieldMapping::is(Field::Method),
         "host" => FieldMapping::is(Field::Host),

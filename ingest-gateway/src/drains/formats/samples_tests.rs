@@ -119,7 +119,7 @@ fn undocumented_haproxy_captures_are_not_user_agents() {
     );
 }
 
-/// `option httplog clf` doesn't write headers in these places, and none of its captures identifies a person.
+/// `option httplog clf` doesn't write headers in these places, and no capture in it identifies a person.
 #[test]
 fn haproxys_common_log_format_has_no_user_agents() {
     let line =

@@ -87,8 +87,9 @@ fn without_header(line: &str) -> &str {
     ends.filter(|end| rest[..*end].ends_with(": ")).map(|end| &rest[end..]).next().unwrap_or(line)
 }
 
-/// Returns whether a line is HAProxy's, from the texts before its time and before a time in the common log format. HAProxy doesn't escape
-/// cookies, so the first time counts. If a list of addresses ends before the second one, the first can be in the header `X-Forwarded-For`.
+/// Returns whether a line is HAProxy's, given the text before its time and the text before a time in the common log format. HAProxy doesn't
+/// escape cookies, so the first time counts. If a list of addresses ends before the second one, the first can be in the header
+/// `X-Forwarded-For`.
 fn is_of_haproxy(before: &str, before_common: Option<&str>) -> bool {
     let ends_with_list = |text: &str| {
         let mut words = text.rsplit(' ').skip(2);
@@ -100,9 +101,9 @@ fn is_of_haproxy(before: &str, before_common: Option<&str>) -> bool {
         && before_common.is_none_or(|common| common.len() > before.len() && !ends_with_list(common))
 }
 
-/// Returns whether a text contains a time and a request. After the time of a line they are forged: nginx, Apache and Lighttpd escape
-/// quotes, so a quote ends what a visitor wrote, and a space, a `|` or nothing follows. Traefik, Express (morgan) and others don't: a user
-/// name or a forwarded header can contain the beginning of a line, and the server's own follows later.
+/// Returns whether the text contains a time and a request. After the line's own time, these are forged: nginx, Apache and Lighttpd escape
+/// quotes, so a quote ends a visitor's text, and a space, a `|` or nothing follows. Traefik, Express (morgan) and others don't escape
+/// quotes: a user name or forwarded header can contain the beginning of a line, and the server's own fields follow later.
 fn has_request(mut text: &str) -> bool {
     while let Some((_, _, rest)) = cut_at_time(text, COMMON_LOG_TIME) {
         if rest.as_bytes().get(1).is_some_and(|byte| !matches!(byte, b' ' | b'|')) {
@@ -113,7 +114,7 @@ fn has_request(mut text: &str) -> bool {
     false
 }
 
-/// Cuts a line at the first ` [` before a text of this shape. Returns the parts before, in and after the time.
+/// Splits a line at the first ` [` that is followed by a time of this shape. Returns the time, and the parts before and after it.
 fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let mut from = 0;
     loop {
@@ -126,7 +127,7 @@ fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a 
     }
 }
 
-/// Returns whether a text begins with this shape, where `d` is a digit and `a` a letter.
+/// Returns whether the text begins with this shape, where `d` is a digit and `a` a letter.
 pub(super) fn has_shape(text: &[u8], shape: &str) -> bool {
     let is_of = |(byte, of): (&u8, u8)| match of {
         b'd' => byte.is_ascii_digit(),

@@ -188,7 +188,7 @@ fn forged_beginnings_of_single_vendors_are_bad() {
     }
 }
 
-/// Kong and APISIX log the URL of the gateway, and pino any application's texts.
+/// Kong and APISIX log the gateway's URL, and pino logs the text of any application.
 #[test]
 fn hosts_of_node_and_gateways_are_those_of_the_header() {
     for format in [FormatId::Kong, FormatId::Apisix] {

@@ -1,5 +1,5 @@
-//! Shortens lines that are too long: truncates long quoted texts, and removes members that no format reads. Visitors choose both, and must
-//! not make a line disappear.
+//! Shortens lines that are too long: truncates long quoted strings, and removes members that no format reads. Visitors choose both, and
+//! must not be able to make a line disappear.
 
 use super::super::formats::is_read;
 use super::Nesting;
@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use memchr::{memchr, memchr2, memchr3};
 use sha1::{Digest, Sha1};
 
-/// Maximum length of a text before truncation. Stored fields are never longer.
+/// Maximum length of a string before truncation. Stored fields are never longer.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 /// Length of a digest in hexadecimal digits.
 const DIGEST_BYTES: usize = 40;
@@ -17,7 +17,7 @@ pub(super) fn max_text(max_bytes: usize) -> usize {
     MAX_TEXT_BYTES.min(max_bytes / 4)
 }
 
-/// The rest of a truncated text. Its digest replaces it, so different lines stay different.
+/// The rest of a truncated string, which is replaced with its digest so that different lines stay different.
 #[derive(Default)]
 pub(super) struct TruncatedText {
     digest: Sha1,
@@ -99,7 +99,7 @@ pub(super) fn without_unread_members(line: &[u8]) -> Vec<u8> {
     short
 }
 
-/// Returns the text after a member and its comma, if the quoted text is a name that no format reads. Members are kept if they are
+/// Returns the text after a member and its comma, if the quoted string is a name that no format reads. Members are kept if they are
 /// incomplete, contain objects, or are the last in their object.
 fn after_unread_member<'a>(name: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
     let value = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
@@ -121,7 +121,7 @@ fn end_of_text(text: &[u8]) -> Option<usize> {
     Extent::of(&text[1..], usize::MAX).end.map(|end| end + 2)
 }
 
-/// A text's end, and where it can be truncated.
+/// The end of a string, and where the string can be truncated.
 struct Extent {
     /// Index of the closing quote.
     end: Option<usize>,

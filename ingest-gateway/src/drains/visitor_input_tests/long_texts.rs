@@ -6,7 +6,7 @@ use crate::drains::line_processor::LineOutcome;
 use crate::drains::split::MAX_LINE_BYTES;
 use std::collections::HashSet;
 
-/// Returns ids and pages of a log whose lines are all kept.
+/// Returns the ids and pages in a log of which every line is kept.
 fn kept(format: FormatId, log: &str) -> Vec<(Option<String>, String)> {
     let event = |outcome| match outcome {
         LineOutcome::Kept(event) => (event.id, event.content_url.unwrap()),

@@ -231,7 +231,7 @@ fn rejects_real_time_lines_without_a_field() {
     for left_out in [vec![], vec![35], vec![38], vec![46]] {
         assert!(matches!(read(46, &left_out), LineOutcome::Kept(_)), "{left_out:?}: {:?}", read(46, &left_out));
     }
-    // Fields after the country are not read by position alone; in a short line, neither are fields after the result type.
+    // Fields after the country can't be identified by position only. In a short line, neither can fields after the result type.
     for (most, places) in [(46, 34), (24, 21)] {
         for one in 1..=places {
             for other in one..=places {

@@ -12,7 +12,7 @@ const MAX_BODY_BYTES: usize = schemas::log::MAX_RECORD_BYTES + 1024 * 1024;
 pub(super) enum ParsedFrame<'a> {
     /// A complete entry, with its length in bytes.
     Whole { payload: &'a [u8], bytes: usize },
-    /// The beginning of an entry of this many bytes, whose end is missing.
+    /// An incomplete entry: this many bytes, without the end.
     Partial { bytes: usize },
     /// Bytes that aren't an entry.
     Damaged,

@@ -40,7 +40,7 @@ struct Active {
     /// End of the fsynced bytes.
     durable_bytes: u64,
     end: End,
-    /// An fsync failed, so the state of the file's pages is unknown and the file is not written to any more.
+    /// An fsync failed, so the state of the file's pages is unknown, and nothing more is written to the file.
     is_spent: bool,
 }
 

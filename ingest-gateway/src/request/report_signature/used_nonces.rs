@@ -14,7 +14,7 @@ const USE: &str = "INSERT INTO used_nonces (nonce_hash, request, expires_at) VAL
      ON CONFLICT (nonce_hash) DO UPDATE SET request = used_nonces.request RETURNING request = $2";
 const DELETE: &str = "DELETE FROM used_nonces WHERE nonce_hash = ANY(array( \
      SELECT nonce_hash FROM used_nonces WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
-/// How long a nonce is kept after its signature expired: the clocks of gateways differ.
+/// How long a nonce is remembered after its signature has expired, because the gateways' clocks differ.
 const KEEP: TimeDelta = TimeDelta::minutes(10);
 
 pub(super) struct UsedNonces {

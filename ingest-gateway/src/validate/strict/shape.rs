@@ -123,7 +123,7 @@ fn all(value: &RawValue, is_good: impl Fn(&str) -> bool) -> bool {
     as_array(value).is_some_and(|values| values.iter().all(|value| as_str(value).is_some_and(|text| is_good(&text))))
 }
 
-/// Accepts integers as JSON Schema does, including `10.0`. A number beyond 64 bits is an integer out of range.
+/// Accepts integers as defined by JSON Schema, including `10.0`. A number beyond 64 bits is an integer that is out of range.
 fn admit_integer(value: &RawValue, least: i64, most: i64) -> Result<(), (&'static str, String)> {
     let written = value.get();
     let whole = written.parse::<i128>().ok().or_else(|| {

@@ -1,4 +1,4 @@
-//! Tests the public rules. Each is broken alone on an otherwise valid event.
+//! Tests the public rules. Each test breaks one rule in an otherwise valid event.
 
 use super::*;
 use serde_json::value::RawValue;

@@ -20,7 +20,7 @@ fn fixture(provider: &str, variant: &str) -> Map<String, Value> {
     serde_json::from_slice(lines.split(|byte| *byte == b'\n').next().unwrap()).unwrap()
 }
 
-/// Returns the quoted texts of a Terraform list that starts with `begin`.
+/// Returns the quoted strings in a Terraform list that starts with `begin`.
 fn list_after<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let list = text.split_once(begin).unwrap_or_else(|| panic!("{begin} is not there")).1.split_once(']').unwrap().0;
     list.split('"').skip(1).step_by(2).collect()

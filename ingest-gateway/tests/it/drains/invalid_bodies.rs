@@ -94,7 +94,7 @@ fn hostile_lines() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns a provider's line with a fetch to be kept.
+/// Returns a provider's log line for a fetch to be stored.
 fn good_line(provider: &str) -> &'static [u8] {
     // The NDJSON fixture is an array; Fastly's lines use the same names.
     let wanted = if provider == "ndjson" { "fastly" } else { provider };
@@ -102,7 +102,7 @@ fn good_line(provider: &str) -> &'static [u8] {
     lines.split(|byte| *byte == b'\n').next().unwrap()
 }
 
-/// Sends each hostile line between two good ones, plain and compressed. Both good ones must be kept.
+/// Sends each hostile line between two good ones, plain and compressed. Both good lines must be stored.
 async fn send_hostile_lines(provider: &'static str) {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;

@@ -4,7 +4,7 @@ use crate::demo::Demo;
 use serde_json::Value;
 use service_kit::testing::eventually;
 
-/// Returns the count of a list item, which is selected by the name in one of its members.
+/// Returns a list item's count, which is selected by the name in one of its members.
 fn count(list: &Value, member: &str, name: &str) -> u64 {
     let entries = list.as_array().into_iter().flatten();
     entries.filter(|entry| entry[member] == name).filter_map(|entry| entry["count"].as_u64()).sum()

@@ -9,7 +9,7 @@ pub(crate) mod rules;
 
 use std::path::PathBuf;
 
-/// Returns the path of a repository file.
+/// Returns a repository file's path.
 pub(crate) fn file(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }

@@ -11,7 +11,7 @@ pub const LEVELS: [usize; 4] = [1, 30, 55, 120];
 
 /// Size of an event's `data`, slightly below the limit, and of its unknown members, in bytes.
 const DATA_BYTES: usize = 60_000;
-/// Size of an event's URLs and texts in bytes, slightly below the limit for a URL.
+/// Size of an event's URLs and strings in bytes, slightly below the limit for a URL.
 const URL_BYTES: usize = 7_900;
 const LINE_BYTES: usize = 60_000;
 const ELEMENT_BYTES: usize = 30;
@@ -124,7 +124,7 @@ pub(super) fn log(provider: DrainProvider, shape: Shape, levels: usize, bytes: u
     log.into_bytes()
 }
 
-/// Returns a settings change of about this size: an example with longer texts and arrays, padded with spaces.
+/// Returns a settings change of about this size: an example with longer strings and arrays, padded with spaces.
 pub(super) fn change(example: &Value, shape: Shape, bytes: usize) -> Vec<u8> {
     let mut text = longer(example, shape, bytes).to_string();
     text.push_str(&" ".repeat(bytes.saturating_sub(text.len())));

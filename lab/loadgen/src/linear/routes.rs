@@ -12,7 +12,7 @@ use schemas::openapi::{self, Surface};
 use serde_json::Value;
 
 const DRAINS: &str = "POST /drains/{provider}";
-/// The read that returns texts from reporters.
+/// The read that returns text from reporters.
 const MANIFEST: &str = "GET /ctx/{token}";
 const FLAT: [usize; 1] = [1];
 const IDENTITY_BYTES: usize = 64 * 1024;

@@ -75,7 +75,7 @@ fn s14_measures_every_route_with_a_body() {
     let with_body = operations.filter(|(.., operation)| !operation["requestBody"].is_null());
     let mut expected: BTreeSet<String> = with_body.map(|(method, path, _)| format!("{method} {path}")).collect();
     assert!(expected.len() > 20, "{expected:?}");
-    // Its cost depends on texts from reporters, which may be long.
+    // Its cost depends on text from reporters, which may be long.
     expected.insert("GET /ctx/{token}".to_owned());
     let measured: BTreeSet<String> = measured_routes().iter().map(|line| line.route.clone()).collect();
     assert_eq!(measured, expected, "routes with a body and lines in lab/loadgen/src/linear differ");

@@ -48,7 +48,7 @@ fn claims(events: &[Event<'_>], read: &OwnerRead) -> BTreeMap<String, Claims> {
         let is_click = report.facts.platform != report.observer.org && report.facts.link_site.is_empty();
         let claim = match event.event_type() {
             "content_engaged" if is_click => Some((report.facts.agent.clone(), 3)),
-            // An agent claims the fetch, alone or with others.
+            // An agent claims the fetch, possibly together with others.
             "content_retrieved" if event.outcome() == Some(Outcome::Fetch) && event.corroboration(read).0 => {
                 Some((claimant.unwrap_or_default(), 0))
             }

@@ -60,7 +60,7 @@ pub(in crate::reads) fn events(reports: &[TestReport]) -> Vec<Event<'_>> {
 }
 
 impl<'a> Event<'a> {
-    /// Returns the time of the first timely report, else of the first report.
+    /// Returns the time of the first timely report, or of the first report if no report is timely.
     pub(in crate::reads) fn at_ms(&self) -> i64 {
         let is_timely = |report: &&&TestReport| {
             let late_ms = report.accepted.at_us as f64 / 1_000.0 - report.at_ms as f64;
@@ -84,7 +84,7 @@ impl<'a> Event<'a> {
         &self.representing().facts.event_type
     }
 
-    /// Returns whether a report of the reading owner represents it.
+    /// Returns whether it is represented by a report from the reading owner.
     pub(super) fn is_owners(&self, read: &OwnerRead) -> bool {
         self.representing().observer.org == read.seen.organization_id()
     }
@@ -126,9 +126,9 @@ impl<'a> Event<'a> {
         (!claimants.is_empty(), is_seen)
     }
 
-    /// Returns the fetch details from the owner's first report that names a bot, or else from the first with a status, or else from the
-    /// first with any details. Uses other organizations' reports, in the same order, only if none of the owner's reports has details, and
-    /// then without a failed status if the owner reports the event.
+    /// Returns the fetch details from the owner's first report that names a bot, otherwise from the first with a status, otherwise from the
+    /// first with any details. Uses other organizations' reports, in the same order, only if no report by the owner has details; a failed
+    /// status is then ignored if the owner reports the event.
     pub(super) fn fetch(&self) -> Fetch {
         let describing = |report: &&TestReport| report.facts.fetch.is_some();
         let reports: Vec<&TestReport> = self.by_precedence().into_iter().filter(describing).collect();

@@ -26,7 +26,7 @@ const SPLITS: [Split; 12] = [
     Split::Evidence,
 ];
 
-/// Returns the values of an event, each with its reports.
+/// Returns an event's values, each with its reports.
 fn values<'a>(event: &Event<'a>, split: Split, read: &OwnerRead) -> BTreeMap<Value, Vec<ShownReport<'a>>> {
     let fetch = event.fetch();
     let one = |name: &str| Some((false, String::new(), name.to_owned()));

@@ -1,5 +1,5 @@
-//! A minimal client for ClickHouse's native protocol: sends a statement and reads texts and numbers. Uses an old revision, which has fewer
-//! packets and no settings as text.
+//! A minimal client for ClickHouse's native protocol: sends a statement and reads strings and numbers. Uses an old revision, which has
+//! fewer packets and no settings as text.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;

@@ -89,7 +89,7 @@ impl ReplayFigures {
     }
 }
 
-/// Returns a message about unreadable records without a dead letter; empty if there are none.
+/// Returns a message about unreadable records that aren't in the dead letters; empty if there are none.
 pub(crate) fn message(unexpected: &[String]) -> String {
     if unexpected.is_empty() {
         return String::new();

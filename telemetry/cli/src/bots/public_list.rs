@@ -19,7 +19,7 @@ const FUNCTIONS: &[(Purpose, &[&str])] = &[
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListedBot {
     pub(super) name: String,
-    /// Texts by which the table should recognize the bot. Empty if the list has none that can be compared.
+    /// Strings by which the table should recognize the bot. Empty if the list has none that can be compared.
     pub(super) texts: Vec<String>,
     pub(super) operator: Option<String>,
     pub(super) purpose: Option<Purpose>,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Maximum line length. Servers accept 1 MiB of headers, which JSON escapes can expand sixfold; the service truncates long texts.
+/// Maximum line length. Servers accept 1 MiB of headers, which JSON escapes can expand sixfold; the service truncates long strings.
 const MAX_LINE_BYTES: u64 = 8 * 1024 * 1024;
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Time without new bytes before leaving a replaced file, because its writers continue until they reopen it.

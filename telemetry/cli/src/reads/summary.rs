@@ -135,7 +135,7 @@ fn figures(path: &str, value: &Value) -> Vec<Value> {
     match value {
         Value::Object(members) => {
             let names: Vec<&str> = members.values().filter_map(Value::as_str).collect();
-            // In lists, an item's texts are its name and its numbers are the figures.
+            // In lists, an item's strings are its name, and its numbers are the figures.
             let is_item = !path.is_empty() && !names.is_empty();
             let numbers = members.values().filter(|value| value.is_number()).count();
             let of = |(member, value): (&String, &Value)| match (is_item, value.is_string()) {

@@ -49,7 +49,7 @@ pub(crate) fn comment_of<'a>(name: &str, line: &'a str) -> Option<&'a str> {
     line.split_once(mark).map(|(_, comment)| comment)
 }
 
-/// Returns the texts between single backticks on one line.
+/// Returns the text in each pair of single backticks on a line.
 pub(crate) fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim_start().starts_with("```")).flat_map(|line| line.split('`').skip(1).step_by(2))
 }

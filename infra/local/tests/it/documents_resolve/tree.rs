@@ -6,7 +6,7 @@ use std::process::Command;
 /// Folders to skip in a source tree without git.
 const SKIPPED: [&str; 3] = [".git", ".local", "target"];
 
-/// All files, with their texts if they are text files.
+/// All files, and the contents of text files.
 pub(crate) struct Tree(Vec<(String, Option<String>)>);
 
 pub(crate) fn root() -> PathBuf {
@@ -50,7 +50,7 @@ impl Tree {
         self.texts().filter(|(name, _)| is_a(name, "md"))
     }
 
-    /// Returns the texts of all files except documents.
+    /// Returns the contents of all files except documents.
     pub(crate) fn code(&self) -> impl Iterator<Item = &str> {
         self.texts().filter(|(name, _)| !is_a(name, "md")).map(|(_, text)| text)
     }

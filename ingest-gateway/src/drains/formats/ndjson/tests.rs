@@ -15,7 +15,7 @@ fn outcome(format: FormatId, log: &str) -> LineOutcome {
     line.outcome
 }
 
-/// Returns the event of a kept line.
+/// Returns a kept line's event.
 fn kept(format: FormatId, log: &str) -> LogEvent {
     match outcome(format, log) {
         LineOutcome::Kept(event) => *event,
@@ -341,7 +341,7 @@ fn reads_lower_case_ecs_methods() {
     }
 }
 
-/// nginx's logs can use the names of Logstash's patterns, whose texts JSON has already decoded.
+/// nginx's logs can use the names in Logstash's patterns, whose values JSON has already decoded.
 #[test]
 fn logstash_names_in_other_logs_do_not_change_the_text() {
     let agent = format!("{BOT} \\x41 \\\\");

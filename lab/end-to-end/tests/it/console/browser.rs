@@ -132,7 +132,7 @@ impl Browser {
             .to_owned()
     }
 
-    /// Replaces the value of a field.
+    /// Replaces a field's value.
     pub(super) async fn fill(&self, name: &str, text: &str) {
         let field = self.element(&format!("//main//*[@name='{name}'][not(@type='hidden')]")).await;
         self.command(&format!("/element/{field}/clear"), &json!({})).await;
@@ -147,7 +147,7 @@ impl Browser {
         self.command(&format!("/element/{it}/click"), &json!({})).await;
     }
 
-    /// Waits until the page contains a text.
+    /// Waits until the page contains this text.
     pub(super) async fn shows(&self, text: &str) {
         let said = std::sync::Mutex::new(Value::Null);
         let shown = eventually_or_none(async || {

@@ -37,7 +37,7 @@ async fn figure(browser: &Browser, name: &str) -> Value {
     browser.run(&format!("return document.querySelector('[data-figure={name}] data')?.value ?? null")).await
 }
 
-/// Reloads the page until it contains a text.
+/// Reloads the page until it contains this text.
 async fn until_it_says(browser: &Browser, text: &str) {
     eventually(&format!("the page contains {text:?}"), || async {
         browser.run("location.reload()").await;

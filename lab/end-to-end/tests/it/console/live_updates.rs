@@ -83,7 +83,7 @@ async fn first_lines_arrive(demo: &Demo, browser: &Browser) {
     assert!(browser.console_errors().await.is_empty());
 }
 
-/// Checks that events appear on the live page without replacing rows, and that their texts are escaped.
+/// Checks that events appear on the live page without replacing rows, and that their text is escaped.
 async fn new_events_arrive(demo: &Demo, browser: &Browser) {
     let report = async |page: &str| {
         let now = service_kit::clock::Clock::System.now().to_rfc3339();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use service_kit::testing::Seed;
 use std::collections::BTreeSet;
 
-/// The API's error for requests that only owners can make. The pages use different texts.
+/// The API's error for requests that only owners can make. The pages use different wording.
 const OWNERS_ONLY: [&str; 6] = [
     "Only owners can create and revoke API keys.",
     "Only owners can create and delete log drains",

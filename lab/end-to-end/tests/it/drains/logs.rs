@@ -17,7 +17,7 @@ pub(super) fn correlation_id(log: usize, number: u64) -> String {
     Uuid::from_u64_pair(log as u64 + 1, number).to_string()
 }
 
-/// Returns the requests of a day, in chronological order.
+/// Returns a day's requests, in chronological order.
 pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) -> Vec<Request> {
     let hours: Vec<i64> = (0..24).filter(|hour| *hour == 12 || random.random_bool(0.4)).collect();
     let count = random.random_range(20..50);

@@ -22,7 +22,7 @@ use std::time::Duration;
 const PERSON: &str = "ZaphodBeeblebrox";
 /// Prefixes of all planted IP addresses: a documentation network and a benchmark network.
 const ADDRESSES: [&str; 2] = ["2001:db8:dead", "198.18."];
-/// The same texts in other encodings: bytes as hexadecimal, and text as Base64 at each of the three possible offsets.
+/// The same values in other encodings: bytes as hexadecimal, and text as Base64 at each of the three possible offsets.
 const SPELLED: [&str; 4] = ["20010db8dead", "WmFwaG9kQmVlYmxlYnJve", "phcGhvZEJlZWJsZWJyb3", "aYXBob2RCZWVibGVicm94"];
 /// Occurs in the paths of pages that bots fetch, and nowhere else.
 const KEPT: &str = "kept-by-bots";

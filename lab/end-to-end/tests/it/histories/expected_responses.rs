@@ -60,7 +60,7 @@ fn per_type(retrievals: &[&Retrieval<'_>]) -> Value {
     ranked(counts).into_iter().map(|(name, count)| json!({"event_type": name, "count": count})).collect()
 }
 
-/// Returns the numbers of a summary.
+/// Returns a summary's numbers.
 pub(super) fn figures(retrievals: &[Retrieval<'_>]) -> Value {
     let seen_by = |accepts: &dyn Fn(&Observation) -> bool| {
         let count = retrievals.iter().filter(|seen| seen.reports.iter().any(|row| accepts(row))).count();

@@ -58,7 +58,7 @@ fn known() -> BTreeMap<String, Labels> {
     known
 }
 
-/// Splits an expression into words, quoted texts and operators.
+/// Splits an expression into words, quoted strings and operators.
 fn tokens(expression: &str) -> Vec<String> {
     let (mut tokens, mut rest) = (Vec::new(), expression.trim_start());
     while let Some(first) = rest.chars().next() {
