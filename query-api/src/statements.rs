@@ -16,10 +16,11 @@ mod hours;
 mod keys;
 mod month;
 mod opaque_ids;
+mod running;
 mod table;
 mod workbook;
 
-pub(crate) use close::{Closing, Sources};
+pub(crate) use close::{Closing, MonthClosed, Sources};
 pub(crate) use document::By;
 pub(crate) use evidence_file::EvidencePieces;
 pub(crate) use formats::Format;
@@ -27,6 +28,8 @@ pub use keys::StatementSettings;
 pub(crate) use table::StatementTable;
 
 use keys::Keys;
+use running::Running;
+use schemas::ids::OrgId;
 use schemas::problem::Code;
 use service_kit::http::ApiError;
 use tokio::sync::Mutex;
@@ -39,13 +42,15 @@ pub(crate) struct Statements {
     service: Option<String>,
     /// Closing uses memory, so only one month is closed at a time.
     turn: Mutex<()>,
+    /// By organization, month, operator and lines.
+    pub(crate) running: Running<(OrgId, String, Option<String>, By)>,
 }
 
 impl Statements {
     /// Reads the key file. Fails if it is set but invalid.
     pub(crate) fn new(settings: &StatementSettings, public_url: Option<&Url>) -> anyhow::Result<Self> {
         let service = public_url.map(|url| url.as_str().trim_end_matches('/').to_owned());
-        Ok(Self { keys: settings.keys()?, service, turn: Mutex::default() })
+        Ok(Self { keys: settings.keys()?, service, turn: Mutex::default(), running: Running::new() })
     }
 
     /// Returns the service's manifest, with the keys that sign or signed statements.

@@ -41,7 +41,7 @@ ALTER TABLE statement_evidence ALTER COLUMN content SET STORAGE EXTERNAL;
 CREATE FUNCTION audit_statement() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail)
-    VALUES (NEW.closed_at, NEW.actor_kind, NEW.actor_id, NEW.organization_id, 'statement.close', 'statement', NEW.id,
+    VALUES (NEW.closed_at, NEW.actor_kind, NEW.actor_id, NEW.organization_id, 'statement.closed', 'statement', NEW.id,
         jsonb_build_object('period', NEW.period, 'operator', NEW.operator, 'number', NEW.number, 'revision', NEW.revision,
             'sha256', NEW.sha256));
     RETURN NULL;

@@ -7,12 +7,14 @@ use crate::parameters::paging::Paging;
 use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::{AdmittedCloser, AdmittedReader};
 use crate::respond::streamed_response::{self, StreamedItems};
-use crate::statements::{By, Closing, EvidencePieces, Format, Sources, StatementTable};
+use crate::statements::{By, Closing, EvidencePieces, Format, MonthClosed, Sources, StatementTable};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State as Shared};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, Utc};
+use futures::FutureExt;
 use schemas::paged_responses::{MAX_PAGE, Page};
 use schemas::problem::{Code, Fault};
 use schemas::statement_responses::{ClosedMonth, STATEMENT_NOTE, StatementItem};
@@ -20,6 +22,11 @@ use serde::Deserialize;
 use serde_json::error::Category;
 use service_kit::http::{ApiError, Parameters, quality_values};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Shorter than the time that a request may take (`service_kit::http`), and than the console waits.
+const PATIENCE: Duration = Duration::from_secs(15);
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,21 +51,31 @@ pub(crate) async fn close_month(
         return Err(ApiError::new(Code::Forbidden, "Your organization has no verified domain."));
     }
     let query = sqlx::query_scalar("SELECT name FROM organizations WHERE id = $1");
-    let closing_of = Closing {
-        seen: &seen,
+    let month = Closing {
+        seen,
         owner_name: query.bind(owner.0).fetch_one(&state.pool).await?,
         author: closing.reader.credential,
-        period: &asked.period,
-        operator: asked.operator.as_deref(),
+        period: asked.period,
+        operator: asked.operator,
         by: asked.by.unwrap_or(By::Url),
     };
-    let table = table(&state);
-    let sources = Sources { reads: &state.telemetry, bots: &state.bots, table: &table };
-    let closed = state.statements.close(&sources, &closing_of, state.clock.now()).await?;
+    let key = (owner, month.period.clone(), month.operator.clone(), month.by);
+    let now = state.clock.now();
+    let closed = state.statements.running.join(key, (now, PATIENCE), || close(Arc::clone(&state), month, now).boxed()).await;
+    let closed = closed.ok_or_else(|| {
+        let detail = "The month is still being closed. Send the request again to get its statement.";
+        ApiError::new(Code::Unavailable, detail).retry_after(RETRY_AFTER)
+    })??;
     let status = if closed.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let location = format!("/content-owners/statements/{}", closed.row.id);
     let body = ClosedMonth { created: closed.is_new, statement: closed.row.item(), note: STATEMENT_NOTE.to_owned() };
     Ok((status, [(header::LOCATION, location)], Json(body)).into_response())
+}
+
+async fn close(state: Arc<State>, month: Closing, now: DateTime<Utc>) -> Result<MonthClosed, ApiError> {
+    let table = table(&state);
+    let sources = Sources { reads: &state.telemetry, bots: &state.bots, table: &table };
+    state.statements.close(&sources, &month, now).await
 }
 
 /// Returns 400 for a body that isn't a JSON object, and 422 if its members aren't the documented ones.

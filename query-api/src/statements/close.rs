@@ -28,17 +28,18 @@ const ATTEMPTS: usize = 5;
 const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = '600s'";
 
 /// A month to close, for an owner and a licensee.
-pub(crate) struct Closing<'a> {
-    pub(crate) seen: &'a Visibility,
+pub(crate) struct Closing {
+    pub(crate) seen: Visibility,
     pub(crate) owner_name: String,
     pub(crate) author: Credential,
     /// Such as `2026-10`.
-    pub(crate) period: &'a str,
+    pub(crate) period: String,
     /// `None` for all.
-    pub(crate) operator: Option<&'a str>,
+    pub(crate) operator: Option<String>,
     pub(crate) by: By,
 }
 
+#[derive(Clone)]
 pub(crate) struct MonthClosed {
     /// Whether the statement is new.
     pub(crate) is_new: bool,
@@ -63,17 +64,17 @@ impl Statements {
     pub(crate) async fn close(
         &self,
         sources: &Sources<'_>,
-        closing: &Closing<'_>,
+        closing: &Closing,
         now: DateTime<Utc>,
     ) -> Result<MonthClosed, ApiError> {
         let (since_ms, until_ms) =
-            month::limits(closing.period).ok_or_else(|| fault("period", "period must be a month such as 2026-10"))?;
+            month::limits(&closing.period).ok_or_else(|| fault("period", "period must be a month such as 2026-10"))?;
         let closed_at = now.trunc_subsecs(0);
         if closed_at.timestamp_millis() < until_ms {
             return Err(fault("period", "period must be a month that has ended, in UTC"));
         }
-        if closing.operator.is_some_and(|name| !sources.bots.bots().any(|(_, operator, _)| operator == name)) {
-            return Err(fault("operator", "operator must be one of the operators in GET /bots"));
+        if closing.operator.as_ref().is_some_and(|name| !sources.bots.bots().any(|(_, operator, _)| operator == name)) {
+            return Err(fault("operator", "operator must be an operator of the bot table, such as OpenAI"));
         }
         self.signer()?;
         let organization = closing.seen.organization_id();
@@ -97,14 +98,14 @@ impl Statements {
     async fn attempt(
         &self,
         sources: &Sources<'_>,
-        closing: &Closing<'_>,
+        closing: &Closing,
         period: &Period,
         closed_at: DateTime<Utc>,
     ) -> Result<MonthClosed, Attempt> {
         let (table, organization) = (sources.table, closing.seen.organization_id());
         let earlier = Earlier {
-            latest: table.latest(organization, closing.operator).await?,
-            revised: table.latest_revision(organization, closing.operator, (closing.period, closing.by)).await?,
+            latest: table.latest(organization, closing.operator.as_deref()).await?,
+            revised: table.latest_revision(organization, closing.operator.as_deref(), (&closing.period, closing.by)).await?,
         };
         let ids = OpaqueIds::new(table.id_key(organization).await?);
         let mut transaction = table.0.begin().await?;
@@ -129,7 +130,7 @@ impl Statements {
     async fn document(
         &self,
         sources: &Sources<'_>,
-        closing: &Closing<'_>,
+        closing: &Closing,
         closed_at: DateTime<Utc>,
         earlier: &Earlier,
         (counted, evidence): (Counted, Evidence),
@@ -158,9 +159,9 @@ impl Statements {
             hosts: closing.seen.domains().to_vec(),
             lines: counted.lines,
             number: earlier.latest.as_ref().map_or(1, |latest| latest.number + 1),
-            operator: closing.operator.map(str::to_owned),
+            operator: closing.operator.clone(),
             owner: Owner { id: closing.seen.organization_id(), name: closing.owner_name.clone() },
-            period: closing.period.to_owned(),
+            period: closing.period.clone(),
             previous: earlier.latest.as_ref().map(|latest| latest.sha256.clone()),
             revision: earlier.revised.as_ref().map_or(1, |revised| revised.revision + 1),
             service: service.to_owned(),
@@ -174,7 +175,7 @@ impl Statements {
 /// Reads and counts the month, and stores the evidence.
 async fn compute(
     sources: &Sources<'_>,
-    closing: &Closing<'_>,
+    closing: &Closing,
     (period, closed_at): (&Period, DateTime<Utc>),
     (ids, earlier): (OpaqueIds, &Earlier),
     mut file: EvidenceFile,
@@ -182,20 +183,20 @@ async fn compute(
 ) -> Result<(Counted, Evidence), ApiError> {
     let Sources { reads, table, .. } = sources;
     let microseconds = |time: DateTime<Utc>| u64::try_from(time.timestamp_micros()).unwrap_or(0);
-    let reported = reads.evidence_sources(closing.seen, period).await?;
+    let reported = reads.evidence_sources(&closing.seen, period).await?;
     let rules = Rules {
         since_ms: period.from_ms.unwrap_or_default(),
         until_ms: period.before_ms.unwrap_or_default(),
-        operator: closing.operator,
+        operator: closing.operator.as_deref(),
         by: closing.by,
         bots: sources.bots,
         owners: content_owners(table, &reported).await?,
         late_from_us: earlier.revised.as_ref().map(|revised| microseconds(revised.closed_at)),
     };
-    let covered = CoveredHours::read(reads, &table.0, closing.seen, period).await?;
+    let covered = CoveredHours::read(reads, &table.0, &closing.seen, period).await?;
     let hours = covered.write(&mut file.rows);
     let mut computation = Computation::new(rules, ids);
-    let mut rows = reads.evidence((closing.seen, period), microseconds(closed_at), &reported);
+    let mut rows = reads.evidence((&closing.seen, period), microseconds(closed_at), &reported);
     while let Some(row) = rows.next().await? {
         computation.add(row, &mut file.rows)?;
         file.store_full_piece(transaction).await?;

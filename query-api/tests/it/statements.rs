@@ -260,7 +260,7 @@ async fn s22_anyone_can_recount_a_closed_month() {
     assert_eq!(changed, expected);
     assert_eq!(world.files(&owner.key, &first).await.statement, one.statement, "revisions don't change");
     let audited: Vec<(String, String)> =
-        sqlx::query_as("SELECT actor_kind, detail ->> 'revision' FROM audit_log WHERE action = 'statement.close' ORDER BY at")
+        sqlx::query_as("SELECT actor_kind, detail ->> 'revision' FROM audit_log WHERE action = 'statement.closed' ORDER BY at")
             .fetch_all(&app.stores.pool)
             .await
             .unwrap();

@@ -1,0 +1,99 @@
+//! Closings that run longer than a request may. A request that is sent again joins the one that runs.
+
+use super::close::MonthClosed;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use service_kit::http::ApiError;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long an outcome that nobody has received is kept.
+const KEPT: TimeDelta = TimeDelta::minutes(15);
+
+type Outcome = Result<MonthClosed, ApiError>;
+
+pub(crate) struct Running<K>(Mutex<HashMap<K, Closing>>);
+
+struct Closing {
+    started: DateTime<Utc>,
+    outcome: Shared<BoxFuture<'static, Outcome>>,
+}
+
+impl<K: Eq + Hash + Clone> Running<K> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    /// Starts a closing, or joins the one that runs. Returns `None` if it takes longer than `patience`; it then goes on. Of the
+    /// requests that receive a new statement, only one learns that it is new.
+    pub(crate) async fn join(
+        &self,
+        key: K,
+        (now, patience): (DateTime<Utc>, Duration),
+        start: impl FnOnce() -> BoxFuture<'static, Outcome>,
+    ) -> Option<Outcome> {
+        let outcome = {
+            let mut running = self.lock();
+            running.retain(|_, closing| now - closing.started < KEPT);
+            let closing = running.entry(key.clone()).or_insert_with(|| {
+                let task = tokio::spawn(start());
+                let outcome = task.map(|ended| ended.unwrap_or_else(|error| Err(ApiError::internal(error))));
+                Closing { started: now, outcome: outcome.boxed().shared() }
+            });
+            closing.outcome.clone()
+        };
+        let outcome = tokio::time::timeout(patience, outcome).await.ok()?;
+        let is_first = self.lock().remove(&key).is_some();
+        Some(outcome.map(|closed| MonthClosed { is_new: closed.is_new && is_first, ..closed }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Closing>> {
+        // Each change is a single operation, so a panic leaves the map valid.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::problem::Code;
+    use std::sync::Arc;
+    use tokio::sync::Notify;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn requests_join_a_running_closing() {
+        let (running, go, now) = (Running::new(), Arc::new(Notify::new()), DateTime::from_timestamp_nanos(0));
+        let slow = |code: Code| {
+            let go = Arc::clone(&go);
+            move || {
+                async move {
+                    go.notified().await;
+                    Err(ApiError::new(code, ""))
+                }
+                .boxed()
+            }
+        };
+        let join = async |key: u8, patience, code| {
+            let outcome: Option<Outcome> = running.join(key, (now, patience), slow(code)).await;
+            outcome.map(|outcome| outcome.err().map(|error| error.code()))
+        };
+        assert_eq!(join(1, SOON, Code::Conflict).await, None);
+        assert_eq!(join(1, SOON, Code::NotFound).await, None, "it goes on");
+        go.notify_one();
+        let patient = Duration::from_secs(10);
+        assert_eq!(join(1, patient, Code::NotFound).await, Some(Some(Code::Conflict)), "the first one's outcome");
+        go.notify_one();
+        assert_eq!(join(1, patient, Code::NotFound).await, Some(Some(Code::NotFound)), "a received outcome is forgotten");
+        assert_eq!(join(2, SOON, Code::Conflict).await, None);
+        let outcome = running.join(2, (now + KEPT, SOON), slow(Code::NotFound)).await;
+        assert!(outcome.is_none(), "an old closing is started again");
+        go.notify_waiters();
+        let outcome: Option<Outcome> = running.join(2, (now + KEPT, patient), slow(Code::Conflict)).await;
+        assert_eq!(outcome.and_then(Result::err).map(|error| error.code()), Some(Code::NotFound));
+    }
+}
