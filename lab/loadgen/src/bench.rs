@@ -8,6 +8,7 @@ mod freshness;
 mod replay;
 mod shares;
 mod table;
+mod webhooks;
 
 use crate::Verdict;
 use crate::drive::{Arrivals, Pace};

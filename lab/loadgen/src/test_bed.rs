@@ -116,6 +116,11 @@ impl TestBed {
         Endpoint::parse(&running.with_context(|| format!("{} was not started", service.name()))?.url)
     }
 
+    /// Returns the run's folder, which is removed at its end.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.own.as_ref().map(|own| own.launch.folder.as_path())
+    }
+
     pub fn database_url(&self) -> Option<&str> {
         self.own.as_ref().map(|own| own.launch.stores.postgres.database_url.as_str())
     }

@@ -1,6 +1,7 @@
 //! P12: response times for other tenants while one tenant sends 20 times its share.
 
 use super::Bench;
+use super::webhooks::Webhooks;
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::{Latencies, fate, lock};
 use crate::log_lines::{Format, Lines};
@@ -43,6 +44,8 @@ enum Kind {
     Events,
     Drains,
     SignIn,
+    /// Until the first attempt of a delivery arrives.
+    Webhooks,
 }
 
 /// What requests of every kind need.
@@ -50,6 +53,7 @@ struct Load {
     kind: Kind,
     place: Endpoint,
     log: Bytes,
+    webhooks: Arc<Webhooks>,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,17 +77,20 @@ struct Others {
 impl Bench<'_> {
     pub(super) async fn shares(&mut self) -> anyhow::Result<Shares> {
         let database_url = self.stage.database_url().context("a benchmark starts its own stack")?.to_owned();
-        let pool = databases::postgres(&PostgresSettings { database_url })?;
+        let folder = self.stage.folder().context("a benchmark starts its own stack")?;
+        let postgres = PostgresSettings { database_url };
+        let pool = databases::postgres(&postgres)?;
         // These loads have tenants of their own, whose events the oracle doesn't count.
         let tenants = tenants::seed(&pool, &format!("{}-share", self.stage.name), 1 + OTHERS).await?;
-        let (log, mut shares) = (log()?, Vec::new());
-        for kind in [Kind::Reads, Kind::Events, Kind::Drains, Kind::SignIn] {
+        let (log, webhooks) = (log()?, Arc::new(Webhooks::start(&postgres, &tenants, folder).await?));
+        let mut shares = Vec::new();
+        for kind in [Kind::Reads, Kind::Events, Kind::Drains, Kind::SignIn, Kind::Webhooks] {
             let place = match kind {
-                Kind::Reads => self.stage.base.clone(),
+                Kind::Reads | Kind::Webhooks => self.stage.base.clone(),
                 Kind::Events | Kind::Drains => self.stage.ingest.clone(),
                 Kind::SignIn => self.stage.endpoint(Service::Identity)?,
             };
-            let load = Arc::new(Load { kind, place, log: log.clone() });
+            let load = Arc::new(Load { kind, place, log: log.clone(), webhooks: Arc::clone(&webhooks) });
             let alone = measure(&load, &tenants, 0, self.options.duration).await?;
             let beside = measure(&load, &tenants, BUSY, self.options.duration).await?;
             shares.push(Share { kind, alone, beside });
@@ -133,6 +140,7 @@ impl Load {
                 let events: Vec<_> = (0..EVENTS).map(event).collect();
                 connection.post("/events", agent, json!({ "events": events }).to_string().into_bytes()).await
             }
+            Kind::Webhooks => self.webhooks.deliver(tenant, DEADLINE).await,
             Kind::Drains => connection.post_gzip("/drains/ndjson", agent, &id.to_string(), self.log.clone()).await,
             Kind::SignIn => {
                 // The busy client has one address; other clients use a new one for each request.
