@@ -1,4 +1,4 @@
-//! The console's cookies besides the session: HTTP-only, for all paths.
+//! The console's cookies other than the session: HTTP-only, valid for all paths.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use service_kit::http::Transport;

@@ -15,7 +15,7 @@ pub(crate) struct Layout {
     /// Without the product name.
     pub(crate) title: String,
     pub(crate) who: Option<SessionInfo>,
-    /// Organization that the page is about.
+    /// Organization of the page.
     pub(crate) organization: Option<Membership>,
     pub(crate) groups: Vec<Group>,
     /// Whether parts of the page refresh while it is open.

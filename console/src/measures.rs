@@ -1,4 +1,4 @@
-//! The console's figures: the twelve measures in `docs/api/counting.md`, and figures derived from them.
+//! The console's figures: the twelve measures in `docs/api/counting.md`, and figures derived from these.
 
 use askama::filters::HtmlSafe;
 use std::fmt::{Display, Formatter};

@@ -121,7 +121,7 @@ impl Share {
         Self { part: part.0, whole: whole.0 }
     }
 
-    /// Tenths of a percent, rounded half up; `None` if the whole is zero.
+    /// Tenths of a percent, rounded half up. `None` if the whole is zero.
     fn permille(self) -> Option<u64> {
         let (part, whole) = (u128::from(self.part), u128::from(self.whole));
         (whole > 0).then(|| u64::try_from((part * 2_000 + whole) / (whole * 2)).unwrap_or(u64::MAX))

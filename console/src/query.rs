@@ -5,7 +5,7 @@ use axum::extract::{FromRequestParts, Query as Parsed};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-/// Escapes a string as one path segment.
+/// Escapes a string for use as one path segment.
 pub(crate) fn path_segment(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

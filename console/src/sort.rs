@@ -44,7 +44,7 @@ impl Key {
         Self::known(time.map(|time| time.0.timestamp_millis().try_into().unwrap_or_default()))
     }
 
-    /// Sorts a share. A share of zero is a missing value.
+    /// Sorts a share. A share of nothing is unknown.
     pub(crate) fn share(share: Share) -> Self {
         const PARTS: u128 = 1 << 64;
         (u128::from(share.part) * PARTS).checked_div(share.whole.into()).map_or(Self::Unknown, Self::Number)

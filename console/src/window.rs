@@ -322,7 +322,7 @@ fn days_of(period: &str, today: NaiveDate) -> Option<(&'static str, NaiveDate, N
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Comparison {
     whole: Window,
-    /// End within the last day; `None` if the day is complete.
+    /// End of the period within the last day; `None` if that day is complete.
     end: Option<DateTime<Utc>>,
     part: Part,
     /// Name of the compared period; `None` for a number of days.

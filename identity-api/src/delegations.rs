@@ -146,7 +146,7 @@ impl Pair {
         state.budgets.organizations.spend(actor.org_id, price, state.now())
     }
 
-    /// Returns 429 if `recent` finds that the pair created `limit` rows in the last hour; 0 means unlimited. `recent` takes the
+    /// Returns 429 if `recent` finds that the pair created `limit` rows in the last hour; 0 means unlimited. Its parameters are the
     /// grantor, the grantee, the start of the hour and the number of rows to skip. The caller has locked the pair.
     pub(crate) async fn require_room(
         &self,

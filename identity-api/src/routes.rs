@@ -95,7 +95,7 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))
         .route("/api/v1/identity/partner/organizations/{id}/invites", post(partners::invite_first_owner))
-        // no credential: within the rate of the client's address
+        // no credential: limited by the client address's rate
         .route("/api/v1/identity/auth/magic-link", get(redeem_link::show_sign_in_page).post(magic_links::send_magic_link))
         .route("/api/v1/identity/auth/magic-link/verify", post(redeem_link::redeem_magic_link))
         .route("/api/v1/identity/auth/oidc", get(oidc::list_oidc_providers))

@@ -21,8 +21,8 @@ const GROUNDED: &str = "content_grounded";
 const CITED: &str = "content_cited";
 const PRESENTED: &str = "content_presented";
 
-/// Returns a session's privacy level: its own, or else the strictest level of its turns, or else `minimal`. Turns count only if all of them
-/// were read.
+/// Returns a session's privacy level: its own, otherwise the strictest level of its turns, otherwise `minimal`. Turns count only if all of
+/// them were read.
 pub(crate) fn level_of(declared: Option<PrivacyLevel>, read: &SessionEvents) -> PrivacyLevel {
     let of_turns = || read.events.iter().filter(|event| event.event_type.starts_with("turn_")).filter_map(turn_level).min();
     declared.or_else(|| of_turns().filter(|_| read.is_whole)).unwrap_or(PrivacyLevel::Minimal)

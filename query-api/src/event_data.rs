@@ -66,7 +66,7 @@ fn reported(told: StoredEvent<'_>) -> Members {
     members
 }
 
-/// Parses an object. Without an object, an empty text is stored; everything else is valid JSON.
+/// Parses an object. Without an object, an empty string is stored; everything else is valid JSON.
 fn parse(object: &str) -> Members {
     serde_json::from_str(object).unwrap_or_default()
 }

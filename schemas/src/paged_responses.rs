@@ -110,7 +110,7 @@ pub struct UrlMetric {
     pub last_seen: String,
 }
 
-/// A day's fetches by reporter, of one agent or of all. The four parts add up to `retrievals`.
+/// A day's fetches by reporter, for one agent or for all. The four parts add up to `retrievals`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorroborationItem {
     pub day: String,

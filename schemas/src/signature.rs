@@ -31,7 +31,7 @@ pub struct RecordedSignature {
     /// Why it is invalid.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Of a fetch: origin of the key set that identifies the agent.
+    /// For a fetch: origin of the key set that identifies the agent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub signed_by: String,
     /// Absent if no key was found.

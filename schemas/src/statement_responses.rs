@@ -38,7 +38,7 @@ pub struct StatementItem {
 /// The response to closing a month.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedMonth {
-    /// Whether a statement was created; else no report arrived since the latest one, and this is the latest one.
+    /// Whether a statement was created. If not, no report has arrived since the latest statement, which is then returned.
     pub created: bool,
     #[serde(flatten)]
     pub statement: StatementItem,

@@ -113,8 +113,8 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.take_from(&mut self.lock(), key, most).inspect_err(|why| self.note(why.limit()))
     }
 
-    /// Takes a slot, waiting for up to `patience`. The waiting tenant with the fewest slots is next, and of several the one that
-    /// waits longest.
+    /// Takes a slot, waiting for up to `patience`. The next slot goes to the waiting tenant with the fewest slots; among several, to the
+    /// one that has waited longest.
     pub async fn wait(self: &Arc<Self>, key: K, patience: Duration) -> Result<Slot<K>, NoSlot> {
         let until = Instant::now() + patience;
         let waiter = Waiter::enter(self, key);
@@ -268,7 +268,7 @@ impl<K: Copy + Eq + Hash> Drop for Waiter<'_, K> {
             }
         }
         drop(state);
-        // Other waiters may have yielded to this one.
+        // Waiters that let this one go first may now be able to take a slot.
         self.slots.changed.notify_waiters();
     }
 }
@@ -377,7 +377,7 @@ mod tests {
         let mut served = Vec::new();
         for next in [0, 1, 3, 2] {
             busy.pop();
-            // Later waiters look first, and a newcomer with as many slots.
+            // Later waiters try first, and so does a newcomer with the same number of slots.
             let newcomer = slots.wait(if next == 2 { 2 } else { 5 }, Duration::from_secs(60)).now_or_never();
             assert!(newcomer.is_none(), "a newcomer is before {next}");
             for nth in [3, 2, 1, 0] {

@@ -46,7 +46,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// Pause between two sweeps, which drop the deliveries of disabled endpoints.
 const SWEEP: Duration = Duration::from_secs(30);
-/// Time for running attempts to finish after a stop; less than a process has to stop.
+/// Time for running attempts to finish after a stop. Shorter than the time that a process has to stop.
 const GRACE: Duration = Duration::from_secs(6);
 /// Time for a running poll to finish after a stop. Leases whose response is lost stay unused until they expire.
 const LAST_POLL_TIMEOUT: Duration = Duration::from_secs(1);

@@ -324,7 +324,7 @@ impl<'a> ActiveWriter<'a> {
             };
             tokio::select! {
                 () = prepare => {}
-                // PostgreSQL may be unavailable for a long time, and a standby couldn't do better.
+                // PostgreSQL may be unavailable for a long time, and a standby would have the same problem.
                 ended = send_heartbeats(destination.server, (destination.topic, destination.heartbeat_interval), state) => match ended? {},
             }
             store_block::write(block, records, (state, destination)).await

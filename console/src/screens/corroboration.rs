@@ -1,4 +1,4 @@
-//! Confirmed claims: fetches claimed by agents next to those seen by servers, by agent and day.
+//! Corroboration: fetches claimed by agents compared with fetches seen by servers, by agent and day.
 //!
 //! Totals are sums of all rows that the API returns for the period.
 

@@ -78,7 +78,7 @@ pub(crate) struct Chip {
     pub(crate) without: String,
 }
 
-/// Filters above a screen with a period.
+/// Filters above a screen that has a period.
 pub(crate) struct Filters {
     pub(crate) window: Window,
     /// Why the dates in the address were not used.
@@ -103,7 +103,7 @@ pub(crate) struct PartnerView {
 }
 
 impl PartnerView {
-    /// Returns the partner with this id. If the id isn't a partner's, the following read returns the error.
+    /// Returns the partner with this id. If no partner has the id, the following read returns the error.
     pub(crate) async fn find(api: &SessionClient, seen_by: &str, back: String) -> Result<Option<Self>, Failure> {
         if seen_by.is_empty() {
             return Ok(None);

@@ -341,7 +341,7 @@ fn not_fetched(now: &Period) -> Option<String> {
 type Measure<'a> = &'a dyn Fn(&Period) -> Option<u64>;
 
 fn tiles(before: Before<'_>, now: &Period, types: Option<&Chart>) -> Vec<Tile> {
-    // Without the earlier figure, the tile couldn't be loaded.
+    // If the earlier figure is missing, the tile couldn't be loaded.
     let count = |name: &'static str, label: &'static str, of: Measure<'_>, line: Option<usize>| {
         let change = before.map(|(comparison, earlier)| {
             let change = of(now).zip(of(earlier)).map(|(now, before)| Difference::Count(Change { now, before }));

@@ -161,7 +161,7 @@ async fn all_splits_of_a_card_have_the_same_sum() {
     }
 }
 
-/// 61 of the 90 visits belong to the 1,008 fetches of known operators.
+/// 61 of the 90 visits belong to the 1,008 fetches by known operators.
 #[tokio::test]
 async fn ratios_compare_only_known_operators() {
     let (_, mut reader) = Stub::start().await;

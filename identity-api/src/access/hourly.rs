@@ -6,8 +6,8 @@ use service_kit::http::ApiError;
 
 pub(crate) const WINDOW: TimeDelta = TimeDelta::hours(1);
 
-/// Returns the number of rows to skip, newest first, to find the row that must leave the window before another one is accepted. `None`
-/// means unlimited.
+/// Returns the number of newest rows to skip to find the row that must leave the window before another one is accepted. `None` means
+/// unlimited.
 pub(crate) fn offset(limit: u32) -> Option<i64> {
     limit.checked_sub(1).map(i64::from)
 }

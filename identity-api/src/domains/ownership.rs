@@ -76,7 +76,7 @@ pub(crate) async fn assign(
     now: DateTime<Utc>,
 ) -> Result<Option<Row>, OwnershipError> {
     sqlx::query(LOCK).execute(&mut *transaction).await?;
-    // If this clock is behind the one that released the host, use that time, so that periods don't overlap.
+    // If this clock is behind the clock that released the host, use the later time, so that periods don't overlap.
     let released: Option<DateTime<Utc>> =
         sqlx::query_scalar("SELECT max(released_at) FROM domains WHERE site = $1 AND verified_at IS NOT NULL")
             .bind(site.as_str())
@@ -138,7 +138,7 @@ async fn visible_from(
         .await?;
         return Ok(visible_from.max(left));
     }
-    // The time when the last other owner of the host or a parent host left. If it hasn't left, now.
+    // The time when the last other owner of the host or a parent left, or the current time if it hasn't left.
     let others_until: Option<DateTime<Utc>> = sqlx::query_scalar(
         "SELECT max(coalesce(released_at, $3)) FROM domains WHERE site = ANY($1) AND organization_id <> $2 AND verified_at IS NOT NULL",
     )

@@ -69,7 +69,7 @@ pub(super) async fn insert(
 }
 
 /// Marks a registered domain as verified by attestation. An already verified domain stays unchanged. A partner can't take a subdomain of
-/// another organization's verified domain; an operator can, like whoever controls the DNS name.
+/// another organization's verified domain; an operator can, and so can whoever controls the DNS name.
 pub(crate) async fn attest(
     transaction: &mut PgConnection,
     author: Author,

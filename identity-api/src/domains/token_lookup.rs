@@ -57,7 +57,7 @@ pub(crate) struct TokenFinder {
 pub(super) struct ExpectedToken<'a> {
     pub(super) domain: &'a str,
     pub(super) token: &'a str,
-    /// The organization that registered the domain, which shares the readers with others.
+    /// The organization that registered the domain. It shares the parsing threads with others.
     pub(super) organization: OrgId,
 }
 

@@ -29,8 +29,8 @@ const SORTABLE: &Sortable = &[
     ("waiting", WAITING),
 ];
 
-/// Selects endpoints, newest first or as `sort` says, $4 of them after skipping $5: the one with the id $1, even if deleted, or
-/// all that aren't deleted; $2 filters by organization, $3 by failing. Details are looked up only for the endpoints of the page.
+/// Selects $4 endpoints after skipping $5, newest first or in the order of `sort`: the one with the id $1, even if deleted, otherwise all
+/// that aren't deleted. $2 filters by organization, $3 by failing. Details are looked up only for the endpoints of the page.
 fn watched(sort: Option<Sort>) -> String {
     let order = order_by(sort, "l.created_at DESC, l.id DESC");
     format!(

@@ -31,7 +31,7 @@ pub(crate) fn parse_ownable(domain: &str) -> Result<Site, &'static str> {
     if is_public_suffix(&domain) {
         return Err("domain is a public suffix such as co.uk. Enter a domain below it");
     }
-    // It would also own hosts below the name with a single `www.`, which it hasn't verified.
+    // The organization would also own hosts below the name with a single `www.`, which it hasn't verified.
     if domain.starts_with("www.www.") {
         return Err("domain starts with www. more than once. Enter it without www.");
     }

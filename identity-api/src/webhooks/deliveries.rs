@@ -173,7 +173,7 @@ async fn order(transaction: &mut PgConnection, delivery: DeliveryId, now: DateTi
         .execute(transaction)
         .await;
     match ordered {
-        // It was deleted from the log a moment ago.
+        // The delivery was deleted from the log a moment ago.
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(no_delivery()),
         Err(sqlx::Error::Database(error)) if error.constraint() == Some("webhook_backlog_has_room") => {
             Err(ApiError::new(Code::Conflict, "The endpoint's queue is full. Try again after some pending deliveries finish."))

@@ -1,4 +1,4 @@
-//! The audit trail: actors and details, and that its rows can't change.
+//! The audit trail: who made a change, its details, and that its rows can't be modified.
 
 use crate::people::REVIEWS;
 use crate::test_app::{Credentials, SESSION, SETTINGS, TestApp, VERIFY};

@@ -75,7 +75,7 @@ async fn s17_removing_a_person_revokes_their_keys_transitively() {
     let (first, by_bob) = generate(&app, bob.credentials(), MINTING).await;
     let (_, by_his_key) = generate(&app, Credentials::Key(&by_bob), MINTING).await;
     let (_, by_its_key) = generate(&app, Credentials::Key(&by_his_key), MINTING).await;
-    // Its key is revoked, but the objects it created are still his.
+    // Its key is revoked, but the objects that the key created still belong to the person.
     assert_eq!(app.revoke(Credentials::Key(&by_its_key), &first).await.status, 200);
     let (_, by_hers) = generate(&app, Credentials::Key(&hers), MINTING).await;
     assert_eq!(remove(&app, &ada, &org, &bob, "").await.status, 204);

@@ -1,4 +1,4 @@
-//! Keys' `last_used_at`: uses recorded by this service, and those in the other services' tables.
+//! `last_used_at` of keys: uses recorded by this service, and those in the other services' tables.
 
 use crate::test_app::{Credentials, TestApp};
 use chrono::{DateTime, Utc};

@@ -107,7 +107,7 @@ async fn accounts_get_five_emails_in_15_minutes() {
         assert_eq!((asked.status, asked.body), (202, json!({"status": "accepted"})));
     }
     app.token_mailed("a@example.com", 5).await;
-    // Its email is written after theirs, because emails are sent in order.
+    // This email is written after the other ones, because emails are sent in order.
     for _ in 0..3 {
         app.ask_to_sign_in("a@example.com").await;
     }

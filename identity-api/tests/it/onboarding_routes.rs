@@ -4,7 +4,7 @@ use crate::routes::registered;
 use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};
 use reqwest::Method;
 
-/// Routes, with an empty object as the body and an unknown id where they take one.
+/// The routes, each with an empty object as the body and an unknown id if it takes one.
 const GOLDEN: [(&str, &str, [u16; 4]); 24] = [
     // operator's session, trusted partner's key, untrusted one's key with the scope, that key beside the operator's session
     ("GET", "organizations", [200, 401, 401, 401]),

@@ -293,7 +293,7 @@ async fn audits_operator_reads_once_a_day() {
     let entry = |action: &str, hook: &TestResponse| (action.to_owned(), hook.text("id").to_owned());
     let look = async |path: &str| app.listed(operator.credentials(), path).await;
 
-    // Records only what is returned: the other organization's endpoint is on another page.
+    // Records only what is returned. The other organization's endpoint is on another page.
     look(&format!("{ALL}?limit=2&offset=1")).await;
     let mut expected = vec![entry("webhook.read", &first), entry("webhook.read", &next)];
     let sorted = |mut entries: Vec<(String, String)>| {

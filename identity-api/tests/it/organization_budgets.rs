@@ -69,7 +69,7 @@ async fn f50_changes_return_429_when_the_budget_is_spent() {
     assert_eq!(change_setting(&app, &key, true).await.status, 200, "the budget is full after an hour");
 }
 
-/// Otherwise, a leaked key or a member could spend the budget so that the owner can't revoke the key.
+/// Otherwise, a leaked key or a member could spend the whole budget, and the owner couldn't revoke the key.
 #[tokio::test]
 async fn f74_revoking_does_not_require_budget() {
     let app = open_with(100_000, manual_clock()).await;
@@ -140,7 +140,7 @@ async fn limits_organization_tests_to_twenty_per_minute() {
     assert_eq!(app.test_webhook(&other, &endpoint).await.status, 202);
 }
 
-/// Organizations can't use up a foreign endpoint's rate.
+/// Organizations can't use up the rate of another organization's endpoint.
 #[tokio::test]
 async fn testing_foreign_endpoints_does_not_count() {
     let app = TestApp::open().await;
@@ -352,7 +352,7 @@ async fn f75_keys_belong_to_the_earliest_owners_share() {
     for (person, day) in [(late, 3), (founder, 2), (early, 1), (twin, 1)] {
         sqlx::query(joined).bind(person.0).bind(day).execute(&app.stores.pool).await.unwrap();
     }
-    // Owners since the same day: the lower id counts.
+    // Both have been owners since the same day, so the lower id counts.
     for expected in [early.min(twin), early.max(twin), founder, late] {
         assert_eq!(tenant().await, Tenant::Person(expected));
         let handed_over = sqlx::query("UPDATE memberships SET role = 'member' WHERE user_id = $1").bind(expected.0);

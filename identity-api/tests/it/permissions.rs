@@ -314,7 +314,7 @@ async fn removing_an_operator_revokes_what_their_keys_created() {
     }
 }
 
-/// Covers keys that a member created as an operator, for the organization that removes them.
+/// Also covers keys that a member created as an operator for the organization that removes the member.
 #[tokio::test]
 async fn removal_revokes_keys_they_created_as_operator() {
     let app = TestApp::open().await;

@@ -65,7 +65,7 @@ async fn inviters_do_not_use_up_others_limits() {
     assert_eq!(app.invite(&ada, own, "bob@a.test", "owner").await.status, 201);
 }
 
-/// Accounts are free, so without a shared limit a mailbox could be flooded.
+/// Accounts are free, so a mailbox could be flooded without a shared limit.
 #[tokio::test]
 async fn unverified_organizations_share_one_invite_limit() {
     let app = open(0, 1).await;

@@ -69,7 +69,7 @@ async fn clients_behind_trusted_proxies_have_separate_rates() {
 async fn keys_and_people_have_separate_rates() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
     let ((org, busy), (other_org, other)) = (app.org("busy").await, app.org("other").await);
-    // Organizations have a rate too, which the busy ones use up.
+    // Organizations have a rate too, which the busy keys use up.
     let (jane, joe) = (app.session("jane@example.com", &[org]).await, app.session("joe@example.com", &[other_org]).await);
     for (one, another) in
         [(Credentials::Key(&busy), Credentials::Key(&other)), (Credentials::Session(&jane), Credentials::Session(&joe))]

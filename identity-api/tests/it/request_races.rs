@@ -1,5 +1,5 @@
-//! Races of forty answers to one request: approvals, denials, late approvals, grants and further requests for the pair. Exactly one wins
-//! (S12, G6).
+//! Forty answers to one request at the same time: approvals, denials, late approvals, grants and further requests for the pair. Exactly one
+//! wins (S12, G6).
 
 use crate::races::{PARALLEL, at_once, rounds as rounds_of};
 use crate::test_app::{Credentials, DELEGATIONS, TestApp, TestResponse, sign_in};
@@ -43,7 +43,7 @@ struct Case {
 }
 
 impl Case {
-    /// Every other caller approves. The others do what the approval races against.
+    /// Every other caller approves. The remaining callers do what the approval races against.
     async fn answer(self, app: Arc<TestApp>, number: usize) -> TestResponse {
         match (number % 2, self.against) {
             (1, Against::Denial) => app.answer_request(&self.owner, &self.id, "deny").await,

@@ -5,7 +5,7 @@ use crate::fake_internet::FakeInternet;
 use crate::test_app::TestApp;
 use chrono::TimeDelta;
 
-/// Returns the state of the check, and the body of each version with the days that it was seen.
+/// Returns the state of the check and, for each version, its body and the days on which it was seen.
 async fn stored(app: &TestApp) -> (String, Vec<(String, i64)>) {
     let pool = &app.stores.pool;
     let state = sqlx::query_scalar("SELECT state FROM robots_checks WHERE site = 'test.a'").fetch_one(pool).await.unwrap();

@@ -4,8 +4,7 @@ use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};
 use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 
-/// Every route, with an empty object as the body and an unknown id where it takes one. `onboarding_routes` covers operators and
-/// partners.
+/// Every route, with an empty object as the body and an unknown id if it takes one. `onboarding_routes` covers operators and partners.
 pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 75] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent

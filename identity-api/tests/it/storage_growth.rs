@@ -9,7 +9,7 @@ use serde_json::json;
 /// An eighth of the default, to keep the test short.
 const BUDGET: u64 = 512 * 1024;
 const ALLOWED: i64 = 10_000_000 / 8;
-/// More than a budget allows.
+/// More than the budget permits.
 const MAX_REQUESTS: usize = 2_000;
 
 #[derive(Clone, Copy, Debug)]

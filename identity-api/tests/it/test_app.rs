@@ -72,7 +72,7 @@ impl TestApp {
         Self::open_on(self.stores.clone(), clock, WebhookSettings::default(), DomainSettings::default()).await
     }
 
-    /// Uses other settings of domain verification.
+    /// Uses other domain verification settings.
     pub(crate) async fn open_on(stores: TestStores, clock: Clock, webhooks: WebhookSettings, domains: DomainSettings) -> Self {
         Self::open_as(stores, clock, webhooks, sign_in(), domains).await
     }

@@ -16,7 +16,7 @@ pub(crate) type Reason = &'static str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Time,
-    /// The day if the time is a time of day; in Fluent Bit's lines, a whole time.
+    /// The date, if the time is only a time of day. In Fluent Bit's lines, a complete time.
     Date,
     Host,
     /// A host that may be the requested one, if [`Field::Host`] has none.
@@ -32,7 +32,7 @@ pub(crate) enum Field {
     Path,
     Query,
     Method,
-    /// Method, target and protocol in one text.
+    /// Method, target and protocol in one string.
     RequestLine,
     UserAgent,
     Status,

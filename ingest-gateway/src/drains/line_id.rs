@@ -7,9 +7,9 @@ use schemas::ids::OrgId;
 use sha1::{Digest, Sha1};
 use uuid::{Builder, Uuid};
 
-/// Returns the id of a line: a `UUIDv5` of the organization, the provider, time, host and path, and the provider's id of the request, which
-/// is unique per server at best. Without one, all other stored fields of the request are used. Text logs can contain another value in the
-/// id's place, and JSON logs can contain an id from a visitor's header, so these ids don't replace the rest. `host` is the requested host's
+/// Returns the id of a line: a `UUIDv5` of the organization, the provider, time, host and path, and the provider's request id, which is at
+/// best unique per server. Without one, all other stored fields of the request are used. Text logs can contain another value in the id's
+/// place, and JSON logs can contain an id from a visitor's header, so these ids don't replace the rest. `host` is the requested host's
 /// name. A visitor can copy everything that an agent sends except its address, so a verified request has a different id.
 ///
 /// The id must not depend on a text that can be a visitor's address and isn't stored: logs can have other fields in place of ids and hosts,

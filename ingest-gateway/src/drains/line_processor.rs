@@ -135,7 +135,7 @@ impl LineProcessor {
         ProcessedLine { format: fields.format, ..judged }
     }
 
-    /// Returns the bot that made the request. Decodes and checks only its lines further.
+    /// Returns the bot that made the request. Only bots' lines are decoded and checked further.
     fn bot(&self, fields: &mut Fields<'_>) -> Option<Classified> {
         self.bots.classify(&sender(fields, None))?;
         decode_fields_of_bot(fields);

@@ -185,7 +185,7 @@ impl Part {
             (Self::Host, FormatId::Combined) => format!("{text} {line}"),
             // Their servers write the host in a URL.
             (Self::Host, _) if line.contains("://www.example.com") => line.to_owned(),
-            // Their hosts are the owner's: a zone, a bucket.
+            // Their hosts belong to the owner, for example as a zone or a bucket.
             (Self::Host, FormatId::KeyCdn | FormatId::AmazonS3) => line.to_owned(),
             // They also log another host.
             (Self::Host, FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard | FormatId::Vercel) => line.to_owned(),

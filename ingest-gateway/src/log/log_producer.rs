@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
-    /// A retry may succeed. The record may already be on the log; then it is there twice and counted once.
+    /// A retry may succeed. The record may already be on the log, in which case it is there twice and counts once.
     #[error("{0}")]
     Transient(KafkaError),
     /// Retrying can't succeed.

@@ -123,7 +123,7 @@ async fn verify(state: &State, caller: &Caller, parts: &Parts, sha256: impl Asyn
     PendingSignature { recorded: recorded(checked, &listed), nonce }
 }
 
-/// What a signature can cover.
+/// The parts of a request that a signature can cover.
 struct SentRequest {
     /// The URL with `https` and with `http`, because only the proxies in front of the gateway know the scheme.
     uris: [String; 2],

@@ -15,7 +15,7 @@ pub(crate) type Levels = HashMap<Session, Option<PrivacyLevel>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Ended now or before, with this outcome or without one.
+    /// Ended, now or earlier, with this outcome or without one.
     Yes,
     OtherOutcome,
     Unknown,

@@ -166,7 +166,7 @@ async fn sessions_and_compressed_bodies_can_be_signed() {
     assert_eq!(records.iter().map(result).collect::<Vec<_>>(), [("valid", ""); 4]);
 }
 
-/// A retry after an unknown outcome is the same request. Another one with its nonce is not, whichever gateway receives it.
+/// A retry after an unknown outcome is the same request. Another request with the same nonce isn't, whichever gateway receives it.
 #[tokio::test]
 async fn nonces_are_used_once_across_gateways() {
     let gateway = Gateway::start().await;

@@ -22,7 +22,7 @@ pub(crate) struct Visibility {
     foreign: Vec<Site>,
 }
 
-/// A host that the owner has verified, or a subdomain that another organization had before.
+/// A host that the owner has verified, or a subdomain that another organization owned before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnHost {
     pub(crate) site: Site,
@@ -107,9 +107,9 @@ impl Visibility {
     }
 }
 
-/// Returns the hosts that the owner may read, each with a start time. For an event, the longest host that covers it applies. A subdomain
-/// that had another owner is included only if the owner has no host in between, because its events from that time belong to the former
-/// owner.
+/// Returns the hosts that the owner may read, each with a start time. For an event, the longest of these hosts above the event's host
+/// applies. A subdomain that had another owner is included only if the owner has no host in between, because its events from that time
+/// belong to the former owner.
 fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     let mut own: BTreeMap<&Site, Option<i64>> = BTreeMap::new();
     let hosts: BTreeSet<&Site> = owned.iter().map(|owned| &owned.site).collect();

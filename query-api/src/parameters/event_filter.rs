@@ -83,7 +83,7 @@ impl EventFilter {
     }
 }
 
-/// Accepts any text. An empty text matches events without a value.
+/// Accepts any text. An empty value matches events without a value.
 fn text(text: &str) -> Result<String, &'static str> {
     // ClickHouse rejects NUL in parameters, and stored values never contain it.
     if text.contains('\0') { Err("must not contain NUL characters.") } else { Ok(text.to_owned()) }

@@ -18,7 +18,7 @@ impl TimeLimits {
         Self { start, whole: start + Duration::from_secs(settings.read_seconds.into()) }
     }
 
-    /// Sets the limits of a streamed query. ClickHouse's limit includes the time it waits for a slow caller, so it covers the whole
+    /// Sets the limits for a streamed query. ClickHouse's limit includes the time that it waits for a slow caller, so it covers the whole
     /// response.
     pub(crate) fn streamed(&self, query: Query) -> Query {
         let seconds = self.whole.as_secs().to_string();

@@ -49,7 +49,7 @@ pub(crate) struct BotRow {
     pub(crate) verified_code: i8,
     /// Fetches by status, which add up to `retrievals`. Status 0 is unknown.
     pub(crate) statuses: Vec<(u16, u64)>,
-    /// Requests without content by status; status 0 is a request without a response.
+    /// Requests without content by status. Status 0 means that the request got no response.
     pub(crate) refused: Vec<(u16, u64)>,
     pub(crate) retrievals: u64,
     pub(crate) bytes_sent: u64,

@@ -27,7 +27,7 @@ pub(crate) struct EventRow {
     pub(crate) r#type: String,
     /// Nil if there is no session or the reader may not see it.
     pub(crate) session: Uuid,
-    /// The session's organization, or else the report's. Nil if the reader may not see it.
+    /// The session's organization, otherwise the report's. Nil if the reader may not see it.
     pub(crate) platform: Uuid,
     pub(crate) agent: String,
     pub(crate) url: String,

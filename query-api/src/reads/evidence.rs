@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 /// Reports per query: each query sorts its rows in memory.
 const REPORTS_PER_QUERY: u64 = 1_500_000;
-/// Keys are digests, so each range of them has about as many events as any other.
+/// Keys are digests, so each range of keys has about the same number of events.
 const MAX_QUERIES: u64 = 1 << 16;
 const MAX_SECONDS: &str = "600";
 
@@ -36,7 +36,7 @@ pub(crate) struct EvidenceRow {
     pub(crate) role: u8,
     pub(crate) event_type: String,
     pub(crate) at_ms: i64,
-    /// Earlier events of the host belong to others.
+    /// Start of the owner's events on the host. Earlier ones belong to others.
     pub(crate) visible_from_ms: i64,
     pub(crate) host: String,
     pub(crate) url: String,
@@ -77,7 +77,7 @@ pub(crate) struct EvidenceRows<'a> {
     scope: Scope,
     closed_us: u64,
     organizations: &'a [String],
-    /// First and last keys of the queries to come, the next one last.
+    /// First and last keys of the remaining queries, in reverse order.
     ranges: Vec<(u128, u128)>,
     current: Option<RowCursor<EvidenceRow>>,
 }
@@ -100,7 +100,7 @@ impl EvidenceRows<'_> {
         }
     }
 
-    /// Sends the next query. It returns no row until it has sorted all of them.
+    /// Sends the next query. It returns the first row once all rows are sorted.
     async fn start(&mut self, (first, last): (u128, u128)) -> Result<(Option<EvidenceRow>, RowCursor<EvidenceRow>), ApiError> {
         let statement = self
             .scope
@@ -108,7 +108,7 @@ impl EvidenceRows<'_> {
             .with_table("reporters", "id UUID", self.organizations.iter().map(|id| [id.as_str().into()]))
             .with("first_key", first.to_string())
             .with("last_key", last.to_string())
-            // As in the column `received`.
+            // In the format of the column `received`.
             .with("closed", self.closed_us << 12);
         let query = without_size_limit(statement.query(&self.reads.client)).with_setting("max_execution_time", MAX_SECONDS);
         let mut rows = query.with_setting("http_send_timeout", MAX_SECONDS).fetch().map_err(to_api_error)?;

@@ -56,7 +56,7 @@ pub(super) mod model {
         listed_for_owner((events, &BTreeMap::new()), most, is_standard)
     }
 
-    /// Like `listed`, with the names that have the most events of the owner before others.
+    /// Like `listed`, but names with most events of the owner come before others.
     pub(in crate::reads) fn listed_for_owner<N: Ord + Clone>(
         (events, own): (&BTreeMap<N, u64>, &BTreeMap<N, u64>),
         most: u64,

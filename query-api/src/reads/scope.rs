@@ -73,7 +73,7 @@ fn since((host, since_ms): (&Site, &i64)) -> [Value; 2] {
     [host.as_str().into(), (*since_ms).into()]
 }
 
-/// Returns the deciders within a host, and the host itself with the start time of the longest decider above it.
+/// Returns the hosts with a start time within a host, and the host itself with the start time of the longest such host above it.
 fn beneath(site: &Site, deciders: &BTreeMap<Site, i64>) -> BTreeMap<Site, i64> {
     let since_ms = site.candidates().iter().find_map(|above| deciders.get(above)).copied().unwrap_or(NEVER_MS);
     let beneath = deciders.iter().filter(|(host, _)| host.is_within(site)).map(|(host, since_ms)| (host.clone(), *since_ms));

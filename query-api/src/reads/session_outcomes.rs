@@ -26,9 +26,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number of rows, each for a bucket, a type and a currency.
 const MAX_ROWS: usize = 1_000_000;
 
-/// Counts an outcome at the end of its session, or else at its start, or else at its first report. Parses it with a pattern of the stored
-/// format (`schemas::session::Outcome`) and not as JSON, because PostgreSQL rejects some JSON strings in other members. An outcome in
-/// another format is an error, not zero.
+/// Counts an outcome when its session ended, otherwise when it started, otherwise at its first report. Parses it with a pattern for the
+/// stored format (`schemas::session::Outcome`) and not as JSON, because PostgreSQL rejects some JSON strings in other members. An outcome
+/// in another format is an error, not zero.
 const OUTCOMES: &str = r#"
     SELECT floor(extract(epoch FROM ended) * 1000 / $4)::bigint AS bucket, read[1] AS outcome_type, read[3] AS currency,
            count(*) AS sessions, sum(read[2]::numeric)::text AS amount

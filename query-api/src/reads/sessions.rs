@@ -17,7 +17,7 @@ const MAX_EVENTS: u64 = 50_000;
 const MAX_CLICKS: u64 = 1_000;
 /// Maximum session size.
 const MAX_BYTES: u64 = 64 << 20;
-/// Maximum size of a manifest's reports, which are all searched for the session id.
+/// Maximum size of a manifest's reports, which are all searched for the session's id.
 const MAX_MANIFEST_BYTES: u64 = 32 << 20;
 /// Maximum size of a `data` value in a manifest or a click, in bytes of JSON. Every standard keyword fits, even if it is escaped.
 const MAX_VALUE_BYTES: u64 = 512;

@@ -144,7 +144,7 @@ impl Statement {
         self.tables.iter().fold(query, |query, table| query.with_setting(format!("{}_structure", table.name), table.structure))
     }
 
-    /// Returns the request body. This module builds it because the ClickHouse client can't send external tables.
+    /// Returns the request body as a form, because the ClickHouse client can't send tables with a query.
     fn form(&self, boundary: &str) -> String {
         let mut form = String::new();
         let mut field = |disposition: &str, content: &str| {

@@ -43,7 +43,7 @@ pub(crate) async fn read_manifest(
         return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can look up click tokens."));
     }
     state.lookups.admit(caller.key_id, caller.org_id)?;
-    // Use the raw path: a valid token needs no escapes, so anything else is unknown.
+    // Use the raw path. A valid token needs no escapes, so anything else is unknown.
     let token = uri.path().rsplit('/').next().unwrap_or_default();
     let hash = PlainClickToken::presented(token).hash();
     let clicked = find_clicked(&state.pool, &hash, state.clock.now()).await?.ok_or_else(not_found)?;

@@ -27,7 +27,7 @@ pub(crate) async fn coverage(state: &State, tenant: Tenant, seen: &Visibility, p
 }
 
 /// Like [`coverage`], for another read's response. Returns `None` if the hosts have no drain and no drain had a line in the period, because
-/// then missing server logs are expected.
+/// missing server logs are expected then.
 pub(crate) async fn coverage_for_figures(
     state: &State,
     tenant: Tenant,

@@ -188,7 +188,7 @@ pub(crate) async fn read_corroboration(
     let is_list = answering.format != Format::Json;
     let mut response = page::respond_in_envelope(answering, &envelope, found, move |row| corroboration(row, by)).await?;
     if is_list {
-        // In the body, clients would read the note as an item.
+        // Clients would read a note in the body as an item.
         response.headers_mut().insert(NOTE_HEADER, HeaderValue::from_static(NOTE));
     }
     Ok(response)

@@ -24,7 +24,7 @@ use service_kit::http::{ApiError, Parameters, quality_values};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Shorter than the time that a request may take (`service_kit::http`), and than the console waits.
+/// Shorter than the time limit for a request (`service_kit::http`), and than the console's.
 const PATIENCE: Duration = Duration::from_secs(15);
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 

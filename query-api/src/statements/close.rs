@@ -22,9 +22,9 @@ use uuid::Uuid;
 
 /// Statements that an organization can create per day. Each one stores an evidence file.
 const PER_DAY: i64 = 200;
-/// Attempts if other processes close months of the owner at the same time.
+/// Number of attempts if other processes close the owner's months at the same time.
 const ATTEMPTS: usize = 5;
-/// A month with many events is sorted for longer than other transactions may wait.
+/// Sorting a month with many events takes longer than other transactions may wait.
 const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = '600s'";
 
 /// A month to close, for an owner and a licensee.
@@ -46,7 +46,7 @@ pub(crate) struct MonthClosed {
     pub(crate) row: StatementRow,
 }
 
-/// What a statement is computed from.
+/// The data from which a statement is computed.
 pub(crate) struct Sources<'a> {
     pub(crate) reads: &'a Reads,
     pub(crate) bots: &'a BotTable,
@@ -206,7 +206,7 @@ async fn compute(
     Ok((counted, evidence))
 }
 
-/// Returns the reporting organizations that are content owners: these report only for their own hosts.
+/// Returns which of the reporting organizations are content owners, because these report only for their own hosts.
 async fn content_owners(table: &StatementTable, reported: &EvidenceSources) -> Result<HashSet<Uuid>, sqlx::Error> {
     let ids: Vec<Uuid> = reported.organizations.iter().filter_map(|id| id.parse().ok()).collect();
     let query = sqlx::query_scalar("SELECT id FROM organizations WHERE id = ANY($1) AND org_type = 'content_owner'");
@@ -214,7 +214,7 @@ async fn content_owners(table: &StatementTable, reported: &EvidenceSources) -> R
     Ok(owners.into_iter().collect())
 }
 
-/// Deleted reports are no reason for a revision: retention deletes old ones.
+/// Deleted reports don't cause a revision, because retention deletes old ones.
 fn has_new_reports(revised: &StatementRow, counted: &Counted) -> bool {
     counted.late_reports > 0 || counted.reports > revised.reports
 }

@@ -32,9 +32,9 @@ pub(super) struct Rules<'a> {
     pub(super) by: By,
     /// Names the operators of agents.
     pub(super) bots: &'a BotTable,
-    /// Organizations that report for their own hosts only.
+    /// Organizations that report only for their own hosts.
     pub(super) owners: HashSet<Uuid>,
-    /// From when on rows are late.
+    /// Rows accepted from this time on are late.
     pub(super) late_from_us: Option<u64>,
 }
 
@@ -107,8 +107,8 @@ impl<'a> Computation<'a> {
         }
     }
 
-    /// Adds the next row. Appends the rows of the event before it to the evidence file if it counts. Returns 413 if the
-    /// statement would have too many lines.
+    /// Adds the next row. If it belongs to another event, finishes the previous one and, if that counts, appends its rows to the evidence
+    /// file. Returns 413 if the statement would have too many lines.
     pub(super) fn add(&mut self, row: EvidenceRow, file: &mut Vec<u8>) -> Result<(), ApiError> {
         if row.event_key != self.event_key {
             self.finish_event(file)?;
@@ -184,7 +184,7 @@ impl<'a> Computation<'a> {
         (first..self.rules.until_ms).contains(&at_ms) && self.rules.operator.is_none_or(|wanted| wanted == operator)
     }
 
-    /// Returns what the store's rules need of a report, and its operator: of the agent if it is a claim, else of the bot.
+    /// Returns the parts of a report that the store's rules need, and its operator: the agent's for a claim, otherwise the bot's.
     fn facts(&self, row: &EvidenceRow) -> (Facts, String) {
         let session = if row.shown_session.is_nil() { 0 } else { self.ids.session(row.platform, row.shown_session) };
         let mut facts = ReportFacts {
@@ -380,7 +380,7 @@ enum Kind {
     Response,
 }
 
-/// Distinct digests of lines, exact and in 12 bytes each.
+/// Distinct digests of lines, exact, with 12 bytes each.
 #[derive(Default)]
 struct Distinct {
     /// Line and kind, and both halves of the digest.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Events of a measure by evidence tier. `signed` is a part of the others.
+/// A measure's events by evidence tier. `signed` is part of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tiers {
     pub(crate) claimed: u64,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use signatures::{PrivateKey, PublicKey};
 use std::path::PathBuf;
 
-/// Keys in a manifest at most.
+/// Maximum number of keys in a manifest.
 const MAX_KEYS: usize = 100;
 
 #[derive(Args, Clone, Debug, Default)]

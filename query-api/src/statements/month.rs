@@ -1,4 +1,4 @@
-//! Months as statements name them.
+//! Months, as named in statements.
 
 use chrono::{Datelike, Months, NaiveDate, NaiveTime};
 

@@ -59,7 +59,7 @@ fn facts(statement: &Statement, document: &[u8]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Adds a sheet whose first row is bold. Numbers are numbers, and no text is a formula.
+/// Adds a sheet with a bold first row. Numbers are stored as numbers, and text is never a formula.
 fn add_sheet(workbook: &mut Workbook, name: &str, rows: &[Vec<String>]) -> Result<(), XlsxError> {
     let sheet: &mut Worksheet = workbook.add_worksheet().set_name(name)?;
     let bold = Format::new().set_bold();

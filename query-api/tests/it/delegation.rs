@@ -53,7 +53,7 @@ async fn r3_r2_rejected_delegated_reads_return_the_same_error() {
         (&other_owner.key, id.clone()),
     ]);
     for (key, delegated_from) in refused {
-        // It doesn't matter whether the domain is own, foreign or unknown.
+        // It doesn't matter whether the domain is the partner's own, another owner's or unknown.
         for domain in ["example.com", "other.test", "unknown.test"] {
             let answer = app.get_summary(key, &[("delegated_from", &delegated_from), ("domain", domain)]).await;
             assert_eq!(answer.problem(), expected, "{delegated_from} {domain}");

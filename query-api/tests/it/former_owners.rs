@@ -6,7 +6,7 @@ use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::site::Site;
 
-/// Stores a domain that was owned between two times, in milliseconds after the new year. `None` has no end.
+/// Stores a domain's ownership between two times, in milliseconds after the new year. `None` means no end.
 async fn owned(app: &TestApp, org: OrgId, domain: &str, from_ms: i64, until_ms: Option<i64>) {
     let at = |ms: i64| DateTime::from_timestamp_millis(NEW_YEAR_MS + ms).unwrap();
     sqlx::query("INSERT INTO domains (organization_id, domain, site, verified_at, visible_from, released_at) VALUES ($1, $2, $3, $4, $4, $5)")

@@ -32,7 +32,7 @@ async fn invented_types_do_not_hide_types_of_the_owner() {
     let report = |key: u64, by, name: &str| {
         fetch_on("example.com", u128::from(key)).role(Edge).of(by).url("https://example.com/").named(name)
     };
-    // Each invented type has more events than the owner's, and its name is less.
+    // Each invented type has more events than the owner's type, and its name sorts before it.
     let invented = (0..600).map(|key| report(key, stranger.id, &format!("com.a.t{}", key % 200)));
     // The second of the owner's types is reported by the stranger too.
     let own =

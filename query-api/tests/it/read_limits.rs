@@ -45,7 +45,7 @@ async fn excess_reads_of_a_key_return_429() {
     let paths = ["summary", "events", "urls", "corroboration", "funnel"];
     let asked: Vec<String> = (0..100).map(|number| format!("/content-owners/{}", paths[number % 5])).collect();
     let siege = join_all(asked.iter().map(|path| year(&http, &app, &owner.key, path)));
-    // Meanwhile, another owner gets responses.
+    // Another owner gets responses in the meantime.
     let neighbour = async {
         for _ in 0..5 {
             assert_eq!(year(&http, &app, &other.key, "/content-owners/summary").await.0, 200);

@@ -50,7 +50,7 @@ async fn owners_see_agents_of_clicks_between_their_own_hosts() {
         (1, "shop.test", "example.com"),
         (2, "shop.test", "news.example.com"),
         (3, "example.com", "shop.test"),
-        // Links to another owner's host below or above an own one, to unverified hosts, and to a host with a similar name.
+        // Links to another owner's host below or above one of the owner's hosts, to unverified hosts, and to a host with a similar name.
         (4, "shop.test", "b.shop.test"),
         (5, "shop.test", "a.b.shop.test"),
         (6, "shop.test", "elsewhere.test"),

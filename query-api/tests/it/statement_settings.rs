@@ -1,4 +1,4 @@
-//! Settings of all reads' statements: for exact figures, and limits.
+//! Settings of all reads' statements, for exact figures and for limits.
 
 use crate::click_fixture::{ClickFixture, reported};
 use crate::statements::signing;

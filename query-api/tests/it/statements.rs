@@ -79,7 +79,7 @@ impl World {
         Files { statement: text(&path).await, evidence: text(&format!("{path}/evidence")).await }
     }
 
-    /// Runs both programs, which must print the same. Returns what they found to differ.
+    /// Runs both programs, which must print the same text. Returns the differences that they found.
     fn verify(&self, files: &Files, earlier: &[&str]) -> Vec<String> {
         let texts: Vec<Vec<u8>> = earlier.iter().map(|text| text.as_bytes().to_vec()).collect();
         let found =
@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// Adds what the service needs to sign statements, with a key file in this folder.
+/// Adds the configuration for signing statements, with a key file in this folder.
 pub(crate) fn signing(settings: Settings, folder: &Path) -> Settings {
     let keys = folder.join("keys");
     std::fs::write(&keys, PrivateKey::generate().to_jwk()).unwrap();
@@ -182,7 +182,7 @@ fn line_of_bot(status: u16, at_ms: i64) -> FailedFetch {
     }
 }
 
-/// What an agent and the owner's drain report in January.
+/// Reports by an agent and by the owner's drain in January.
 fn january(agent: OrgId, owner: OrgId) -> Vec<LogRecord> {
     let page = |number: u128| fetch_on("a.test", number).url(&format!("https://a.test/blog/{number}")).after(HOUR_MS);
     let claim = |number: u128| page(number).of(agent).role(SourceRole::Agent).session(number % 2 + 1).agent("ChatGPT-User");
@@ -290,7 +290,7 @@ async fn e2_statements_equal_the_reads_of_random_months() {
                 assert_eq!(world.verify(&files, &earlier), Vec::<String>::new(), "{}", files.statement);
             }
         }
-        // Later, all reports have been accepted.
+        // All reports were accepted before this time.
         world.clock.advance(TimeDelta::days(40));
         for owner in &owners {
             let key = world.closer(owner.id).await;
@@ -303,7 +303,7 @@ async fn e2_statements_equal_the_reads_of_random_months() {
     }
 }
 
-/// E3: of months closed at the same time by two processes, the numbers have no gap and the chain holds.
+/// E3: if two processes close months at the same time, the numbers have no gaps and the chain is valid.
 #[tokio::test]
 async fn e3_parallel_closings_keep_the_chain() {
     let world = World::at("2026-05-01T00:00:00Z").await;
@@ -352,7 +352,7 @@ async fn partners_read_statements_but_cannot_close() {
         let response = client().post(url).header("x-api-key", &writer).json(&body).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::FORBIDDEN);
     }
-    // Without identity:write, and by a member who isn't an owner.
+    // Without identity:write, and as a member who isn't an owner.
     assert_eq!(world.post(&owner.key, &body).await.0, StatusCode::FORBIDDEN);
     let session = seed.session("ada@a.test", TimeDelta::days(4_000)).await;
     seed.join("ada@a.test", owner.id).await;
@@ -363,7 +363,7 @@ async fn partners_read_statements_but_cannot_close() {
     assert_eq!(by_session().await, StatusCode::FORBIDDEN);
     seed.own("ada@a.test", &[owner.id]).await;
     assert_eq!(by_session().await, StatusCode::OK);
-    // Statements of others look like unknown ones.
+    // Others' statements look like unknown ones.
     let unknown = "/content-owners/statements/01900000-0000-7000-8000-000000000000";
     for end in ["", "/evidence"] {
         let expected = app.get(&stranger.key, &format!("{unknown}{end}"), &[]).await.problem();

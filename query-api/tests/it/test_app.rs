@@ -452,7 +452,7 @@ impl TestApp {
         TestResponse { status: response.status(), text: response.text().await.unwrap() }
     }
 
-    /// Sends an `Accept` header. Returns status, content type, `x-total-count` and body.
+    /// Sends an `Accept` header. Returns the status, content type, `x-total-count` and body.
     pub(crate) async fn get_as(&self, accept: &str, key: &str, path: &str) -> (StatusCode, String, String, String) {
         let request = self.http.get(format!("{}{path}", self.server.url)).header("x-api-key", key).header("accept", accept);
         let response = request.send().await.unwrap();
@@ -487,7 +487,7 @@ impl TestApp {
     }
 }
 
-/// Returns the id of an organization of [`Observation::by`].
+/// Returns the id of the organization with this number in [`Observation::by`].
 pub(crate) fn platform(org: u128) -> String {
     OrgId(Uuid::from_u128(org)).to_string()
 }

@@ -237,7 +237,7 @@ async fn production_rejects_accounts_with_excess_privileges() {
     for other in Role::ALL.into_iter().filter(|role| *role != Role::Query) {
         accounts.push((format!("GRANT {} TO ACCOUNT", other.name()), "has the privileges of another service".to_owned()));
     }
-    // These come last, because each takes something from the account before it.
+    // These come last, because each of them takes an ownership away from the previous account.
     for (statements, expected) in [
         (format!("ALTER FUNCTION {FUNCTION} OWNER TO ACCOUNT"), "owns the function refuse_change_of_audit_log"),
         ("GRANT CREATE ON SCHEMA public TO ACCOUNT".to_owned(), "can create objects in the schema public"),

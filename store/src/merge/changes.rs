@@ -85,8 +85,8 @@ struct Homes {
     is_new: bool,
     /// Identities of the reports in the stored shared event.
     stored: BTreeSet<EventKey>,
-    /// Standalone events to delete because an earlier copy of their report joins the shared event, each with whether a new
-    /// standalone event gets its home.
+    /// Standalone events to delete because an earlier copy of their report joins the shared event, and for each, whether a new standalone
+    /// event gets its home.
     vacated: Vec<(EventPlace, bool)>,
     /// New standalone events that take over a vacated event's home, with the place of the vacated event.
     inherited: BTreeMap<EventKey, EventPlace>,
@@ -126,7 +126,7 @@ impl Homes {
 }
 
 /// Chooses for each vacated event the new standalone event that gets its home. Prefers one by the same observer, so that the observer's
-/// figure is right in between, and then one that leaves the shared event.
+/// figure stays correct between the inserts, and then one that leaves the shared event.
 fn heirs(
     vacated: &[(EventPlace, Observer)],
     mut new: Vec<(EventKey, Observer)>,

@@ -61,7 +61,7 @@ impl RejectedCommand {
                 let chosen: Vec<&StoredDeadLetter> = if *all {
                     archive.dead_letters().filter(|letter| letter.retried.is_none()).collect()
                 } else {
-                    // Put an origin that is named twice back only once.
+                    // If an origin is named twice, put its record back only once.
                     let origins: BTreeSet<&String> = origins.iter().collect();
                     origins.into_iter().map(|origin| archive.find(origin)).collect::<Result<_, _>>()?
                 };

@@ -29,8 +29,8 @@ const SLOW_TO_REACH: Duration = Duration::from_secs(1);
 const UNSIGNED_PAUSE: Duration = Duration::from_secs(60);
 /// Timeout for releasing a lease while the process stops.
 const GIVE_BACK_DEADLINE: Duration = Duration::from_secs(1);
-/// Maximum age of a lease when its attempt starts. Later, the endpoint may have been disabled, and the signed time would be too old. Longer
-/// than a statement's deadline, or a slow database would prevent all attempts.
+/// Maximum age of a lease when its attempt starts. Later, the endpoint may have been disabled, and the signed time would be too old. Must
+/// be longer than a statement's deadline; otherwise a slow database would prevent all attempts.
 const FRESH: Duration = Duration::from_secs(5);
 const _: () = assert!(
     MAX_ATTEMPT_TIME.as_secs() > FRESH.as_secs() + ATTEMPT_DEADLINE.as_secs() + STATEMENT_DEADLINE.as_secs(),

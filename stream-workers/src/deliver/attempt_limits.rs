@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
-/// Maximum number of endpoints remembered as hanging. A forgotten endpoint must hang again.
+/// Maximum number of endpoints remembered as hanging. An endpoint that was forgotten is remembered again when it hangs again.
 const MAX_HANGING: usize = 4_096;
 /// Maximum running attempts to an endpoint whose last attempt hung.
 const OF_HANGING: usize = 1;
@@ -31,11 +31,11 @@ pub(super) struct Capacity {
     pub(super) in_all: i64,
     pub(super) per_endpoint: i32,
     pub(super) limited_endpoints: Vec<LimitedEndpoint>,
-    /// Organizations with running attempts, and their number.
+    /// Number of running attempts by organization.
     pub(super) busy: Vec<(Uuid, i32)>,
 }
 
-/// An endpoint with less room, because attempts are running or the last one hung.
+/// An endpoint with fewer lanes, because attempts are running or the last one hung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LimitedEndpoint {
     pub(super) endpoint: Uuid,

@@ -161,7 +161,7 @@ fn site_of(new: &[Report<Facts>]) -> String {
     new[0].site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default()
 }
 
-/// Returns an interrupted block's rows whose records are before these offsets but whose reports didn't come again.
+/// Returns an interrupted block's rows whose records are before these offsets but whose reports weren't read again.
 fn lost(reports: &[NewReport], next: &NextOffsets, state: &State) -> HashMap<EventKey, Interrupted> {
     let mut read_again = state.interrupted_rows.read_again(next).peekable();
     if read_again.peek().is_none() {

@@ -12,7 +12,8 @@ use std::collections::HashMap;
 
 /// Number of process starts without a complete block after which a writer is careful.
 const UNCLEAN_STARTS: u64 = 3;
-/// Number of records that a careful writer notes, more than a block usually has. A later writer reaches a deadly record after them.
+/// Number of records that a careful writer notes, which is more than a block usually has. If a deadly record comes later, a later writer
+/// reaches it.
 const CAREFUL_RECORDS: u32 = 5_000;
 /// Number of crashes after which a record is rejected.
 const MAX_DEATHS: u32 = 3;
@@ -45,8 +46,8 @@ pub(super) enum Advice {
 }
 
 impl DecodeCaution {
-    /// Creates a writer's caution. `starts` is the number of processes, including this one, that have become the writer since a block was
-    /// completed or an epoch was released. `suspect` is the previous writer's last note.
+    /// Creates the caution for a new writer. `starts` is the number of processes, including this one, that have become the writer since a
+    /// block was completed or an epoch was released. `suspect` is the previous writer's last note.
     pub(super) fn new(starts: u64, suspect: Option<Suspect>) -> Self {
         let is_careful = suspect.is_some() || starts > UNCLEAN_STARTS;
         let last = suspect.map(|suspect| Suspect { deaths: suspect.deaths.saturating_add(1), ..suspect });

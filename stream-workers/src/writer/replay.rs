@@ -168,7 +168,7 @@ impl Running {
         Self { replay, end, chunks, _reading: AbortOnDropHandle::new(reading), due: Instant::now(), unexpected }
     }
 
-    /// Delays the next chunk as the rate requires after these events.
+    /// Delays the next chunk so that these events don't exceed the rate.
     fn pace(&mut self, events: u64) {
         if self.replay.plan.rate > 0 {
             #[expect(clippy::cast_precision_loss, reason = "the pause can be approximate")]

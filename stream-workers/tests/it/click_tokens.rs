@@ -59,7 +59,7 @@ pub(crate) fn by_token(key: u128, token: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_and_gateway_lookups_produce_the_same_rows() {
     let (hashed, resolved) = (TestApp::new().await, TestApp::new().await);
-    // Expired by now, but valid when the events were accepted.
+    // These have expired by now, but were valid when the events were accepted.
     let until_us = NEW_YEAR_US + 60 * SECOND_US;
     let (own, theirs, nameless) = (session(1), session(2), session(3));
     let pool = &hashed.stores.pool;

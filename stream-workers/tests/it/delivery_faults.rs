@@ -88,7 +88,7 @@ async fn requires_a_valid_secrets_key() {
     }
 }
 
-/// `TEST_ROUNDS` sets the number of messages to each of five endpoints.
+/// `TEST_ROUNDS` sets the number of messages for each of the five endpoints.
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_only_one_deliverer_sends_a_message() {
     let office = DeliveryFixture::new().await;

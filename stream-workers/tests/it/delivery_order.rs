@@ -82,7 +82,7 @@ async fn v12_past_hangs_do_not_delay_later_deliveries() {
     deliverer.stop().await;
 }
 
-/// Asserted by order: healthy endpoints get their deliveries before the first hanging attempt times out.
+/// The test asserts the order: healthy endpoints get their deliveries before the first hanging attempt times out.
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_hanging_endpoints_do_not_delay_healthy_ones() {
     let office = DeliveryFixture::new().await;

@@ -4,7 +4,7 @@ use crate::test_app::{NEW_YEAR_US, TestApp, record};
 use serde_json::json;
 
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
-/// Each column of `reports` except `version` and `is_deleted`, for an event with all members and one with only the required members.
+/// Each column of `reports` except `version` and `is_deleted`, for an event with all members and for one with only the required members.
 const COLUMNS: [(&str, &str, &str); 37] = [
     ("organization", "00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000008"),
     ("at", "2026-11-01 10:00:00.123", "1970-01-01 00:00:00.000"),

@@ -69,7 +69,7 @@ async fn waits_while_a_table_has_too_many_parts() {
     assert!(app.not_stored().await > 0, "the worker waits");
     app.clickhouse.query("SYSTEM START MERGES events").execute().await.unwrap();
     eventually("the worker catches up", || async {
-        // ClickHouse doesn't merge so few and small parts until they are older.
+        // ClickHouse doesn't merge such few and small parts until they are older.
         app.clickhouse.query("OPTIMIZE TABLE events FINAL").execute().await.unwrap();
         (app.not_stored().await == 0).then_some(())
     })

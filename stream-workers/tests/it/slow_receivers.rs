@@ -66,8 +66,9 @@ async fn s6_v5_attempts_time_out_at_slow_receivers() {
     deliverer.stop().await;
 }
 
-/// Hundreds of running attempts don't use a PostgreSQL connection. The test asserts by order, not by time, that healthy endpoints don't
-/// wait: all their deliveries arrive before the first hanging attempt times out. `TEST_ROUNDS` sets the number of waves.
+/// Hundreds of running attempts don't use a PostgreSQL connection. The test asserts the order of deliveries, not their times, to show that
+/// healthy endpoints don't wait: all their deliveries arrive before the first hanging attempt times out. `TEST_ROUNDS` sets the number of
+/// waves.
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_v11_f35_hanging_endpoints_do_not_delay_others() {
     const HEALTHY: usize = 25;
@@ -197,7 +198,7 @@ async fn v7_v4_sends_nothing_to_untrusted_servers() {
     office.open_port(&redirecting);
     office.open_port(&canary);
     waiting.push(("a redirect", "bad_status", office.enqueue(&office.endpoint(&redirecting).await).await));
-    // Allowed when it was registered, but not any more.
+    // The receiver was allowed when it was registered, but isn't any more.
     let inside = office.endpoint_at(office.org().await, &format!("https://localhost:{}/", canary.address.port())).await;
     waiting.push(("an internal host name", "no_public_address", office.enqueue(&inside).await));
     let deliverer = office.deliverer();
@@ -209,7 +210,7 @@ async fn v7_v4_sends_nothing_to_untrusted_servers() {
     deliverer.stop().await;
 }
 
-/// The gauge that alerts operators ignores a hanging receiver, whose own deliveries wait behind it, but not deliveries without attempts.
+/// The gauge for operators' alerts ignores deliveries that wait for a hanging receiver, but not deliveries that have never been attempted.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_unattempted_deliveries_are_overdue() {
     let office = DeliveryFixture::new().await;

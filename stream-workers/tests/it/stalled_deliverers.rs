@@ -124,7 +124,7 @@ async fn f18_stops_in_time_without_postgres() {
     let mut lock = office.pool.begin().await.unwrap();
     sqlx::query(LOCK).execute(&mut *lock).await.unwrap();
     release.store(true, Ordering::SeqCst);
-    // These are the claim of due deliveries and the storing of the attempt's outcome.
+    // These statements claim due deliveries and store the attempt's outcome.
     waits(&office, 2).await;
     network.swallow_everything();
     lock.rollback().await.unwrap();

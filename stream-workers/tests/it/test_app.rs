@@ -1,4 +1,4 @@
-//! Test helpers: records to put on a log, workers, and the rows that they store.
+//! Test helpers: records for the log, workers, and the rows that they store.
 //!
 //! Records are written as JSON by hand, because old records must stay readable whatever the current types are.
 

@@ -1,4 +1,4 @@
-//! C1 and C10: the worker or its store crashes at any moment. `C10_SECONDS` sets how long the store is away; C10 requires 600.
+//! C1 and C10: the worker or its store crashes at any moment. `C10_SECONDS` sets how long the store is unavailable; C10 requires 600.
 
 use crate::metrics;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, RunningWorker, TestApp, event, ids, record, stream};
@@ -137,7 +137,7 @@ async fn store_outage_does_not_lose_events() {
     worker.stop().await;
 }
 
-/// C10, F12: more than two blocks arrive while ClickHouse is away.
+/// C10, F12: more than two blocks arrive while ClickHouse is unavailable.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_continues_after_a_store_outage() {
     const RECORDS: u128 = 110;

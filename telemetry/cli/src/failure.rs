@@ -1,6 +1,6 @@
 //! Command errors and their exit codes (docs/cli.md#exit-codes).
 //!
-//! Errors don't contain secrets, because they go to the terminal and to logs.
+//! Errors don't contain secrets, because they are shown in terminals and logs.
 
 use schemas::problem::Problem;
 use std::fmt;

@@ -13,7 +13,7 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 
 pub(crate) type Reader = Box<dyn BufRead + Send>;
 
-/// A file's identity regardless of its name: device and inode.
+/// A file's identity, regardless of its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity(u64, u64);
 

@@ -41,7 +41,7 @@ struct Counted<'a> {
     tier: Tier,
     is_signed: bool,
     sessions: Vec<u64>,
-    /// Session and response of the report that represents the event.
+    /// Session and response in the report that represents the event.
     session: Option<u64>,
     response: Option<u64>,
 }
@@ -138,7 +138,7 @@ impl<'a> Count<'a> {
     }
 
     fn event<'b>(&self, reports: &[&'b Report]) -> Option<Counted<'b>> {
-        // Of equal reports, `min_by_key` returns the first one.
+        // Among equal reports, `min_by_key` returns the first one.
         let shown = *reports.iter().min_by_key(|report| report.role)?;
         let timely = reports.iter().find(|report| is_timely(report)).or(reports.first())?;
         let described = reports.iter().filter(|report| report.status.is_some());

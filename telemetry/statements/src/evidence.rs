@@ -30,7 +30,7 @@ pub(crate) struct Report {
     pub(crate) url: String,
 }
 
-/// A bot's log line without content, which is a request but not an event.
+/// A bot's log line whose request returned no content. It counts as a request, but isn't an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LogLine {
     pub(crate) accepted_us: i64,
@@ -53,7 +53,7 @@ pub(crate) struct Hour {
     row: HourTag,
 }
 
-/// Roles in order of precedence.
+/// Roles, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {

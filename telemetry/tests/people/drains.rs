@@ -138,7 +138,7 @@ async fn signs_imports_with_the_drains_secret() {
     let other = ["import", file.to_str().unwrap(), "--provider", "ndjson"];
     assert_eq!(owner.run(&[&other[..], &secret].concat()).code, 2, "other providers have no signature");
     owner.file("vercel.ndjson", "nonsense\n");
-    // Another file has the name now. Unreadable lines are sent again each time.
+    // Another file now has the name. Unreadable lines are sent again each time.
     for _ in 0..2 {
         let unread = owner.run(&[&import[..], &secret].concat());
         assert!(unread.code == 1 && unread.stderr.contains("no line could be read"), "{unread:?}");

@@ -28,7 +28,7 @@ async fn sends_imports_and_reads_events_in_every_format() {
     let without_id = |n: u32| {
         let mut event = event(n);
         event.as_object_mut().unwrap().remove("id");
-        // On a day that isn't read below.
+        // On a day that the following reads don't include.
         event.to_string().replace("2026-11-01", "2026-10-30")
     };
     let file = network.file("without-ids.ndjson", &format!("{}\n{}\n", without_id(20), without_id(21)));

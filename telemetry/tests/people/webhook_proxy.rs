@@ -68,12 +68,12 @@ impl WebhookProxy {
         format!("https://localhost:{}{path}", self.receiver.address.port())
     }
 
-    /// Passes deliveries to a receiver at `HOST:PORT` from now on.
+    /// From now on, passes deliveries to a receiver at `HOST:PORT`.
     pub(crate) fn forward_to(&self, address: &str) {
         self.shared.lock().unwrap().next = Some(address.to_owned());
     }
 
-    /// Responds to deliveries itself from now on.
+    /// From now on, responds to deliveries itself.
     pub(crate) fn respond_directly(&self) {
         self.shared.lock().unwrap().next = None;
     }

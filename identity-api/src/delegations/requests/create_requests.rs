@@ -204,7 +204,7 @@ pub(crate) async fn create_delegation_requests(
 ) -> Result<Json<BulkResponse>, ApiError> {
     let body = state.bodies.read(request).await?;
     let items = parse_items(&body)?;
-    // A call costs as much as its requests would individually. The first is already paid for.
+    // A call costs as much as its requests would cost individually. The first one has already been paid for.
     if let Some(others) = u32::try_from(items.len()).ok().and_then(|count| NonZeroU32::new(count.saturating_sub(1))) {
         state.rates.admit_many(actor.credential, actor.org_id, others)?;
         state.budgets.organizations.spend(actor.org_id, cost(2 * others.get() as usize, 0), state.now())?;

@@ -19,7 +19,7 @@ use url::Url;
 const REFRESH_AFTER: TimeDelta = TimeDelta::hours(1);
 /// Number of concurrent checks.
 const AT_ONCE: i64 = 8;
-/// Maximum new key versions per organization in this time, because they are stored forever.
+/// Maximum number of new key versions per organization in this time, because they are stored forever.
 const MAX_VERSIONS: i64 = 1_000;
 const VERSIONS_WITHIN: TimeDelta = TimeDelta::days(30);
 

@@ -34,7 +34,7 @@ pub(crate) async fn attest(
     let (action, statement) = if is_attested {
         ("manifest_host.attested", "INSERT INTO manifest_hosts VALUES ($1, $2, $3) ON CONFLICT DO NOTHING")
     } else {
-        // Only attesting needs the time.
+        // Only attesting needs a time.
         ("manifest_host.withdrawn", "DELETE FROM manifest_hosts WHERE organization_id = $1 AND site = $2 AND $3 IS NOT NULL")
     };
     let done = sqlx::query(statement).bind(org.0).bind(site.as_str()).bind(now).execute(&mut *transaction).await?;

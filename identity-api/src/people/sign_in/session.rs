@@ -15,7 +15,7 @@ use sqlx::{Postgres, Transaction};
 pub(crate) struct Whoami {
     user: User,
     is_operator: bool,
-    /// Latest end. The session ends earlier if it is idle until `idle_until`.
+    /// Latest end of the session. It ends earlier if it is idle until `idle_until`.
     #[serde(serialize_with = "schemas::instant::serialize")]
     expires_at: DateTime<Utc>,
     #[serde(serialize_with = "schemas::instant::serialize")]

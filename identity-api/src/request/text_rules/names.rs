@@ -11,7 +11,8 @@ use unicode_security::{GeneralSecurityProfile, skeleton};
 /// Maximum number of marks on one character. Vietnamese, Hebrew and Thai need three.
 const MAX_MARKS: usize = 4;
 
-/// Browsers and mail programs read it as the dot in a host name. NFKC folds its half-width form to it, and the full-width dot to `.`.
+/// Browsers and mail programs read this character as the dot in a host name. NFKC folds its half-width form to it, and the full-width dot
+/// to `.`.
 const IDEOGRAPHIC_FULL_STOP: char = '\u{3002}';
 
 /// Returns the reason why the string isn't a valid name.

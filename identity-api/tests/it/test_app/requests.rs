@@ -48,7 +48,7 @@ pub(crate) async fn until_served<F: Future<Output = TestResponse>>(request: impl
 }
 
 impl TestResponse {
-    /// Returns whether the request found no slot or connection, as opposed to exceeding a rate, budget or limit.
+    /// Returns whether the request found no slot or connection, rather than exceeding a rate, budget or limit.
     fn is_busy(&self) -> bool {
         let (status, code) = self.refusal();
         let detail = self.body["detail"].as_str().unwrap_or_default();

@@ -65,7 +65,7 @@ fn is_beginning(text: &str, is_unescaped: bool) -> bool {
 fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     let mut rest = before;
     let (first, after) = word(rest);
-    // If the server looks names up, a name that no address follows is the visitor's own.
+    // If the server resolves addresses to names, a name that isn't followed by an address is the visitor's own.
     let is_host = (is_address(word(after).0) || first.contains(':')) && is_host_name(first);
     if is_host {
         fields.put(Field::UnsureHost, Cow::Borrowed(without_usual_port(first)));
@@ -88,8 +88,8 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
 }
 
 /// Returns the address that the owner's last proxy saw, and the text after the addresses. In a list, that is the rightmost address. A
-/// non-public address after others belongs to a proxy or a container network; before it in a list is what the visitor sent. Of two adjacent
-/// public addresses, either can come from a header that the visitor sent, so neither verifies an agent.
+/// non-public address after others belongs to a proxy or a container network; the address before it in a list is what the visitor sent. Of
+/// two adjacent public addresses, either can come from a header that the visitor sent, so neither verifies an agent.
 fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
     let (mut seen, mut is_disputed, mut is_first) = (None, false, true);
     loop {

@@ -65,7 +65,7 @@ pub(in super::super) fn read_record(record: &[u8], text: &mut Vec<u8>) -> Result
         text.clear();
         BASE64_STANDARD.decode_vec(data, text).map_err(|_| "not_base64")
     };
-    // Firehose writes no other member. Base64 contains neither quotes nor escapes.
+    // Firehose doesn't write other members. Base64 contains neither quotes nor escapes.
     let alone = record.strip_prefix(b"{\"data\":\"").and_then(|data| data.strip_suffix(b"\"}"));
     if alone.is_some_and(|data| decode(data).is_ok()) {
         return Ok(());

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write;
 
-/// Formats whose lines are bad for lack of a user agent.
+/// Formats whose lines are bad because they lack a user agent.
 pub(in super::super) const WITHOUT_USER_AGENTS: [FormatId; 4] =
     [FormatId::Common, FormatId::HerokuRouter, FormatId::Squid, FormatId::Morgan];
-/// Formats whose addresses can be from headers, or are anonymized.
+/// Formats whose addresses can come from headers, or are anonymized.
 const UNVERIFIED: [FormatId; 7] = [
     FormatId::Ecs,
     FormatId::TraefikClf,

@@ -260,7 +260,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     };
     if let (Some(host), Some(user_agent)) = (captures.next(), captures.next()) {
         fields.put(Field::UnsureHost, Cow::Owned(text(host)));
-        // A capture that contains a URL is another header. So can be an empty one before others.
+        // A capture that contains a URL is another header. An empty capture before others can be another header too.
         let is_other = user_agent.contains("://") && !user_agent.contains(' ');
         let is_one_of_several = user_agent.is_empty() && captures.next().is_some();
         if !is_other && !is_one_of_several {

@@ -154,7 +154,7 @@ fn texts_that_envoy_writes_are_read_in_one_way() {
             of(path, "/f HTTP/2\" 404 - x - \"-\" 0 9 1 1 \"a"),
             of(agent, &format!("{agent}\" 404 - 0 9 1 1 \"a")),
             of(agent, &format!("{agent} [01/Nov/2026:10:00:00 +0000] \"GET /f HTTP/1.1\" 200 9 \"-\" \"GPTBot/1.2")),
-            // Other columns than documented.
+            // Columns other than those documented.
             of("\"10.", "\"203.0.113.5\" \"10."),
         ] {
             assert!(matches!(forged.as_str(), "wrong_columns" | "not_combined"), "{sample}: {forged}");
@@ -179,7 +179,7 @@ fn forged_beginnings_of_single_vendors_are_bad() {
         FormatId::Squid,
         FormatId::Morgan,
     ] {
-        // Servers that escape no quotes in a header before the line, and those that do.
+        // Servers that don't escape quotes in a header before the line, and servers that do.
         let sample = format.row().sample.trim();
         for begin in [sample.to_owned(), sample.replace('"', "\\x22")] {
             let (_, outcome) = read(FormatId::Combined, Some("www.a.test"), &format!("{begin}, {rest}"));

@@ -12,7 +12,7 @@ use serde_json::json;
 
 const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
 const PAGE: &str = "https://www.example.com/article?page=2";
-/// Two visitors with other addresses than the bot's.
+/// Two visitors whose addresses differ from the bot's.
 const VISITORS: [&str; 2] = ["203.0.113.5", "198.51.100.9"];
 
 fn outcome(format: FormatId, host: Option<&str>, log: &str) -> LineOutcome {

@@ -90,7 +90,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Releases the claim of entries that were not written.
+    /// Releases the space claimed for entries that were not written.
     pub(super) fn give_back(&self, bytes: u64, shares: &UsageByOrganization) {
         let mut state = self.lock();
         state.shares.subtract_all(shares);

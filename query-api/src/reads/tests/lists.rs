@@ -24,7 +24,7 @@ struct Item {
     numbers: Vec<(&'static str, u64)>,
     /// Number of events by type, if the item contains types.
     types: BTreeMap<String, u64>,
-    /// Of these, events of the reading owner.
+    /// Number of these events that belong to the reading owner.
     own_types: BTreeMap<String, u64>,
 }
 

@@ -116,7 +116,7 @@ fn times(random: &mut StdRng) -> (i64, i64) {
     (at_ms, at_ms + late_ms)
 }
 
-/// Returns the identity. With a correlation id it includes the observer and the shared key, otherwise organization and host.
+/// Returns the identity. With a correlation id, it depends on the observer and the shared key, otherwise on organization and host.
 fn identity(random: &mut StdRng, observer: &Observer, host: usize, shared_key: Option<EventKey>) -> EventKey {
     let org = observer.org.0.as_u128() % 1_009;
     let id = random.random_range(0..8_u128) | org << 8 | (host as u128) << 24;

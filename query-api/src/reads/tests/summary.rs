@@ -47,7 +47,7 @@ fn has_others(event: &Event<'_>) -> bool {
 
 #[tokio::test]
 async fn summaries_equal_the_model() {
-    // Both statements must count something.
+    // Both statements must have counted something.
     let (mut with_others, mut without_others) = (0, 0);
     let mut bounded = (0, 0);
     for _ in 0..5 {

@@ -151,13 +151,13 @@ fn by_other(click: &SessionEvent) -> Box<RawValue> {
     parts.finish()
 }
 
-/// Returns the session's start, or else its first event, or else its creation.
+/// Returns the session's start, otherwise its first event, otherwise its creation.
 fn started_at(facts: &Facts, events: &[SessionEvent]) -> DateTime<Utc> {
     let first = events.iter().map(|event| event.at_ms).min().and_then(DateTime::from_timestamp_millis);
     facts.started_at.or(first).unwrap_or(facts.created_at)
 }
 
-/// Returns the session's agent, or else the first one that its events name.
+/// Returns the session's agent, otherwise the first one that its events name.
 fn agent_of<'a>(facts: &'a Facts, events: &'a [SessionEvent]) -> Option<&'a str> {
     let of_events = || events.iter().map(|event| event.agent_id.as_str()).find(|agent| !agent.is_empty());
     facts.agent_id.as_deref().or_else(of_events)
@@ -207,7 +207,7 @@ fn event(event: &SessionEvent, agent: Option<&str>) -> Box<RawValue> {
     parts.finish()
 }
 
-/// Parses an object. Without an object, an empty text is stored; everything else is valid JSON.
+/// Parses an object. Without an object, an empty string is stored; everything else is valid JSON.
 fn parse(object: &str) -> Members {
     serde_json::from_str(object).unwrap_or_default()
 }

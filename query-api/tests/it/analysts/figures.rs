@@ -64,7 +64,7 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     async fn agree(&self) {
-        // Extend the permissions as the process does, because on a busy machine a comparison can take longer than they are valid.
+        // Extend the permissions as the process does, because a comparison on a busy machine can take longer than they are valid.
         self.world.round().await;
         self.totals_agree().await;
         self.lists_agree().await;

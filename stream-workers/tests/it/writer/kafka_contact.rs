@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Longer than an active writer without contact sends heartbeats: 15 s, plus a request to the brokers.
 const UNTIL_SILENT: Duration = Duration::from_secs(23);
-/// Silence after which a standby takes over, and so the time within which a writer must continue after an outage.
+/// Silence after which a standby takes over. A writer must continue within this time after an outage.
 const TAKEOVER_AFTER_MS: u64 = 6_000;
 
 struct Network {

@@ -30,7 +30,7 @@ fn with_a_bad_record(bad: usize, relative: usize, url: &str) -> Vec<(i32, Value)
     let mut records: Vec<(i32, Value)> = (0..40).map(|n| record(n, &[event(n as u128 + 1)])).collect();
     records.insert(bad, record(100, &[related(100, 7), named(101, url)]));
     records[relative] = record(relative as i64, &[related(200, 7)]);
-    // The event has its second record's time, so without that record it would be at another place.
+    // The event has its second record's time, so without that record it would be in another place.
     records[5] = record(50, &[related(300, 8)]);
     records[5].1["events"][0]["at_ms"] = (NEW_YEAR_US / 1_000 - 5).into();
     records[12] = record(12, &[related(400, 8)]);

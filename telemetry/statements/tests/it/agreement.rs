@@ -1,4 +1,4 @@
-//! Random months: the model creates both revisions, and both programs confirm them.
+//! Random months: the model creates both revisions, and both programs verify them.
 
 use crate::model::statements;
 use crate::months::Month;
@@ -25,7 +25,7 @@ fn e1_both_programs_agree_on_random_months() {
     }
 }
 
-/// A random line's or total's figure is changed by one, and the statement is signed again.
+/// Changes a random line's or total's figure by one and signs the statement again.
 #[test]
 fn both_programs_find_random_changes() {
     for seed in 100..110 {

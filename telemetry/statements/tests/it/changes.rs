@@ -1,4 +1,4 @@
-//! One change each to a small month's documents. Both programs find it, and nothing else.
+//! Each test makes one change to a small month's documents. Both programs find that change, and nothing else.
 
 use crate::files::{Files, manifest_entry, sha256};
 use crate::model::statements;
@@ -244,7 +244,7 @@ fn rejects_other_keys() {
     {
         check(&format!("manifest-{n}"), |files| files.manifest["keys"][0][*member] = json!(value), &[&missing]);
     }
-    // The same signature with the group order added, which a lax verifier accepts.
+    // The same signature plus the group order, which a lax verifier accepts.
     let mut malleable = data_encoding::BASE64.decode(files.statement["signature"]["value"].as_str().unwrap().as_bytes()).unwrap();
     let order = data_encoding::HEXLOWER.decode(b"edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010").unwrap();
     let mut carry = 0;

@@ -40,7 +40,7 @@ impl Files {
     pub(crate) fn sign(&mut self) {
         let members = self.statement.as_object_mut().unwrap();
         members.remove("signature");
-        // Members are sorted, and all of them are below U+E000.
+        // Members are sorted. All of their characters are below U+E000.
         let signed = Value::from(members.clone()).to_string();
         let value = SigningKey::from_bytes(&self.key).sign(signed.as_bytes()).to_bytes();
         self.statement["signature"] = json!({"keyid": "key-2026", "value": data_encoding::BASE64.encode(&value)});

@@ -20,7 +20,7 @@ const TYPES: [&str; 7] = [
 ];
 const URLS: [&str; 6] = ["/", "/blog/a?b=1", "/blog/b#c", "/blog/\"quoted\"\u{7f}/é", "/about", "?a=/b/c"];
 
-/// A linear congruential generator, so that a seed produces the same month everywhere.
+/// A linear congruential generator, so that a seed produces the same month in every program.
 pub(crate) struct Random(u64);
 
 impl Random {

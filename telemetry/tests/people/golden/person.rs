@@ -10,7 +10,7 @@ async fn person_commands_match_golden_output() {
     let person = Terminal::new().with("TELEMETRY_URL", service.url());
     let mut kept = Transcript::new("person");
     let before = service.mail();
-    // The question for the token gets no answer, so that the email can be read first.
+    // The question for the token isn't answered, so that the email can be read first.
     kept.run(&person, &["login", "--email", "owner@example.com"]);
     let link = service.mailed_link(before.as_ref()).await;
     kept.run_with_input(&person, &["login", "--have-token"], &format!("{link}\n"));

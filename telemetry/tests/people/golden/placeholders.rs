@@ -20,7 +20,7 @@ pub(super) struct Placeholders {
 }
 
 impl Placeholders {
-    /// Replaces `value` from now on.
+    /// Replaces `value` in everything that follows.
     pub(super) fn add(&mut self, value: &str, placeholder: &str) {
         self.known.push((value.to_owned(), format!("<{placeholder}>")));
         // Replace longer values first, because one may start with another.

@@ -29,12 +29,12 @@ impl Transcript {
         Self { name, text: String::new(), placeholders: Placeholders::default(), keeps_widths: true }
     }
 
-    /// Replaces `value` with `<placeholder>` from now on.
+    /// Replaces `value` with `<placeholder>` in everything that follows.
     pub(super) fn hide(&mut self, value: &str, placeholder: &str) {
         self.placeholders.add(value, placeholder);
     }
 
-    /// Puts two spaces between columns from now on, for output whose widths differ between runs.
+    /// Puts two spaces between columns in everything that follows, for output whose widths differ between runs.
     pub(super) fn without_widths(&mut self) {
         self.keeps_widths = false;
     }

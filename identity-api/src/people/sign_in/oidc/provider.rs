@@ -1,4 +1,4 @@
-//! Configured providers, their metadata, and their claims about people.
+//! Configured providers, their metadata, and the claims that they make about people.
 //!
 //! `Debug` output and errors never contain a client secret.
 
@@ -63,7 +63,7 @@ pub(super) struct Provider {
     known: Mutex<Option<(DateTime<Utc>, CoreProviderMetadata)>>,
 }
 
-/// A client that has the authorization endpoint, and possibly the token endpoint.
+/// A client with the authorization endpoint, and possibly the token endpoint.
 type Client = openidconnect::Client<
     EmptyAdditionalClaims,
     CoreAuthDisplay,

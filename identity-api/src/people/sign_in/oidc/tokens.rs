@@ -22,7 +22,7 @@ use subtle::ConstantTimeEq;
 
 /// Seconds by which the provider's clock may be ahead.
 const LEEWAY: f64 = 60.0;
-/// OpenID Connect Core 1.0, section 2.
+/// Required by OpenID Connect Core 1.0, section 2.
 const MAX_SUBJECT_BYTES: usize = 255;
 
 /// A token response. `openidconnect` requires the other members.
@@ -179,7 +179,7 @@ impl Verifier<'_> {
     pub(super) fn id_token(&self, token: &str, access: &AccessToken, nonce: &Nonce) -> Result<UserClaims, InvalidToken> {
         let Signed { payload, algorithm, key } = self.signed(token)?;
         let claims: IdTokenClaims = serde_json::from_slice(&payload)?;
-        // Steps 4 and 5 of the section.
+        // Steps 4 and 5 of that section.
         let is_for_client = match &claims.azp {
             Some(party) => party == self.client_id.as_str(),
             None => claims.aud.as_slice().len() == 1,
@@ -239,7 +239,7 @@ impl Verifier<'_> {
             .ok_or(InvalidToken::Claim("the token is for another client"))
     }
 
-    /// Returns the keys that may have signed the token, at least one. The header is not trusted.
+    /// Returns the keys that may have signed the token; there is at least one. The header is not trusted.
     fn keys(&self, header: &Header) -> Result<Vec<CoreJsonWebKey>, InvalidToken> {
         if header.alg.uses_shared_secret() {
             let secret = self.client_secret.ok_or(InvalidToken::Claim("only a client with a secret can verify the token"))?;
@@ -261,7 +261,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Returns false for HMACs of another length, at which `openidconnect` panics.
+/// Returns false for HMACs of another length, because `openidconnect` panics on those.
 fn may_be_signature(algorithm: &CoreJwsSigningAlgorithm, signature: &[u8]) -> bool {
     match algorithm {
         CoreJwsSigningAlgorithm::HmacSha256 => signature.len() == 32,
