@@ -349,6 +349,18 @@ mod tests {
     }
 
     #[test]
+    fn equal_values_keep_the_lowest_rank() {
+        for (first, second) in [("www.a.test", "www.a.test"), ("www.a.test", "www.a.test:443"), ("www.a.test:443", "www.a.test")]
+        {
+            let mut fields = Fields::default();
+            for (rank, host) in [(2, first), (0, second), (1, "b.test")] {
+                fields.put_ranked(Field::Host, rank, Cow::Borrowed(host));
+            }
+            assert_eq!((fields.text(Field::Host), fields.is_disputed(Field::Host)), (second, true), "{first} {second}");
+        }
+    }
+
+    #[test]
     fn countries_and_cache_statuses_are_not_addresses() {
         for text in ["203.0.113.7", "203.0.113.7:80", "2001:db8::7", "::1", "3405803783", "192.0.2.7, 192.0.2.8"] {
             assert!(!is_country(text) && !is_cache_status(text), "{text}");

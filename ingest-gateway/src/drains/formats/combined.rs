@@ -139,9 +139,8 @@ fn is_host_name(text: &str) -> bool {
 /// Returns whether a part is an address, a list of addresses, or a placeholder for one.
 fn is_address(part: &str) -> bool {
     let part = part.strip_suffix(',').unwrap_or(part);
-    matches!(part, "unix:" | "localhost" | "unknown")
-        || part.starts_with('"')
-        || part.split(',').all(|part| address_in(part.trim()).is_some())
+    let is_one = |part: &str| matches!(part, "unix:" | "localhost" | "unknown") || address_in(part).is_some();
+    part.starts_with('"') || part.split(',').all(|part| is_one(part.trim()))
 }
 
 fn is_private(address: IpAddr) -> bool {

@@ -52,10 +52,6 @@ fn read(line: &str) -> Option<Fields<'_>> {
     let (texts, host) = texts.rsplit_once(QUOTES)?;
     let (texts, id) = texts.rsplit_once(QUOTES)?;
     let (_, user_agent) = only(texts.match_indices(QUOTES).map(|(at, quotes)| (&texts[..at], &texts[at + quotes.len()..])))?;
-    // A host or an address here belongs to a format with other columns.
-    if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
-        return None;
-    }
     let mut fields = Fields::of(format);
     put_request_line(Cow::Borrowed(if request == NO_REQUEST { "" } else { request }), &mut fields);
     for (field, text) in

@@ -186,3 +186,26 @@ pub(super) fn column(name: &str) -> Option<(Field, u8)> {
     };
     Some((field, 0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_replace_the_text_of_earlier_ones() {
+        let mut text = Vec::new();
+        for (record, expected) in [
+            (r#"{"data":"YWJj"}"#, Ok("abc")),
+            (r#"{"data":"ZA=="}"#, Ok("d")),
+            (r#"{"x":1,"data":"ZQ=="}"#, Ok("e")),
+            (r#"{"data":"Z\u0067=="}"#, Ok("f")),
+            (r#"{"data":""}"#, Ok("")),
+            (r#"{"data":"Zg"}"#, Err("not_base64")),
+            (r#"{"data":"ZA==","data":"ZA=="}"#, Err("not_a_record")),
+            (r#"{"data":1}"#, Err("not_a_record")),
+        ] {
+            let read = read_record(record.as_bytes(), &mut text).map(|()| str::from_utf8(&text).unwrap());
+            assert_eq!(read, expected, "{record}");
+        }
+    }
+}

@@ -348,7 +348,7 @@ fn root(name: &str) -> FieldMapping {
         "rawrequest" => FieldMapping::is(Field::RequestLine).of(FormatId::Logstash),
         "request" => FieldMapping::is(Field::RequestLine).or_into(Node::Request),
         "user_agent" => FieldMapping::is(Field::UserAgent).or_into(Node::EcsUserAgent),
-        "request_user_agent" | "http_user_agent" | "agent" | "userAgent" | "useragent" | "user-agent" => {
+        "request_user_agent" | "http_user_agent" | "agent" | "userAgent" | "useragent" | "user-agent" | "ua" => {
             FieldMapping::is(Field::UserAgent)
         }
         "response_status" | "status" | "status_code" | "code" | "response_code" => FieldMapping::is(Field::Status),

@@ -188,6 +188,41 @@ fn forged_beginnings_of_single_vendors_are_bad() {
     }
 }
 
+/// nginx escapes quotes, so a time and a space at the end of a user agent can't begin a request.
+#[test]
+fn times_at_the_end_of_user_agents_hide_no_fetch() {
+    for format in [FormatId::KeyCdn, FormatId::Gcore, FormatId::NginxProxyManager, FormatId::AwsElb, FormatId::Combined] {
+        let log = format.row().sample.replace(BOT, &format!("{BOT} [01/Nov/2026:10:00:00 +0000] "));
+        let (_, outcome) = read(format, Some("www.example.com"), &log);
+        assert!(outcome.starts_with("https://www.example.com/article?page=2 "), "{log}: {outcome}");
+    }
+}
+
+/// A format that someone changed must not move a field.
+#[test]
+fn changed_columns_of_nginx_proxy_manager_are_bad() {
+    let sample = FormatId::NginxProxyManager.row().sample;
+    for (from, to) in [(" - GET", " GET"), (" https ", " "), ("[Client 132.196.86.7] ", ""), (" [Gzip -]", "")] {
+        let log = sample.replace(from, to);
+        assert_ne!(log, sample);
+        assert_eq!(read(FormatId::NginxProxyManager, None, &log).1, "wrong_columns", "{log}");
+    }
+    let of_redirection = sample.replace("- 200 200 -", "301 -").replace(" [Sent-to 192.0.2.5]", "");
+    assert_eq!(read(FormatId::NginxProxyManager, None, &of_redirection).1, "/article 301");
+}
+
+/// Squid writes `unknown` into the header instead of an address, and so can visitors.
+#[test]
+fn names_in_forwarded_headers_hide_no_fetch() {
+    for list in ["unknown, 132.196.86.7", "localhost, localhost", "132.196.86.7, unknown", "unknown"] {
+        for host in ["", "www.example.com "] {
+            let log = FormatId::Combined.row().sample.replace("132.196.86.7", &format!("{host}{list}"));
+            let (_, outcome) = read(FormatId::Combined, Some("www.example.com"), &log);
+            assert!(outcome.starts_with("https://www.example.com/article?page=2 "), "{log}: {outcome}");
+        }
+    }
+}
+
 /// Kong and APISIX log the gateway's URL, and pino logs the text of any application.
 #[test]
 fn hosts_of_node_and_gateways_are_those_of_the_header() {
