@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn assets_reference_no_other_origin() {
+    fn assets_reference_only_their_own_origin() {
         for asset in ASSETS.iter().filter(|asset| asset.name != "htmx.min.js") {
             let text = String::from_utf8_lossy(asset.bytes).replace("http://www.w3.org/2000/svg", "");
             assert!(!text.contains("//") || asset.name.ends_with(".js") && !text.contains("http"), "{}", asset.name);

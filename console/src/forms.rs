@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_forms_of_other_or_unknown_origins() {
+    fn rejects_forms_from_other_or_unknown_origins() {
         let own = ("origin", "https://console.example");
         assert!(is_admitted(&[own]));
         assert!(is_admitted(&[("sec-fetch-site", "same-origin")]));

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_next_link_on_a_full_last_page() {
+    fn full_last_page_has_no_next_link() {
         let next = |total, offset| Pager::numbered("/list".to_owned(), total, offset, 50).older();
         assert_eq!((next(50, 0), next(100, 50)), (None, None));
         assert_eq!((next(51, 0), next(101, 50)), (Some("/list?offset=50".to_owned()), Some("/list?offset=100".to_owned())));

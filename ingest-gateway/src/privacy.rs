@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_only_texts_from_other_events_data() {
+    fn removes_only_text_from_other_events_data() {
         let data = r#"{"topics": ["t"], "deep":{"response_text":"r","n":1.10}}"#;
         let kept = |level| without_texts(&RawValue::from_string(data.to_owned()).unwrap(), level).unwrap().get().to_owned();
         assert_eq!(kept(Some(PrivacyLevel::Intent)), r#"{"topics": ["t"], "deep":{"n":1.10}}"#);

@@ -100,7 +100,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_operation_is_in_two_documents() {
+    fn each_operation_is_in_one_document() {
         let parts = [COMMON].into_iter().chain(Surface::ALL.map(Surface::text)).map(parse);
         let (mut seen, mut described) = (HashSet::new(), 0);
         for part in parts {

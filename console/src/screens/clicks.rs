@@ -113,7 +113,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn paid_shows_amount_and_currency() {
+    fn shows_the_paid_amount_and_currency() {
         let paid = |data: serde_json::Value| {
             let event = json!({
                 "event_id": "", "session_id": "", "event_type": "checkout_completed", "content_url": "",

@@ -69,7 +69,7 @@ fn written(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn links_lead_to_pages_and_requests_are_described() {
+async fn links_lead_to_pages_and_requests_are_documented() {
     let (stub, mut reader) = Stub::start().await;
     let mut asked: BTreeSet<String> = BTreeSet::new();
     for (page, calls) in walk(&stub, &mut reader).await {

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_all_faults_of_a_body() {
+    fn reports_all_faults_in_a_body() {
         for (path, body, fields) in WRONG {
             let refused = sent(path, body).unwrap_err();
             let told: Vec<&str> = refused.listed().iter().map(|fault| fault.field.as_str()).collect();

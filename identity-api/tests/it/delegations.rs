@@ -39,7 +39,7 @@ async fn grants_lists_and_revokes_a_delegation() {
 }
 
 #[tokio::test]
-async fn g1_only_content_owners_delegate_and_only_reads() {
+async fn g1_only_content_owners_can_delegate_reads() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let (platform, platform_key) = app.platform("platform").await;

@@ -12,7 +12,7 @@ use service_kit::testing::{TestProcess, TestStores, client, eventually, free_add
 use url::Url;
 
 #[tokio::test]
-async fn s11_trace_logs_contain_no_secret() {
+async fn s11_trace_logs_do_not_contain_secrets() {
     let (stores, forged) = (TestStores::unprepared().await, ForgedProvider::start().await);
     let (mails, key) = (tempfile::tempdir().unwrap(), SecretsKey::generate());
     let listen = free_address().to_string();

@@ -316,7 +316,7 @@ async fn removing_an_operator_revokes_what_their_keys_created() {
 
 /// Also covers keys that a member created as an operator for the organization that removes the member.
 #[tokio::test]
-async fn removal_revokes_keys_they_created_as_operator() {
+async fn removal_revokes_keys_created_as_operator() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (other, _) = app.org("other").await;

@@ -142,7 +142,7 @@ async fn s3_every_route_matches_the_table_of_credentials() {
 
 /// Expects the statuses of a key without this service's scopes.
 #[tokio::test]
-async fn drain_keys_work_on_no_route() {
+async fn rejects_drain_keys_on_every_route() {
     let app = TestApp::open().await;
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
         let org = app.seed().org("owner", org_type).await.id;

@@ -55,7 +55,7 @@ async fn disabling_an_endpoint_drops_pending_deliveries() {
 }
 
 #[tokio::test]
-async fn disabled_endpoints_count_against_the_limit_deleted_do_not() {
+async fn disabled_but_not_deleted_endpoints_count_for_the_limit() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let mut endpoints = Vec::new();

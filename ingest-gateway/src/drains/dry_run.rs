@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_a_host_get_the_only_possible_one() {
+    fn lines_without_a_host_get_the_only_possible_host() {
         assert_eq!(kept(None, &["a.test"]), "https://a.test/a?b=1");
         assert_eq!(kept(None, &["www.a.test"]), "https://a.test/a?b=1", "the host of a drain has no www.");
         assert_eq!(kept(None, &["www.co.uk"]), "https://www.co.uk/a?b=1");

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn no_format_panics() {
+    fn formats_never_panic() {
         let long = "a ".repeat(5_000);
         let tabs = "\t".repeat(10_000);
         let deep = format!("{{\"a\":{}", "[".repeat(10_000));

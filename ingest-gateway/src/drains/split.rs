@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_records_among_any_other_members() {
+    fn finds_records_among_other_members() {
         let body = r#"{"requestId":"id-1","x":[[1],{"records":[0]}],"timestamp":1,"records":[{"data":"YQ=="},{"data":"Yg=="}]}"#;
         let records = |body: &str| {
             let mut found = Vec::new();

@@ -281,7 +281,7 @@ fn generated_visitor_text_is_valid_in_every_format() {
 
 /// Header values stay in their place in every format of the table.
 #[test]
-fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
+fn c14_visitors_cannot_merge_or_drop_lines_in_any_format() {
     for format in FORMATS.iter().filter(|format| !WITHOUT_USER_AGENTS.contains(&format.id)) {
         let mut lines_of_others: Vec<String> = FORMATS.iter().map(|other| last_line(other.id).to_owned()).collect();
         if format.id == FormatId::Bunny {
@@ -294,7 +294,7 @@ fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
             lines_of_others.retain(|line| !line.contains("+0000] \""));
         }
         if matches!(format.id, FormatId::Envoy | FormatId::Istio | FormatId::AmazonS3) {
-            // These formats don't escape text either, see `texts_that_envoy_writes_are_read_in_one_way`.
+            // These formats don't escape text either, see `parses_each_envoy_line_in_only_one_way`.
             lines_of_others.retain(|line| !line.contains('"'));
         }
         let values: Vec<String> = hostile_values().into_iter().chain(lines_of_others).collect();

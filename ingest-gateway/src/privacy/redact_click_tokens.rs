@@ -105,7 +105,7 @@ mod tests {
     use schemas::secrets::PlainClickToken;
 
     #[test]
-    fn replaces_tokens_anywhere_in_a_text() {
+    fn replaces_tokens_anywhere_in_text() {
         let (one, two) = (PlainClickToken::generate(), PlainClickToken::generate());
         let text = format!(r#"{{"urls":["https://a.test/?x=1&ctx={0}&y=é","{1}"],"{0}":1}}"#, one.reveal(), two.reveal());
         let kept = json_without_click_tokens(RawValue::from_string(text).unwrap());

@@ -109,7 +109,7 @@ async fn results(gateway: &Gateway) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn s22_results_are_recorded_with_reports() {
+async fn s22_signature_results_are_recorded_with_reports() {
     let gateway = Gateway::start().await;
     let (agent, stranger) = (signed_agent(&gateway).await, gateway.seed().org("stranger", OrgType::Agent).await);
     let sign = |id: &str| agent.sign(&gateway, "/events", &batch(id), &format!("nonce of the report {id}"));
@@ -168,7 +168,7 @@ async fn sessions_and_compressed_bodies_can_be_signed() {
 
 /// A retry after an unknown outcome is the same request. Another request with the same nonce isn't, whichever gateway receives it.
 #[tokio::test]
-async fn nonces_are_used_once_across_gateways() {
+async fn nonces_can_be_used_only_once_across_gateways() {
     let gateway = Gateway::start().await;
     let (agent, other) = (signed_agent(&gateway).await, gateway.beside().await);
     // Events without an id get their identity from the Idempotency-Key, which no signature covers.
@@ -201,7 +201,7 @@ async fn nonces_are_used_once_across_gateways() {
 }
 
 #[tokio::test]
-async fn replaced_keys_sign_until_they_end() {
+async fn replaced_keys_can_sign_until_they_expire() {
     let gateway = Gateway::start().await;
     let mut agent = signed_agent(&gateway).await;
     let next = PrivateKey::generate();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_no_id_in_ordinary_or_malformed_text() {
+    fn does_not_find_ids_in_ordinary_or_malformed_text() {
         let spellings = IdEncodings::for_session("67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap());
         for text in [
             "",

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_the_hours_of_hosts_above() {
+    fn lines_include_the_hours_of_parent_hosts() {
         let hours = |hours: &[i64]| hours.iter().copied().collect();
         let covered = CoveredHours([("a.test".to_owned(), hours(&[1, 2])), ("x.a.test".to_owned(), hours(&[2, 3]))].into());
         assert_eq!((covered.of("a.test"), covered.of("x.a.test"), covered.of("xa.test"), covered.total()), (2, 3, 0, 3));

@@ -66,7 +66,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(20);
 
     #[tokio::test]
-    async fn requests_join_a_running_closing() {
+    async fn requests_join_a_close_in_progress() {
         let (running, go, now) = (Running::new(), Arc::new(Notify::new()), DateTime::from_timestamp_nanos(0));
         let slow = |code: Code| {
             let go = Arc::clone(&go);

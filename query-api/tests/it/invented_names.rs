@@ -25,7 +25,7 @@ fn sum(items: &Value, member: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn invented_types_do_not_hide_types_of_the_owner() {
+async fn invented_types_do_not_hide_the_owners_types() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let stranger = app.seed().org("Stranger", OrgType::Platform).await;

@@ -32,7 +32,7 @@ async fn year(http: &reqwest::Client, app: &TestApp, key: &str, path: &str) -> (
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn excess_reads_of_a_key_return_429() {
+async fn excess_reads_per_key_return_429() {
     let app = TestApp::limited(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let rows: Vec<_> = (0..20_000)

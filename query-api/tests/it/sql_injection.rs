@@ -206,7 +206,7 @@ async fn ids_and_filters_are_not_part_of_statements() {
 }
 
 #[tokio::test]
-async fn stored_texts_are_not_part_of_statements() {
+async fn stored_text_is_not_part_of_statements() {
     let (app, heard, _listener) = overheard().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;

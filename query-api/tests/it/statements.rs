@@ -305,7 +305,7 @@ async fn e2_statements_equal_the_reads_of_random_months() {
 
 /// E3: if two processes close months at the same time, the numbers have no gaps and the chain is valid.
 #[tokio::test]
-async fn e3_parallel_closings_keep_the_chain() {
+async fn e3_concurrent_closes_keep_the_chain_intact() {
     let world = World::at("2026-05-01T00:00:00Z").await;
     let owner = world.app.seed().owner_of("a.test").await;
     let key = &world.closer(owner.id).await;
@@ -374,7 +374,7 @@ async fn partners_read_statements_but_cannot_close() {
 }
 
 #[tokio::test]
-async fn rejects_cookies_from_pages_of_other_sites() {
+async fn rejects_cookies_from_other_sites_pages() {
     let world = World::at("2026-02-03T09:00:00Z").await;
     let (app, seed) = (&world.app, world.app.seed());
     let owner = seed.owner_of("a.test").await;

@@ -100,7 +100,7 @@ fn correlation_ids_do_not_match_on_another_host_or_page() {
 }
 
 #[test]
-fn content_id_spelled_like_a_page_is_not_that_page() {
+fn content_ids_never_match_pages_with_the_same_spelling() {
     let (page, id) = (FetchedContent::Page("localhost/x/y"), FetchedContent::Id("localhost/x/y"));
     assert_ne!(EventKey::correlation("t1", page), EventKey::correlation("t1", id));
 }

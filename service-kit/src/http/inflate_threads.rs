@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn skips_work_of_dropped_callers() {
+    async fn skips_work_for_dropped_callers() {
         let inflaters = InflateThreads::start();
         let (release, held) = channel::<()>();
         let held = Arc::new(Mutex::new(held));

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a15_detects_the_internet_in_any_notation() {
+    fn a15_detects_internet_wide_ranges_in_any_notation() {
         let quarters = |from: u32, to: u32| (from..to).map(|at| format!("{}.0.0.0/2", at * 64)).collect::<Vec<_>>().join(",");
         let but_one =
             (1..=32).map(|length| format!("{}/{length}", Ipv4Addr::from(1_u32 << (32 - length)))).collect::<Vec<_>>().join(",");

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_lie_between_the_bounds() {
+    fn parts_are_between_the_bounds() {
         assert_eq!(parts(&RangeEnds::Open, &RangeEnds::Open), [(0, 0, 10), (1, 5, 20)]);
         assert_eq!(parts(&offsets(&[(1, 7)]), &RangeEnds::Open), [(1, 7, 20)], "other partitions are not read");
         assert_eq!(parts(&offsets(&[(0, 2), (1, 7)]), &offsets(&[(0, 2), (1, 9)])), [(0, 2, 2), (1, 7, 9)]);

@@ -271,7 +271,7 @@ mod tests {
 
         /// Without trials, a record is rejected only if it is alone in its block.
         #[test]
-        fn rejects_no_record_without_a_trial(
+        fn does_not_reject_records_without_a_trial(
             groups in prop::collection::vec(0_u128..12, 1..80),
             bad in prop::collection::btree_set(0_usize..80, 0..8),
             sizes in prop::collection::vec(1_usize..60, 400),
@@ -283,7 +283,7 @@ mod tests {
 
         /// The result is the same as trying the records one by one.
         #[test]
-        fn rejects_the_last_of_records_that_fail_together(
+        fn rejects_the_last_record_if_several_fail_together(
             count in 1_i64..60,
             pairs in prop::collection::vec((0_i64..60, 0_i64..60), 0..6),
         ) {

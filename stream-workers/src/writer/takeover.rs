@@ -252,7 +252,7 @@ mod tests {
 
     /// Claims run under one query id, so two of them never see the same largest epoch.
     #[tokio::test(flavor = "multi_thread")]
-    async fn claims_no_epoch_twice() {
+    async fn never_claims_an_epoch_twice() {
         let settings = TestStores::fresh().await.clickhouse;
         let servers: Vec<Server> = (0..CLAIMANTS).map(|_| Server::connect(&settings).unwrap()).collect();
         let mut won = Vec::new();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn retaking_its_own_epoch_is_not_a_start() {
+    fn retaking_its_own_epoch_does_not_count_as_a_start() {
         let claim = |(n, writer): (usize, &str)| Claim {
             epoch: n as u64 + 1,
             writer: writer.to_owned(),

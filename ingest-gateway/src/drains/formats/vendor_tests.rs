@@ -119,7 +119,7 @@ fn reads_documented_lines_of_text_formats() {
 }
 
 #[test]
-fn reads_kubernetes_lines_of_istio_and_lengths_of_syslog() {
+fn reads_istio_lines_from_kubernetes_and_syslog_lengths() {
     let istio = FormatId::Istio.row().sample;
     let combined = FormatId::Combined.row().sample;
     for (format, log) in [
@@ -134,7 +134,7 @@ fn reads_kubernetes_lines_of_istio_and_lengths_of_syslog() {
 
 /// Envoy escapes nothing.
 #[test]
-fn texts_that_envoy_writes_are_read_in_one_way() {
+fn parses_each_envoy_line_in_only_one_way() {
     for format in [FormatId::Envoy, FormatId::Istio] {
         let sample = format.row().sample.trim();
         let (forwarded, agent, path) = (" 1 \"-\" ", BOT, "/article?page=2");
@@ -165,7 +165,7 @@ fn texts_that_envoy_writes_are_read_in_one_way() {
 
 /// Names that nginx and others write into the user's header can't move columns.
 #[test]
-fn forged_beginnings_of_single_vendors_are_bad() {
+fn rejects_forged_beginnings_in_vendor_formats() {
     let rest = format!("203.0.113.5 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
     for format in [
         FormatId::Envoy,
@@ -190,7 +190,7 @@ fn forged_beginnings_of_single_vendors_are_bad() {
 
 /// nginx escapes quotes, so a time and a space at the end of a user agent can't begin a request.
 #[test]
-fn times_at_the_end_of_user_agents_hide_no_fetch() {
+fn times_at_the_end_of_user_agents_do_not_hide_fetches() {
     for format in [FormatId::KeyCdn, FormatId::Gcore, FormatId::NginxProxyManager, FormatId::AwsElb, FormatId::Combined] {
         let log = format.row().sample.replace(BOT, &format!("{BOT} [01/Nov/2026:10:00:00 +0000] "));
         let (_, outcome) = read(format, Some("www.example.com"), &log);
@@ -200,7 +200,7 @@ fn times_at_the_end_of_user_agents_hide_no_fetch() {
 
 /// A format that someone changed must not move a field.
 #[test]
-fn changed_columns_of_nginx_proxy_manager_are_bad() {
+fn rejects_changed_nginx_proxy_manager_columns() {
     let sample = FormatId::NginxProxyManager.row().sample;
     for (from, to) in [(" - GET", " GET"), (" https ", " "), ("[Client 132.196.86.7] ", ""), (" [Gzip -]", "")] {
         let log = sample.replace(from, to);
@@ -213,7 +213,7 @@ fn changed_columns_of_nginx_proxy_manager_are_bad() {
 
 /// Squid writes `unknown` into the header instead of an address, and so can visitors.
 #[test]
-fn names_in_forwarded_headers_hide_no_fetch() {
+fn names_in_forwarded_headers_do_not_hide_fetches() {
     for list in ["unknown, 132.196.86.7", "localhost, localhost", "132.196.86.7, unknown", "unknown"] {
         for host in ["", "www.example.com "] {
             let log = FormatId::Combined.row().sample.replace("132.196.86.7", &format!("{host}{list}"));
@@ -225,7 +225,7 @@ fn names_in_forwarded_headers_hide_no_fetch() {
 
 /// Kong and APISIX log the gateway's URL, and pino logs the text of any application.
 #[test]
-fn hosts_of_node_and_gateways_are_those_of_the_header() {
+fn node_and_gateway_logs_use_the_host_header() {
     for format in [FormatId::Kong, FormatId::Apisix] {
         let log = format.row().sample.replace("https://www.example.com:", "http://victim.test:");
         assert_eq!(read(format, None, &log).1, "https://www.example.com/article?page=2 Some(true)", "{log}");

@@ -42,7 +42,7 @@ fn fastly(client_ip: &str, path: &str) -> String {
 }
 
 #[test]
-fn f63_visitor_objects_in_fastly_lines_add_no_fetches() {
+fn f63_visitor_objects_in_fastly_lines_do_not_add_fetches() {
     let forged = fastly("132.196.86.7", "/forged");
     for end in ["", "{\"x\":\"", " , {\"x\":\""] {
         let line = fastly(&format!("1\"}}{forged}{forged}{end}"), "/");

@@ -59,7 +59,7 @@ async fn body_resent_with_a_host_counts_again() {
 
 /// The digest of a body doesn't contain user agents.
 #[tokio::test]
-async fn keeps_equal_bodies_of_other_drains_apart() {
+async fn counts_equal_bodies_from_other_drains_separately() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().owner_of("a.test").await.key;
     for user_agent in ["GPTBot/1.2", "Firefox/99", "GPTBot/1.2"] {

@@ -145,7 +145,7 @@ async fn permuted_and_repeated_streams_give_the_same_reads() {
 
 /// Many concurrent fetches, each reported by random roles in random order, some reported twice, with months between them.
 #[tokio::test(flavor = "multi_thread")]
-async fn retrieval_counts_once_in_total_and_once_per_role() {
+async fn fetch_counts_once_in_total_and_once_per_role() {
     const AT_ONCE: usize = 25;
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);

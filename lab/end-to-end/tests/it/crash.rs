@@ -90,7 +90,7 @@ async fn counter(metrics_url: &str, name: &str) -> Option<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killing_a_worker_without_responses_loses_no_data() {
+async fn killing_a_worker_without_responses_does_not_lose_data() {
     let front = GatewayAndQuery::start().await;
     let log = TestLog::connect(&front.stores.kafka);
     let direct = reqwest::Url::parse(&front.stores.clickhouse.clickhouse_url).unwrap();

@@ -29,7 +29,7 @@ fn counts(list: &Value, name: &str) -> BTreeMap<String, u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e11_all_spellings_of_a_url_count_as_one_retrieval() {
+async fn e11_all_spellings_of_a_url_count_as_one_fetch() {
     let pipeline = Pipeline::start().await;
     let seed = Seed(&pipeline.stores.pool);
     // Registered with `www.`, which is the same domain.

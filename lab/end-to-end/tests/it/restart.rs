@@ -33,7 +33,7 @@ async fn killed_service_keeps_keys_and_events() {
 
 /// Exit code 0 also means that the shutdown took less than ten seconds, because a longer one exits with another code.
 #[tokio::test(flavor = "multi_thread")]
-async fn stopping_under_load_loses_no_accepted_event() {
+async fn stopping_under_load_does_not_lose_accepted_events() {
     let mut demo = Demo::start().await;
     let accepted = Arc::new(AtomicUsize::new(0));
     let senders: Vec<_> = (0..4).map(|sender| tokio::spawn(send(sender, target(&demo), Arc::clone(&accepted)))).collect();

@@ -260,7 +260,7 @@ async fn funnels_equal_the_model() {
 }
 
 #[tokio::test]
-async fn totals_of_event_lists_equal_the_model() {
+async fn event_list_totals_equal_the_model() {
     let mut narrowed = 0;
     compare(20, async |round, _| {
         let first = Cursor::default();

@@ -40,7 +40,7 @@ fn check(sent: &Sent) -> Verdict {
 }
 
 #[test]
-fn verifies_the_vectors_of_the_draft() {
+fn verifies_the_drafts_vectors() {
     let mut sent = signed(AGENT, &input());
     let published = "sig2=:RdNFx5Bj6au3YgAMQL/RzmUlZE8QZLIaXGRpw985hWnwPfMxT228NMk6ehRS1PSl4e8PhbNZACSanGdhEwYCCg==:";
     assert_eq!(sent.header("signature"), published);

@@ -101,7 +101,7 @@ fn python_client_signs_every_attempt() {
 
 /// RFC 8032 signatures are deterministic, so every implementation returns the same one.
 #[test]
-fn python_signs_like_the_library() {
+fn python_client_signs_like_the_library() {
     const SCRIPT: &str = "import base64, json, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1] + '/python')

@@ -109,7 +109,7 @@ async fn replaces_a_writer_that_lost_kafka() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_takeover_while_kafka_is_unavailable() {
+async fn does_not_take_over_while_kafka_is_unavailable() {
     let mut cluster = Cluster::start().await;
     cluster.put().await;
     let active = cluster.writer_through_network();

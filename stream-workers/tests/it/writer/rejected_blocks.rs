@@ -78,7 +78,7 @@ async fn rejects_a_record_that_clickhouse_rejects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rejects_a_record_that_panics_the_merge() {
+async fn rejects_a_record_that_makes_the_merge_panic() {
     for place in PLACES {
         let mut world = WriterFixture::new().await;
         assert_one_is_set_aside(&mut world, place, "https://example.com/deadly-report:panic", "panicked").await;

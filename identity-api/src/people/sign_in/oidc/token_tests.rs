@@ -149,7 +149,7 @@ fn checks_times_nonce_and_access_token() {
 }
 
 #[test]
-fn accepts_only_signatures_of_the_right_key_and_algorithm() {
+fn accepts_only_signatures_with_the_right_key_and_algorithm() {
     type Sign = Box<dyn Fn(&[u8]) -> Vec<u8>>;
     let unsigned = || -> Sign { Box::new(|_| Vec::new()) };
     let hmac = |secret: &[u8]| -> Sign { Box::new(with_hmac(secret)) };

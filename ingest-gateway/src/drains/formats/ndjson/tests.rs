@@ -380,7 +380,7 @@ fn reports_contradicting_members() {
 }
 
 #[test]
-fn reports_contradicting_members_of_large_lines_quickly() {
+fn reports_contradicting_members_in_large_lines_quickly() {
     let objects: String = (0..5_000).map(|n| format!("\"x{n}\":{{\"a\":{n}}},")).collect();
     let log = FormatId::Fastly.row().sample.replacen('{', &format!("{{{objects}\"http_host\":\"victim.test\","), 1);
     let began = std::time::Instant::now();

@@ -121,7 +121,7 @@ fn lures(demo: &Demo) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn u4_hostile_texts_and_pages_have_no_effect() {
+async fn u4_hostile_text_and_pages_have_no_effect() {
     let demo = demo_with_an_event().await;
     plant_names(&demo).await;
     plant_reports(&demo).await;
