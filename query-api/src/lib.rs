@@ -18,8 +18,8 @@
 //! Two reads are by session, not by host: `GET /ctx/{token}` (`routes::click_lookup`; `access::consent` reads the
 //! consents, `click_manifest` selects the members) and `GET /sessions/{id}/document` (`routes::session_documents`).
 //!
-//! It only writes when keys were used and which sessions read for which organization (`access::reader`). Telemetry queries
-//! require a `Visibility` or a `SessionScope` (invariant 5).
+//! The only data that it writes is when keys were last used, and for which organizations sessions read (`access::reader`). Telemetry
+//! queries require a `Visibility` or a `SessionScope` (invariant 5).
 
 mod routes;
 mod parameters;

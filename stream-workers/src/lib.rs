@@ -232,7 +232,7 @@ pub async fn run_worker(settings: &Settings, stop: CancellationToken) -> anyhow:
     writer::run_writer(settings, stop).await
 }
 
-/// Like [`work`], with `/health`, `/ready` and their OpenAPI document beside it.
+/// Like [`work`], and also serves `/health`, `/ready` and their OpenAPI document.
 pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     let mut account = PrivilegeCheck::Passed;
     if process.profile.is_production() {

@@ -58,7 +58,7 @@ pub(crate) enum Field {
     Source,
     /// `false` if another server of the CDN made the request.
     IsEdge,
-    /// The request's headers as one text.
+    /// The request's headers as one string.
     Headers,
     /// The subject of the line, if the log isn't only about requests.
     Kind,

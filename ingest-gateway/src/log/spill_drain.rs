@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Maximum entries in flight, and maximum bytes of them.
+/// Maximum number of entries in flight, and of their bytes.
 const WINDOW_RECORDS: usize = 2_048;
 const WINDOW_BYTES: usize = 8 * 1024 * 1024;
 /// Pause between two attempts while the log does not acknowledge.

@@ -34,7 +34,7 @@ pub(crate) struct RawObject<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> RawObject<'a> {
-    /// Parses an object. The error is a clause for the caller, without the parser's position.
+    /// Parses an object. The error completes a sentence for the caller, without the parser's position.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         visit(text);
         serde_json::from_str(text).map_err(|error| clause(&error))

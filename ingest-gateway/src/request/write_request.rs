@@ -22,7 +22,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The only supported version besides `1.x`.
 const OLD_VERSION: &str = "0.1";
 
-/// Upload time after which the key is checked again, because it may have been revoked meanwhile.
+/// Upload time after which the key is checked again, because it may have been revoked in the meantime.
 const RECHECK_AFTER: Duration = Duration::from_millis(100);
 
 pub(crate) struct WriteRequest {
@@ -85,7 +85,7 @@ impl WriteRequest {
     }
 }
 
-/// Returns a 400 with this reason, a clause.
+/// Returns a 400 whose detail contains this reason.
 pub(crate) fn invalid(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(Code::InvalidBody, format!("Invalid body: {why}."))
 }

@@ -302,7 +302,7 @@ async fn repeat(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &s
     Ok(())
 }
 
-/// Reports a fetch of the owner's content by a second agent.
+/// Reports a second agent's fetch of the owner's content.
 async fn claim_twice(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &str) -> anyhow::Result<()> {
     let is_owners = |record: &LogRecord| {
         record.events.iter().position(|event| event.correlation_key.is_some() && event.site.starts_with(&reversed(domain)))

@@ -11,7 +11,7 @@ use schemas::problem::Code;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// Maximum number of reports of a session, oldest first.
+/// Maximum number of reports per session, oldest first.
 const MAX_EVENTS: u64 = 50_000;
 /// Maximum number of others' clicks, in order of acceptance.
 const MAX_CLICKS: u64 = 1_000;

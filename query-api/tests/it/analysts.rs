@@ -1,5 +1,5 @@
-//! Analyst accounts on a separate ClickHouse server, with the users file that the upkeep writes: what they count, what they can't do, and
-//! when they end. Statements run as the analyst account, with the protocols that clients use.
+//! Analyst accounts on a separate ClickHouse server, with the users file that the synchronization writes: what they count, what they can't
+//! do, and when they end. Statements run as the analyst account, with the protocols that clients use.
 
 mod figures;
 mod restrictions;
@@ -60,7 +60,7 @@ impl AnalystFixture {
         self.upkeep_through(&self.settings.clickhouse_url).await
     }
 
-    /// Returns an upkeep that connects to its store at this address.
+    /// Returns a synchronization that connects to its store at this address.
     async fn upkeep_through(&self, url: &str) -> AnalystSync {
         let stores = self.app.stores.signed_in_as(Role::Query);
         let settings = AnalystSettings { users_file: self.users_file(), every_seconds: 5 };

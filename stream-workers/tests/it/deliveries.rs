@@ -14,8 +14,8 @@ use stream_workers::deliver::ClockOffset;
 use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
-/// Maximum time from disabling an endpoint to the arrival of a delivery leased before: five seconds until the attempt starts, and ten for
-/// the attempt.
+/// Maximum time from disabling an endpoint until a delivery that was leased before arrives: five seconds until the attempt starts, and ten
+/// for the attempt.
 const LATEST: TimeDelta = TimeDelta::seconds(15);
 
 /// Returns the current time of a clock that is ahead.

@@ -20,7 +20,7 @@ fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Creates a drain of the demo's owner and returns it.
+/// Creates a drain for the demo's owner and returns it.
 async fn drain(demo: &Demo, provider: &str) -> Value {
     let request = demo.client.post(demo.url("/api/v1/identity/drains")).header("x-api-key", demo.env("OWNER_KEY"));
     let body = json!({"name": provider, "provider": provider, "hosts": ["www.example.com"], "role": "origin"}).to_string();

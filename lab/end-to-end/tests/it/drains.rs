@@ -50,7 +50,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 impl Demo {
-    /// Creates a drain of the owner and returns its key.
+    /// Creates a drain for the owner and returns its key.
     async fn drain_key(&self, format: Format) -> String {
         let provider = format.provider();
         let drain =

@@ -29,7 +29,7 @@ pub(crate) struct Chunk {
     pub(crate) unexpected: Vec<String>,
 }
 
-/// Reads parts of the log. Doesn't send dead letters or write sessions, because the log was read before.
+/// Reads parts of the log. Doesn't send dead letters or write sessions, because that was done when the log was first read.
 pub(crate) struct Reader {
     topic: TopicReader,
     plan: Plan,
