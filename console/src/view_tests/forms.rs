@@ -295,7 +295,7 @@ async fn guide_shows_the_results_of_its_forms() {
 }
 
 #[tokio::test]
-async fn agents_have_a_guide_with_a_session_to_send() {
+async fn agent_guide_shows_a_session_to_send() {
     const EVENTS: &str = "GET /agent/events";
     let (stub, mut reader) = Stub::start().await;
     stub.says(EVENTS, 200, json!({"items": [], "total": 0, "limit": 1, "offset": 0}));

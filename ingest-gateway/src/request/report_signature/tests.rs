@@ -22,7 +22,7 @@ fn covers_the_requested_url_under_both_schemes() {
 }
 
 #[test]
-fn secrets_cannot_be_covered() {
+fn signatures_cannot_cover_secrets() {
     let headers = [("x-api-key", "secret"), ("authorization", "secret"), ("cookie", "secret"), ("signature", "a"), ("signature", "b")];
     let sent = SentRequest::new(&parts("/events", &headers));
     assert_eq!(sent.headers, [("signature", "a".to_owned()), ("signature", "b".to_owned())]);

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_too_many_and_falling_counts() {
+    fn reports_excessive_and_decreasing_counts() {
         let wrong = |counted: &[u64]| {
             let mut ledger = ledger();
             counted.iter().for_each(|counted| ledger.check_count(*counted));

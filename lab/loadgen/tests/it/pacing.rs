@@ -62,7 +62,7 @@ async fn maps_every_status_to_an_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unsent_requests_are_rejected_unanswered_ones_unknown() {
+async fn distinguishes_unsent_from_unanswered_requests() {
     let one = Pace { max_requests: Some(1), ..pace(Arrivals::Closed { connections: 1 }) };
     let nobody = run_load(&run_context("http://127.0.0.1:1", STALL), one).await;
     assert_eq!(nobody.tally.requests(Fate::Refused), 1, "{:?}", nobody.tally.answers);
