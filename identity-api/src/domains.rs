@@ -40,7 +40,7 @@ pub struct DomainSettings {
     /// Domain verification attempts per minute and organization; 0: unlimited
     #[arg(long, env = "TELEMETRY_VERIFICATIONS_PER_MINUTE", default_value_t = 10, value_name = "NUMBER")]
     pub verifications_per_minute: u32,
-    /// Port of domain verification files; other ports than 443 require WEBHOOK_ALLOW (development only)
+    /// Port of domain verification files; ports other than 443 require WEBHOOK_ALLOW (development only)
     #[arg(long, env = "TELEMETRY_VERIFICATION_PORT", default_value_t = 443, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub verification_port: u16,
     /// Days between checks of a domain's verification token

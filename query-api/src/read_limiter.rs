@@ -47,7 +47,7 @@ pub struct ReadSettings {
     /// Maximum size of a page in ClickHouse, in bytes; larger pages return 413
     #[arg(long, env = "TELEMETRY_READ_BYTES", default_value_t = Self::default().read_bytes, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub read_bytes: u64,
-    /// Maximum memory of a read in ClickHouse, in bytes; above a quarter, it sorts and groups on disk
+    /// Maximum memory per read in ClickHouse, in bytes; above a quarter, ClickHouse sorts and groups on disk
     #[arg(long, env = "TELEMETRY_READ_MEMORY", default_value_t = Self::default().read_memory, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(67_108_864..=2_147_483_648))]
     pub read_memory: u64,
 }

@@ -71,7 +71,7 @@ pub struct DeliverSettings {
 /// Limits of concurrent deliveries.
 #[derive(Args, Clone, Debug)]
 pub struct ConcurrencySettings {
-    /// Maximum concurrent webhook attempts; no organization can use more than remain free
+    /// Maximum concurrent webhook attempts; no organization can use more than are left for others
     #[arg(long, env = "TELEMETRY_DELIVERIES_AT_ONCE", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub deliveries_at_once: u32,
     /// Maximum concurrent attempts per endpoint; one for an endpoint that timed out

@@ -14,7 +14,7 @@ use service_kit::http::ApiError;
 pub(super) enum AdminCommand {
     /// Create an account in ClickHouse for an organization's data, and print its password
     Create {
-        /// Organization of the account
+        /// Organization that the account belongs to
         #[arg(long, value_name = "ID")]
         organization: OrgId,
         /// Content owner that shares its data; for organizations without domains

@@ -18,7 +18,7 @@ pub struct DrainSettings {
     /// Maximum length of a log line, in bytes. In longer lines, texts over 16 KiB are truncated; lines that are still too long are bad lines
     #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = MAX_LINE_BYTES, value_parser = at_least::<usize>(1))]
     pub drain_line_bytes: usize,
-    /// Maximum concurrent drain bodies; no owner can use more than remain free
+    /// Maximum concurrent drain bodies; no owner can use more than are left for others
     #[arg(long, env = "TELEMETRY_DRAINS_AT_ONCE", default_value_t = 32, value_parser = at_least::<usize>(1))]
     pub drains_at_once: usize,
 }

@@ -28,7 +28,7 @@ pub struct Limits {
     /// Maximum decompressed body size, in bytes
     #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024, value_parser = at_least::<usize>(1))]
     pub max_body_bytes: usize,
-    /// Memory for request bodies, in bytes, at least 2 MiB; no owner can use more than remains free
+    /// Memory for request bodies, in bytes, at least 2 MiB; no owner can use more than is left for others
     #[arg(long, env = "TELEMETRY_BODY_MEMORY_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES", value_parser = at_least::<usize>(MIN_BODY_MEMORY))]
     pub body_memory_bytes: usize,
     /// Requests per second for each key, twice as many for each organization; 0: unlimited

@@ -37,7 +37,7 @@ pub enum Mechanism {
 /// Security settings of the Kafka clients.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KafkaSecurity {
-    /// Security protocol of the brokers
+    /// Security protocol for broker connections
     #[arg(long, env = "TELEMETRY_KAFKA_SECURITY", default_value = "plaintext", value_enum)]
     pub kafka_security: Protocol,
     /// PEM file with the brokers' certificate authorities, instead of the system's
