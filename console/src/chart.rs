@@ -427,7 +427,7 @@ fn drawn(figures: &[Option<u64>], top: u64, (width, height): (usize, usize)) -> 
     figures.iter().enumerate().map(point).collect()
 }
 
-/// Figures by start of the bucket and by name.
+/// Figures by bucket start and name.
 type ByStart = BTreeMap<DateTime<Utc>, BTreeMap<String, u64>>;
 
 /// Groups days by week, or by the first longer bucket that has few enough points.

@@ -38,7 +38,7 @@ pub(crate) enum FetchedRobots {
 }
 
 impl FetchedRobots {
-    /// Returns the result of a response (RFC 9309, section 2.3.1). Redirects aren't followed.
+    /// Returns the file's state according to a response (RFC 9309, section 2.3.1). Redirects aren't followed.
     pub(super) fn of_response(status: u16, body: &[u8]) -> Self {
         match status {
             200 => Self::Found(String::from_utf8_lossy(body).replace('\0', "")),

@@ -242,7 +242,8 @@ fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &st
     part.put(&line, format.id, &value)
 }
 
-/// For each part: the only formats that log it (`true`), or the only ones that don't (`false`), whose lines stay unchanged.
+/// For each part, lists either all formats that log it (`true`), or all formats that don't (`false`). Lines of formats that don't log a
+/// part stay unchanged.
 #[test]
 fn generated_visitor_text_is_valid_in_every_format() {
     let parts = [

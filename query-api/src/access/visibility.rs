@@ -127,7 +127,7 @@ fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     own.into_iter().map(|(site, visible_from_ms)| OwnHost { site: site.clone(), visible_from_ms }).collect()
 }
 
-/// An organization's own reports, the only way to query them.
+/// Scope of an organization's own reports. Queries for these reports require it.
 #[derive(Debug)]
 pub(crate) struct OwnReports {
     organization_id: OrgId,

@@ -15,7 +15,7 @@ pub(crate) struct OwnFigure {
     pub(crate) figure: String,
     /// 1 for the sum of all unlisted types or agents.
     pub(crate) is_other: u8,
-    /// Name of a type or agent, or number of a role.
+    /// A type's or agent's name, or a role's number.
     pub(crate) name: String,
     pub(crate) events: u64,
     pub(crate) sessions: u64,
