@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn until_removes_later_reports() {
+    fn until_excludes_later_reports() {
         let whole = generate(date(2));
         let noon = date(2).and_hms_opt(12, 0, 0).unwrap().and_utc();
         let half = generate(date(2)).until(noon);
