@@ -4,6 +4,7 @@
 //!  who ──► body ──► inflate ──► split ──► formats ──► map ──► records on the log ──► body_counts ──► coverage ──► answer
 //! ```
 
+mod agent_signature;
 mod response;
 mod body_counts;
 mod fastly_challenge;
@@ -17,6 +18,7 @@ mod forged_text_tests;
 mod inflate;
 mod body_processor;
 mod json_fields;
+mod key_sets;
 mod line_fields;
 mod line_id;
 mod line_processor;
@@ -47,6 +49,7 @@ use body_signature::MAX_SIGNED_BYTES;
 use coverage::{BodyCoverage, Coverage, CoverageVisibility};
 use inflate::Encoding;
 use key_drain::{DrainCache, KeyDrain};
+use key_sets::KeySets;
 use line_processor::LineProcessor;
 use requested_host::HostFinder;
 use response::{Counted, Counts, Responder};
@@ -55,6 +58,7 @@ use schemas::problem::Code;
 use serde::Deserialize;
 use service_kit::auth::{Caller, Tenant};
 use service_kit::clock::Clock;
+use service_kit::egress::Egress;
 use service_kit::http::{ApiError, RequestId, read_wire};
 use service_kit::secret_encryption::{Sealer, SecretsSettings};
 use service_kit::slots::{NoSlot, Pool, Slots};
@@ -76,15 +80,23 @@ pub(crate) struct Drains {
     /// `None` if not configured. Then signatures can't be verified.
     sealer: Option<Sealer>,
     coverage: Coverage,
+    key_sets: KeySets,
 }
 
 impl Drains {
-    pub(crate) fn start(settings: &DrainSettings, secrets: &SecretsSettings, pool: PgPool, clock: Clock) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        settings: &DrainSettings,
+        secrets: &SecretsSettings,
+        egress: Egress,
+        pool: PgPool,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
         let sealer = secrets.secrets_key.is_some().then(|| secrets.sealer()).transpose()?;
         let slots = Slots::new(Pool::Drains, settings.drains_at_once);
         let drain_cache = DrainCache::new(clock.clone());
+        let key_sets = KeySets::start(egress, pool.clone(), clock.clone());
         let coverage = Coverage::start(pool.clone(), clock);
-        Ok(Self { settings: settings.clone(), slots, pool, drain_cache, sealer, coverage })
+        Ok(Self { settings: settings.clone(), slots, pool, drain_cache, sealer, coverage, key_sets })
     }
 }
 
@@ -186,8 +198,8 @@ async fn line_processor(
     let drain = key_drain.as_ref().map(|fed| fed.id);
     let hosts = key_drain.map(|fed| fed.hosts).unwrap_or_default();
     let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
-    let host = HostFinder::new(parameters.host, &hosts);
-    Ok(LineProcessor { provider, caller, role, drain, owned_sites: owned, hosts, host_finder: host, bots, limits, now })
+    let (host_finder, key_sets) = (HostFinder::new(parameters.host, &hosts), Some(state.drains.key_sets.clone()));
+    Ok(LineProcessor { provider, caller, role, drain, owned_sites: owned, hosts, host_finder, bots, key_sets, limits, now })
 }
 
 /// Returns 503 even if the sender exhausted its own share, because some senders retry only after a 5xx.

@@ -57,6 +57,7 @@ use schemas::secrets::SecretHash;
 use service_kit::auth::{Caller, Tenant};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
+use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
 use service_kit::http::{ApiError, BodyReader};
 use service_kit::identity_tables::{HasIdentityTables, IdentityTables};
@@ -67,7 +68,7 @@ use service_kit::process::Process;
 use service_kit::rate_limits::CallerRateLimits;
 use service_kit::roles::{self, Role};
 use service_kit::secret_encryption::SecretsSettings;
-use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, ProcessSettings};
+use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, ProcessSettings, WebhookSettings};
 use service_kit::slots::Slots;
 use service_kit::{databases, http, openapi, process, server};
 use sessions::SessionLevelCache;
@@ -117,6 +118,8 @@ pub struct Settings {
     pub expiry: TokenExpiry,
     #[command(flatten)]
     pub session_expiry: SessionExpiry,
+    #[command(flatten)]
+    pub webhooks: WebhookSettings,
 }
 
 impl Settings {
@@ -124,6 +127,7 @@ impl Settings {
     fn harden(&mut self) -> anyhow::Result<()> {
         self.clients.harden()?;
         self.kafka.harden()?;
+        self.webhooks.harden()?;
         self.postgres.harden()
     }
 
@@ -131,8 +135,9 @@ impl Settings {
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
         let (clients, drains, bots) = (ClientSettings::default(), DrainSettings::default(), BotSettings::default());
-        let (secrets, session_expiry) = (SecretsSettings::default(), SessionExpiry::default());
-        Self { kafka, postgres, clients, limits, durability, drains, bots, secrets, expiry, session_expiry }
+        let (secrets, session_expiry, webhooks) =
+            (SecretsSettings::default(), SessionExpiry::default(), WebhookSettings::default());
+        Self { kafka, postgres, clients, limits, durability, drains, bots, secrets, expiry, session_expiry, webhooks }
     }
 }
 
@@ -184,7 +189,8 @@ impl State {
         databases::check_postgres(&pool).await?;
         metric_definitions::register_metrics(METRICS);
         let reads = OptionalPostgres::new(pool.clone(), clock.clone());
-        let drains = Drains::start(&settings.drains, &settings.secrets, pool.clone(), clock.clone())?;
+        let egress = Egress::new(&settings.webhooks)?;
+        let drains = Drains::start(&settings.drains, &settings.secrets, egress, pool.clone(), clock.clone())?;
         let signatures = SignatureChecks::start(&pool, &clock);
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
         Ok(Arc::new(Self {

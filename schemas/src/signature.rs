@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// Reason for a signature without a result: its key or nonce couldn't be looked up.
+pub const UNCHECKED: &str = "unchecked";
+
 named_enum! {
     /// Result for a report, or for a fetch in a log line. An event gets the last of its reports' results in this order.
     pub enum SignatureResult {
@@ -28,7 +31,7 @@ impl SignatureResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedSignature {
     pub result: SignatureResult,
-    /// Why it is invalid.
+    /// Why it is not valid; [`UNCHECKED`] or a reason of `docs/api/signatures.md#results`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// For a fetch: origin of the key set that identifies the agent.
@@ -37,6 +40,12 @@ pub struct RecordedSignature {
     /// Absent if no key was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<SignatureProof>,
+}
+
+impl RecordedSignature {
+    pub fn without_proof(result: SignatureResult, reason: &str) -> Self {
+        Self { result, reason: reason.to_owned(), signed_by: String::new(), proof: None }
+    }
 }
 
 /// What anyone needs to check a signature again, without the service.

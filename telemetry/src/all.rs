@@ -126,6 +126,7 @@ impl Cli {
             secrets: self.secrets.clone(),
             expiry: self.expiry.clone(),
             session_expiry: self.session_expiry.clone(),
+            webhooks: self.webhooks.clone(),
         }
     }
 

@@ -82,6 +82,7 @@ impl DrainDryRun {
             host_finder: HostFinder::new(self.host, &self.hosts),
             hosts: self.hosts,
             bots: self.bots,
+            key_sets: None,
             limits: Limits::default(),
             now: self.now,
         }

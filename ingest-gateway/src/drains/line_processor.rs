@@ -1,8 +1,10 @@
 //! Decides what a line becomes: an event, a count, or neither (docs/api/drains.md#what-is-kept).
 
+use super::agent_signature;
 use super::format_table::FormatId;
 use super::formats::{DirectiveState, NoRequest, decode_fields_of_bot, parse};
 use super::line_fields::{Field, Fields, MAX_USER_AGENT_BYTES, Reason, is_cache_status, is_country, public_host, truncate};
+use super::key_sets::KeySets;
 use super::line_id::{line_id, mark};
 use super::requested_host::HostFinder;
 use crate::record::normalize_event::{Origin, normalize_event};
@@ -108,6 +110,8 @@ pub(super) struct LineProcessor {
     /// Finds a line's host.
     pub(super) host_finder: HostFinder,
     pub(super) bots: Arc<BotTable>,
+    /// `None` for dry runs, which don't check signatures.
+    pub(super) key_sets: Option<KeySets>,
     pub(super) limits: Limits,
     pub(super) now: DateTime<Utc>,
 }
@@ -183,6 +187,8 @@ impl LineProcessor {
         // A revalidation has the page's media type.
         let is_of_page = is_success || status == Ok(304);
         let is_asset = is_asset(&url, fields.text(Field::MediaType), is_of_page);
+        let signature = || self.key_sets.as_ref().and_then(|key_sets| agent_signature::check(fields, &url, at_ms, key_sets));
+        let signature = signature().map(Box::new);
         let url = fitting(url);
         let content = ContentUrl::parse(&url).map_err(|_| LineOutcome::Bad("bad_url"))?;
         let is_own = |owned: &Vec<OwnedSite>| content.site.as_ref().is_some_and(|site| owned.iter().any(|own| own.covers(site)));
@@ -195,9 +201,11 @@ impl LineProcessor {
         }
         let status = status.map_err(LineOutcome::Bad)?;
         if !is_success {
-            return Err(LineOutcome::Refused(Box::new(self.failed_fetch(fields, at_ms, (&content, status), bot))));
+            let fetch = FailedFetch { signature, ..self.failed_fetch(fields, at_ms, (&content, status), bot) };
+            return Err(LineOutcome::Refused(Box::new(fetch)));
         }
-        self.event(fields, at_ms, &url, bot).map(|event| LineOutcome::Kept(Box::new(event))).map_err(LineOutcome::Bad)
+        let event = self.event(fields, at_ms, &url, bot).map_err(LineOutcome::Bad)?;
+        Ok(LineOutcome::Kept(Box::new(LogEvent { signature, ..event })))
     }
 
     /// Returns the requested URL.
@@ -245,6 +253,7 @@ impl LineProcessor {
             purpose: bot.purpose,
             verified: bot.verified,
             status,
+            signature: None,
         }
     }
 
@@ -253,7 +262,6 @@ impl LineProcessor {
         let host = self.host_finder.find(fields);
         let host = host.as_ref().map_or("", |host| &host.name);
         line_id(self.caller.org_id, self.provider, fields, host, at_ms, is_verified).to_string()
-            signature: None,
     }
 
     /// Creates the event, with the same validation as other events.
@@ -289,8 +297,6 @@ impl LineProcessor {
                 "verified": bot.verified,
                 "verified_bot_category": fields.get(Field::Category),
                 "signature_agent": fields.get(Field::SignatureAgent).map(|agent| truncate(agent, MAX_USER_AGENT_BYTES)),
-                // A log line doesn't contain the data that a signature covers.
-                "signature": fields.get(Field::SignatureAgent).map(|_| "none"),
                 "response_status": fields.number::<u16>(Field::Status),
                 "response_bytes": fields.number::<u64>(Field::Bytes),
                 "cache_status": fields.get(Field::Cache).filter(|text| is_cache_status(text)).map(Crawler::text),

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use data_encoding::BASE64;
 use schemas::ids::OrgId;
 use schemas::problem::{Code, Fault};
-use schemas::signature::{RecordedSignature, SignatureProof, SignatureResult};
+use schemas::signature::{RecordedSignature, SignatureProof, SignatureResult, UNCHECKED};
 use service_kit::auth::Caller;
 use service_kit::clock::Clock;
 use service_kit::http::ApiError;
@@ -23,8 +23,6 @@ use signatures::{CheckedSignature, Key, PublicKey, Reason, Request, RequestSigna
 use sqlx::PgPool;
 use used_nonces::UsedNonces;
 
-/// Reason of a signature whose key or nonce could not be looked up.
-const UNCHECKED: &str = "unchecked";
 const MALFORMED: &str = "malformed";
 /// Longest signature base: every event of the request is stored with it.
 const MAX_BASE_BYTES: usize = 4_096;
@@ -100,7 +98,7 @@ async fn verify(state: &State, caller: &Caller, parts: &Parts, sha256: impl Asyn
     };
     let now = state.clock.now();
     let Ok(listed) = state.signatures.keys(state.callers.directory(), caller.org_id, now).await else {
-        return PendingSignature::invalid(UNCHECKED);
+        return PendingSignature::of(RecordedSignature::without_proof(SignatureResult::None, UNCHECKED));
     };
     let (keys, sha256) = (keys(&listed), sha256().await);
     let check = |request: &Request<'_>, claim: RequestSignature| {
@@ -180,8 +178,11 @@ fn recorded(checked: CheckedSignature, listed: &[ListedKey]) -> Option<RecordedS
 
 impl PendingSignature {
     fn invalid(reason: &str) -> Self {
-        let (result, reason) = (SignatureResult::Invalid, reason.to_owned());
-        Self { recorded: Some(RecordedSignature { result, reason, signed_by: String::new(), proof: None }), nonce: None }
+        Self::of(RecordedSignature::without_proof(SignatureResult::Invalid, reason))
+    }
+
+    fn of(recorded: RecordedSignature) -> Self {
+        Self { recorded: Some(recorded), nonce: None }
     }
 
     /// Returns 401 if the key requires a signature and this one isn't valid.
@@ -210,11 +211,13 @@ impl PendingSignature {
         let Some(mut recorded) = self.recorded.clone() else { return Ok(None) };
         if let (Some(nonce), Some(proof)) = (&self.nonce, &recorded.proof) {
             let request = Sha256::new().chain_update(&proof.base).chain_update(identity).finalize().into();
-            if let Some(reason) = state.signatures.nonces.refusal(nonce, &request).await? {
-                (recorded.result, recorded.reason) = (SignatureResult::Invalid, reason.to_owned());
+            match state.signatures.nonces.is_first_use(nonce, &request).await? {
+                Some(true) => {}
+                Some(false) => (recorded.result, recorded.reason) = (SignatureResult::Invalid, Reason::Replayed.as_str().to_owned()),
+                None => (recorded.result, recorded.reason) = (SignatureResult::None, UNCHECKED.to_owned()),
             }
         }
-        let settled = Self { recorded: Some(recorded), nonce: None };
+        let settled = Self::of(recorded);
         settled.require(caller)?;
         Ok(settled.recorded.map(Box::new))
     }

@@ -12,6 +12,7 @@ mod providers;
 mod repeated_deliveries;
 mod fair_shares;
 mod signatures;
+mod signed_agents;
 
 use crate::harness::{Gateway, TestResponse, send_request};
 use base64::Engine;

@@ -13,7 +13,7 @@ use service_kit::http::{self, ApiError};
 use service_kit::kafka;
 use service_kit::roles::Role;
 use service_kit::secret_encryption::SecretsSettings;
-use service_kit::settings::KafkaSettings;
+use service_kit::settings::{KafkaSettings, WebhookSettings};
 use service_kit::testing::{Seed, TestServer, TestStores, client, eventually};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -63,6 +63,15 @@ impl Gateway {
     /// Starts a gateway with these encryption keys for stored secrets.
     pub(crate) async fn start_opening(secrets: SecretsSettings) -> Self {
         Self::start_as(TestStores::with_topics().await, |usual| Settings { secrets, ..usual }).await
+    }
+
+    /// Starts a gateway that fetches agents' key sets with these settings.
+    pub(crate) async fn start_fetching(webhooks: WebhookSettings) -> Self {
+        Self::start_fetching_on(TestStores::with_topics().await, webhooks).await
+    }
+
+    pub(crate) async fn start_fetching_on(stores: TestStores, webhooks: WebhookSettings) -> Self {
+        Self::start_as(stores, |usual| Settings { webhooks, ..usual }).await
     }
 
     /// Starts a gateway with these durability settings. Unless they name a spill folder, it gets its own.

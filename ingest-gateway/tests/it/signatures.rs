@@ -1,6 +1,7 @@
 //! Signed reports: the result in the record, nonces, and keys that require signatures.
 
 use crate::harness::{Gateway, TestResponse, event, send_request};
+use crate::postgres_outages::gateway_and_database;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use schemas::identity::OrgType;
@@ -264,4 +265,22 @@ async fn keys_can_require_signatures() {
     assert_eq!(gateway.record_count(), 3);
     let token = gateway.post_to("/click-tokens", key, &json!({"session_id": session, "content_url": "https://a.test/"})).await;
     assert_eq!(token.status, 201, "a click token isn't a report");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signatures_have_no_result_without_the_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, database) = gateway_and_database(folder.path()).await;
+    let (agent, strict) = (signed_agent(&gateway).await, signed_agent(&gateway).await);
+    require_signature(&gateway, strict.org.id).await;
+    for agent in [&agent, &strict] {
+        agent.sign(&gateway, "/events", &batch("a-before"), "nonce before the outage").accepted(&gateway, &agent.org.key).await;
+    }
+    database.pause();
+    agent.sign(&gateway, "/events", &batch("b-during"), "nonce in the outage").accepted(&gateway, &agent.org.key).await;
+    let refused = strict.sign(&gateway, "/events", &batch("c-refused"), "nonce in the outage").send(&gateway, &strict.org.key).await;
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    database.resume();
+    let results: Vec<String> = results(&gateway).await.into_iter().map(|(_, result)| result).collect();
+    assert_eq!(results, ["valid", "valid", "none unchecked"]);
 }

@@ -48,6 +48,7 @@ GRANT SELECT, INSERT, DELETE, UPDATE (received_at) ON drain_bodies TO telemetry_
 GRANT SELECT, INSERT, DELETE, UPDATE (reason) ON drain_bad_lines TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refused_reports TO telemetry_gateway;
 GRANT SELECT, INSERT, DELETE, UPDATE (request) ON used_nonces TO telemetry_gateway;
+GRANT SELECT, INSERT, UPDATE, DELETE ON agent_key_sets TO telemetry_gateway;
 
 -- ── stream-workers: looks up sessions of events by click token or without an agent; writes sessions that events name ─────────────
 GRANT SELECT ON sessions, click_tokens TO telemetry_worker;

@@ -26,6 +26,8 @@ pub(super) const NAMES: FieldMap = |node, name| match node {
     Node::Root => root(name).map_or(FieldMapping::NONE, FieldMapping::is),
     _ if name.eq_ignore_ascii_case("content-telemetry-id") => FieldMapping::is(Field::TelemetryId),
     _ if name.eq_ignore_ascii_case("signature-agent") => FieldMapping::is(Field::SignatureAgent),
+    _ if name.eq_ignore_ascii_case("signature-input") => FieldMapping::is(Field::SignatureInput),
+    _ if name.eq_ignore_ascii_case("signature") => FieldMapping::is(Field::Signature),
     _ => FieldMapping::NONE,
 };
 

@@ -199,6 +199,8 @@ fn header(name: &str) -> FieldMapping {
         _ if name.eq_ignore_ascii_case("user-agent") => FieldMapping::is(Field::UserAgent),
         _ if name.eq_ignore_ascii_case("content-telemetry-id") => FieldMapping::is(Field::TelemetryId),
         _ if name.eq_ignore_ascii_case("signature-agent") => FieldMapping::is(Field::SignatureAgent),
+        _ if name.eq_ignore_ascii_case("signature-input") => FieldMapping::is(Field::SignatureInput),
+        _ if name.eq_ignore_ascii_case("signature") => FieldMapping::is(Field::Signature),
         _ if name.eq_ignore_ascii_case("host") => FieldMapping::ranked(Field::Host, 1),
         _ => FieldMapping::NONE,
     }
@@ -224,7 +226,9 @@ fn is_of_nginx(name: &str) -> bool {
         | "http_origin"
         | "http_referer"
         | "http_referrer"
+        | "http_signature"
         | "http_signature_agent"
+        | "http_signature_input"
         | "http_user_agent"
         | "msec"
         | "remote_addr"
@@ -366,6 +370,8 @@ fn root(name: &str) -> FieldMapping {
         "content_type" => FieldMapping::is(Field::ContentType),
         "verified_bot_category" => FieldMapping::is(Field::Category),
         "signature_agent" | "http_signature_agent" => FieldMapping::is(Field::SignatureAgent),
+        "signature_input" | "http_signature_input" => FieldMapping::is(Field::SignatureInput),
+        "signature" | "http_signature" => FieldMapping::is(Field::Signature),
         "fastly_is_edge" => FieldMapping::is(Field::IsEdge),
         // Members of Fastly's default format and of an older one, in which `client_ip` is a header that visitors can set.
         "fastly_server" | "service_id" => FieldMapping::is(Field::Connection),

@@ -1,12 +1,11 @@
 //! Nonces of valid signatures, which every key may use once. PostgreSQL decides, so this is exact across gateways.
 
-use super::{Nonce, UNCHECKED};
+use super::Nonce;
 use chrono::{DateTime, TimeDelta};
 use service_kit::clock::Clock;
 use service_kit::hourly_deletion;
 use service_kit::http::ApiError;
 use service_kit::optional_postgres::OptionalPostgres;
-use signatures::Reason;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Returns the request that used the nonce first: this one, unless an earlier one did.
@@ -32,16 +31,10 @@ impl UsedNonces {
         Self { database, _expiry: expiry }
     }
 
-    /// Uses a nonce for a request. Returns why its signature is invalid, if another request used the nonce or PostgreSQL is
-    /// unavailable.
-    pub(super) async fn refusal(&self, nonce: &Nonce, request: &[u8; 32]) -> Result<Option<&'static str>, ApiError> {
+    /// Uses a nonce for a request. Returns whether no other request used it before, or `None` if PostgreSQL is unavailable.
+    pub(super) async fn is_first_use(&self, nonce: &Nonce, request: &[u8; 32]) -> Result<Option<bool>, ApiError> {
         let expires = DateTime::from_timestamp(nonce.expires, 0);
         let using = sqlx::query_scalar(USE).bind(nonce.hash.as_slice()).bind(request.as_slice()).bind(expires);
-        let is_first: Option<bool> = self.database.query(using.fetch_one(self.database.pool())).await?;
-        Ok(match is_first {
-            Some(true) => None,
-            Some(false) => Some(Reason::Replayed.as_str()),
-            None => Some(UNCHECKED),
-        })
+        self.database.query(using.fetch_one(self.database.pool())).await
     }
 }
