@@ -37,6 +37,16 @@ fn code(value: &Value) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
+/// Formats names of fields, headers and paths as code.
+fn prose(text: &str) -> String {
+    let word = |word: &str| {
+        let name = word.trim_start_matches('(').trim_end_matches(['.', ',', ';', ':', ')']);
+        let is_code = name.contains(['_', '=']) || name.starts_with("x-") || name.starts_with('/');
+        if is_code { word.replacen(name, &format!("`{name}`"), 1) } else { word.to_owned() }
+    };
+    text.replace('|', "\\|").split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// Describes a type's limits.
 fn limits(schema: &Value) -> String {
     let mut text = String::new();
@@ -116,7 +126,7 @@ impl Pages {
     fn row(&mut self, name: &str, schema: &Value, is_required: bool, meaning: &str) -> String {
         let optional = if is_required { "" } else { ", optional" };
         let default = schema.get("default").map(|value| format!(", default {}", code(value))).unwrap_or_default();
-        format!("| `{name}` | {}{optional}{default} | {} |\n", self.kind(schema), meaning.replace('|', "\\|"))
+        format!("| `{name}` | {}{optional}{default} | {} |\n", self.kind(schema), prose(meaning))
     }
 
     fn object(&mut self, name: &str) -> String {
@@ -152,7 +162,7 @@ impl Pages {
 
     fn operation(&mut self, operation: &Operation) -> String {
         let (method, path, value) = operation;
-        let mut page = format!("\n## {}\n\n`{method} {path}`\n\n{}\n", text(value, "summary"), text(value, "description"));
+        let mut page = format!("\n## {}\n\n`{method} {path}`\n\n{}\n", text(value, "summary"), prose(text(value, "description")));
         let schemes: Vec<_> = items(&value["security"]).flat_map(members).map(|(name, _)| name).collect();
         let access = match (schemes.contains(&"apiKey"), schemes.contains(&"bearer")) {
             (true, true) => "an API key or a user session",
