@@ -119,7 +119,7 @@ impl Line {
 impl Chart {
     /// Creates a chart from an API series. `name_of` returns an item's line. Buckets without items are zero. The line [`UNKNOWN`] comes
     /// last and is never summed with others.
-    pub(crate) fn of(title: &str, items: &[SeriesItem], is_hourly: bool, name_of: impl Fn(&SeriesItem) -> String) -> Self {
+    pub(crate) fn new(title: &str, items: &[SeriesItem], is_hourly: bool, name_of: impl Fn(&SeriesItem) -> String) -> Self {
         let mut by_start = BTreeMap::<DateTime<Utc>, BTreeMap<String, u64>>::new();
         let mut totals = BTreeMap::<String, u64>::new();
         for item in items {
@@ -260,7 +260,7 @@ impl Chart {
     }
 
     /// Summary for screen readers.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let totals: Vec<String> = self.lines.iter().map(|line| format!("{}: {}", line.name, grouped(line.total().0))).collect();
         if totals.is_empty() {
             return format!("{}. No data.", self.title);
@@ -353,7 +353,7 @@ pub(crate) struct Sparkline {
 
 impl Sparkline {
     /// Returns a chart's line; empty if the chart doesn't have it.
-    pub(crate) fn of(chart: &Chart, line: usize) -> Self {
+    pub(crate) fn new(chart: &Chart, line: usize) -> Self {
         let figures = chart.lines.get(line).map(|line| (0..line.figures.len()).map(|at| chart.figure(line, at)).collect());
         Self { figures: figures.unwrap_or_default(), is_open: chart.is_open }
     }
@@ -511,7 +511,7 @@ mod tests {
     }
 
     fn by_type(items: &[SeriesItem]) -> Chart {
-        Chart::of("Events a day", items, false, |item| item.event_type.clone())
+        Chart::new("Events a day", items, false, |item| item.event_type.clone())
     }
 
     #[test]
@@ -543,7 +543,7 @@ mod tests {
     fn keeps_empty_buckets_between_others() {
         let chart = by_type(&[item(1, "a", 3), item(4, "a", 1)]);
         assert_eq!((chart.starts.len(), &chart.lines[0].figures), (4, &vec![3, 0, 0, 1]));
-        let hourly = Chart::of("Events an hour", &[item(1, "a", 3), item(2, "a", 1)], true, |item| item.event_type.clone());
+        let hourly = Chart::new("Events an hour", &[item(1, "a", 3), item(2, "a", 1)], true, |item| item.event_type.clone());
         assert_eq!(hourly.starts.len(), 25);
         assert!(by_type(&[]).starts.is_empty());
     }
@@ -637,7 +637,7 @@ mod tests {
         ] {
             assert!(picture.contains(part), "{part}: {picture}");
         }
-        assert!(chart.told().ends_with("Highest value: 7. 2 days have no data."), "{}", chart.told());
+        assert!(chart.describe().ends_with("Highest value: 7. 2 days have no data."), "{}", chart.describe());
         assert!(!by_type(&items).with_gaps(None).picture().to_string().contains("gap"));
     }
 

@@ -80,7 +80,7 @@ impl Coverage {
         self.spans.iter().filter(|span| !span.covered).map(Span::hours).sum()
     }
 
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match (self.covered(), self.uncovered()) {
             (0, 0) => "This period hasn\u{2019}t started yet.".to_owned(),
             (0, _) => "No server logs cover this period. What crawlers fetched is unknown, not zero.".to_owned(),
@@ -149,7 +149,7 @@ impl Display for Strip<'_> {
             "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 16\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">\
              <defs><pattern id=\"unknown\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
              <path d=\"M0 8L8 0\"/></pattern></defs>",
-            self.0.told()
+            self.0.describe()
         )?;
         let whole = (last.end.0 - first.start.0).num_minutes().max(1);
         let at = |time: Time| (time.0 - first.start.0).num_minutes() * WIDTH / whole;
@@ -257,9 +257,9 @@ mod tests {
         let strip = coverage.strip().to_string();
         let parts = "<rect class=\"uncovered\" fill=\"url(#unknown)\" width=\"960\" height=\"16\"/><path class=\"covered\" d=\"M0 0h480v16h-480z\"/>";
         assert!(strip.contains(parts), "{strip}");
-        let told = |covered: &[bool]| hours("2026-03-01T00:00:00Z", covered).told();
+        let told = |covered: &[bool]| hours("2026-03-01T00:00:00Z", covered).describe();
         let half = "Server logs cover 1 of 2 hours (50\u{202f}%). One hour has no data and isn\u{2019}t counted as zero.";
-        assert_eq!(coverage.told(), half);
+        assert_eq!(coverage.describe(), half);
         let nearly = [&[true; 299][..], &[false]].concat();
         assert!(told(&nearly).contains("299 of 300 hours (99\u{202f}%)"), "{}", told(&nearly));
         let most = [&[true; 681][..], &[false; 29]].concat();

@@ -59,11 +59,11 @@ pub(crate) async fn serve(
     Query(of_file): Query<FileParameters>,
 ) -> Result<Response, Failure> {
     let (list, format, media) = format_of(&named)?;
-    let window = || Window::of(&asked, state.clock.now());
+    let window = || Window::new(&asked, state.clock.now());
     let owner = &member.organization.name;
-    if let Some(file) = File::of(&member, (list, format == "csv"), &of_file, window)? {
+    if let Some(file) = File::new(&member, (list, format == "csv"), &of_file, window)? {
         let period = file.period.clone().unwrap_or_else(|| state.clock.now().date_naive().to_string());
-        return told(file, (&file_name(owner, list, &period, format), media)).await;
+        return respond(file, (&file_name(owner, list, &period, format), media)).await;
     }
     let (_, path, narrowed) = LISTS.into_iter().find(|(name, ..)| *name == list).ok_or(Failure::NotFound)?;
     let window = window()?;
@@ -127,7 +127,7 @@ pub(crate) async fn serve_operator(
     let (list, format, media) = format_of(&named)?;
     let file = File::of_operators(&person, list, format == "csv", &of_file).ok_or(Failure::NotFound)?;
     let today = state.clock.now().date_naive().to_string();
-    told(file, (&file_name("all", list, &today, format), media)).await
+    respond(file, (&file_name("all", list, &today, format), media)).await
 }
 
 /// `GET /console/export/{file}`
@@ -139,7 +139,7 @@ pub(crate) async fn serve_person(
     let (list, format, media) = format_of(&named)?;
     let file = File::of_person(&person, list, format == "csv").ok_or(Failure::NotFound)?;
     let today = state.clock.now().date_naive().to_string();
-    told(file, (&file_name("own", list, &today, format), media)).await
+    respond(file, (&file_name("own", list, &today, format), media)).await
 }
 
 /// Returns the list and format in an address, and the format's media type.
@@ -154,7 +154,7 @@ fn format_of(named: &HashMap<String, String>) -> Result<(&str, &str, &'static st
 }
 
 /// Exports a list that the API returns only as JSON.
-async fn told(mut file: File, (name, media): (&str, &'static str)) -> Result<Response, Failure> {
+async fn respond(mut file: File, (name, media): (&str, &'static str)) -> Result<Response, Failure> {
     let first = file.next().await?.unwrap_or_default();
     let rest = stream::try_unfold(file, |mut file| async move {
         let part = file.next().await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;

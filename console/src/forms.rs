@@ -34,7 +34,7 @@ impl Form {
         }
         let number =
             fields.get(single_use_form::FIELD).and_then(|numbers| numbers.first()).map(String::as_str).unwrap_or_default();
-        let once = SingleUseForm::of(transport, &headers, number);
+        let once = SingleUseForm::from_request(transport, &headers, number);
         Ok(Self { fields, once })
     }
 
@@ -87,7 +87,7 @@ pub(crate) async fn accept_own(Shared(state): Shared<Arc<State>>, request: Reque
         return (StatusCode::UNAUTHORIZED, Page(ExpiredForm { frame: Layout::bare("Session ended"), action: path, fields }))
             .into_response();
     }
-    success_message::told(&route, &path, response)
+    success_message::add_to_redirect(&route, &path, response)
 }
 
 /// A form that was sent after the session ended.

@@ -168,7 +168,7 @@ const RULES: &[Label] = &[
     ("wrong_type", "Wrong type"),
 ];
 
-fn of<'a>(labels: &[Label], name: &'a str) -> &'a str {
+fn find_label<'a>(labels: &[Label], name: &'a str) -> &'a str {
     labels.iter().find(|(known, _)| *known == name).map_or(name, |(_, label)| label)
 }
 
@@ -202,11 +202,11 @@ pub(crate) fn events(event_type: &str) -> &str {
 }
 
 pub(crate) fn outcome(outcome_type: &str) -> &str {
-    of(OUTCOMES, outcome_type)
+    find_label(OUTCOMES, outcome_type)
 }
 
 pub(crate) fn engagement(engagement_type: &str) -> &str {
-    of(ENGAGEMENTS, engagement_type)
+    find_label(ENGAGEMENTS, engagement_type)
 }
 
 /// Returns a log provider's label. Several sources send `ndjson`.
@@ -215,27 +215,27 @@ pub(crate) fn provider(name: &str) -> &str {
 }
 
 pub(crate) fn permission(scope: &str) -> &str {
-    of(PERMISSIONS, scope)
+    find_label(PERMISSIONS, scope)
 }
 
 pub(crate) fn action(name: &str) -> &str {
-    of(ACTIONS, name)
+    find_label(ACTIONS, name)
 }
 
 pub(crate) fn target(object_kind: &str) -> &str {
-    of(TARGETS, object_kind)
+    find_label(TARGETS, object_kind)
 }
 
 pub(crate) fn detail(name: &str) -> &str {
-    of(DETAILS, name)
+    find_label(DETAILS, name)
 }
 
 pub(crate) fn actor(kind: &str) -> &str {
-    of(ACTORS, kind)
+    find_label(ACTORS, kind)
 }
 
 pub(crate) fn rule(name: &str) -> &str {
-    of(RULES, name)
+    find_label(RULES, name)
 }
 
 /// Returns the title of a problem with this code.

@@ -65,7 +65,7 @@ pub(crate) struct Ratio(f64);
 
 impl Ratio {
     #[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a tenth, beside its two numbers")]
-    pub(crate) fn of(whole: Count, part: Count) -> Self {
+    pub(crate) fn new(whole: Count, part: Count) -> Self {
         Self(whole.0 as f64 / part.0 as f64)
     }
 }
@@ -117,7 +117,7 @@ impl Display for Millis {
 }
 
 impl Share {
-    pub(crate) fn of(part: Count, whole: Count) -> Self {
+    pub(crate) fn new(part: Count, whole: Count) -> Self {
         Self { part: part.0, whole: whole.0 }
     }
 

@@ -139,7 +139,7 @@ pub(crate) struct AgentCount {
 
 impl AgentCount {
     pub(crate) fn share_of(&self, total: &Count) -> Share {
-        Share::of(self.event_count, *total)
+        Share::new(self.event_count, *total)
     }
 }
 
@@ -364,7 +364,7 @@ pub(crate) struct FunnelItem {
 impl FunnelItem {
     /// Returns citations per fetch; a dash without fetches.
     pub(crate) fn cited_share(&self) -> Share {
-        Share::of(self.cited, self.fetches.unwrap_or_default())
+        Share::new(self.cited, self.fetches.unwrap_or_default())
     }
 }
 

@@ -106,7 +106,7 @@ impl askama::filters::HtmlSafe for TableFooter {}
 
 impl TableFooter {
     /// `list` is a name in `export`; empty without downloads.
-    pub(crate) fn of(state: &State, member: &Member, list: &str, path: &str, parameters: &Parameters) -> Self {
+    pub(crate) fn new(state: &State, member: &Member, list: &str, path: &str, parameters: &Parameters) -> Self {
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         let call = pasted_call(state.public_base(), &address, "X-API-Key: $KEY");
@@ -138,7 +138,7 @@ impl TableFooter {
         path: &str,
         parameters: &Parameters,
     ) -> Self {
-        let behind = Self::of(state, member, list, path, parameters);
+        let behind = Self::new(state, member, list, path, parameters);
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair(name, id).extend_pairs(parameters);
         Self { query: query.finish(), ..behind }
@@ -234,7 +234,7 @@ impl Pager {
         (!self.is_later && self.back_label == "Previous" && next < self.total).then(|| self.at("offset", &next.to_string()))
     }
 
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let total = crate::numbers::grouped(self.total);
         if self.after.is_some() || self.is_later {
             return format!("{total} total");

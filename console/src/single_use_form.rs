@@ -32,13 +32,13 @@ pub(crate) struct SingleUseForm {
 }
 
 impl SingleUseForm {
-    pub(crate) fn of(transport: Transport, headers: &HeaderMap, number: &str) -> Self {
+    pub(crate) fn from_request(transport: Transport, headers: &HeaderMap, number: &str) -> Self {
         let kept = COOKIE.values(transport, headers).into_iter().flat_map(|kept| kept.split('.'));
         Self { transport, number: number.parse().ok(), sent: kept.filter_map(|number| number.parse().ok()).collect() }
     }
 
     /// Creates what the form requests, and returns the cookie that marks the form as used. Rejects forms that were used before.
-    pub(crate) async fn make<T: DeserializeOwned>(
+    pub(crate) async fn submit<T: DeserializeOwned>(
         &self,
         api: &SessionClient,
         path: &str,
@@ -95,7 +95,7 @@ mod tests {
             let numbers: Vec<Uuid> = (0..20).map(|_| Uuid::new_v4()).collect();
             let mut cookies = HeaderMap::new();
             for number in &numbers {
-                let once = SingleUseForm::of(transport, &cookies, &number.to_string());
+                let once = SingleUseForm::from_request(transport, &cookies, &number.to_string());
                 assert_eq!(once.first(), Ok(*number));
                 let set = once.remembering(*number);
                 let text = set[header::SET_COOKIE].to_str().unwrap();
@@ -104,11 +104,11 @@ mod tests {
                 cookies = sent_back(&set);
             }
             for (at, number) in numbers.iter().enumerate() {
-                let is_taken = SingleUseForm::of(transport, &cookies, &number.to_string()).first().is_ok();
+                let is_taken = SingleUseForm::from_request(transport, &cookies, &number.to_string()).first().is_ok();
                 assert_eq!(is_taken, at < numbers.len() - KEPT, "{transport:?}: form {at}");
             }
             for none in ["", "1", "null"] {
-                assert!(SingleUseForm::of(transport, &cookies, none).first().is_err(), "{none}");
+                assert!(SingleUseForm::from_request(transport, &cookies, none).first().is_err(), "{none}");
             }
         }
     }

@@ -61,7 +61,7 @@ pub(crate) struct Headings {
 }
 
 impl Headings {
-    pub(crate) fn of(address: String, asked: &str, usual: &'static str) -> Self {
+    pub(crate) fn new(address: String, asked: &str, usual: &'static str) -> Self {
         Self { address, asked: asked.to_owned(), usual }
     }
 
@@ -140,7 +140,7 @@ mod tests {
 
     fn sorted(asked: &str) -> Vec<&'static str> {
         let mut rows = ["b", "Ä", "a", "cc"];
-        let headings = Headings::of("/".to_owned(), asked, "");
+        let headings = Headings::new("/".to_owned(), asked, "");
         headings.sort(&mut rows, |row, column| match column {
             "name" => Some(Key::text(row)),
             "length" => Some(Key::number(row.chars().count() as u64)),
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn heading_links_to_the_next_order() {
         let heading = |asked: &str, usual: &'static str| {
-            let headings = Headings::of("/pages?a=1&b=2".to_owned(), asked, usual);
+            let headings = Headings::new("/pages?a=1&b=2".to_owned(), asked, usual);
             [headings.text("name", "Name").to_string(), headings.number("events", "Events").to_string()]
         };
         let [name, events] = heading("", "-events");
@@ -177,7 +177,7 @@ mod tests {
         let [name, events] = heading("name", "-events");
         assert!(name.contains("aria-sort=\"ascending\"") && name.contains("sort=-name\""), "{name}");
         assert!(!events.contains("aria-sort") && events.contains("sort=-events\""), "{events}");
-        let plain = Headings::of("/keys".to_owned(), "\"><script>", "").text("name", "Name").to_string();
+        let plain = Headings::new("/keys".to_owned(), "\"><script>", "").text("name", "Name").to_string();
         assert_eq!(plain, "<th scope=\"col\"><a href=\"/keys?sort=name\">Name</a></th>");
     }
 }

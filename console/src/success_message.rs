@@ -40,7 +40,7 @@ pub(crate) fn message(query: &str) -> Option<&'static str> {
 }
 
 /// Adds a form's message to its redirect's address. `route` is the form's route, and `path` the request's path.
-pub(crate) fn told(route: &str, path: &str, mut response: Response) -> Response {
+pub(crate) fn add_to_redirect(route: &str, path: &str, mut response: Response) -> Response {
     let route = route.replace("/console/o/{organization}", "");
     let chosen = path.rsplit('/').next().unwrap_or_default();
     let route = route.replace("{answer}", chosen).replace("{verdict}", chosen);

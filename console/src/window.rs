@@ -113,7 +113,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// Parses the parameters.
-    pub(crate) fn of(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<Self, Failure> {
+    pub(crate) fn new(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<Self, Failure> {
         let compare = COMPARISONS.iter().map(|(name, _)| *name).find(|name| *name == asked.compare).unwrap_or_default();
         let whole = Self {
             domain: asked.domain.clone(),
@@ -136,7 +136,7 @@ impl Window {
 
     /// Parses a page's parameters. If a date is invalid, returns the default period and the problem, so the page keeps its filters.
     pub(crate) fn read(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<(Self, Option<DateProblem>), Failure> {
-        let failure = match Self::of(asked, now) {
+        let failure = match Self::new(asked, now) {
             Ok(window) => return Ok((window, None)),
             Err(failure) => failure,
         };
@@ -145,12 +145,12 @@ impl Window {
             return Err(Failure::Unreadable(detail));
         }
         let usual = PeriodParameters { since: String::new(), until: String::new(), ..asked.clone() };
-        let window = Self::of(&usual, now)?;
+        let window = Self::new(&usual, now)?;
         let is_reversed = day(&asked.since, "").is_ok() && day(&asked.until, "").is_ok();
         Ok((
             window.clone(),
             Some(DateProblem {
-                detail: format!("{detail} Showing data {} instead.", window.told()),
+                detail: format!("{detail} Showing data {} instead.", window.describe()),
                 is_of_since: is_reversed || day(&asked.since, "").is_err(),
                 is_of_until: is_reversed || day(&asked.until, "").is_err(),
             }),
@@ -206,7 +206,7 @@ impl Window {
     }
 
     /// Returns the period as part of a sentence.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self.period {
             Some(day @ ("today" | "yesterday")) => day.to_owned(),
             Some("last-month") => "last month".to_owned(),
@@ -405,7 +405,7 @@ mod tests {
     fn window(period: &str, since: &str, until: &str) -> Option<Window> {
         let asked =
             PeriodParameters { period: period.into(), since: since.into(), until: until.into(), ..PeriodParameters::default() };
-        Window::of(&asked, at("2026-03-01T23:59:59Z")).ok()
+        Window::new(&asked, at("2026-03-01T23:59:59Z")).ok()
     }
 
     #[test]
@@ -428,8 +428,8 @@ mod tests {
             ("year", "2026-01-01", "2026-01-01", "2026-01-01", "this year"),
         ] {
             let asked = PeriodParameters { period: period.into(), ..PeriodParameters::default() };
-            let window = Window::of(&asked, at(&format!("{today}T12:00:00Z"))).unwrap_or_else(|_| panic!("{period}"));
-            let days = (window.since.to_string(), window.until.to_string(), window.told());
+            let window = Window::new(&asked, at(&format!("{today}T12:00:00Z"))).unwrap_or_else(|_| panic!("{period}"));
+            let days = (window.since.to_string(), window.until.to_string(), window.describe());
             assert_eq!(days, (since.to_owned(), until.to_owned(), told.to_owned()), "{period} on {today}");
         }
     }
@@ -448,8 +448,8 @@ mod tests {
             ("7d", "year", "2025-03-25", "2025-03-31T12:00:00.000Z", "vs same period last year", part("same period last year")),
         ] {
             let asked = PeriodParameters { period: period.into(), compare: compare.into(), ..PeriodParameters::default() };
-            let window = Window::of(&asked, at(now)).unwrap_or_else(|_| panic!("{period}"));
-            assert_eq!(told(&window, now), [since, until, label, &note], "{period} {compare}");
+            let window = Window::new(&asked, at(now)).unwrap_or_else(|_| panic!("{period}"));
+            assert_eq!(compared(&window, now), [since, until, label, &note], "{period} {compare}");
         }
         let off = Window { compare: "off", ..window("7d", "", "").unwrap() };
         assert_eq!((off.comparison(at(now)), off.query()), (None, "period=7d&compare=off".to_owned()));
@@ -463,7 +463,7 @@ mod tests {
             path: "/a/*".into(),
             ..PeriodParameters::default()
         };
-        let window = Window::of(&asked, at("2026-03-01T12:00:00Z")).unwrap_or_else(|_| panic!());
+        let window = Window::new(&asked, at("2026-03-01T12:00:00Z")).unwrap_or_else(|_| panic!());
         assert_eq!(window.query(), "period=7d&operator=A+%26+B&path=%2Fa%2F*");
         assert_eq!(window.parameters()[2..], [("operator", "A & B".to_owned()), ("path", "/a/*".to_owned())]);
         assert_eq!(window.with("operator", "C").with("path", "").query_of("30d"), "period=30d&operator=C");
@@ -499,10 +499,10 @@ mod tests {
 
     /// Returns since, until, label and note.
     fn compared(since: &str, until: &str, now: &str) -> [String; 4] {
-        told(&window("", since, until).unwrap(), now)
+        compared(&window("", since, until).unwrap(), now)
     }
 
-    fn told(window: &Window, now: &str) -> [String; 4] {
+    fn compared(window: &Window, now: &str) -> [String; 4] {
         let comparison = window.comparison(at(now)).unwrap();
         let parameters = comparison.parameters();
         [parameters[0].1.clone(), parameters[1].1.clone(), comparison.label(), comparison.note().unwrap_or_default()]

@@ -131,7 +131,7 @@ pub(crate) async fn list_domains(
             .bind(actor.org_id.0)
             .fetch_all(&state.pool)
             .await?;
-    Ok(part.of(rows.into_iter().map(Domain::from).collect()))
+    Ok(part.cut(rows.into_iter().map(Domain::from).collect()))
 }
 
 #[derive(Deserialize)]

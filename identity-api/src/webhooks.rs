@@ -52,7 +52,7 @@ pub(crate) async fn list_webhooks(
         "SELECT {COLUMNS} FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY created_at, id"
     );
     let listed = sqlx::query(sqlx::AssertSqlSafe(listed)).bind(actor.org_id.0).try_map(|row| read(&row));
-    Ok(part.of(listed.fetch_all(&state.pool).await?))
+    Ok(part.cut(listed.fetch_all(&state.pool).await?))
 }
 
 /// Handles `GET /api/v1/identity/webhooks/{id}`, including deleted endpoints.

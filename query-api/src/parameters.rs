@@ -71,7 +71,7 @@ impl ReadParameters {
 
 #[cfg(test)]
 impl ReadParameters {
-    pub(crate) fn of<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub(crate) fn new<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self(given.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 }

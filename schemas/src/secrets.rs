@@ -38,7 +38,7 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 pub struct SecretHash([u8; 32]);
 
 impl SecretHash {
-    fn of(secret: &str) -> Self {
+    fn from_secret(secret: &str) -> Self {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
@@ -94,7 +94,7 @@ impl PlainApiKey {
     }
 
     pub fn hash(&self) -> SecretHash {
-        SecretHash::of(&self.0)
+        SecretHash::from_secret(&self.0)
     }
 
     /// Returns the first characters, which are shown in lists.
@@ -120,7 +120,7 @@ macro_rules! random_secret {
             }
 
             pub fn hash(&self) -> SecretHash {
-                SecretHash::of(&self.0)
+                SecretHash::from_secret(&self.0)
             }
 
             /// Returns the whole secret, for the only response or email that contains it.

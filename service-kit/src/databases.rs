@@ -39,7 +39,7 @@ pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Resu
 pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     check_version(settings).await?;
     let client = clickhouse(settings)?;
-    for contract in store::tables::DDL.iter().filter_map(|statement| Contract::of(statement)) {
+    for contract in store::tables::DDL.iter().filter_map(|statement| Contract::parse(statement)) {
         let found = contract.find(&client).await.map_err(|error| unreachable_clickhouse(settings, &error))?;
         // The account doesn't see tables that it can't read.
         if found.is_some() || contract.is_readable(&client).await.map_err(|error| unreachable_clickhouse(settings, &error))? {

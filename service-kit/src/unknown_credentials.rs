@@ -66,8 +66,8 @@ impl UnknownCredentials {
             measures::unknown_credential(measures::REMEMBERED);
             return Err(ApiError::unauthenticated());
         }
-        let is_recognised = self.recognized.get(credential).is_some();
-        if !is_recognised {
+        let is_recognized = self.recognized.get(credential).is_some();
+        if !is_recognized {
             self.pay(client)?;
         }
         let asked_at = self.clock.now();
@@ -79,7 +79,7 @@ impl UnknownCredentials {
         self.unknown.insert(*credential, asked_at);
         measures::unknown_credential(measures::LOOKED_UP);
         // The credential was valid before.
-        if is_recognised {
+        if is_recognized {
             self.pay(client)?;
         }
         Err(ApiError::unauthenticated())

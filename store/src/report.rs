@@ -107,7 +107,7 @@ pub struct Home(pub u32);
 
 impl Home {
     /// Returns the month of acceptance in UTC, as `YYYYMM`; 0 for times outside the calendar.
-    pub fn of(accepted: &Acceptance) -> Self {
+    pub fn new(accepted: &Acceptance) -> Self {
         let month = DateTime::from_timestamp_micros(accepted.at_us).map_or(0, |at| at.year() * 100 + at.month() as i32);
         Self(u32::try_from(month).unwrap_or(0))
     }
@@ -130,9 +130,9 @@ mod tests {
     #[test]
     fn home_is_the_utc_month_of_acceptance() {
         let new_year_us = 1_767_225_600_000_000;
-        assert_eq!(Home::of(&accepted(new_year_us - 1)), Home(202_512));
-        assert_eq!(Home::of(&accepted(new_year_us)), Home(202_601));
-        assert_eq!(Home::of(&accepted(i64::MAX)), Home(0));
+        assert_eq!(Home::new(&accepted(new_year_us - 1)), Home(202_512));
+        assert_eq!(Home::new(&accepted(new_year_us)), Home(202_601));
+        assert_eq!(Home::new(&accepted(i64::MAX)), Home(0));
     }
 
     #[test]

@@ -10,5 +10,5 @@ pub(crate) mod deadly_records;
 ///
 /// Returns the reason for the dead letter that the record would become.
 pub fn dry_run(payload: &[u8]) -> Result<usize, String> {
-    Ok(new_report::NewReport::of(decode::decode(payload)?, (0, 0)).len())
+    Ok(new_report::NewReport::from_record(decode::decode(payload)?, (0, 0)).len())
 }

@@ -74,7 +74,7 @@ impl Resolver {
             let reports = || {
                 refusal.map_or(Ok(()), Err)?;
                 name_agents(&mut record, &agents);
-                Ok(NewReport::of(record, origin))
+                Ok(NewReport::from_record(record, origin))
             };
             match guarded(reports) {
                 Ok(reports) => {

@@ -279,7 +279,7 @@ pub(super) struct File {
 
 impl File {
     /// Opens an organization's list. Returns `None` if the name is unknown.
-    pub(super) fn of(
+    pub(super) fn new(
         member: &Member,
         (list, is_csv): (&str, bool),
         asked: &FileParameters,

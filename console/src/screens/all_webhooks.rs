@@ -55,7 +55,7 @@ impl WebhookStatus {
     }
 
     /// Returns a sentence with the status and its reason.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let by = match self.disabled_by.as_deref() {
             Some("user") => " by a member of the organization",
             Some("key") => " by an API key of the organization",
@@ -65,8 +65,8 @@ impl WebhookStatus {
         };
         match (self.state(), &self.last_attempt) {
             (gone @ ("Deleted" | "Disabled"), _) => format!("{gone}{by}. Nothing is sent to this endpoint."),
-            ("Failing", Some(attempt)) => format!("{}.", sentence(&attempt.told())),
-            (_, Some(attempt)) => format!("The last attempt {}.", attempt.told()),
+            ("Failing", Some(attempt)) => format!("{}.", sentence(&attempt.describe())),
+            (_, Some(attempt)) => format!("The last attempt {}.", attempt.describe()),
             (_, None) => "No delivery attempts yet.".to_owned(),
         }
     }
@@ -140,7 +140,7 @@ pub(crate) async fn list(
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&narrowing).finish();
     let behind = TableFooter::of_operator(&state, "webhooks", ALL, &query);
     let pager = Pager::of_part(list_of(which, &asked.organization_id, &asked.sort), &mut endpoints, asked.offset, LIMIT);
-    let headings = Headings::of(list_of(which, &asked.organization_id, ""), &asked.sort, "-created_at");
+    let headings = Headings::new(list_of(which, &asked.organization_id, ""), &asked.sort, "-created_at");
     let (frame, organization) = (person.frame("All webhooks"), asked.organization_id);
     Ok(Page(AllWebhooks { frame, headings, choices: CHOICES, which, organization, endpoints, pager, behind }))
 }
@@ -197,7 +197,7 @@ mod tests {
             (json!({"disabled_at": at}), "Disabled", "Disabled. Nothing is sent to this endpoint."),
         ] {
             let endpoint = watched(&changed);
-            assert_eq!((endpoint.state(), endpoint.told().as_str()), (state, told), "{changed}");
+            assert_eq!((endpoint.state(), endpoint.describe().as_str()), (state, told), "{changed}");
         }
         assert_eq!(watched(&json!({})).organization(), "/console/operator/organizations?q=A+%26+B");
     }

@@ -104,7 +104,7 @@ pub(crate) async fn show(
     Ok(Page(Audit {
         frame: member.frame("Audit trail", ""),
         pager: Pager::of_part(format!("{home}/audit?{}", only(&action)), &mut entries, offset, LIMIT),
-        behind: TableFooter::of(&state, &member, "audit", AUDIT, &parameters),
+        behind: TableFooter::new(&state, &member, "audit", AUDIT, &parameters),
         home,
         action,
         entries,

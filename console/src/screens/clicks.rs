@@ -100,8 +100,8 @@ pub(crate) async fn show(
         summary,
         clicks: page.items,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
-        behind: TableFooter::of(&state, &member, "clicks", OWN_EVENTS, &parameters),
-        behind_types: TableFooter::of(&state, &member, "click-types", SUMMARY, &whole),
+        behind: TableFooter::new(&state, &member, "clicks", OWN_EVENTS, &parameters),
+        behind_types: TableFooter::new(&state, &member, "click-types", SUMMARY, &whole),
         behind_outcomes: behind_outcomes(&state, &member, &whole),
         filters,
     }))

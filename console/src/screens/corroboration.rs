@@ -51,7 +51,7 @@ impl CorroborationPage {
 
 impl Corroborated {
     fn both(&self) -> Share {
-        Share::of(self.seen_by_both, self.retrievals)
+        Share::new(self.seen_by_both, self.retrievals)
     }
 
     fn bar(&self) -> Bar {
@@ -112,7 +112,7 @@ pub(crate) async fn show(
         claims,
         rows: page.items,
         pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
-        behind: TableFooter::of(&state, &member, "corroboration", "/content-owners/corroboration", &parameters),
+        behind: TableFooter::new(&state, &member, "corroboration", "/content-owners/corroboration", &parameters),
         filters,
     }))
 }

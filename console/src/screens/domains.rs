@@ -173,7 +173,7 @@ fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
 
 async fn view(member: &Member, asked: &DomainParameters, problem: FormError, typed: String) -> Result<Page<Domains>, Failure> {
     let mut domains: Vec<Domain> = member.api().get(DOMAINS, &Vec::new()).await?;
-    let headings = Headings::of(format!("{}/domains", member.organization.home()), &asked.sort, "");
+    let headings = Headings::new(format!("{}/domains", member.organization.home()), &asked.sort, "");
     headings.sort(&mut domains, Domain::key);
     Ok(Page(Domains {
         headings,

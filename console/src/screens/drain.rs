@@ -107,7 +107,7 @@ impl Drain {
 
 impl Dropped {
     /// Returns the reason as text.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match self.reason.as_str() {
             "method" => "not GET or HEAD".to_owned(),
             "subrequest" => "made by the CDN itself".to_owned(),
@@ -122,7 +122,7 @@ impl Dropped {
 
 impl BadLine {
     /// Returns why the line is unreadable.
-    fn told(&self) -> &str {
+    fn describe(&self) -> &str {
         match self.reason.as_str() {
             "not_json" => "Not a JSON object",
             "not_an_event" => "Not a log event",
@@ -221,7 +221,7 @@ impl DrainActivity {
     }
 
     /// Returns a summary of the lines.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let Figures { lines, kept, people, .. } = &self.figures;
         if lines.0 == 0 {
             return "No lines in the last 48 hours".to_owned();
@@ -260,7 +260,7 @@ pub(crate) async fn lines(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let correlated = correlated(&state, &member, id).await;
-    Ok(Page(DrainActivity::of(&member, id, health, correlated)).into_response())
+    Ok(Page(DrainActivity::new(&member, id, health, correlated)).into_response())
 }
 
 /// `POST /console/o/{organization}/drains/{id}/rotate`
@@ -271,7 +271,7 @@ pub(crate) async fn rotate(
     form: Form,
 ) -> Result<Response, Failure> {
     let (id, chosen) = (id(&named)?, platforms::named(&form.text("with")));
-    match form.once.make(&member.api(), &format!("{DRAINS}/{id}/rotate"), &json!({})).await {
+    match form.once.submit(&member.api(), &format!("{DRAINS}/{id}/rotate"), &json!({})).await {
         Ok((drain, sent)) => {
             let new = NewDrainKey { drain, is_another: true };
             Ok((sent, view(&state, &member, id, chosen, Some(new), None).await?).into_response())
@@ -308,7 +308,7 @@ pub(super) async fn view(
     };
     let health = super::beside_secret(made.is_some(), health(member, id).await)?.unwrap_or_default();
     let correlated = correlated(state, member, id).await;
-    let arrival = DrainActivity::of(member, id, health, correlated);
+    let arrival = DrainActivity::new(member, id, health, correlated);
     let platforms = platforms::of_provider(&drain.provider);
     let chosen = chosen.filter(|chosen| chosen.provider == drain.provider);
     let platform = chosen.or(platforms.first().copied()).ok_or_else(|| unknown(&drain.provider))?;
@@ -344,7 +344,7 @@ async fn correlated(state: &State, member: &Member, id: Uuid) -> Option<DrainLin
 }
 
 impl DrainActivity {
-    fn of(member: &Member, id: Uuid, health: Health, correlated: Option<DrainLines>) -> Self {
+    fn new(member: &Member, id: Uuid, health: Health, correlated: Option<DrainLines>) -> Self {
         let here = format!("{}/drains/{id}", member.organization.home());
         let Health { last_batch_at, figures, bad_lines, mut hours } = health;
         let coverage = Coverage::of_hours(hours.iter().map(|hour| (hour.hour, hour.coverage)));

@@ -129,7 +129,7 @@ async fn view(
     let paths: Vec<String> = drains.iter().map(|drain| format!("{DRAINS}/{}/health", drain.id)).collect();
     let fared: Vec<DrainStatus> = try_join_all(paths.iter().map(|path| api.get(path, &none))).await?;
     let mut drains: Vec<(Drain, DrainStatus)> = drains.into_iter().zip(fared).collect();
-    let headings = Headings::of(format!("{}/drains", member.organization.home()), sort, "");
+    let headings = Headings::new(format!("{}/drains", member.organization.home()), sort, "");
     headings.sort(&mut drains, key);
     Ok(Page(Drains {
         headings,

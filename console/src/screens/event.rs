@@ -58,7 +58,7 @@ impl OneEvent {
     }
 
     /// Returns a sentence with the reporters.
-    fn told(&self) -> &'static str {
+    fn describe(&self) -> &'static str {
         match self.corroboration.as_deref() {
             Some("seen_by_both") => "An AI agent claims this fetch, and a server of another organization confirmed it.",
             Some("claimed_by_agent_only") => "An AI agent claims this fetch. No server of another organization has confirmed it.",

@@ -180,7 +180,7 @@ pub(crate) async fn show(
         tail: Tail { again, here, home: home.clone(), window: filters.window.clone(), events: page.items },
         home,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
-        behind: TableFooter::of(&state, &member, "events", EVENTS, &parameters),
+        behind: TableFooter::new(&state, &member, "events", EVENTS, &parameters),
         filters,
     }))
 }
@@ -192,7 +192,7 @@ pub(crate) async fn tail(
     Query(asked): Query<PeriodParameters>,
     Query(Known { known }): Query<Known>,
 ) -> Result<Response, Failure> {
-    let window = Window::of(&asked, state.clock.now())?;
+    let window = Window::new(&asked, state.clock.now())?;
     let (narrowing, limit) = (asked.narrowing(), LIMIT.to_string());
     let parameters = window.parameters_and(&[&narrowing[..], &[("limit", &limit)]].concat());
     let mut page: List<Event> = member.api().get(EVENTS, &parameters).await?;

@@ -51,7 +51,7 @@ impl Dimension {
     }
 
     /// Returns a value's label.
-    fn told<'a>(&self, value: &'a str) -> &'a str {
+    fn label_of<'a>(&self, value: &'a str) -> &'a str {
         let label = self.choices.iter().find(|(known, _)| *known == value).map(|(_, label)| *label);
         if ROLES.contains(&value) && self.name == "source_role" { reporter(value) } else { label.unwrap_or(value) }
     }
@@ -64,7 +64,7 @@ impl Dimension {
     pub(crate) fn values<'a>(&self, current: &'a str) -> Vec<Choice<'a>> {
         let is_other = !current.is_empty() && self.choices.iter().all(|(value, _)| *value != current);
         let values = self.choices.iter().map(|(value, _)| *value).chain(is_other.then_some(current));
-        values.map(|value| (value, self.told(value), value == current)).collect()
+        values.map(|value| (value, self.label_of(value), value == current)).collect()
     }
 }
 
@@ -120,7 +120,7 @@ const TYPES: [&str; 5] = ["content_grounded", "content_cited", "content_presente
 impl Filters {
     /// Reads the filters of a content owner's screen.
     pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
-        let filters = Self::of(state, member, screen, asked)?;
+        let filters = Self::new(state, member, screen, asked)?;
         let (api, back) = (member.api(), format!("{}?{}", filters.here, filters.window.own().query()));
         let (domains, seen_as) = tokio::try_join!(proved_domains(&api), PartnerView::find(&api, &filters.window.seen_by, back))?;
         Ok(Self { domains, seen_as, is_of_owner: true, ..filters })
@@ -128,11 +128,11 @@ impl Filters {
 
     /// Reads the period of an organization without domains, whose data can't be filtered.
     pub(crate) fn period_only(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
-        let filters = Self::of(state, member, screen, asked)?;
+        let filters = Self::new(state, member, screen, asked)?;
         Ok(Self { window: filters.window.unfiltered(), ..filters })
     }
 
-    fn of(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
+    fn new(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
         let (window, date_problem) = Window::read(asked, state.clock.now())?;
         let kept = [("by", &asked.by), ("split", &asked.split), ("sort", &asked.sort)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
@@ -204,7 +204,7 @@ impl Filters {
         });
         let filters = self.window.filters.iter().filter_map(|(name, value)| {
             let dimension = Dimension::named(name)?;
-            Some(chip(dimension.label, dimension.told(value), self.address(&self.window.with(name, ""))))
+            Some(chip(dimension.label, dimension.label_of(value), self.address(&self.window.with(name, ""))))
         });
         domain.into_iter().chain(event_type).chain(filters).collect()
     }
@@ -250,7 +250,7 @@ impl Filters {
 
     /// Returns the headings of the screen's tables. `more` contains other parameters of the address.
     pub(crate) fn headings(&self, asked: &PeriodParameters, more: &[(&str, &str)], usual: &'static str) -> Headings {
-        Headings::of(format!("{}?{}", self.here, self.window.query_and(more)), &asked.sort, usual)
+        Headings::new(format!("{}?{}", self.here, self.window.query_and(more)), &asked.sort, usual)
     }
 
     /// Returns the kept parameters, to append to others.
@@ -295,7 +295,7 @@ mod tests {
     fn every_parsed_filter_is_a_dimension() {
         let query = DIMENSIONS.map(|dimension| format!("{}=x", dimension.name)).join("&");
         let asked = axum::extract::Query::<PeriodParameters>::try_from_uri(&format!("/?{query}").parse().unwrap()).unwrap();
-        let window = Window::of(&asked, "2026-03-01T12:00:00Z".parse().unwrap()).unwrap_or_else(|_| panic!());
+        let window = Window::new(&asked, "2026-03-01T12:00:00Z".parse().unwrap()).unwrap_or_else(|_| panic!());
         let names: Vec<_> = window.filters.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, DIMENSIONS.map(|dimension| dimension.name));
     }

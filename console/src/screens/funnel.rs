@@ -105,7 +105,7 @@ pub(crate) async fn show(
         by,
         rows: page.items,
         pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
-        behind: TableFooter::of(&state, &member, "funnel", FUNNEL, &parameters),
+        behind: TableFooter::new(&state, &member, "funnel", FUNNEL, &parameters),
         filters,
     }))
 }

@@ -140,7 +140,7 @@ async fn view(
 ) -> Result<Page<Keys>, Failure> {
     let api = member.api();
     let mut keys = super::beside_secret(created.is_some(), api.get::<Vec<ApiKey>>(KEYS, &Vec::new()).await)?;
-    let headings = Headings::of(format!("{}/keys", member.organization.home()), sort, "");
+    let headings = Headings::new(format!("{}/keys", member.organization.home()), sort, "");
     for keys in keys.iter_mut() {
         headings.sort(keys, ApiKey::key_of);
         keys.sort_by_key(|key| key.revoked_at.is_some());

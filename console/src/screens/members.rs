@@ -101,7 +101,7 @@ async fn view(member: &Member, sort: &str, problem: FormError) -> Result<Page<Me
     let (api, none) = (&member.person.api, Vec::new());
     let may_change = member.organization.is_owner();
     let mut people: Vec<Person> = api.get(&path(member, "members"), &none).await?;
-    let headings = Headings::of(format!("{}/members", member.organization.home()), sort, "");
+    let headings = Headings::new(format!("{}/members", member.organization.home()), sort, "");
     headings.sort(&mut people, Person::key);
     let invites = if may_change { api.get(&path(member, "invites"), &none).await? } else { Vec::new() };
     let (frame, own) = (member.frame("Members", ""), member.person.who.user.id);

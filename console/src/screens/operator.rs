@@ -131,7 +131,7 @@ pub(crate) async fn organizations(
     let narrowing = asked.narrowing();
     let sort = (!asked.sort.is_empty()).then(|| ("sort", asked.sort.clone()));
     let written = |pairs: &Parameters| url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-    let headings = Headings::of(format!("{HERE}?{}", written(&narrowing)), &asked.sort, "-created_at");
+    let headings = Headings::new(format!("{HERE}?{}", written(&narrowing)), &asked.sort, "-created_at");
     let sorted: Parameters = narrowing.into_iter().chain(sort).collect();
     let query = written(&sorted);
     let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", asked.offset.to_string())];

@@ -205,7 +205,7 @@ pub(crate) async fn show(
         (Ok(Some(drawn)), Ok(types)) => {
             let title = if split == "bot" { "Events by bot" } else { "Events by agent" };
             let drawn = drawn.completed_to(&types.items);
-            let chart = Chart::of(title, &drawn.items, is_hourly, |item| named(split, item));
+            let chart = Chart::new(title, &drawn.items, is_hourly, |item| named(split, item));
             Ok(chart.with_gaps(drawn.coverage.as_ref()).until(at).linked(|line| filters.with_line(split, line)))
         }
         (Err(failed), _) => Err(failed),
@@ -225,14 +225,14 @@ pub(crate) async fn show(
         splits: SPLITS,
         split,
         chart,
-        behind: TableFooter::of(&state, &member, "series", SERIES, &shown),
+        behind: TableFooter::new(&state, &member, "series", SERIES, &shown),
         headings: filters.headings(&asked, &[("split", split)], ""),
         agents: card(funnel)?,
-        behind_agents: TableFooter::of(&state, &member, "funnel", FUNNEL, &by_agent),
+        behind_agents: TableFooter::new(&state, &member, "funnel", FUNNEL, &by_agent),
         sources: now.summary.map(|summary| summary.events_by_source),
-        behind_sources: TableFooter::of(&state, &member, "observers", SUMMARY, &whole),
+        behind_sources: TableFooter::new(&state, &member, "observers", SUMMARY, &whole),
         coverage: card(hours)?.map(|hours| hours.coverage.until(at)),
-        behind_coverage: TableFooter::of(&state, &member, "coverage", COVERAGE, &hours_of),
+        behind_coverage: TableFooter::new(&state, &member, "coverage", COVERAGE, &hours_of),
         filters,
     }))
 }
@@ -265,7 +265,7 @@ fn by_type_of(types: &Series, outcomes: &Series, is_hourly: bool) -> Chart {
     let known = types.items.iter().filter_map(|item| Some(copy(item, named(item)?)));
     let items = known.chain(fetched.map(|item| copy(item, FETCHED))).collect();
     let all = Series { items, coverage: None }.completed_to(&types.items).items;
-    let chart = Chart::of("Events", &all, is_hourly, |item| {
+    let chart = Chart::new("Events", &all, is_hourly, |item| {
         if item.event_type.is_empty() { OTHERS.to_owned() } else { item.event_type.clone() }
     });
     let lines = [FETCHED].into_iter().chain(TYPES.map(|(_, label)| label)).chain([OTHERS]).map(|label| (label, label));
@@ -316,7 +316,7 @@ fn sentence(window: &Window, before: Before<'_>, now: &Period) -> Option<String>
         1 => " One agent reported its activity.".to_owned(),
         more => format!(" Activity was reported by {} agents.", grouped(more as u64)),
     };
-    let (told, fetched) = (window.told(), times(now.of_outcome("fetch")?));
+    let (told, fetched) = (window.describe(), times(now.of_outcome("fetch")?));
     let cited = times(summary.of_type("content_cited"));
     let (engagements, visits) = (counted(now.engagements()?, "engagement"), counted(now.visits()?, "visit"));
     Some(format!(
@@ -353,7 +353,7 @@ fn tiles(before: Before<'_>, now: &Period, types: Option<&Chart>) -> Vec<Tile> {
             label,
             figure,
             change: change.flatten(),
-            sparkline: types.zip(line).map(|(types, line)| Sparkline::of(types, line)),
+            sparkline: types.zip(line).map(|(types, line)| Sparkline::new(types, line)),
         }
     };
     let share = now.claims();

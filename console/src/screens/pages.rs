@@ -89,7 +89,7 @@ pub(crate) async fn show(
             is_of_sections: asked.by == SECTION,
             pager: Pager::numbered(address(&asked.by, &asked.sort), page.total, asked.offset, LIMIT),
             pages: page.items,
-            behind: TableFooter::of(&state, &member, "pages", URLS, &parameters),
+            behind: TableFooter::new(&state, &member, "pages", URLS, &parameters),
             problem,
             filters,
         }),

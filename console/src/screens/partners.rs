@@ -112,7 +112,7 @@ async fn view(member: &Member, sort: &str, problem: FormError) -> Result<Page<Pa
         api.get::<Vec<Delegation>>(DELEGATIONS, &role),
         members::owners(member)
     )?;
-    let headings = Headings::of(format!("{}/partners", member.organization.home()), sort, "");
+    let headings = Headings::new(format!("{}/partners", member.organization.home()), sort, "");
     headings.sort(&mut requests, |request, column| request.key(is_grantor, column));
     headings.sort(&mut delegations, |delegation, column| delegation.key(is_grantor, column));
     let frame = member.frame("Partners", "");

@@ -79,7 +79,7 @@ pub(crate) async fn show(
         period,
         told,
         pager: Pager::of_part(format!("{home}/refused?period={period}"), &mut reasons, asked.offset, LIMIT),
-        behind: TableFooter::of(&state, &member, "refused", REFUSED, &parameters),
+        behind: TableFooter::new(&state, &member, "refused", REFUSED, &parameters),
         home,
         reasons,
     }))

@@ -24,7 +24,7 @@ pub(super) const SUMMARY: &str = "/agent/summary";
 
 /// Footers of the tables of session outcomes and their values.
 pub(super) fn behind_outcomes(state: &State, member: &Member, window: &Parameters) -> [TableFooter; 2] {
-    ["outcomes", "outcome-values"].map(|list| TableFooter::of(state, member, list, SUMMARY, window))
+    ["outcomes", "outcome-values"].map(|list| TableFooter::new(state, member, list, SUMMARY, window))
 }
 
 /// `GET /agent/summary`
@@ -148,13 +148,13 @@ pub(crate) async fn show(
         summary,
         pager,
         types,
-        chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| {
+        chart: Chart::new("Events by type", &series.items, window.bucket() == "hour", |item| {
             if item.other { ALL_OTHERS.to_owned() } else { labels::events(&item.event_type).to_owned() }
         })
         .until(state.clock.now()),
-        behind: TableFooter::of(&state, &member, "own-series", "/agent/series", &split),
-        behind_agents: TableFooter::of(&state, &member, "own-agents", SUMMARY, &whole),
-        behind_types: TableFooter::of(&state, &member, "own-types", SUMMARY, &whole),
+        behind: TableFooter::new(&state, &member, "own-series", "/agent/series", &split),
+        behind_agents: TableFooter::new(&state, &member, "own-agents", SUMMARY, &whole),
+        behind_types: TableFooter::new(&state, &member, "own-types", SUMMARY, &whole),
         behind_outcomes: behind_outcomes(&state, &member, &whole),
         filters,
     }))

@@ -70,7 +70,7 @@ pub(crate) async fn show(
         home: member.organization.home(),
         reports: page.items,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
-        behind: TableFooter::of(&state, &member, "own-events", OWN_EVENTS, &parameters),
+        behind: TableFooter::new(&state, &member, "own-events", OWN_EVENTS, &parameters),
         filters,
     }))
 }

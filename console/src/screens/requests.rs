@@ -125,7 +125,7 @@ async fn view(
     )?;
     let mut requests: Vec<AccessRequest> = agents.into_iter().chain(platforms).collect();
     requests.sort_by_key(|request| std::cmp::Reverse(request.created_at.0));
-    let headings = Headings::of("/console/requests".to_owned(), sort, "-asked");
+    let headings = Headings::new("/console/requests".to_owned(), sort, "-asked");
     headings.sort(&mut requests, AccessRequest::key);
     let behind = [("agent-access-requests", AGENTS), ("platform-access-requests", PLATFORMS)];
     let behind = behind.map(|(list, path)| TableFooter::of_person(state, list, path));

@@ -151,7 +151,7 @@ impl Endpoint {
 
 impl Attempt {
     /// Returns the result as text.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match (self.outcome.as_str(), self.status_code) {
             ("delivered", Some(code)) => format!("returned {code} after {} ms", self.duration_ms),
             ("bad_status", Some(code)) => format!("returned {code}, expected 2xx"),
@@ -199,7 +199,7 @@ impl Delivery {
 
     /// Returns a sentence with the result and its reason.
     pub(crate) fn why(&self) -> String {
-        let attempt = self.last_attempt.as_ref().map(|attempt| sentence(&attempt.told()));
+        let attempt = self.last_attempt.as_ref().map(|attempt| sentence(&attempt.describe()));
         match (self.status.as_str(), attempt) {
             ("pending", None) => "Not attempted yet.".to_owned(),
             ("pending", Some(told)) => format!("{told}. Will be retried."),
@@ -333,7 +333,7 @@ async fn all(
     problem: FormError,
 ) -> Result<Page<Webhooks>, Failure> {
     let mut endpoints = super::beside_secret(made.is_some(), member.api().get::<Vec<Endpoint>>(WEBHOOKS, &Vec::new()).await)?;
-    let headings = Headings::of(format!("{}/webhooks", member.organization.home()), sort, "");
+    let headings = Headings::new(format!("{}/webhooks", member.organization.home()), sort, "");
     for endpoints in endpoints.iter_mut() {
         headings.sort(endpoints, Endpoint::key);
     }

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn of(page: &str) -> Scan {
+    fn scan_page(page: &str) -> Scan {
         scan(page.as_bytes(), "t1", Instant::now() + Duration::from_secs(3_600))
     }
 
@@ -115,7 +115,7 @@ mod tests {
                 "\u{feff}<html>\n<head>\n<!-- x --><template><p>x</template><link rel=x></nothing><style>p {{}}</style>{tag}"
             ),
         ] {
-            assert!(of(good.trim_start_matches('\u{feff}')).has_token, "{good}");
+            assert!(scan_page(good.trim_start_matches('\u{feff}')).has_token, "{good}");
         }
         for bad in [
             String::new(),
@@ -136,7 +136,7 @@ mod tests {
             r#"<head><meta property="content-telemetry-verification" content="t1"></head>"#.to_owned(),
             r#"<head><meta name="other" content="t1"></head>"#.to_owned(),
         ] {
-            assert!(!of(&bad).has_token, "{bad}");
+            assert!(!scan_page(&bad).has_token, "{bad}");
         }
     }
 
@@ -146,21 +146,21 @@ mod tests {
         let mut page = String::from("<head><title>x</title></head>");
         (0..4_000).for_each(|number| page.push_str(&format!("<b a={number}>")));
         page.push_str(&"<p>".repeat(7_000));
-        assert_eq!(of(&page), Scan { has_token: false, tokens: 5 }, "{} bytes", page.len());
+        assert_eq!(scan_page(&page), Scan { has_token: false, tokens: 5 }, "{} bytes", page.len());
     }
 
     #[test]
     fn limits_tokens_in_an_endless_head() {
         let meta = "<meta>";
         let tag = r#"<meta name="content-telemetry-verification" content="t1">"#;
-        assert_eq!(of(&meta.repeat(100_000)).tokens, MAX_TOKENS);
-        assert!(of(&format!("{}{tag}", meta.repeat(MAX_TOKENS - 1))).has_token);
-        assert!(!of(&format!("{}{tag}", meta.repeat(MAX_TOKENS))).has_token);
+        assert_eq!(scan_page(&meta.repeat(100_000)).tokens, MAX_TOKENS);
+        assert!(scan_page(&format!("{}{tag}", meta.repeat(MAX_TOKENS - 1))).has_token);
+        assert!(!scan_page(&format!("{}{tag}", meta.repeat(MAX_TOKENS))).has_token);
         let over = scan(format!("{meta}{tag}").as_bytes(), "t1", Instant::now());
         assert_eq!(over, Scan { has_token: false, tokens: 1 }, "stops at the deadline");
         // One tag with many attributes, and nested templates.
         let attributes: String = (0..9_000).map(|number| format!(" a{number}")).collect();
-        assert!(of(&format!("<meta{attributes}>{tag}")).has_token);
-        assert!(!of(&format!("{}{tag}", "<template>".repeat(6_000))).has_token);
+        assert!(scan_page(&format!("<meta{attributes}>{tag}")).has_token);
+        assert!(!scan_page(&format!("{}{tag}", "<template>".repeat(6_000))).has_token);
     }
 }

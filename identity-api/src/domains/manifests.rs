@@ -79,7 +79,7 @@ pub(crate) async fn list_manifests(
     part: BoundedPaging,
 ) -> Result<ListResponse<Manifest>, ApiError> {
     let mut connection = state.pool.acquire().await?;
-    Ok(part.of(select(&mut connection, actor.org_id, None).await?))
+    Ok(part.cut(select(&mut connection, actor.org_id, None).await?))
 }
 
 pub(crate) async fn show_manifest(

@@ -93,7 +93,7 @@ pub(crate) async fn verify_domain(
         let owner = takeover::take_over(&state, &actor, &site, (registered, holder), &methods).await?;
         return Ok(Json(owner.into()));
     }
-    let method = look(&state, &actor, &registered, &methods).await?;
+    let method = find_method(&state, &actor, &registered, &methods).await?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     let basis = state.verification.basis(method, now);
@@ -111,7 +111,7 @@ pub(crate) async fn verify_domain(
 }
 
 /// Returns the method that finds the token. Returns 429 above the organization's rate.
-async fn look(
+async fn find_method(
     state: &State,
     actor: &Actor,
     registered: &Row,
@@ -128,7 +128,7 @@ async fn verify_again(state: &State, actor: &Actor, held: Row, methods: &[Verifi
     if is_token_verified(&held) && held.unproved_since.is_none() {
         return Ok(held);
     }
-    let method = match look(state, actor, &held, methods).await {
+    let method = match find_method(state, actor, &held, methods).await {
         Ok(method) => method,
         Err(refusal) if refusal.code() == Code::InvalidRequest => return Ok(held),
         Err(refusal) => return Err(refusal),

@@ -33,7 +33,7 @@ pub(crate) async fn list_analysts(
     IdentityReader(actor): IdentityReader,
     part: BoundedPaging,
 ) -> Result<ListResponse<AnalystAccount>, ApiError> {
-    Ok(part.of(list(&state.pool, Some(actor.org_id)).await?))
+    Ok(part.cut(list(&state.pool, Some(actor.org_id)).await?))
 }
 
 /// Handles `DELETE /api/v1/identity/analysts/{id}`: returns 200 with the account, even if it was already revoked.

@@ -47,7 +47,7 @@ pub(crate) async fn list_api_keys(
     IdentityReader(actor): IdentityReader,
     part: BoundedPaging,
 ) -> Result<ListResponse<ApiKey>, ApiError> {
-    Ok(part.of(list(&state.pool, actor.org_id).await?))
+    Ok(part.cut(list(&state.pool, actor.org_id).await?))
 }
 
 /// Returns an organization's active keys and its latest 1,000 revoked keys, oldest first.

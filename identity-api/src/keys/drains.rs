@@ -62,7 +62,7 @@ pub(crate) async fn list_drains(
     part: BoundedPaging,
 ) -> Result<ListResponse<Drain>, ApiError> {
     let drains = sqlx::query(shown!("d.organization_id = $1 ORDER BY d.created_at, d.id")).bind(actor.org_id.0);
-    Ok(part.of(drains.try_map(|row| read(&row)).fetch_all(&state.pool).await?))
+    Ok(part.cut(drains.try_map(|row| read(&row)).fetch_all(&state.pool).await?))
 }
 
 pub(crate) async fn show_drain(

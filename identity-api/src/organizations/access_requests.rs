@@ -114,7 +114,7 @@ pub(crate) async fn list_platform_requests(
     person: Person,
     part: BoundedPaging,
 ) -> Result<ListResponse<AccessRequest>, ApiError> {
-    own(&state, &person, OrgType::Platform).await.map(|requests| part.of(requests))
+    own(&state, &person, OrgType::Platform).await.map(|requests| part.cut(requests))
 }
 
 pub(crate) async fn list_agent_requests(
@@ -122,7 +122,7 @@ pub(crate) async fn list_agent_requests(
     person: Person,
     part: BoundedPaging,
 ) -> Result<ListResponse<AccessRequest>, ApiError> {
-    own(&state, &person, OrgType::Agent).await.map(|requests| part.of(requests))
+    own(&state, &person, OrgType::Agent).await.map(|requests| part.cut(requests))
 }
 
 /// Returns the caller's requests of a type, oldest first.

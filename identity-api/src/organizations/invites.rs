@@ -209,7 +209,7 @@ pub(crate) async fn list_invites(
          AND claimed_at IS NULL AND withdrawn_at IS NULL AND expires_at > $2 ORDER BY created_at, id",
     );
     let open = open.bind(org.0).bind(state.now()).try_map(|row| read(&row));
-    Ok(part.of(open.fetch_all(&mut *connection).await?))
+    Ok(part.cut(open.fetch_all(&mut *connection).await?))
 }
 
 /// Handles `DELETE /api/v1/identity/organizations/{id}/invites/{invite_id}`: returns 204, even if it was already withdrawn.

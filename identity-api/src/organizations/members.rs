@@ -20,7 +20,7 @@ pub(crate) async fn list_members(
 ) -> Result<ListResponse<Membership>, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let org = MemberRole::find(&mut connection, &org, person.user_id).await?.org;
-    all(&mut connection, org).await.map(|members| part.of(members))
+    all(&mut connection, org).await.map(|members| part.cut(members))
 }
 
 #[derive(Deserialize)]

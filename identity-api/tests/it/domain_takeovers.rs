@@ -49,7 +49,7 @@ fn publish_text(internet: &FakeInternet, registered: &TestResponse) {
     internet.publish_text(TXT, &format!("svc-verify={}", registered.text("verification_token")));
 }
 
-async fn look(app: &TestApp) -> RecheckCounts {
+async fn recheck(app: &TestApp) -> RecheckCounts {
     app.state.recheck_domains().await.unwrap()
 }
 
@@ -246,35 +246,35 @@ async fn domains_lapse_after_seven_days_without_a_token() {
     let (_, owner, key) = founded(&app, "ada@o.test").await;
     let registered = own(&app, &internet, &key, "a.test").await;
     let (attested, _) = app.owner_of("b.test").await;
-    assert_eq!(look(&app).await, looked(0, 0, 0), "it was checked just now");
+    assert_eq!(recheck(&app).await, looked(0, 0, 0), "it was checked just now");
     app.clock.advance(TimeDelta::days(30));
-    assert_eq!(look(&app).await, looked(1, 0, 0));
-    assert_eq!(look(&app).await, looked(0, 0, 0), "it is not due again yet");
+    assert_eq!(recheck(&app).await, looked(1, 0, 0));
+    assert_eq!(recheck(&app).await, looked(0, 0, 0), "it is not due again yet");
 
     // The token is missing for six days, then published again.
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
-    assert_eq!(look(&app).await, looked(0, 1, 0));
+    assert_eq!(recheck(&app).await, looked(0, 1, 0));
     mailed(&app, "ada@o.test", "The verification record of a.test is missing").await;
     for _ in 0..24 {
-        assert_eq!(look(&app).await, looked(0, 0, 0), "not before six hours have passed");
+        assert_eq!(recheck(&app).await, looked(0, 0, 0), "not before six hours have passed");
         app.clock.advance(TimeDelta::hours(6));
-        assert_eq!(look(&app).await, looked(0, 1, 0));
+        assert_eq!(recheck(&app).await, looked(0, 1, 0));
     }
     publish_text(&internet, &registered);
     app.clock.advance(TimeDelta::hours(6));
-    assert_eq!(look(&app).await, looked(1, 0, 0));
+    assert_eq!(recheck(&app).await, looked(1, 0, 0));
     assert_eq!(owner_of(&app, "a.test").await, Some(owner));
 
     // It is missing again. The earlier days don't count.
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
     for _ in 0..28 {
-        assert_eq!(look(&app).await, looked(0, 1, 0));
+        assert_eq!(recheck(&app).await, looked(0, 1, 0));
         assert_eq!(owner_of(&app, "a.test").await, Some(owner));
         app.clock.advance(TimeDelta::hours(6));
     }
-    assert_eq!(look(&app).await, looked(0, 0, 1));
+    assert_eq!(recheck(&app).await, looked(0, 0, 1));
     assert_eq!(
         (owner_of(&app, "a.test").await, owner_of(&app, "b.test").await),
         (None, Some(attested)),
@@ -291,7 +291,7 @@ async fn domains_lapse_after_seven_days_without_a_token() {
         ]
     );
     app.clock.advance(TimeDelta::days(60));
-    assert_eq!(look(&app).await, looked(0, 0, 0));
+    assert_eq!(recheck(&app).await, looked(0, 0, 0));
     // As after a release, a returning owner sees its history.
     own(&app, &internet, &key, "a.test").await;
     let seen = IdentityTables::new(app.stores.pool.clone()).owned_sites(owner).await.unwrap();
@@ -306,13 +306,13 @@ async fn downtime_does_not_make_domains_lapse() {
     own(&app, &internet, &key, "a.test").await;
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
-    assert_eq!(look(&app).await, looked(0, 1, 0));
+    assert_eq!(recheck(&app).await, looked(0, 1, 0));
     for _ in 0..6 {
         app.clock.advance(TimeDelta::days(8));
-        assert_eq!(look(&app).await, looked(0, 1, 0), "too few failed checks");
+        assert_eq!(recheck(&app).await, looked(0, 1, 0), "too few failed checks");
     }
     app.clock.advance(TimeDelta::days(8));
-    assert_eq!(look(&app).await, looked(0, 0, 1));
+    assert_eq!(recheck(&app).await, looked(0, 0, 1));
 }
 
 #[tokio::test]
@@ -330,11 +330,11 @@ async fn owners_can_verify_attested_or_missing_domains_again() {
     assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.proved"));
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
-    assert_eq!(look(&app).await, looked(0, 1, 0));
+    assert_eq!(recheck(&app).await, looked(0, 1, 0));
     publish_text(&internet, &registered);
     assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.status, 200);
     app.clock.advance(TimeDelta::days(29));
-    assert_eq!(look(&app).await, looked(0, 0, 0), "due again after thirty days");
+    assert_eq!(recheck(&app).await, looked(0, 0, 0), "due again after thirty days");
 }
 
 #[tokio::test(flavor = "multi_thread")]

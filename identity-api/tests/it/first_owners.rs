@@ -51,7 +51,7 @@ async fn removed_owners_cannot_use_their_own_invites() {
         let back_door = app.invite(&bob, &org, "bob@elsewhere.test", "owner").await.body;
         let hers = app.invite(&ada, &org, "cy@a.test", "member").await.body;
         let token = app.token_of(&back_door).await;
-        let gone = if is_removed { app.remove(&ada, &org, &bob).await } else { app.make(&ada, &org, &bob, "member").await };
+        let gone = if is_removed { app.remove(&ada, &org, &bob).await } else { app.set_role(&ada, &org, &bob, "member").await };
         assert!([200, 204].contains(&gone.status), "{}", gone.body);
         let same_bob = app.person("bob@elsewhere.test").await;
         assert_eq!(app.claim(&same_bob, &token).await.refusal(), (404, "not_found"), "removed: {is_removed}");

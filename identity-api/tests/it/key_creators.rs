@@ -39,7 +39,7 @@ async fn a4_members_cannot_create_or_revoke_keys() {
     }
     assert_eq!(app.list(bob.credentials()).await.body.as_array().unwrap().len(), 1, "members can list them");
     assert!(works(&app, &key).await);
-    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+    assert_eq!(app.set_role(&ada, &org, &bob, "owner").await.status, 200);
     generate(&app, bob.credentials(), &["telemetry:read"]).await;
     assert_eq!(app.revoke(bob.credentials(), &id).await.status, 200, "owners can");
 }
@@ -109,7 +109,7 @@ async fn removal_with_keep_keys_keeps_the_keys() {
         let body = json!({"role": "member", "keep_keys": keep_keys});
         let stepped = app.send(Method::PATCH, ada.credentials(), &path, body.to_string()).await;
         assert_eq!(stepped.status, 200, "{}", stepped.body);
-        assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+        assert_eq!(app.set_role(&ada, &org, &bob, "owner").await.status, 200);
     };
     step_down(json!(true)).await;
     assert!(works(&app, &kept).await);

@@ -25,15 +25,15 @@ async fn only_owners_change_members() {
     let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
     for refused in [
         app.invite(&bob, &org, "eve@b.test", "member").await,
-        app.make(&bob, &org, &bob, "owner").await,
-        app.make(&bob, &org, &ada, "member").await,
+        app.set_role(&bob, &org, &bob, "owner").await,
+        app.set_role(&bob, &org, &ada, "member").await,
         app.remove(&bob, &org, &cy).await,
         app.remove(&bob, &org, &ada).await,
         app.delete(bob.credentials(), &format!("{}/{UNKNOWN_ID}", invites_of(&org))).await,
     ] {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
-    assert_eq!(app.make(&ada, &org, &bob, "owner").await.text("role"), "owner");
+    assert_eq!(app.set_role(&ada, &org, &bob, "owner").await.text("role"), "owner");
     assert_eq!(app.remove(&bob, &org, &cy).await.status, 204, "owners can");
     assert_eq!(app.remove(&bob, &org, &cy).await.refusal(), (404, "not_found"));
     let org = org.parse().unwrap();
@@ -73,9 +73,9 @@ async fn role_changes_apply_at_once_without_ending_sessions() {
     };
     assert_eq!(statuses(&org).await, (403, 200));
     for _ in 0..3 {
-        assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+        assert_eq!(app.set_role(&ada, &org, &bob, "owner").await.status, 200);
         assert_eq!(statuses(&org).await, (201, 200));
-        assert_eq!(app.make(&ada, &org, &bob, "member").await.status, 200);
+        assert_eq!(app.set_role(&ada, &org, &bob, "member").await.status, 200);
         assert_eq!(statuses(&org).await, (403, 200));
     }
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
@@ -113,10 +113,10 @@ async fn the_last_owner_cannot_leave_or_step_down() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
-    assert_eq!(app.make(&ada, &org, &ada, "member").await.refusal(), (409, "conflict"));
-    assert_eq!(app.make(&ada, &org, &ada, "owner").await.status, 200, "a change without effect succeeds");
-    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
-    assert_eq!(app.make(&ada, &org, &ada, "member").await.status, 200, "possible with another owner");
+    assert_eq!(app.set_role(&ada, &org, &ada, "member").await.refusal(), (409, "conflict"));
+    assert_eq!(app.set_role(&ada, &org, &ada, "owner").await.status, 200, "a change without effect succeeds");
+    assert_eq!(app.set_role(&ada, &org, &bob, "owner").await.status, 200);
+    assert_eq!(app.set_role(&ada, &org, &ada, "member").await.status, 200, "possible with another owner");
     assert_eq!(app.remove(&bob, &org, &bob).await.refusal(), (409, "conflict"), "he is the last owner now");
     let expected = [("ada@a.test".to_owned(), "member".to_owned()), ("bob@a.test".to_owned(), "owner".to_owned())];
     assert_eq!(app.members(&ada, &org).await, expected);

@@ -25,7 +25,7 @@ async fn one_owner_remains_when_owners_remove_each_other() {
             let (org, people) = (org.clone(), Arc::clone(&people));
             async move {
                 let (by, whom) = (&people[number % 4], &people[(number / 4) % 4]);
-                if number % 3 == 0 { app.make(by, &org, whom, "member").await } else { app.remove(by, &org, whom).await }
+                if number % 3 == 0 { app.set_role(by, &org, whom, "member").await } else { app.remove(by, &org, whom).await }
             }
         })
         .await;

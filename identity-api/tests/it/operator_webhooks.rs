@@ -57,7 +57,7 @@ impl TestApp {
     }
 }
 
-fn of(hook: &TestResponse, rest: &str) -> String {
+fn webhook_path(hook: &TestResponse, rest: &str) -> String {
     format!("{ALL}/{}{rest}", hook.text("id"))
 }
 
@@ -119,7 +119,7 @@ async fn operators_list_and_filter_all_endpoints() {
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
     for hook in &hooks {
-        let shown = app.get(operator.credentials(), &of(hook, "")).await;
+        let shown = app.get(operator.credentials(), &webhook_path(hook, "")).await;
         assert!(shown.status == 200 && all.contains(&shown.body), "{}", shown.body);
     }
 }
@@ -160,7 +160,7 @@ async fn operators_can_find_deleted_endpoints_only_by_id() {
     let hook = app.hook(&owner, "https://hooks.a.test/in").await;
     app.attempted(&owner, &hook, FAILED).await;
     let stands = async || {
-        let shown = app.get(operator.credentials(), &of(&hook, "")).await.body;
+        let shown = app.get(operator.credentials(), &webhook_path(&hook, "")).await.body;
         ["disabled_by", "is_failing", "waiting"].map(|name| shown[name].clone())
     };
     assert_eq!(stands().await, [Value::Null, json!(true), json!(1)]);
@@ -170,7 +170,7 @@ async fn operators_can_find_deleted_endpoints_only_by_id() {
         [json!("key"), json!(false), json!(0)],
         "a disabled endpoint isn't failing and has no pending deliveries"
     );
-    let dropped = app.listed(operator.credentials(), &of(&hook, "/deliveries")).await;
+    let dropped = app.listed(operator.credentials(), &webhook_path(&hook, "/deliveries")).await;
     assert_eq!((&dropped[0]["status"], &dropped[0]["next_attempt_at"]), (&json!("dropped"), &Value::Null));
     app.switch(&owner, &hook, false).await;
     assert_eq!(stands().await, [Value::Null, json!(true), json!(0)]);
@@ -182,10 +182,10 @@ async fn operators_can_find_deleted_endpoints_only_by_id() {
     assert_eq!(app.listed(operator.credentials(), ALL).await.len(), 1, "disabled endpoints are listed");
     assert_eq!(app.delete(Credentials::Key(&owner), &path).await.status, 204);
     assert_eq!(app.listed(operator.credentials(), ALL).await, Vec::<Value>::new());
-    let deleted = app.get(operator.credentials(), &of(&hook, "")).await;
+    let deleted = app.get(operator.credentials(), &webhook_path(&hook, "")).await;
     assert!(deleted.status == 200 && deleted.body["deleted_at"].is_string(), "{}", deleted.body);
     assert_eq!(deleted.body["disabled_by"], "key", "the last actor is shown");
-    assert_eq!(app.listed(operator.credentials(), &of(&hook, "/deliveries")).await.len(), 1, "its log remains");
+    assert_eq!(app.listed(operator.credentials(), &webhook_path(&hook, "/deliveries")).await.len(), 1, "its log remains");
 }
 
 #[tokio::test]
@@ -203,14 +203,14 @@ async fn operators_see_the_same_delivery_log_as_owners() {
     for query in ["", "?status=pending", "?status=dead_letter", "?status=dropped", "?limit=1", "?limit=2&offset=1", "?offset=9"] {
         let (theirs, shown) = (
             app.listed(Credentials::Key(&owner), &format!("{own}{query}")).await,
-            app.listed(operator.credentials(), &of(&hook, &format!("/deliveries{query}"))).await,
+            app.listed(operator.credentials(), &webhook_path(&hook, &format!("/deliveries{query}"))).await,
         );
         assert_eq!(theirs, shown, "{query}");
     }
-    let all = app.listed(operator.credentials(), &of(&hook, "/deliveries")).await;
+    let all = app.listed(operator.credentials(), &webhook_path(&hook, "/deliveries")).await;
     assert_eq!(ids(&all), [&sent[2], &sent[1], &sent[0]].map(String::as_str));
     for query in ["?status=dead", "?limit=0"] {
-        let refused = app.get(operator.credentials(), &of(&hook, &format!("/deliveries{query}"))).await;
+        let refused = app.get(operator.credentials(), &webhook_path(&hook, &format!("/deliveries{query}"))).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
 }
@@ -241,7 +241,7 @@ async fn operators_do_not_see_secrets_payloads_or_url_paths() {
     assert!(owners.to_string().contains(MARK), "the owner sees the full URL: {owners}");
     let secret = &hook.text("secret")["whsec_".len()..];
     let sealed = sealed.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    for path in [ALL.to_owned(), format!("{ALL}?sort=host"), of(&hook, ""), of(&hook, "/deliveries")] {
+    for path in [ALL.to_owned(), format!("{ALL}?sort=host"), webhook_path(&hook, ""), webhook_path(&hook, "/deliveries")] {
         let answered = app.get(operator.credentials(), &path).await;
         let text = answered.body.to_string();
         assert!(answered.status == 200 && text.contains(&hook_id.to_string()) != path.ends_with("/deliveries"), "{text}");
@@ -262,7 +262,9 @@ async fn w6_only_operators_see_other_organizations_endpoints() {
     let member = app.session("member@a.test", &[org]).await;
     let operator = app.operator("op@svc.test").await;
     let Credentials::Session(operators) = operator.credentials() else { panic!("people have a session") };
-    for path in [ALL.to_owned(), of(&hook, ""), of(&hook, "/deliveries"), format!("{ALL}?organization_id={org}")] {
+    for path in
+        [ALL.to_owned(), webhook_path(&hook, ""), webhook_path(&hook, "/deliveries"), format!("{ALL}?organization_id={org}")]
+    {
         for (shows, refusal) in [
             (Credentials::Session(&member), (403, "forbidden")),
             (Credentials::Key(&owner), (401, "unauthenticated")),
@@ -279,7 +281,11 @@ async fn w6_only_operators_see_other_organizations_endpoints() {
     }
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE actor_kind = 'operator'").await, 0);
     for method in [Method::POST, Method::PATCH, Method::DELETE] {
-        assert_eq!(app.send(method, operator.credentials(), &of(&hook, ""), "{}").await.status, 405, "operators can only read");
+        assert_eq!(
+            app.send(method, operator.credentials(), &webhook_path(&hook, ""), "{}").await.status,
+            405,
+            "operators can only read"
+        );
     }
 }
 
@@ -304,14 +310,14 @@ async fn audits_operator_reads_once_a_day() {
     assert_eq!(app.looked_at(&other).await, []);
     look(ALL).await;
     assert_eq!(app.looked_at(&other).await, [entry("webhook.read", &others)], "each trail has its own endpoints");
-    app.get(operator.credentials(), &of(&first, "")).await;
+    app.get(operator.credentials(), &webhook_path(&first, "")).await;
     assert_eq!(app.looked_at(&owner).await.len(), 2, "once a day");
 
-    look(&of(&first, "/deliveries")).await;
-    look(&of(&first, "/deliveries?status=dropped")).await;
+    look(&webhook_path(&first, "/deliveries")).await;
+    look(&webhook_path(&first, "/deliveries?status=dropped")).await;
     expected.push(entry("webhook.deliveries_read", &first));
     assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "the log counts separately");
-    app.listed(second.credentials(), &of(&first, "/deliveries")).await;
+    app.listed(second.credentials(), &webhook_path(&first, "/deliveries")).await;
     expected.push(entry("webhook.deliveries_read", &first));
     assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "operators count separately");
     let who = "SELECT count(DISTINCT actor_id) FROM audit_log WHERE action = 'webhook.deliveries_read'";
@@ -319,7 +325,7 @@ async fn audits_operator_reads_once_a_day() {
 
     app.clock.advance(TimeDelta::hours(25));
     let operator = app.back(&operator).await;
-    app.listed(operator.credentials(), &of(&first, "/deliveries")).await;
+    app.listed(operator.credentials(), &webhook_path(&first, "/deliveries")).await;
     expected.push(entry("webhook.deliveries_read", &first));
     assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected), "the next day");
 }

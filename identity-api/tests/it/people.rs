@@ -117,7 +117,7 @@ impl TestApp {
     }
 
     /// Changes a member's role.
-    pub(crate) async fn make(&self, by: &Person, org: &str, whom: &Person, role: &str) -> TestResponse {
+    pub(crate) async fn set_role(&self, by: &Person, org: &str, whom: &Person, role: &str) -> TestResponse {
         let path = format!("{}/{}", members_of(org), whom.id);
         self.send(Method::PATCH, by.credentials(), &path, json!({"role": role}).to_string()).await
     }

@@ -74,7 +74,7 @@ async fn members_cannot_grant_access() {
         assert_eq!(in_force(&app, &ada, path).await, Vec::<Value>::new());
     }
     assert_eq!(in_force(&app, &bob, REQUESTS).await.len(), 1, "members can list them");
-    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+    assert_eq!(app.set_role(&ada, &org, &bob, "owner").await.status, 200);
     let made = [grant(&app, bob.credentials(), one).await, set_up(&app, bob.credentials()).await];
     assert_eq!(made.map(|answer| answer.status), [201, 201], "owners can");
     assert_eq!(app.post(bob.credentials(), &approval, &json!({})).await.status, 201);
@@ -167,7 +167,7 @@ async fn members_cannot_see_signing_secrets() {
     assert_eq!((refused.refusal(), refused.body["secret"].is_null()), ((403, "forbidden"), true), "{}", refused.body);
     assert_eq!(sealed().await, before, "the secret is unchanged");
     assert!(!app.audited(org.parse().unwrap()).await.iter().any(|action| action == "webhook.secret_rotated"));
-    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+    assert_eq!(app.set_role(&ada, &org, &bob, "owner").await.status, 200);
     assert_eq!(rotate(&app, bob.credentials(), &endpoint).await.status, 200, "owners can");
 }
 
@@ -238,7 +238,7 @@ async fn removal_with_keep_keys_keeps_delegations_and_endpoints() {
         let stepped = app.send(Method::PATCH, ada.credentials(), &format!("{}/{}", members_of(&org), bob.id), body).await;
         assert_eq!(stepped.status, 200, "{}", stepped.body);
         assert_eq!(left().await, expected, "keep_keys: {keep_keys}");
-        assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+        assert_eq!(app.set_role(&ada, &org, &bob, "owner").await.status, 200);
     }
     assert_eq!(grant(&app, bob.credentials(), platform).await.status, 201);
     assert_eq!(set_up(&app, bob.credentials()).await.status, 201);

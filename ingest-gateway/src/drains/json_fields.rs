@@ -92,7 +92,7 @@ impl FieldMapping {
         Self { node: Some(node), ..self }
     }
 
-    pub(super) const fn of(self, format: FormatId) -> Self {
+    pub(super) const fn for_format(self, format: FormatId) -> Self {
         Self { format: Some(format), ..self }
     }
 }

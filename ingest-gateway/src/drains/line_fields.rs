@@ -101,7 +101,7 @@ impl Default for Fields<'_> {
 
 impl<'a> Fields<'a> {
     /// Creates empty fields of a format.
-    pub(crate) fn of(format: FormatId) -> Self {
+    pub(crate) fn new(format: FormatId) -> Self {
         Self { format: Some(format), ..Self::default() }
     }
 

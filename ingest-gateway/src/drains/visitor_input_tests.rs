@@ -95,7 +95,7 @@ enum Escapes {
 }
 
 impl Escapes {
-    fn of(format: FormatId) -> Self {
+    fn for_format(format: FormatId) -> Self {
         match format {
             FormatId::Combined | FormatId::Common | FormatId::IngressNginx | FormatId::AwsAlb | FormatId::AwsElb => Self::Server,
             FormatId::NginxProxyManager | FormatId::Gcore | FormatId::KeyCdn => Self::Server,
@@ -150,7 +150,7 @@ impl Part {
     fn put(self, line: &str, format: FormatId, text: &str) -> String {
         let text = if text.is_empty() { "-" } else { text };
         let member = |name: &str| line.replacen('{', &format!("{{\"{name}\":\"{text}\","), 1);
-        let is_json = matches!(Escapes::of(format), Escapes::Json);
+        let is_json = matches!(Escapes::for_format(format), Escapes::Json);
         match (self, format) {
             (Self::Agent, _) if is_json => member("referer"),
             // The first text in quotes is the server's, or the header `X-Forwarded-For`.
@@ -224,7 +224,7 @@ fn last_line(format: FormatId) -> &'static str {
 fn escape(format: FormatId, text: &str) -> String {
     let is_shipper = matches!(format, FormatId::Vector | FormatId::FluentBit | FormatId::Logstash);
     let text = if is_shipper { Escapes::Server.escape(text) } else { text.to_owned() };
-    Escapes::of(format).escape(&text)
+    Escapes::for_format(format).escape(&text)
 }
 
 /// Returns the sample's line for another time and page, with the visitor's value.

@@ -69,10 +69,10 @@ impl<'a> BoundBatch<'a> {
         let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key, bots };
         let (mut events, mut conversations, mut reported) = (Vec::with_capacity(self.events.len()), Vec::new(), Vec::new());
         for (index, (event, binding)) in self.events.into_iter().enumerate() {
-            let normalised = normalize_event(event, &binding, &origin, index);
-            conversations.extend(normalised.conversation.map(|conversation| (index, conversation)));
-            events.push(normalised.event);
-            reported.push(normalised.reported);
+            let normalized = normalize_event(event, &binding, &origin, index);
+            conversations.extend(normalized.conversation.map(|conversation| (index, conversation)));
+            events.push(normalized.event);
+            reported.push(normalized.reported);
         }
         let Context { now, privacy_level: declared, session_id: around, envelope_facts: told, .. } = self.context;
         NormalizedRequest {

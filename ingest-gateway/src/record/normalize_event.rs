@@ -39,7 +39,7 @@ pub(crate) fn normalize_event<'a>(
     let site = reported_site(&event).cloned();
     let correlation_key = correlation_key(&event);
     let conversation = ConversationMembers::new(&event.event_type, event.members, event.turn, event.data);
-    let mut normalised = LogEvent {
+    let mut normalized = LogEvent {
         own_key: EventKey(0),
         correlation_key: None,
         event_type: event.event_type.as_str().to_owned(),
@@ -64,17 +64,17 @@ pub(crate) fn normalize_event<'a>(
         output_id: event.output_id,
         id: event.id,
     };
-    put_reported_binding(&mut normalised, binding);
-    normalised.own_key = own_key(&normalised, origin, index);
-    normalised.correlation_key = correlation_key;
+    put_reported_binding(&mut normalized, binding);
+    normalized.own_key = own_key(&normalized, origin, index);
+    normalized.correlation_key = correlation_key;
     // Keys use the canonical form; the store keeps the id as reported.
-    normalised.content_id = event.content_id;
-    let reported = ReportKeys::new(origin.org, None, &normalised).identity;
-    put_binding(&mut normalised, binding, origin.org);
-    crawler::promote(&mut normalised, origin.bots);
-    redact_click_tokens::withhold_from(&mut normalised);
+    normalized.content_id = event.content_id;
+    let reported = ReportKeys::new(origin.org, None, &normalized).identity;
+    put_binding(&mut normalized, binding, origin.org);
+    crawler::promote(&mut normalized, origin.bots);
+    redact_click_tokens::withhold_from(&mut normalized);
     let conversation = Some(conversation).filter(ConversationMembers::is_private);
-    NormalizedEvent { event: normalised, reported, conversation }
+    NormalizedEvent { event: normalized, reported, conversation }
 }
 
 /// Returns the key that all reports of a fetch share: the correlation id with the page, or else with the content id.

@@ -98,7 +98,7 @@ async fn verify(state: &State, caller: &Caller, parts: &Parts, sha256: impl Asyn
     };
     let now = state.clock.now();
     let Ok(listed) = state.signatures.keys(state.callers.directory(), caller.org_id, now).await else {
-        return PendingSignature::of(RecordedSignature::without_proof(SignatureResult::None, UNCHECKED));
+        return PendingSignature::from_recorded(RecordedSignature::without_proof(SignatureResult::None, UNCHECKED));
     };
     let (keys, sha256) = (keys(&listed), sha256().await);
     let check = |request: &Request<'_>, claim: RequestSignature| {
@@ -178,10 +178,10 @@ fn recorded(checked: CheckedSignature, listed: &[ListedKey]) -> Option<RecordedS
 
 impl PendingSignature {
     fn invalid(reason: &str) -> Self {
-        Self::of(RecordedSignature::without_proof(SignatureResult::Invalid, reason))
+        Self::from_recorded(RecordedSignature::without_proof(SignatureResult::Invalid, reason))
     }
 
-    fn of(recorded: RecordedSignature) -> Self {
+    fn from_recorded(recorded: RecordedSignature) -> Self {
         Self { recorded: Some(recorded), nonce: None }
     }
 
@@ -217,7 +217,7 @@ impl PendingSignature {
                 None => (recorded.result, recorded.reason) = (SignatureResult::None, UNCHECKED.to_owned()),
             }
         }
-        let settled = Self::of(recorded);
+        let settled = Self::from_recorded(recorded);
         settled.require(caller)?;
         Ok(settled.recorded.map(Box::new))
     }

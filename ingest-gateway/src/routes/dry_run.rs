@@ -57,18 +57,18 @@ pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<U
         owner: None,
     };
     let org = caller.org_id;
-    let normalised = |batch: EventBatch<'_>| {
+    let normalized = |batch: EventBatch<'_>| {
         let bound = batch.bind_to(&Tokens::new());
         bound.map(|bound| bound.normalize(&CpuPermit::for_dry_run(), org, None, &BotTable::bundled()).events)
     };
     match document {
         Document::Events => {
-            let events = normalised(read_events(body, limits, now, &caller)?)?;
+            let events = normalized(read_events(body, limits, now, &caller)?)?;
             Ok(record(&caller, RecordKind::Events, None, events, now))
         }
         Document::Session => {
             let (facts, batch) = read_session(body, || unnamed_session(org, None, body), limits, now, &caller)?;
-            Ok(record(&caller, RecordKind::Session, Some(facts), normalised(batch)?, now))
+            Ok(record(&caller, RecordKind::Session, Some(facts), normalized(batch)?, now))
         }
         Document::Start => {
             let facts = read_start(body, SessionId(Uuid::nil()), limits, now)?;

@@ -38,9 +38,9 @@ pub(crate) async fn post_events(
     let read = |turn: &CpuPermit| read_events(body.read(turn), &state.limits, state.clock.now(), &caller);
     let bound = large.run(body, read).await?.admit(&state, &caller).await?;
     let idempotency_key = request.idempotency_key.as_deref();
-    let normalise =
+    let normalize =
         |turn: &CpuPermit| state.claim(turn, bound.normalize(turn, caller.org_id, idempotency_key, &state.bots), &request);
-    let (mut batch, claim) = large.run(body, normalise).await?;
+    let (mut batch, claim) = large.run(body, normalize).await?;
     let named_sessions = batch.named_sessions();
     state.write_budgets.spend_named(&state, &caller, &named_sessions).await?;
     batch.withhold(&state, body).await;

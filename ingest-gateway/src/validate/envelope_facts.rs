@@ -37,17 +37,18 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn told(envelope: &Value) -> EnvelopeFacts {
+    fn parse(envelope: &Value) -> EnvelopeFacts {
         EnvelopeFacts::from_envelope(&RawObject::parse(&envelope.to_string()).unwrap())
     }
 
     #[test]
     fn ignores_invalid_envelope_facts() {
         for value in [json!(7), json!({}), json!(""), json!(null), json!("x".repeat(MAX_STRING_BYTES + 1))] {
-            let told = told(&json!({"parent_session_id": value, "manifest_ref": value, "started_at": value, "agent_id": value}));
-            assert_eq!(told, EnvelopeFacts::default(), "{value:.60}");
+            let parsed =
+                parse(&json!({"parent_session_id": value, "manifest_ref": value, "started_at": value, "agent_id": value}));
+            assert_eq!(parsed, EnvelopeFacts::default(), "{value:.60}");
         }
-        assert_eq!(told(&json!({"started_at": "2026-08-01 16:00:00"})), EnvelopeFacts::default());
-        assert_eq!(told(&json!({"session_id": "x", "privacy_level": "full"})), EnvelopeFacts::default());
+        assert_eq!(parse(&json!({"started_at": "2026-08-01 16:00:00"})), EnvelopeFacts::default());
+        assert_eq!(parse(&json!({"session_id": "x", "privacy_level": "full"})), EnvelopeFacts::default());
     }
 }

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn parsed(name: &str, value: &str) -> Result<String, String> {
-        let filter = EventFilter::parse(&ReadParameters::of([(name, value)])).map_err(|error| error.detail().to_owned())?;
+        let filter = EventFilter::parse(&ReadParameters::new([(name, value)])).map_err(|error| error.detail().to_owned())?;
         assert_eq!(filter.0.len(), 1, "{name}");
         Ok(filter.0[0].1.clone())
     }

@@ -132,7 +132,7 @@ fn coverage_of(coverage: &mut Coverage, first: i64, end: i64, covered: bool) -> 
 mod tests {
     use super::*;
 
-    fn told(since: &str, until: &str, covered: &[i64]) -> (u64, u64, Vec<(String, bool)>) {
+    fn covered_spans(since: &str, until: &str, covered: &[i64]) -> (u64, u64, Vec<(String, bool)>) {
         let [since, until] = [since, until].map(|text| Some(text).filter(|text| !text.is_empty()));
         let period = Period::parse(since, until).unwrap_or_default();
         let coverage = spans(&period, &covered.iter().copied().collect());
@@ -148,8 +148,8 @@ mod tests {
     fn hours_without_lines_are_not_covered() {
         let window = ("1970-01-01T00:30:00Z", "1970-01-01T06:00:00.001Z");
         let expected = spans_of(&[("00-01", false), ("01-03", true), ("03-05", false), ("05-06", true), ("06-07", false)]);
-        assert_eq!(told(window.0, window.1, &[1, 2, 5, 7]), (3, 4, expected));
-        assert_eq!(told(window.0, window.1, &[]), (0, 7, spans_of(&[("00-07", false)])));
+        assert_eq!(covered_spans(window.0, window.1, &[1, 2, 5, 7]), (3, 4, expected));
+        assert_eq!(covered_spans(window.0, window.1, &[]), (0, 7, spans_of(&[("00-07", false)])));
     }
 
     #[test]
@@ -163,10 +163,10 @@ mod tests {
 
     #[test]
     fn open_periods_cover_all_hours_with_data() {
-        assert_eq!(told("", "", &[2, 4]), (2, 1, spans_of(&[("02-03", true), ("03-04", false), ("04-05", true)])));
-        assert_eq!(told("1970-01-01T01:00:00Z", "", &[2]), (1, 1, spans_of(&[("01-02", false), ("02-03", true)])));
-        assert_eq!(told("", "", &[]), (0, 0, Vec::new()));
-        assert_eq!(told("1970-01-01T01:00:00Z", "1970-01-01T01:00:00Z", &[1]), (0, 0, Vec::new()));
-        assert_eq!(told("1970-01-01", "1970-01-01", &[]).1, 24);
+        assert_eq!(covered_spans("", "", &[2, 4]), (2, 1, spans_of(&[("02-03", true), ("03-04", false), ("04-05", true)])));
+        assert_eq!(covered_spans("1970-01-01T01:00:00Z", "", &[2]), (1, 1, spans_of(&[("01-02", false), ("02-03", true)])));
+        assert_eq!(covered_spans("", "", &[]), (0, 0, Vec::new()));
+        assert_eq!(covered_spans("1970-01-01T01:00:00Z", "1970-01-01T01:00:00Z", &[1]), (0, 0, Vec::new()));
+        assert_eq!(covered_spans("1970-01-01", "1970-01-01", &[]).1, 24);
     }
 }

@@ -261,13 +261,13 @@ impl<'a> Computation<'a> {
             bot: &row.bot_name,
             click: row.is_click == 1,
             content_id: &row.content_id,
-            drain: self.ids.of(row.drain),
+            drain: self.ids.opaque(row.drain),
             group: (row.is_joined == 1).then(|| key_text(row.event_key)),
             host: &row.host,
             identity: key_text(row.identity),
             license: &row.license,
             operator,
-            organization: self.ids.of(row.organization),
+            organization: self.ids.opaque(row.organization),
             owner: facts.is_owners,
             place: row.received & 0xfff,
             response: self.response(row).map(hex),
@@ -290,7 +290,7 @@ impl<'a> Computation<'a> {
         (totals.sessions, totals.counter.responses) = self.distinct.finish(&mut self.lines);
         let mut by_host = HashMap::new();
         for line in &mut self.lines {
-            line.covered_hours = *by_host.entry(line.host.clone()).or_insert_with(|| covered.of(&line.host));
+            line.covered_hours = *by_host.entry(line.host.clone()).or_insert_with(|| covered.hours_of(&line.host));
             totals.add(line);
         }
         self.lines.sort_by(|a, b| a.key().cmp(&b.key()));

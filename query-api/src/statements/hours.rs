@@ -72,7 +72,7 @@ impl CoveredHours {
     }
 
     /// Returns the number of hours of a host and those above it.
-    pub(super) fn of(&self, host: &str) -> u64 {
+    pub(super) fn hours_of(&self, host: &str) -> u64 {
         let covering = self.0.iter().filter(|(above, _)| is_within(host, above));
         covering.flat_map(|(_, hours)| hours).collect::<BTreeSet<_>>().len() as u64
     }
@@ -100,7 +100,7 @@ mod tests {
             covered.write(&mut file);
             let row = |host: &str| format!("{{\"at_ms\":7200000,\"host\":\"{host}\",\"row\":\"hour\"}}\n");
             assert_eq!(String::from_utf8(file).unwrap(), covered.0.keys().map(|host| row(host)).collect::<String>());
-            (covered.of("x.a.test"), covered.of("b.test"), covered.total())
+            (covered.hours_of("x.a.test"), covered.hours_of("b.test"), covered.total())
         };
         assert_eq!(covered(&[]), (1, 1, 1));
         assert_eq!(covered(&["a.test"]), (1, 0, 1));
@@ -114,6 +114,9 @@ mod tests {
     fn lines_include_the_hours_of_parent_hosts() {
         let hours = |hours: &[i64]| hours.iter().copied().collect();
         let covered = CoveredHours([("a.test".to_owned(), hours(&[1, 2])), ("x.a.test".to_owned(), hours(&[2, 3]))].into());
-        assert_eq!((covered.of("a.test"), covered.of("x.a.test"), covered.of("xa.test"), covered.total()), (2, 3, 0, 3));
+        assert_eq!(
+            (covered.hours_of("a.test"), covered.hours_of("x.a.test"), covered.hours_of("xa.test"), covered.total()),
+            (2, 3, 0, 3)
+        );
     }
 }

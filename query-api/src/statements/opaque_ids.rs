@@ -15,7 +15,7 @@ impl OpaqueIds {
     }
 
     /// Returns the ID of an organization or a drain; empty for nil.
-    pub(super) fn of(&mut self, id: Uuid) -> String {
+    pub(super) fn opaque(&mut self, id: Uuid) -> String {
         if id.is_nil() {
             return String::new();
         }

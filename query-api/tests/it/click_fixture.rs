@@ -27,7 +27,7 @@ pub(crate) fn reported(org: OrgId, session: Uuid, event_type: &str, url: &str) -
         turn_id: "turn-1".to_owned(),
         output_id: "output-1".to_owned(),
         data: r#"{"scope":"session","position":"supporting","excerpt_tokens":3,"query_text":"prose"}"#.to_owned(),
-        ..fetch_on("example.com", Uuid::new_v4().as_u128()).of(org).role(Agent).named(event_type)
+        ..fetch_on("example.com", Uuid::new_v4().as_u128()).by_org(org).role(Agent).named(event_type)
     }
 }
 

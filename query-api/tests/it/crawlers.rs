@@ -57,7 +57,7 @@ async fn coverage_truncates_spans_but_counts_all_hours() {
     let every_other = |number: usize| 2 * HOUR_MS * i64::try_from(number).unwrap();
     let reports: Vec<_> = (0..HOURS)
         .map(|number| {
-            fetch_on("a.test", number as u128 + 1).role(SourceRole::Edge).of(owner.id).after(every_other(number)).accepted(0)
+            fetch_on("a.test", number as u128 + 1).role(SourceRole::Edge).by_org(owner.id).after(every_other(number)).accepted(0)
         })
         .collect();
     app.insert(&reports).await;
@@ -77,7 +77,7 @@ async fn sums_agents_beyond_the_limit() {
     let owner = app.seed().owner_of("a.test").await;
     let reporter = app.seed().org("reporter", OrgType::Agent).await;
     let name = |number: u128| format!("agent {number}");
-    let report = fetch_on("a.test", 0).role(SourceRole::Agent).of(reporter.id).named("content_cited");
+    let report = fetch_on("a.test", 0).role(SourceRole::Agent).by_org(reporter.id).named("content_cited");
     let cited = |number| Observation { event_key: number, ..report.clone() }.agent(&name(number));
     // One agent cites twice.
     let last = Observation { event_key: AGENTS + 1, ..report.clone() }.agent(&name(AGENTS));
@@ -134,7 +134,7 @@ async fn hours_without_data_are_not_covered() {
     drained(&app, other.id, &[(4, 9)]).await;
     // An edge's report covers its hour; an agent's claim doesn't.
     let reports = [
-        fetch_on("a.test", 1).role(SourceRole::Edge).of(owner.id).after(5 * HOUR_MS),
+        fetch_on("a.test", 1).role(SourceRole::Edge).by_org(owner.id).after(5 * HOUR_MS),
         fetch_on("a.test", 2).role(SourceRole::Agent).after(6 * HOUR_MS),
     ];
     app.insert(&reports).await;
@@ -178,7 +178,7 @@ async fn returns_coverage_only_for_hosts_with_a_drain() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     app.seed().verify(owner.id, "b.test").await;
-    let by_edge = |host: &str, key| fetch_on(host, key).role(SourceRole::Edge).of(owner.id);
+    let by_edge = |host: &str, key| fetch_on(host, key).role(SourceRole::Edge).by_org(owner.id);
     app.insert(&[by_edge("a.test", 1), by_edge("b.test", 2)]).await;
     let until = hour(2);
     let told = async |path: &str, domain: &str| {
@@ -216,7 +216,7 @@ async fn only_owner_and_partner_servers_cover_hours() {
     let stranger = seed.org("stranger", OrgType::Platform).await;
     seed.delegate(seed.owner_of("b.test").await.id, stranger.id).await;
     // The agent's claim represents the event, which the partner's server reports too.
-    let by = |org: OrgId, hour: i64, role| fetch_on("a.test", hour as u128 + 1).role(role).of(org).after(hour * HOUR_MS);
+    let by = |org: OrgId, hour: i64, role| fetch_on("a.test", hour as u128 + 1).role(role).by_org(org).after(hour * HOUR_MS);
     app.insert(&[
         by(owner.id, 0, SourceRole::Origin),
         by(stranger.id, 1, SourceRole::Edge),

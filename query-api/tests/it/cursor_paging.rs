@@ -109,8 +109,8 @@ async fn r12_paging_by_reporter_returns_each_report_once() {
     let app = TestApp::new().await;
     let agent = app.seed().org("agent", OrgType::Agent).await;
     let network = app.seed().org("network", OrgType::Platform).await;
-    let own = |row: Observation| row.of(agent.id);
-    let click = |row: Observation| row.of(network.id).bound(agent.id, 2).named("content_engaged");
+    let own = |row: Observation| row.by_org(agent.id);
+    let click = |row: Observation| row.by_org(network.id).bound(agent.id, 2).named("content_engaged");
     let stood = 120;
     for reported_by in ["self", "other"] {
         app.empty().await;

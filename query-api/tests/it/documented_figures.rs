@@ -67,7 +67,7 @@ async fn coverage_counts_merged_and_reused_ids() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let line = |n: u128, number: u64| {
-        let line = fetch_on("example.com", 1).role(Edge).of(owner.id);
+        let line = fetch_on("example.com", 1).role(Edge).by_org(owner.id);
         Observation { drain: Some(DrainId(Uuid::from_u128(n))), ..line.again(number).accepted(number.try_into().unwrap()) }
     };
     let others_line =

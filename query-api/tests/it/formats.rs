@@ -18,7 +18,7 @@ async fn world_of_some_events() -> (TestApp, String, String) {
                 .agent("=cmd(\"x\"),\n1")
                 .session(key % 9);
             let row = row.url(&format!("https://example.com/{}", key % 40)).data(r#"{"text":"a,b\"c\"\n","n":1.10}"#);
-            row.of(agent.id)
+            row.by_org(agent.id)
         })
         .collect();
     app.insert(&rows).await;

@@ -30,7 +30,7 @@ async fn invented_types_do_not_hide_the_owners_types() {
     let owner = app.seed().owner_of("example.com").await;
     let stranger = app.seed().org("Stranger", OrgType::Platform).await;
     let report = |key: u64, by, name: &str| {
-        fetch_on("example.com", u128::from(key)).role(Edge).of(by).url("https://example.com/").named(name)
+        fetch_on("example.com", u128::from(key)).role(Edge).by_org(by).url("https://example.com/").named(name)
     };
     // Each invented type has more events than the owner's type, and its name sorts before it.
     let invented = (0..600).map(|key| report(key, stranger.id, &format!("com.a.t{}", key % 200)));
@@ -60,7 +60,7 @@ async fn f77_made_up_types_and_agents_do_not_grow_responses() {
     let reporter = app.seed().org("Reporter", OrgType::Agent).await;
     let report = |key: u64| {
         let key = u128::from(key);
-        fetch_on("example.com", key).role(Agent).of(reporter.id).session(key % 7 + 1).url("https://example.com/")
+        fetch_on("example.com", key).role(Agent).by_org(reporter.id).session(key % 7 + 1).url("https://example.com/")
     };
     // Names that are `other` or empty are separate from the sum.
     let named =

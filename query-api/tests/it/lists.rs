@@ -46,7 +46,7 @@ async fn r17_owners_never_see_conversations() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
-    let own = |row: Observation| row.of(agent.id);
+    let own = |row: Observation| row.by_org(agent.id);
     let secret = r#"{"query_text":"planted","nested":{"response_text":"planted"},"position":"primary"}"#;
     let extra = r#"{"turn":{"query_text":"planted"},"terms_ref":"t"}"#;
     app.insert(&[
@@ -75,7 +75,7 @@ async fn r16_agents_read_only_their_own_reports() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agents = [app.seed().org("P", OrgType::Agent).await, app.seed().org("Q", OrgType::Platform).await];
-    let by = |org: &service_kit::testing::SeededOrg, row: Observation| row.of(org.id);
+    let by = |org: &service_kit::testing::SeededOrg, row: Observation| row.by_org(org.id);
     app.insert(&[
         by(&agents[0], fetch_on("example.com", 1).role(Agent).session(1).id("p1")),
         by(&agents[1], fetch_on("example.com", 1).role(Agent).session(1).id("q1")),

@@ -106,7 +106,7 @@ async fn series_errors_name_the_fix() {
 async fn ndjson_and_csv_equal_json_items() {
     let (app, owner) = world_of_two_days().await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
-    let formula = fetch_on("example.com", 9).role(Agent).of(agent.id).session(3).agent("=cmd()").after(DAY_MS);
+    let formula = fetch_on("example.com", 9).role(Agent).by_org(agent.id).session(3).agent("=cmd()").after(DAY_MS);
     app.insert(&[formula]).await;
     let own = ["none", "type", "role", "agent"].map(|split| (format!("/agent/series?split={split}"), agent.key.clone()));
     let owners = SPLITS.map(|split| (format!("{OWNERS}?by=hour&split={split}"), owner.clone()));
@@ -185,7 +185,7 @@ async fn figures_do_not_reveal_issuers_or_reporters() {
     let session = clicks.session(Some(0)).await;
     let clicked = |key: u128, link: i8| {
         let row = fetch_on("example.com", key)
-            .of(clicks.network.id)
+            .by_org(clicks.network.id)
             .bound(clicks.agent.id, link)
             .agent("secret-agent")
             .named("content_engaged");

@@ -74,7 +74,7 @@ fn rows(agent: OrgId) -> Vec<Observation> {
         let at = i64::try_from(key).unwrap() * 7_000_000;
         [
             fetch_on(host, key).role(Edge).after(at),
-            fetch_on(host, key).role(Agent).of(agent).session(key % 3 + 1).agent("bot").after(at + 3),
+            fetch_on(host, key).role(Agent).by_org(agent).session(key % 3 + 1).agent("bot").after(at + 3),
         ]
     };
     (0..30)

@@ -14,8 +14,11 @@ const OTHER: i8 = 3;
 /// Returns a click on `host` with a token whose link leads to `link`. The link has no host if it can't be verified.
 fn clicked(clicks: &ClickFixture, session: Uuid, key: u128, host: &str, link: &str) -> Observation {
     let link_site = Site::from_domain(link).map(|site| site.as_str().to_owned()).unwrap_or_default();
-    let row =
-        fetch_on(host, key).of(clicks.network.id).bound(clicks.agent.id, OTHER).agent("secret-agent").named("content_engaged");
+    let row = fetch_on(host, key)
+        .by_org(clicks.network.id)
+        .bound(clicks.agent.id, OTHER)
+        .agent("secret-agent")
+        .named("content_engaged");
     Observation { session_id: session, link_site, ..row.id(&key.to_string()) }.after(i64::try_from(key).unwrap())
 }
 

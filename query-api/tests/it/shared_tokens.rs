@@ -17,7 +17,7 @@ const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/cs
 
 /// Returns a click or checkout that a network reports with a token of the agent's session.
 fn clicked(clicks: &ClickFixture, session: Uuid, key: u128, host: &str, link: i8) -> Observation {
-    let row = fetch_on(host, key).of(clicks.network.id).bound(clicks.agent.id, link).agent("secret-agent");
+    let row = fetch_on(host, key).by_org(clicks.network.id).bound(clicks.agent.id, link).agent("secret-agent");
     let data = json!({"engagement_type": "link_click", "value_amount": 4999, "currency": "EUR", "order": "order-of-network"});
     Observation {
         session_id: session,
@@ -61,7 +61,8 @@ async fn s18_reads_do_not_reveal_the_token_issuer_to_reporters() {
     let taken = clicked(&clicks, session, 2, "example.com", TAKEN).url("https://example.com/link-of-token");
     let same = clicked(&clicks, session, 3, "example.com", SAME).url("https://example.com/landed");
     let other = clicked(&clicks, session, 4, "elsewhere.test", OTHER);
-    let own = fetch_on("example.com", 5).of(clicks.network.id).session(77).agent("own-agent").named("content_engaged").after(5);
+    let own =
+        fetch_on("example.com", 5).by_org(clicks.network.id).session(77).agent("own-agent").named("content_engaged").after(5);
     let own_id = own.key_id();
     clicks.app.insert(&[taken, same, other, own]).await;
     for share in [false, true] {
@@ -109,7 +110,7 @@ async fn token_issuers_see_clicks_but_not_their_reporters() {
     let (session, another) = (clicks.session(Some(3)).await, clicks.session(Some(3)).await);
     let cited = Observation {
         session_id: session,
-        ..fetch_on("example.com", 1).of(clicks.agent.id).agent("secret-agent").named("content_cited").id("own").after(10)
+        ..fetch_on("example.com", 1).by_org(clicks.agent.id).agent("secret-agent").named("content_cited").id("own").after(10)
     };
     let third = clicks.app.seed().org("Third", OrgType::Platform).await;
     let rows = [
@@ -119,7 +120,7 @@ async fn token_issuers_see_clicks_but_not_their_reporters() {
         clicked(&clicks, another, 4, "elsewhere.test", OTHER),
         // Reports with another organization's token, and without a token.
         clicked(&clicks, session, 6, "example.com", SAME).bound(third.id, SAME),
-        fetch_on("example.com", 7).of(clicks.network.id),
+        fetch_on("example.com", 7).by_org(clicks.network.id),
     ];
     let key = |key: u128| rows.iter().find(|row| row.event_key == key).unwrap().key_id();
     clicks.app.insert(&rows).await;
@@ -167,7 +168,7 @@ async fn only_the_owner_of_the_link_sees_the_agent() {
     let evil = clicks.app.seed().owner_of("evil.test").await;
     let cited = |host: &str, key| Observation {
         session_id: session,
-        ..fetch_on(host, key).of(clicks.agent.id).agent("secret-agent").named("content_cited").after(9)
+        ..fetch_on(host, key).by_org(clicks.agent.id).agent("secret-agent").named("content_cited").after(9)
     };
     let rows = [
         clicked(&clicks, session, 2, "example.com", TAKEN),
@@ -214,7 +215,7 @@ async fn only_the_owner_of_the_link_sees_the_agent() {
 async fn session_documents_limit_other_organizations_clicks() {
     let clicks = ClickFixture::start().await;
     let session = clicks.session(Some(3)).await;
-    let own = Observation { session_id: session, ..fetch_on("example.com", 1).of(clicks.agent.id).named("content_cited") };
+    let own = Observation { session_id: session, ..fetch_on("example.com", 1).by_org(clicks.agent.id).named("content_cited") };
     let mut rows: Vec<Observation> = (2..1_500)
         .map(|key| clicked(&clicks, session, key * 2, "example.com", SAME).accepted(i64::try_from(key).unwrap()))
         .collect();

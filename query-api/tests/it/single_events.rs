@@ -110,7 +110,7 @@ async fn filters_do_not_reveal_hidden_agents() {
     let owner = app.seed().owner_of("example.com").await;
     let (issuer, reporter) = (app.seed().org("I", OrgType::Agent).await, app.seed().org("R", OrgType::Agent).await);
     let click =
-        fetch_on("example.com", 1).named("content_engaged").of(reporter.id).bound(issuer.id, 3).session(5).agent("hidden");
+        fetch_on("example.com", 1).named("content_engaged").by_org(reporter.id).bound(issuer.id, 3).session(5).agent("hidden");
     let click = Observation { link_site: "test.other".to_owned(), ..click.id("click") };
     app.insert(&[click, fetch_on("example.com", 2).role(Agent).by(10).session(6).agent("hidden").after(1).id("seen")]).await;
     let (reporter, issuer) = (reporter.id.to_string(), issuer.id.to_string());

@@ -220,7 +220,7 @@ async fn stored_text_is_not_part_of_statements() {
         data: json!({"x": text}).to_string(),
         ..fetch_on("example.com", key).role(schemas::event::SourceRole::Agent)
     };
-    let rows: Vec<Observation> = (0..).zip(&corpus).map(row).map(|row| row.of(agent.id)).collect();
+    let rows: Vec<Observation> = (0..).zip(&corpus).map(row).map(|row| row.by_org(agent.id)).collect();
     app.insert(&rows).await;
     heard.take();
     let summary = app.summary(&owner.key, &[]).await;

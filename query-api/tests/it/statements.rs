@@ -185,14 +185,14 @@ fn line_of_bot(status: u16, at_ms: i64) -> FailedFetch {
 /// Reports by an agent and by the owner's drain in January.
 fn january(agent: OrgId, owner: OrgId) -> Vec<LogRecord> {
     let page = |number: u128| fetch_on("a.test", number).url(&format!("https://a.test/blog/{number}")).after(HOUR_MS);
-    let claim = |number: u128| page(number).of(agent).role(SourceRole::Agent).session(number % 2 + 1).agent("ChatGPT-User");
+    let claim = |number: u128| page(number).by_org(agent).role(SourceRole::Agent).session(number % 2 + 1).agent("ChatGPT-User");
     let crawler = |response_status| Crawler {
         bot: "ChatGPT-User".to_owned(),
         operator: "OpenAI".to_owned(),
         response_status,
         ..Crawler::default()
     };
-    let seen = |number: u128, status| page(number).of(owner).role(SourceRole::Origin).crawler(crawler(status));
+    let seen = |number: u128, status| page(number).by_org(owner).role(SourceRole::Origin).crawler(crawler(status));
     let cited = claim(1).named("content_cited").data(r#"{"license_ref":"deal-1"}"#);
     let cited = Observation { output_id: "answer".to_owned(), ..cited };
     let reports = [claim(1), claim(2), claim(2).again(1), cited, claim(3).accepted(30 * 24 * HOUR_MS)];
@@ -240,7 +240,7 @@ async fn s22_anyone_can_recount_a_closed_month() {
     assert!(!world.verify(&Files { statement: altered, evidence: one.evidence.clone() }, &[]).is_empty());
 
     let late = fetch_on("a.test", 7).url("https://a.test/blog/7").after(HOUR_MS).accepted(34 * 24 * HOUR_MS);
-    app.insert(&[late.of(agent.id).role(SourceRole::Agent).session(9)]).await;
+    app.insert(&[late.by_org(agent.id).role(SourceRole::Agent).session(9)]).await;
     world.clock.advance(TimeDelta::days(1));
     let second = world.close(&key, StatusCode::CREATED).await;
     let two = world.files(&owner.key, &second).await;

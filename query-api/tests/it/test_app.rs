@@ -101,10 +101,10 @@ impl Observation {
     }
 
     pub(crate) fn by(self, org: u128) -> Self {
-        self.of(OrgId(Uuid::from_u128(org)))
+        self.by_org(OrgId(Uuid::from_u128(org)))
     }
 
-    pub(crate) fn of(self, org: OrgId) -> Self {
+    pub(crate) fn by_org(self, org: OrgId) -> Self {
         Self { org_id: org.0, platform_id: org.0, ..self }
     }
 

@@ -212,7 +212,7 @@ mod tests {
     }
 
     impl Spelling {
-        fn of(&self, page: &Page) -> String {
+        fn spell(&self, page: &Page) -> String {
             let escaped = |nth: usize, text: &str| -> String {
                 match self.escaped[nth % self.escaped.len()] {
                     // Escapes with upper-case and lower-case digits, both required and optional.
@@ -262,14 +262,14 @@ mod tests {
         ) {
             let next = step.from(&one);
             prop_assert_ne!(&next, &one);
-            let all: Vec<ContentUrl> = spelled.iter().map(|spelling| ContentUrl::parse(&spelling.of(&one)).unwrap()).collect();
+            let all: Vec<ContentUrl> = spelled.iter().map(|spelling| ContentUrl::parse(&spelling.spell(&one)).unwrap()).collect();
             for (spelling, url) in spelled.iter().zip(&all) {
-                prop_assert_eq!(&url.keyed, &all[0].keyed, "{}", spelling.of(&one));
-                prop_assert_eq!(&url.site, &all[0].site, "{}", spelling.of(&one));
-                let others = ContentUrl::parse(&spelling.of(&other)).unwrap();
-                prop_assert_eq!(others.keyed == url.keyed, one == other, "{} {}", spelling.of(&one), spelling.of(&other));
-                let nexts = ContentUrl::parse(&spelling.of(&next)).unwrap();
-                prop_assert_ne!(&nexts.keyed, &url.keyed, "{} {}", spelling.of(&one), spelling.of(&next));
+                prop_assert_eq!(&url.keyed, &all[0].keyed, "{}", spelling.spell(&one));
+                prop_assert_eq!(&url.site, &all[0].site, "{}", spelling.spell(&one));
+                let others = ContentUrl::parse(&spelling.spell(&other)).unwrap();
+                prop_assert_eq!(others.keyed == url.keyed, one == other, "{} {}", spelling.spell(&one), spelling.spell(&other));
+                let nexts = ContentUrl::parse(&spelling.spell(&next)).unwrap();
+                prop_assert_ne!(&nexts.keyed, &url.keyed, "{} {}", spelling.spell(&one), spelling.spell(&next));
             }
         }
 

@@ -30,7 +30,7 @@ const DESCRIPTION: &str = "SELECT engine, engine_full, partition_key, sorting_ke
 
 impl Contract {
     /// Parses a `CREATE TABLE` statement; returns `None` for a view.
-    pub(super) fn of(statement: &'static str) -> Option<Self> {
+    pub(super) fn parse(statement: &'static str) -> Option<Self> {
         let lines: Vec<&'static str> = statement.lines().filter(|line| !line.starts_with("--")).collect();
         let after = |word: &str| lines.iter().find_map(|line| line.strip_prefix(word)).unwrap_or_default();
         let name = lines.iter().find_map(|line| line.strip_prefix("CREATE TABLE IF NOT EXISTS "))?;
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn parses_table_statements() {
-        let contracts: Vec<Contract> = store::tables::DDL.iter().filter_map(|statement| Contract::of(statement)).collect();
+        let contracts: Vec<Contract> = store::tables::DDL.iter().filter_map(|statement| Contract::parse(statement)).collect();
         let events = contracts.iter().find(|contract| contract.name == "events").expect("a table");
         assert_eq!(events.engine, "ReplacingMergeTree(version, is_deleted)");
         assert_eq!((events.partition_key, events.sorting_key), ("home", "site, at, key"));

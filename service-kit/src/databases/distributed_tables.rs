@@ -27,7 +27,7 @@ pub async fn create_distributed_tables(settings: &ClickHouseSettings, cluster: &
     let all = for_all_shards(settings).clickhouse_database;
     let create_database = format!("CREATE DATABASE IF NOT EXISTS {all} ENGINE = Atomic");
     server.query(&create_database).execute().await.map_err(|error| unreachable_clickhouse(settings, &error))?;
-    for contract in store::tables::DDL.iter().filter_map(|statement| Contract::of(statement)) {
+    for contract in store::tables::DDL.iter().filter_map(|statement| Contract::parse(statement)) {
         let (table, database) = (contract.name, &settings.clickhouse_database);
         let create = format!(
             "CREATE TABLE IF NOT EXISTS {all}.{table} AS {database}.{table} ENGINE = Distributed('{cluster}', '{database}', '{table}')"

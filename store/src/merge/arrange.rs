@@ -21,7 +21,7 @@ pub(super) fn first_copies<F: Clone>(current: &CurrentRows<F>, new: &[Report<F>]
     for report in new {
         let identity = report.accepted.identity;
         let home = interrupted.get(&identity).copied().or(firsts.get(&identity).map(|stored| stored.home));
-        let own = Some(Home::of(&report.accepted)).filter(|own| !own.is_expired(current.first_month));
+        let own = Some(Home::new(&report.accepted)).filter(|own| !own.is_expired(current.first_month));
         let Some(home) = home.or(own) else { continue };
         let Report { accepted, observer, at_ms, facts, .. } = report.clone();
         keep_first(&mut firsts, Entry { accepted, observer, at_ms, home, facts });

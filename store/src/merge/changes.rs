@@ -105,7 +105,7 @@ impl Homes {
         let inherited = heirs(&vacated, new, &stored);
         let vacated = vacated.into_iter().map(|(place, _)| (inherited.values().any(|heir| *heir == place), place));
         let vacated = vacated.map(|(has_heir, place)| (place, has_heir)).collect();
-        let home_of_first = arrangement.joined.first().map(|first| Home::of(&first.accepted).max(current.first_month));
+        let home_of_first = arrangement.joined.first().map(|first| Home::new(&first.accepted).max(current.first_month));
         let joined = current.joined.as_ref().map(|row| row.home).or(home_of_first);
         Self { first_month: current.first_month, joined, is_new: current.joined.is_none(), stored, vacated, inherited }
     }
@@ -117,7 +117,7 @@ impl Homes {
         let identity = entry.accepted.identity;
         let is_with_joined = self.is_new || self.stored.contains(&identity);
         let inherited = self.inherited.get(&identity).map(|place| place.home);
-        inherited.or(self.joined.filter(|_| is_with_joined)).unwrap_or_else(|| Home::of(&entry.accepted).max(self.first_month))
+        inherited.or(self.joined.filter(|_| is_with_joined)).unwrap_or_else(|| Home::new(&entry.accepted).max(self.first_month))
     }
 
     fn is_joined(&self, home: Home) -> bool {

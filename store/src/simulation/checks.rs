@@ -63,7 +63,7 @@ impl Checks {
     /// Allows the deletion of months up to `last`.
     pub(super) fn expire(&mut self, log: &Log, last: Home) {
         let reports = log.reports(&log.start(), &log.end()).map(|(_, report)| report).collect::<Vec<_>>();
-        let expired = reports.into_iter().filter(|report| Home::of(&report.accepted) <= last);
+        let expired = reports.into_iter().filter(|report| Home::new(&report.accepted) <= last);
         self.expired = expired.map(Report::group).collect();
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn month(&self) -> Home {
-        Home::of(&self.reports[0].accepted)
+        Home::new(&self.reports[0].accepted)
     }
 }
 

@@ -56,7 +56,7 @@ impl FailedFetchRow {
         body.text(&fetch.site);
         body.i64(fetch.at_ms);
         body.u128(accepted.identity.0);
-        body.u32(Home::of(accepted).0);
+        body.u32(Home::new(accepted).0);
         [fetch.path.as_str(), &fetch.bot, &fetch.operator, Purpose::as_str(fetch.purpose)]
             .into_iter()
             .for_each(|text| body.text(text));
@@ -118,7 +118,7 @@ mod tests {
         let [first, later] =
             [1_790_000_000_000_000, 1_793_000_000_000_000].map(|at_us| FailedFetchRow::take_from(&mut record(at_us)));
         assert!(precedence(&first[0]) > precedence(&first[1]) && precedence(&first[1]) > precedence(&later[0]));
-        let homes: Vec<Home> = first.iter().chain(&later).map(|row| Home::of(&row.accepted)).collect();
+        let homes: Vec<Home> = first.iter().chain(&later).map(|row| Home::new(&row.accepted)).collect();
         assert_eq!(homes, [202_609, 202_609, 202_610, 202_610].map(Home), "the month of acceptance, not of the line");
     }
 

@@ -153,7 +153,7 @@ impl DecodedRecord {
     fn from_record(record: LogRecord, origin: Origin) -> Self {
         match record.is_unresolved() {
             true => Self::Unresolved(Box::new(record)),
-            false => Self::Reports(NewReport::of(record, origin)),
+            false => Self::Reports(NewReport::from_record(record, origin)),
         }
     }
 }
@@ -224,7 +224,7 @@ mod tests {
                     }
                     event.agent_id = Some("a".repeat(MAX_STRING_BYTES));
                 }
-                reports.extend(NewReport::of(record, (0, 0)));
+                reports.extend(NewReport::from_record(record, (0, 0)));
             }
             let added = |NewReport { report, event, .. }: &NewReport| {
                 report.facts.url.len() + event.link_site.len() + report.facts.agent.len()

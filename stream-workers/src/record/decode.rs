@@ -74,7 +74,7 @@ mod tests {
     use schemas::ids::OrgId;
 
     fn report(text: &str) -> NewReport {
-        let mut reports = NewReport::of(decode(text.as_bytes()).unwrap(), (0, 0));
+        let mut reports = NewReport::from_record(decode(text.as_bytes()).unwrap(), (0, 0));
         assert_eq!(reports.len(), 1);
         reports.remove(0)
     }

@@ -28,7 +28,7 @@ pub(crate) struct NewReport {
 }
 
 impl NewReport {
-    pub(crate) fn of(record: LogRecord, origin: (i32, i64)) -> Vec<Self> {
+    pub(crate) fn from_record(record: LogRecord, origin: (i32, i64)) -> Vec<Self> {
         let LogRecord { org, is_owners, drain, received_at_us, events, signature, .. } = record;
         let report = |(place, mut event): (usize, LogEvent)| {
             let ReportKeys { shared, identity } = ReportKeys::new(org, drain, &event);

@@ -47,7 +47,7 @@ impl Batch {
         Self { reports, failed_fetches, records: records.all, offsets, tally, letters }
     }
 
-    fn of(reports: Vec<NewReport>, records: Vec<Origin>, letters: Vec<(Origin, u64)>) -> Self {
+    fn from_parts(reports: Vec<NewReport>, records: Vec<Origin>, letters: Vec<(Origin, u64)>) -> Self {
         let (mut offsets, mut tally) = (Offsets::new(), CountsByPartition::default());
         for (partition, offset) in &records {
             let range = offsets.entry(*partition).or_insert((*offset, *offset));
@@ -70,8 +70,8 @@ impl Batch {
         let later_reports = reports.split_off(reports.partition_point(|new| new.origin < boundary));
         let later_records = records.split_off(records.partition_point(|record| *record < boundary));
         let later_letters = letters.extract_if(.., |(record, _)| *record >= boundary).collect();
-        let first = Self { failed_fetches, ..Self::of(reports, records, letters) };
-        Some([first, Self::of(later_reports, later_records, later_letters)])
+        let first = Self { failed_fetches, ..Self::from_parts(reports, records, letters) };
+        Some([first, Self::from_parts(later_reports, later_records, later_letters)])
     }
 
     /// Sorts reports and failed fetches by record, and returns the records that have any.
@@ -129,7 +129,7 @@ mod tests {
     const EVENTS: usize = 60;
 
     fn reports(origin: Origin, events: usize) -> Vec<NewReport> {
-        NewReport::of(decode(record_of(events, false).as_bytes()).unwrap(), origin)
+        NewReport::from_record(decode(record_of(events, false).as_bytes()).unwrap(), origin)
     }
 
     /// Returns a record with this number of events, each on another host or without a host.
@@ -175,7 +175,7 @@ mod tests {
         let records: Vec<Origin> = sizes.iter().map(|(record, _)| *record).collect();
         let all = sizes.iter().flat_map(|(record, events)| reports(*record, *events)).collect();
         let (mut waiting, mut stored, mut counts) =
-            (vec![Batch::of(all, records, vec![((1, 3), 4)])], Vec::new(), Counts::default());
+            (vec![Batch::from_parts(all, records, vec![((1, 3), 4)])], Vec::new(), Counts::default());
         while let Some(batch) = waiting.pop() {
             if batch.records.len() == 1 {
                 counts += sum(batch.tally.values());
@@ -192,6 +192,6 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(stored, expected);
         assert_eq!(counts, Counts { records: 6, stored: 16, rejected_records: 1, rejected: 4 });
-        assert!(Batch::of(reports((0, 1), 2), vec![(0, 1)], Vec::new()).halves().is_none());
+        assert!(Batch::from_parts(reports((0, 1), 2), vec![(0, 1)], Vec::new()).halves().is_none());
     }
 }

@@ -43,7 +43,7 @@ impl EventLoader {
         let mut block = Block::default();
         for mut record in records {
             block.failed_fetches.extend(FailedFetchRow::take_from(&mut record));
-            block.reports.extend(NewReport::of(record, FROM_NO_LOG));
+            block.reports.extend(NewReport::from_record(record, FROM_NO_LOG));
         }
         let destination = Destination { server: &self.server, topic: TOPIC, heartbeat_interval: HEARTBEAT_EVERY };
         Ok(store_block::write(block, Records::default(), (&mut self.state, destination)).await?)

@@ -85,7 +85,7 @@ fn end_row(version: u64, body: &mut Encoder) {
 
 fn report_rows(reports: &[NewReport], gathered: &GatheredRows, changes: &Changes<Facts>, version: u64, body: &mut Encoder) {
     let by_acceptance: HashMap<Acceptance, &NewReport> = reports.iter().rev().map(|new| (new.report.accepted, new)).collect();
-    let copies = Copies::of(reports, gathered);
+    let copies = Copies::new(reports, gathered);
     for write in &changes.reports {
         let new = match write {
             ReportWrite::Row(written) => by_acceptance.get(&written.accepted).copied(),
@@ -109,7 +109,7 @@ fn report_rows(reports: &[NewReport], gathered: &GatheredRows, changes: &Changes
 struct Copies(HashMap<(EventKey, i64), BTreeSet<OrgId>>);
 
 impl Copies {
-    fn of(reports: &[NewReport], gathered: &GatheredRows) -> Self {
+    fn new(reports: &[NewReport], gathered: &GatheredRows) -> Self {
         let new = reports.iter().map(|new| (new.report.accepted.identity, new.report.at_ms, new.issuer()));
         let stored = gathered.rows().flat_map(|row| &row.reports);
         let stored = stored.map(|of| (of.accepted.identity, of.at_ms, issuer(of.observer.org, &of.facts)));

@@ -131,7 +131,7 @@ impl WriterExit {
 }
 
 impl Outcome {
-    fn of(error: &StatementError) -> Self {
+    fn from_error(error: &StatementError) -> Self {
         let whole = || error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         let text = || whole().chars().take(MAX_REASON_CHARS).collect();
         match error.code() {
@@ -249,7 +249,7 @@ impl Server {
         match self.send(Some(slot), (sql, rows), (parameters, INSERT_SETTINGS), None, DEADLINE).await {
             Ok(_) => Outcome::Done,
             Err(error) => {
-                let outcome = Outcome::of(&error);
+                let outcome = Outcome::from_error(&error);
                 if !matches!(outcome, Outcome::Fenced | Outcome::SlotInUse) {
                     tracing::error!("a statement by the writer failed, retrying: {error}");
                 }
@@ -347,7 +347,7 @@ mod tests {
     use service_kit::testing::TestStores;
 
     fn outcome(code: u32, text: &str) -> Outcome {
-        Outcome::of(&StatementError::Exception { code, text: format!("Code: {code}. DB::Exception: {text}") })
+        Outcome::from_error(&StatementError::Exception { code, text: format!("Code: {code}. DB::Exception: {text}") })
     }
 
     #[test]

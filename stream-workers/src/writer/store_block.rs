@@ -39,7 +39,7 @@ pub(super) async fn write(block: Block, records: Records, (state, to): (&mut Sta
     let all = records.all.clone();
     let mut batch =
         guarded(|| Ok(Batch::new(block, records, to.server.shard()))).map_err(|reason| failed(Stage::Other, reason, all))?;
-    batch.failed_fetches.retain(|(_, row)| !Home::of(&row.accepted).is_expired(state.first_month));
+    batch.failed_fetches.retain(|(_, row)| !Home::new(&row.accepted).is_expired(state.first_month));
     let mut waiting = vec![batch];
     while let Some(batch) = waiting.pop() {
         // A block that covers an interrupted one is never divided, because that could divide its groups.

@@ -27,7 +27,7 @@ pub(crate) async fn list_access_requests_to_review(
     Parameters(wanted): Parameters<WithStatus>,
     part: BoundedPaging,
 ) -> Result<ListResponse<AccessRequest>, ApiError> {
-    with_status(&state.pool, wanted.status).await.map(|requests| part.of(requests))
+    with_status(&state.pool, wanted.status).await.map(|requests| part.cut(requests))
 }
 
 /// Returns the access requests with a status, oldest first.

@@ -63,7 +63,7 @@ impl BoundedPaging {
     }
 
     /// Cuts this page out of a whole list.
-    pub(crate) fn of<T>(self, whole: Vec<T>) -> ListResponse<T> {
+    pub(crate) fn cut<T>(self, whole: Vec<T>) -> ListResponse<T> {
         let total = whole.len();
         ListResponse { total, items: whole.into_iter().skip(self.offset).take(self.limit).collect() }
     }
@@ -93,11 +93,11 @@ mod tests {
 
     #[test]
     fn returns_the_whole_list_without_a_limit() {
-        let part = |limit: usize, offset| BoundedPaging { limit, offset }.of((0..5).collect::<Vec<u32>>()).items;
+        let part = |limit: usize, offset| BoundedPaging { limit, offset }.cut((0..5).collect::<Vec<u32>>()).items;
         assert_eq!(part(usize::MAX, 0), [0, 1, 2, 3, 4]);
         assert_eq!(part(2, 0), [0, 1]);
         assert_eq!(part(2, 4), [4]);
         assert!(part(usize::MAX, usize::MAX).is_empty());
-        assert_eq!(BoundedPaging { limit: 1, offset: 9 }.of(vec![1, 2, 3]).total, 3);
+        assert_eq!(BoundedPaging { limit: 1, offset: 9 }.cut(vec![1, 2, 3]).total, 3);
     }
 }

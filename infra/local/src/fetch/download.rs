@@ -122,8 +122,8 @@ fn run_in(folder: &Path, mut command: Command, draft: &Path, name: &str, task: &
 fn pom(dependencies: &[(&str, &str, &str)]) -> String {
     let dependencies: String = dependencies
         .iter()
-        .map(|(group, artefact, version)| {
-            format!("<dependency><groupId>{group}</groupId><artifactId>{artefact}</artifactId><version>{version}</version></dependency>\n")
+        .map(|(group, artifact, version)| {
+            format!("<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>\n")
         })
         .collect();
     format!(

@@ -45,7 +45,7 @@ fn of_json(line: &str) -> Result<Fields<'_>, Reason> {
 }
 
 fn between_spaces(line: &str) -> Result<Fields<'_>, Reason> {
-    let mut fields = Fields::of(FormatId::AkamaiText);
+    let mut fields = Fields::new(FormatId::AkamaiText);
     let mut values = line.split(' ');
     for field in ORDER {
         let value = values.next().ok_or("too_few_fields")?;

@@ -31,7 +31,7 @@ pub(super) fn nginx_proxy_manager(line: &str) -> Option<Fields<'_>> {
     if dash != "-" || !matches!(scheme, "http" | "https") {
         return None;
     }
-    let mut fields = Fields::of(FormatId::NginxProxyManager);
+    let mut fields = Fields::new(FormatId::NginxProxyManager);
     for (field, text) in [
         (Field::Time, time),
         (Field::Status, status),
@@ -64,7 +64,7 @@ pub(super) fn gcore(line: &str) -> Option<Fields<'_>> {
         (*text, rest) = quoted(rest)?;
     }
     let [address, _, _, time, request, status, bytes, _, user_agent, _, _, scheme, host] = texts;
-    let mut fields = Fields::of(FormatId::Gcore);
+    let mut fields = Fields::new(FormatId::Gcore);
     put_request_line(unescaped_target(request), &mut fields);
     for (field, text) in [
         (Field::Address, address),
@@ -95,7 +95,7 @@ pub(super) fn keycdn(line: &str) -> Option<Fields<'_>> {
     let (_, rest) = quoted(rest)?;
     let (user_agent, rest) = quoted(rest.strip_prefix('|')?)?;
     let scheme = rest.strip_prefix('|')?.split('|').next()?;
-    let mut fields = Fields::of(FormatId::KeyCdn);
+    let mut fields = Fields::new(FormatId::KeyCdn);
     put_request_line(unescaped_target(request), &mut fields);
     for (field, text) in [
         (Field::Time, time),
@@ -137,7 +137,7 @@ fn s3_object(line: &str) -> Option<Fields<'_>> {
     let (status, bytes, texts) = (words.next()?, words.nth(1)?, words.nth(3)?);
     let texts = &texts[..texts.rfind('"')?];
     let (_, user_agent) = texts.split_once("\" \"")?;
-    let mut fields = Fields::of(FormatId::AmazonS3);
+    let mut fields = Fields::new(FormatId::AmazonS3);
     put_request_line(Cow::Borrowed(request), &mut fields);
     for (field, text) in [
         (Field::Time, time),

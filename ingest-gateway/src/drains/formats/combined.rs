@@ -21,7 +21,7 @@ const MORE: [Field; 3] = [Field::TelemetryId, Field::Host, Field::RequestId];
 
 /// Parses a line from the parts before its time, the time, and the parts after it.
 pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result<Fields<'a>, Reason> {
-    let mut fields = Fields::of(FormatId::Combined);
+    let mut fields = Fields::new(FormatId::Combined);
     put_before(before, &mut fields);
     fields.put(Field::Time, Cow::Borrowed(time));
     let (request, rest) = request(rest).ok_or("not_combined")?;

@@ -52,7 +52,7 @@ fn read(line: &str) -> Option<Fields<'_>> {
     let (texts, host) = texts.rsplit_once(QUOTES)?;
     let (texts, id) = texts.rsplit_once(QUOTES)?;
     let (_, user_agent) = only(texts.match_indices(QUOTES).map(|(at, quotes)| (&texts[..at], &texts[at + quotes.len()..])))?;
-    let mut fields = Fields::of(format);
+    let mut fields = Fields::new(format);
     put_request_line(Cow::Borrowed(if request == NO_REQUEST { "" } else { request }), &mut fields);
     for (field, text) in
         [(Field::Time, time), (Field::Status, status), (Field::Bytes, bytes), (Field::Host, host), (Field::UserAgent, user_agent)]

@@ -122,7 +122,7 @@ fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
     if !ANCHORS.iter().all(is_in_place) {
         return Err("wrong_columns");
     }
-    let mut fields = Fields::of(FormatId::CloudFrontRealTime);
+    let mut fields = Fields::new(FormatId::CloudFrontRealTime);
     for (place, field) in PLACES.into_iter().chain([(HEADERS, Field::Headers), (ASN, Field::Asn)]) {
         if let Some(value) = values.get(place - 1) {
             fields.put(field, Cow::Borrowed(value));

@@ -257,10 +257,10 @@ fn of_response(name: &str) -> Option<FieldMapping> {
 }
 
 pub(super) const NAMES: FieldMap = |node, name| match node {
-    Node::Root if is_of_nginx(name) => root(name).of(FormatId::Json),
+    Node::Root if is_of_nginx(name) => root(name).for_format(FormatId::Json),
     Node::Root => root(name),
     Node::Request => match name {
-        "uri" => FieldMapping::is(Field::Path).of(FormatId::Caddy),
+        "uri" => FieldMapping::is(Field::Path).for_format(FormatId::Caddy),
         // The URLs that Kong and APISIX log have the gateway's port.
         "url" => FieldMapping::ranked(Field::Path, 1),
         "method" => FieldMapping::is(Field::Method),
@@ -278,7 +278,7 @@ pub(super) const NAMES: FieldMap = |node, name| match node {
         _ => FieldMapping::NONE,
     },
     Node::PinoRequest => match name {
-        "method" => FieldMapping::is(Field::Method).of(FormatId::Pino),
+        "method" => FieldMapping::is(Field::Method).for_format(FormatId::Pino),
         "url" => FieldMapping::is(Field::Path),
         // Fastify's names for the header, before and since version 5.
         "hostname" | "host" => FieldMapping::is(Field::Host),
@@ -287,7 +287,7 @@ pub(super) const NAMES: FieldMap = |node, name| match node {
         _ => FieldMapping::NONE,
     },
     Node::PinoResponse => match name {
-        "statusCode" => FieldMapping::is(Field::Status).of(FormatId::Pino),
+        "statusCode" => FieldMapping::is(Field::Status).for_format(FormatId::Pino),
         "headers" => FieldMapping::into(Node::ResponseHeaders),
         _ => FieldMapping::NONE,
     },
@@ -300,19 +300,19 @@ pub(super) const NAMES: FieldMap = |node, name| match node {
         _ => FieldMapping::NONE,
     },
     Node::EcsRequest => match name {
-        "method" => FieldMapping::is(Field::Method).of(FormatId::Ecs),
+        "method" => FieldMapping::is(Field::Method).for_format(FormatId::Ecs),
         "id" => FieldMapping::is(Field::RequestId),
         _ => FieldMapping::NONE,
     },
     Node::EcsResponse => match name {
-        "status_code" => FieldMapping::is(Field::Status).of(FormatId::Ecs),
+        "status_code" => FieldMapping::is(Field::Status).for_format(FormatId::Ecs),
         "mime_type" => FieldMapping::is(Field::MediaType),
         "body" => FieldMapping::into(Node::EcsBody),
         _ => FieldMapping::NONE,
     },
     Node::EcsBody if name == "bytes" => FieldMapping::is(Field::Bytes),
     Node::EcsUrl => match name {
-        "original" => FieldMapping::is(Field::Path).of(FormatId::Ecs),
+        "original" => FieldMapping::is(Field::Path).for_format(FormatId::Ecs),
         "path" => FieldMapping::ranked(Field::Path, 1),
         "query" => FieldMapping::is(Field::Query),
         "domain" => FieldMapping::is(Field::Host),
@@ -332,7 +332,7 @@ fn root(name: &str) -> FieldMapping {
     match name {
         "time_local" | "time_iso8601" | "msec" | "time_start" | "start_time" => FieldMapping::is(Field::Time),
         "timestamp" | "@timestamp" | "time" | "ts" | "start" => FieldMapping::ranked(Field::Time, 1),
-        "date" => FieldMapping::is(Field::Date).of(FormatId::FluentBit),
+        "date" => FieldMapping::is(Field::Date).for_format(FormatId::FluentBit),
         "http_host" | "authority" | ":authority" => FieldMapping::is(Field::Host),
         "vhost" => FieldMapping::ranked(Field::Host, 1),
         "host" => FieldMapping::ranked(Field::Host, 2),
@@ -347,9 +347,9 @@ fn root(name: &str) -> FieldMapping {
         // can begin within a line.
         "verb" => FieldMapping::is(Field::Method),
         "clientip" => FieldMapping::NONE,
-        "httpversion" => FieldMapping::NONE.of(FormatId::Logstash),
+        "httpversion" => FieldMapping::NONE.for_format(FormatId::Logstash),
         // The whole request line, if its target contains a space.
-        "rawrequest" => FieldMapping::is(Field::RequestLine).of(FormatId::Logstash),
+        "rawrequest" => FieldMapping::is(Field::RequestLine).for_format(FormatId::Logstash),
         "request" => FieldMapping::is(Field::RequestLine).or_into(Node::Request),
         "user_agent" => FieldMapping::is(Field::UserAgent).or_into(Node::EcsUserAgent),
         "request_user_agent" | "http_user_agent" | "agent" | "userAgent" | "useragent" | "user-agent" | "ua" => {
@@ -377,8 +377,8 @@ fn root(name: &str) -> FieldMapping {
         "fastly_server" | "service_id" => FieldMapping::is(Field::Connection),
         // Kong, APISIX, pino.
         "started_at" => FieldMapping::is(Field::Time),
-        "latencies" => FieldMapping::NONE.of(FormatId::Kong),
-        "apisix_latency" => FieldMapping::NONE.of(FormatId::Apisix),
+        "latencies" => FieldMapping::NONE.for_format(FormatId::Kong),
+        "apisix_latency" => FieldMapping::NONE.for_format(FormatId::Apisix),
         "req" => FieldMapping::into(Node::PinoRequest),
         "res" => FieldMapping::into(Node::PinoResponse),
         // Caddy.
@@ -388,8 +388,8 @@ fn root(name: &str) -> FieldMapping {
         "event.original" => FieldMapping::is(Field::Message),
         "message" | "log" => FieldMapping::ranked(Field::Message, 1),
         "http" => FieldMapping::into(Node::Http),
-        "httpRequest" => FieldMapping::into(Node::HttpRequest).of(FormatId::GoogleLoadBalancer),
-        "insertId" => FieldMapping::is(Field::RequestId).of(FormatId::GoogleLoadBalancer),
+        "httpRequest" => FieldMapping::into(Node::HttpRequest).for_format(FormatId::GoogleLoadBalancer),
+        "insertId" => FieldMapping::is(Field::RequestId).for_format(FormatId::GoogleLoadBalancer),
         _ => of_response(name).unwrap_or_else(|| traefik(name).or_ecs(name)),
     }
 }
@@ -411,7 +411,7 @@ impl FieldMapping {
             "user_agent.original" => Self::is(Field::UserAgent),
             _ => return self,
         };
-        member.of(FormatId::Ecs)
+        member.for_format(FormatId::Ecs)
     }
 }
 
@@ -433,7 +433,7 @@ fn traefik(name: &str) -> FieldMapping {
             return name.strip_prefix("request_").map_or(of_response, header);
         }
     };
-    member.of(FormatId::TraefikJson)
+    member.for_format(FormatId::TraefikJson)
 }
 
 fn google(name: &str) -> FieldMapping {

@@ -162,7 +162,7 @@ fn classic_load_balancer(line: &str) -> Result<Fields<'_>, NoRequest> {
 }
 
 fn load_balancer(format: FormatId, line: &str) -> Option<Fields<'_>> {
-    let mut fields = Fields::of(format);
+    let mut fields = Fields::new(format);
     let mut words = line.splitn(12, ' ');
     let mut put = |place, field| {
         let word = words.nth(place)?;
@@ -212,7 +212,7 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
         let is_id = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         *at > url + 2 && is_id(columns[*at]) && is_country(columns[at + 1])
     })?;
-    let mut fields = Fields::of(FormatId::Bunny);
+    let mut fields = Fields::new(FormatId::Bunny);
     for (field, at) in [(Field::Cache, 0), (Field::Status, 1), (Field::Time, 2), (Field::Bytes, 3), (Field::Path, url)] {
         fields.put(field, Cow::Borrowed(columns[at]));
     }
@@ -246,7 +246,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
         None => (FormatId::Haproxy, if frontend.ends_with('~') { "https" } else { "http" }),
         Some(version) => (FormatId::HaproxyHttps, if version == "-" { "http" } else { "https" }),
     };
-    let mut fields = Fields::of(format);
+    let mut fields = Fields::new(format);
     fields.put(Field::Time, Cow::Borrowed(time));
     fields.put(Field::Address, Cow::Borrowed(before.rsplit_once(':')?.0));
     fields.put(Field::Scheme, Cow::Borrowed(scheme));

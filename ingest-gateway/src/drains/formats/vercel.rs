@@ -15,7 +15,7 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
 }
 
 pub(super) const NAMES: FieldMap = |node, name| match (node, name) {
-    (Node::Root, "proxy") => FieldMapping::into(Node::Inner).of(FormatId::Vercel),
+    (Node::Root, "proxy") => FieldMapping::into(Node::Inner).for_format(FormatId::Vercel),
     (Node::Root, "timestamp") => FieldMapping::ranked(Field::Time, 1),
     (Node::Root, "host") => FieldMapping::is(Field::OtherHost),
     (Node::Root, "requestId") => FieldMapping::is(Field::RequestId),

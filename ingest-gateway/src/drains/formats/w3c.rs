@@ -43,7 +43,7 @@ impl Columns {
             Some(at) if row[at..].starts_with('\t') => ('\t', FormatId::CloudFrontStandard),
             _ => (' ', FormatId::W3c),
         };
-        let mut fields = Fields::of(format);
+        let mut fields = Fields::new(format);
         let mut values = row.trim_end_matches(separator).split(separator);
         for column in &self.0 {
             let value = values.next().ok_or("wrong_columns")?;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// Returns the recognized format of a line, with the time if the line has one.
 pub(super) fn parse(line: &str) -> Option<Fields<'_>> {
     let (format, time) = heroku_router(line).or_else(|| squid(line)).or_else(|| morgan(line))?;
-    let mut fields = Fields::of(format);
+    let mut fields = Fields::new(format);
     time.into_iter().for_each(|time| fields.put(Field::Time, Cow::Borrowed(time)));
     Some(fields)
 }

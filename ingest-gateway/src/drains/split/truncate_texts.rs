@@ -64,7 +64,7 @@ pub(super) fn without_long_texts(line: &[u8], max_text: usize) -> (Vec<u8>, Opti
     while let Some(quote) = memchr(b'"', left) {
         let (before, text) = left.split_at(quote + 1);
         short.extend_from_slice(before);
-        let Extent { end, cut, is_escaped } = Extent::of(text, max_text);
+        let Extent { end, cut, is_escaped } = Extent::find(text, max_text);
         let whole = &text[..end.unwrap_or(text.len())];
         let is_long = whole.len() > cut + DIGEST_BYTES;
         short.extend_from_slice(if is_long { &whole[..cut] } else { whole });
@@ -118,7 +118,7 @@ fn after_unread_member<'a>(name: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
 
 /// Returns the length of the leading quoted text, including both quotes.
 fn end_of_text(text: &[u8]) -> Option<usize> {
-    Extent::of(&text[1..], usize::MAX).end.map(|end| end + 2)
+    Extent::find(&text[1..], usize::MAX).end.map(|end| end + 2)
 }
 
 /// The end of a string, and where the string can be truncated.
@@ -132,7 +132,7 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(text: &[u8], max_text: usize) -> Self {
+    fn find(text: &[u8], max_text: usize) -> Self {
         let (mut at, mut cut) = (0, None);
         loop {
             let stop = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)).map_or(text.len(), |found| at + found);

@@ -78,7 +78,7 @@ impl Inventory {
     pub(super) fn claim(&self, org: OrgId, bytes: u64) -> Result<(), SpillError> {
         let mut state = self.lock();
         let free = self.free_after(&state, bytes).ok_or(SpillError::Full)?;
-        if free < self.max_bytes / RESERVE && state.shares.of(org).saturating_add(bytes) > free {
+        if free < self.max_bytes / RESERVE && state.shares.bytes_of(org).saturating_add(bytes) > free {
             return Err(SpillError::OwnShare);
         }
         if state.waiting_bytes > MAX_WAITING_BYTES {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 pub(super) struct UsageByOrganization(HashMap<OrgId, u64>);
 
 impl UsageByOrganization {
-    pub(super) fn of(&self, org: OrgId) -> u64 {
+    pub(super) fn bytes_of(&self, org: OrgId) -> u64 {
         self.0.get(&org).copied().unwrap_or(0)
     }
 
@@ -22,7 +22,7 @@ impl UsageByOrganization {
     /// Subtracts bytes, and removes organizations whose count drops to 0.
     pub(super) fn subtract_all(&mut self, others: &Self) {
         for (org, bytes) in &others.0 {
-            let left = self.of(*org).saturating_sub(*bytes);
+            let left = self.bytes_of(*org).saturating_sub(*bytes);
             match left {
                 0 => drop(self.0.remove(org)),
                 _ => drop(self.0.insert(*org, left)),

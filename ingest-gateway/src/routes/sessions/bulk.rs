@@ -53,9 +53,9 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     let (mut facts, batch) = large.run(body, read).await?;
     let session_id = facts.session_id;
     let bound = batch.admit(state, caller).await?;
-    let normalise =
+    let normalize =
         |turn: &CpuPermit| state.claim(turn, bound.normalize(turn, caller.org_id, idempotency_key, &state.bots), request);
-    let (mut batch, claim) = large.run(body, normalise).await?;
+    let (mut batch, claim) = large.run(body, normalize).await?;
 
     let identity = [&claim.fingerprint[..], session_id.0.as_bytes()].concat();
     let signature = request.signature.settle(state, caller, &identity).await?;

@@ -134,7 +134,7 @@ struct Validators<'a> {
 
 impl Validators<'_> {
     /// Compiles a schema together with the document's components, which its references need.
-    fn make(&mut self, schema: &Value) -> anyhow::Result<Arc<Validator>> {
+    fn compile(&mut self, schema: &Value) -> anyhow::Result<Arc<Validator>> {
         if let Some(made) = self.made.get(&schema.to_string()) {
             return Ok(Arc::clone(made));
         }
@@ -153,7 +153,7 @@ impl Validators<'_> {
         let body = operation.pointer("/requestBody/content/application~1json");
         let body = body.map(|body| Body { schema: body["schema"].clone(), example: body["example"].clone() });
         if let Some(Body { schema, example }) = &body {
-            let valid = accept(&*self.make(schema)?, example.to_string().as_bytes());
+            let valid = accept(&*self.compile(schema)?, example.to_string().as_bytes());
             valid.map_err(|why| anyhow::anyhow!("the example of the request: {why}"))?;
         }
         Ok(Operation {
@@ -175,7 +175,7 @@ impl Validators<'_> {
         let mut bodies = BTreeMap::new();
         for (media, content) in answer["content"].as_object().into_iter().flatten() {
             let schema = if media.ends_with("ndjson") { item_schema(self.components, answer)? } else { &content["schema"] };
-            let (validator, example) = (self.make(schema)?, content.get("example").cloned());
+            let (validator, example) = (self.compile(schema)?, content.get("example").cloned());
             if let Some(example) = &example {
                 // Examples that aren't JSON are strings.
                 let body =

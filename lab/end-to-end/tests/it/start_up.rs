@@ -146,7 +146,7 @@ struct Case {
 }
 
 impl Case {
-    fn of(service: &'static str, setting: &'static str, value: &str, begins: &str, advises: &'static str) -> Self {
+    fn new(service: &'static str, setting: &'static str, value: &str, begins: &str, advises: &'static str) -> Self {
         let changed = vec![(setting, value.to_owned())];
         Self { service, arguments: &[], changed, begins: begins.to_owned(), advises }
     }
@@ -170,13 +170,13 @@ fn shared(
     nobody: SocketAddr,
 ) -> Vec<Case> {
     let listens = ["TELEMETRY_LISTEN", "TELEMETRY_METRICS_LISTEN"]
-        .map(|setting| Case::of(service, setting, &taken.to_string(), &format!("{setting}={taken}: "), "choose a free address"));
-    let log = Case::of(service, "TELEMETRY_LOG", "a=b=c", "TELEMETRY_LOG=a=b=c: ", "try `info`");
+        .map(|setting| Case::new(service, setting, &taken.to_string(), &format!("{setting}={taken}: "), "choose a free address"));
+    let log = Case::new(service, "TELEMETRY_LOG", "a=b=c", "TELEMETRY_LOG=a=b=c: ", "try `info`");
     let mut cases: Vec<Case> = listens.into_iter().chain([log]).collect();
     // The worker starts without PostgreSQL, and the deliverer needs only PostgreSQL.
     if service != "stream-workers" || mode == DELIVER {
         let url = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
-        cases.push(Case::of(
+        cases.push(Case::new(
             service,
             "DATABASE_URL",
             &url,
@@ -184,17 +184,17 @@ fn shared(
             "start it or correct the address",
         ));
         for other in ["hunter2", "mysql://u:hunter2@localhost/telemetry"] {
-            cases.push(Case::of(service, "DATABASE_URL", other, "DATABASE_URL: not a PostgreSQL URL", "use postgres://"));
+            cases.push(Case::new(service, "DATABASE_URL", other, "DATABASE_URL: not a PostgreSQL URL", "use postgres://"));
         }
         cases.extend(refused_by_postgres(service, stores));
     }
     if matches!(service, "stream-workers" | "query-api") && mode != DELIVER {
         let url = format!("http://u:hunter2@{nobody}");
         let begins = format!("CLICKHOUSE_URL={nobody}: ");
-        cases.push(Case::of(service, "CLICKHOUSE_URL", &url, &begins, "start it or correct the address"));
-        cases.push(Case::of(service, "CLICKHOUSE_URL", "hunter2", "CLICKHOUSE_URL: not an HTTP URL", "use http://"));
+        cases.push(Case::new(service, "CLICKHOUSE_URL", &url, &begins, "start it or correct the address"));
+        cases.push(Case::new(service, "CLICKHOUSE_URL", "hunter2", "CLICKHOUSE_URL: not an HTTP URL", "use http://"));
         let database = "TELEMETRY_CLICKHOUSE_DATABASE";
-        cases.push(Case::of(
+        cases.push(Case::new(
             service,
             database,
             "nowhere",
@@ -211,24 +211,25 @@ fn refused_by_postgres(service: &'static str, stores: &TestStores) -> [Case; 2] 
     let mut nowhere = stranger.clone();
     stranger.set_username("nobody_of_that_name").unwrap();
     nowhere.set_path("/nowhere");
-    let refused = |url: Url, advises| Case::of(service, "DATABASE_URL", url.as_str(), "DATABASE_URL=127.0.0.1:", advises);
+    let refused = |url: Url, advises| Case::new(service, "DATABASE_URL", url.as_str(), "DATABASE_URL=127.0.0.1:", advises);
     [refused(stranger, "correct the user name nobody_of_that_name"), refused(nowhere, "create the database nowhere")]
 }
 
 /// Returns the cases for individual services.
 fn special(nobody: SocketAddr) -> Vec<Case> {
-    let brokers =
-        |service, advises| Case::of(service, "KAFKA_BROKERS", &nobody.to_string(), &format!("KAFKA_BROKERS={nobody}: "), advises);
+    let brokers = |service, advises| {
+        Case::new(service, "KAFKA_BROKERS", &nobody.to_string(), &format!("KAFKA_BROKERS={nobody}: "), advises)
+    };
     let worker = || brokers("stream-workers", "correct");
     let (gateway, identity) = ("ingest-gateway", "identity-api");
-    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a valid URL", "use the form");
+    let smtp = Case::new(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a valid URL", "use the form");
     let postgres = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
     let hours = "TELEMETRY_SESSION_IDLE_HOURS";
     let key = |service| {
         let begins = "TELEMETRY_SECRETS_KEY is not 32 bytes";
-        Case::of(service, "TELEMETRY_SECRETS_KEY", "hunter2", begins, "openssl rand -base64 32")
+        Case::new(service, "TELEMETRY_SECRETS_KEY", "hunter2", begins, "openssl rand -base64 32")
     };
-    let authority = |service| Case::of(service, "WEBHOOK_EXTRA_CA", "/nowhere.pem", "WEBHOOK_EXTRA_CA=/nowhere.pem: ", "PEM");
+    let authority = |service| Case::new(service, "WEBHOOK_EXTRA_CA", "/nowhere.pem", "WEBHOOK_EXTRA_CA=/nowhere.pem: ", "PEM");
     vec![
         key("stream-workers").typed(DELIVER),
         authority("stream-workers").typed(DELIVER),
@@ -237,16 +238,16 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
         worker().typed(&["rebuild"]),
         worker().typed(&["rejected", "list"]),
         brokers(gateway, "start one or correct the address").and("TELEMETRY_SPILL_MAX_BYTES", "0"),
-        Case::of(gateway, "TELEMETRY_SPILL_DIR", "/proc/spill", "TELEMETRY_SPILL_DIR=/proc/spill: ", "writable"),
-        Case::of(gateway, "TELEMETRY_TOPIC", "absent", "topic absent does not exist: ", "create it with"),
-        Case::of(gateway, "TELEMETRY_KAFKA_CA", "/x.pem", "TELEMETRY_KAFKA_CA=/x.pem: ", "set it to ssl or sasl-ssl, or remove"),
+        Case::new(gateway, "TELEMETRY_SPILL_DIR", "/proc/spill", "TELEMETRY_SPILL_DIR=/proc/spill: ", "writable"),
+        Case::new(gateway, "TELEMETRY_TOPIC", "absent", "topic absent does not exist: ", "create it with"),
+        Case::new(gateway, "TELEMETRY_KAFKA_CA", "/x.pem", "TELEMETRY_KAFKA_CA=/x.pem: ", "set it to ssl or sasl-ssl, or remove"),
         key(gateway),
         key(identity),
         smtp.and("TELEMETRY_MAIL_FROM", "a@b.test"),
-        Case::of(identity, "TELEMETRY_MAIL_FROM", "nobody", "TELEMETRY_MAIL_FROM=\"nobody\": ", "use the form"),
-        Case::of(identity, hours, "800", "TELEMETRY_SESSION_IDLE_HOURS=800 is above ", "lower it"),
+        Case::new(identity, "TELEMETRY_MAIL_FROM", "nobody", "TELEMETRY_MAIL_FROM=\"nobody\": ", "use the form"),
+        Case::new(identity, hours, "800", "TELEMETRY_SESSION_IDLE_HOURS=800 is above ", "lower it"),
         authority(identity),
-        Case::of(identity, "DATABASE_URL", &postgres, &format!("DATABASE_URL={nobody}: "), "correct the address")
+        Case::new(identity, "DATABASE_URL", &postgres, &format!("DATABASE_URL={nobody}: "), "correct the address")
             .typed(&["migrate"]),
     ]
 }

@@ -59,7 +59,7 @@ impl ChaosOptions {
     pub(super) fn plan(&self, seed: u64) -> Plan {
         match self.outage {
             Some(outage) => Plan::outage(seed, outage, Duration::from_secs(self.outage_seconds)),
-            None => Plan::of(seed, self.faults(), self.brokers(), self.shards()),
+            None => Plan::new(seed, self.faults(), self.brokers(), self.shards()),
         }
     }
 

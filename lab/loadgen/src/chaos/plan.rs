@@ -59,7 +59,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn of(seed: u64, faults: usize, brokers: usize, shards: usize) -> Self {
+    pub fn new(seed: u64, faults: usize, brokers: usize, shards: usize) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut deck, mut plan, mut at) = (Vec::new(), Vec::with_capacity(faults), FIRST);
         let mut free_at: BTreeMap<Target, Duration> = BTreeMap::new();
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn same_seed_produces_same_plan() {
-        let of = |seed, faults| Plan::of(seed, faults, 1, 1);
+        let of = |seed, faults| Plan::new(seed, faults, 1, 1);
         assert_eq!(of(1, 200), of(1, 200));
         assert_ne!(of(1, 200).faults, of(2, 200).faults);
         assert_eq!(of(1, 200).faults[..16], of(1, 16).faults, "a shorter plan is a prefix of a longer one");
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn faults_of_a_lane_never_overlap() {
         for (seed, brokers, shards) in (0..20).flat_map(|seed| [(seed, 1, 1), (seed, 3, 1), (seed, 1, 2)]) {
-            let plan = Plan::of(seed, 200, brokers, shards);
+            let plan = Plan::new(seed, 200, brokers, shards);
             for (place, fault) in plan.faults.iter().enumerate() {
                 let earlier = plan.faults[..place].iter().filter(|earlier| earlier.target.lane() == fault.target.lane());
                 assert!(earlier.clone().all(|earlier| earlier.at + earlier.lasts < fault.at), "seed {seed}: {fault}");
@@ -172,7 +172,7 @@ mod tests {
     /// While a shard recovers, another one may be faulty.
     #[test]
     fn faults_of_shards_overlap() {
-        let plan = Plan::of(7, 200, 1, 2);
+        let plan = Plan::new(7, 200, 1, 2);
         let of = |lane: Target| plan.faults.iter().filter(move |fault| fault.target.lane() == lane);
         let overlaps = |one: &Fault, other: &Fault| one.at < other.at + other.lasts && other.at < one.at + one.lasts;
         for [first, second] in [[Target::ClickHouse(0), Target::ClickHouse(1)], [Target::Worker(0), Target::Worker(WORKERS)]] {

@@ -96,7 +96,7 @@ struct Pipe {
     /// Bytes forwarded since the last change of mode.
     handed_on: u64,
     /// Whether data was dropped, so that the connection must be reset.
-    is_spoilt: bool,
+    has_dropped_data: bool,
 }
 
 impl Proxy {
@@ -137,7 +137,7 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
     // The proxy must not add delays of its own.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let pipe = |way, from, to| Pipe { way, from, to, mode: mode.clone(), handed_on: 0, is_spoilt: false };
+    let pipe = |way, from, to| Pipe { way, from, to, mode: mode.clone(), handed_on: 0, has_dropped_data: false };
     let (mut there, mut back) =
         (pipe(Direction::ToServer, from_client, to_server), pipe(Direction::ToClient, from_server, to_client));
     if tokio::try_join!(there.carry(), back.carry()).is_err() {
@@ -176,7 +176,7 @@ impl Pipe {
         // The mode may have changed while the proxy waited for data.
         match self.passable().await? {
             Mode::DropAnswers if self.way == Direction::ToClient => {
-                self.is_spoilt = true;
+                self.has_dropped_data = true;
                 return Ok(());
             }
             Mode::Latency(by) => tokio::time::sleep(by).await,
@@ -211,6 +211,6 @@ impl Pipe {
     fn begin_mode(&mut self) -> Result<(), ResetConnection> {
         self.mode.mark_unchanged();
         self.handed_on = 0;
-        if self.is_spoilt { Err(ResetConnection) } else { Ok(()) }
+        if self.has_dropped_data { Err(ResetConnection) } else { Ok(()) }
     }
 }

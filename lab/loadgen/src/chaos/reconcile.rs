@@ -145,7 +145,7 @@ fn read(kafka: &KafkaSettings, until: &BTreeMap<i32, i64>) -> anyhow::Result<Vec
         let (partition, offset) = (message.partition(), message.offset());
         if let Some(next) = missing.get(&partition).copied() {
             if offset < next {
-                logged.push(Logged::of(&message)?);
+                logged.push(Logged::from_message(&message)?);
             }
             if offset + 1 >= next {
                 missing.remove(&partition);
@@ -156,7 +156,7 @@ fn read(kafka: &KafkaSettings, until: &BTreeMap<i32, i64>) -> anyhow::Result<Vec
 }
 
 impl Logged {
-    fn of(message: &BorrowedMessage<'_>) -> anyhow::Result<Self> {
+    fn from_message(message: &BorrowedMessage<'_>) -> anyhow::Result<Self> {
         #[derive(serde::Deserialize)]
         struct Record {
             events: Vec<serde::de::IgnoredAny>,

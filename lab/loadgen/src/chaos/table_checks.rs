@@ -66,7 +66,7 @@ impl TableChecks {
     pub(super) async fn check_recent_requests(&self, front: &LoadState) -> Option<()> {
         let mut are_answered = true;
         for tables in &self.shards {
-            are_answered &= tables.look(front).await.is_some();
+            are_answered &= tables.check_recent(front).await.is_some();
         }
         are_answered.then_some(())
     }
@@ -112,7 +112,7 @@ impl ShardTables {
         Self { client, counted: 0 }
     }
 
-    async fn look(&self, front: &LoadState) -> Option<()> {
+    async fn check_recent(&self, front: &LoadState) -> Option<()> {
         let asked = self.client.query(REQUESTS).bind(LATELY).fetch_all::<(String, String, u64)>();
         for (url, role, count) in timeout(DEADLINE, asked).await.ok()?.ok()? {
             if front.logs.is_page(&url) {

@@ -32,7 +32,7 @@ fn random_filter(random: &mut StdRng) -> EventFilter {
     for (name, values) in values {
         asked.extend(random.random_bool(0.3).then(|| (name, *values.choose(random).unwrap())));
     }
-    EventFilter::parse(&ReadParameters::of(asked)).ok().unwrap()
+    EventFilter::parse(&ReadParameters::new(asked)).ok().unwrap()
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ impl Filters {
     }
 
     pub(super) fn parsed(&self) -> EventFilter {
-        EventFilter::parse(&ReadParameters::of(self.0.clone())).ok().unwrap()
+        EventFilter::parse(&ReadParameters::new(self.0.clone())).ok().unwrap()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&'static str> {

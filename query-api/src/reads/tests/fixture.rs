@@ -86,7 +86,7 @@ impl ReadFixture {
             org_id: self.owners[owner],
             org_type: OrgType::ContentOwner,
         };
-        let view = domain.map_or_else(ReadParameters::default, |domain| ReadParameters::of([("domain", domain)]));
+        let view = domain.map_or_else(ReadParameters::default, |domain| ReadParameters::new([("domain", domain)]));
         let seen = Visibility::for_read(&self.directory, &reader, &view).await.ok().unwrap();
         let text = |ms: i64| instant::text(DateTime::from_timestamp_millis(ms).unwrap());
         let (since, until) = (window.0.map(text), window.1.map(text));

@@ -123,7 +123,7 @@ mod tests {
         Cell { bucket, value: (false, String::new(), name.to_owned()), events, ..Cell::default() }
     }
 
-    async fn told(
+    async fn filled_items(
         buckets: Option<RangeInclusive<i64>>,
         is_whole: bool,
         extent: Extent,
@@ -138,38 +138,38 @@ mod tests {
         Some((filled.is_filled(), told))
     }
 
-    fn of(values: u64, cells: u64) -> Extent {
+    fn extent(values: u64, cells: u64) -> Extent {
         Extent { values, cells, ..Extent::default() }
     }
 
     #[tokio::test]
     async fn fills_every_value_in_every_bucket() {
         let cells = vec![cell(3, "b", 7), cell(4, "a", 1), cell(4, "b", 2)];
-        let told = told(Some(2..=4), false, of(2, 3), cells).await.unwrap();
+        let items = filled_items(Some(2..=4), false, extent(2, 3), cells).await.unwrap();
         let expected = [cell(2, "a", 0), cell(2, "b", 0), cell(3, "a", 0), cell(3, "b", 7), cell(4, "a", 1), cell(4, "b", 2)];
         assert_eq!(told, (true, expected.to_vec()));
     }
 
     #[tokio::test]
     async fn unsplit_series_have_every_bucket() {
-        let filled = told(Some(1..=3), true, of(0, 0), Vec::new()).await.unwrap();
+        let filled = filled_items(Some(1..=3), true, extent(0, 0), Vec::new()).await.unwrap();
         assert_eq!(filled, (true, vec![cell(1, "", 0), cell(2, "", 0), cell(3, "", 0)]));
-        assert_eq!(told(Some(1..=3), false, of(0, 0), Vec::new()).await.unwrap(), (true, Vec::new()));
-        assert_eq!(told(None, true, of(0, 0), Vec::new()).await.unwrap(), (true, Vec::new()));
+        assert_eq!(filled_items(Some(1..=3), false, extent(0, 0), Vec::new()).await.unwrap(), (true, Vec::new()));
+        assert_eq!(filled_items(None, true, extent(0, 0), Vec::new()).await.unwrap(), (true, Vec::new()));
     }
 
     #[tokio::test]
     async fn large_series_omit_zeros() {
         let cells = vec![cell(1, "a", 1), cell(9, "b", 1)];
-        let many = told(Some(0..=MAX_FILLED.cast_signed()), false, of(2, 2), cells.clone()).await.unwrap();
+        let many = filled_items(Some(0..=MAX_FILLED.cast_signed()), false, extent(2, 2), cells.clone()).await.unwrap();
         assert_eq!(many, (false, cells.clone()));
-        let long = Extent { longest: MAX_BYTES / 20 + 1, ..of(2, 2) };
-        assert_eq!(told(Some(0..=9), false, long, cells.clone()).await.unwrap(), (false, cells));
+        let long = Extent { longest: MAX_BYTES / 20 + 1, ..extent(2, 2) };
+        assert_eq!(filled_items(Some(0..=9), false, long, cells.clone()).await.unwrap(), (false, cells));
     }
 
     #[tokio::test]
     async fn cells_outside_the_series_are_errors() {
-        assert_eq!(told(Some(1..=2), true, of(1, 1), vec![cell(3, "", 1)]).await, None);
-        assert_eq!(told(Some(1..=2), false, of(2, 2), vec![cell(2, "b", 1), cell(1, "a", 1)]).await, None);
+        assert_eq!(filled_items(Some(1..=2), true, extent(1, 1), vec![cell(3, "", 1)]).await, None);
+        assert_eq!(filled_items(Some(1..=2), false, extent(2, 2), vec![cell(2, "b", 1), cell(1, "a", 1)]).await, None);
     }
 }

@@ -33,7 +33,7 @@ impl Random {
         (self.0 >> 33) % limit
     }
 
-    fn of<T: Clone>(&mut self, all: &[T]) -> T {
+    fn pick<T: Clone>(&mut self, all: &[T]) -> T {
         all[usize::try_from(self.below(all.len() as u64)).unwrap()].clone()
     }
 
@@ -58,19 +58,19 @@ impl Month {
         let mut accepted: Vec<Value> = (0..count).map(|n| report(random, n, observers)).collect();
         accepted.extend((0..random.below(5)).map(|n| log_line(random, count + n)));
         for _ in 0..count / 8 {
-            let mut copy = random.of(&accepted);
+            let mut copy = random.pick(&accepted);
             copy["accepted_us"] =
                 json!(copy["accepted_us"].as_i64().unwrap() + (random.below(3).cast_signed() - 1) * 40 * HOUR_MS * 1_000);
             accepted.push(copy);
         }
         let hours = (0..random.below(20)).map(|_| {
             let at_ms = SINCE_MS + random.below(31 * 24).cast_signed() * HOUR_MS;
-            json!({"row": "hour", "at_ms": at_ms, "host": random.of(&["example.com", "blog.example.com", "shop.example.org"])})
+            json!({"row": "hour", "at_ms": at_ms, "host": random.pick(&["example.com", "blog.example.com", "shop.example.org"])})
         });
         let hours = hours.collect();
         Self {
-            by: random.of(&["url", "url", "section"]),
-            operator: random.of(&[Value::Null, Value::Null, json!("Example AI")]),
+            by: random.pick(&["url", "url", "section"]),
+            operator: random.pick(&[Value::Null, Value::Null, json!("Example AI")]),
             accepted,
             hours,
         }
@@ -78,13 +78,13 @@ impl Month {
 }
 
 fn times(random: &mut Random) -> (i64, i64) {
-    let near = random.of(&[SINCE_MS, UNTIL_MS, UNTIL_MS, SINCE_MS + 300 * HOUR_MS, CLOSED_MS[0]]);
-    let accepted_ms = near + random.of(&[-1, 0, 1, -HOUR_MS, HOUR_MS, 20 * HOUR_MS]);
+    let near = random.pick(&[SINCE_MS, UNTIL_MS, UNTIL_MS, SINCE_MS + 300 * HOUR_MS, CLOSED_MS[0]]);
+    let accepted_ms = near + random.pick(&[-1, 0, 1, -HOUR_MS, HOUR_MS, 20 * HOUR_MS]);
     let (hour, day) = (HOUR_MS, 24 * HOUR_MS);
-    let late = random.of(&[-3 * day, -4 * day, -70 * hour]);
+    let late = random.pick(&[-3 * day, -4 * day, -70 * hour]);
     let at_ms = accepted_ms
-        + if near == CLOSED_MS[0] { late } else { random.of(&[0, 0, -1, -hour, hour, hour + 1, -day, -day - 1, -3 * day]) };
-    (accepted_ms * 1_000 + random.of(&[0, 0, 1]), at_ms)
+        + if near == CLOSED_MS[0] { late } else { random.pick(&[0, 0, -1, -hour, hour, hour + 1, -day, -day - 1, -3 * day]) };
+    (accepted_ms * 1_000 + random.pick(&[0, 0, 1]), at_ms)
 }
 
 fn identity(n: u64) -> String {
@@ -93,7 +93,7 @@ fn identity(n: u64) -> String {
 
 fn report(random: &mut Random, n: u64, observers: u64) -> Value {
     let group = if random.is_one_in(3) { None } else { Some(random.below(if observers == 40 { 1 } else { 5 })) };
-    let kind = if group.is_some() { "content_retrieved" } else { random.of(&TYPES) };
+    let kind = if group.is_some() { "content_retrieved" } else { random.pick(&TYPES) };
     let host = match group.unwrap_or(random.below(9)) % 3 {
         0 => "example.com",
         1 => "blog.example.com",
@@ -107,25 +107,25 @@ fn report(random: &mut Random, n: u64, observers: u64) -> Value {
         "row": "report",
         "accepted_us": accepted_us,
         "at_ms": at_ms,
-        "bot": if described { random.of(&["", "GPTBot"]) } else { "" },
+        "bot": if described { random.pick(&["", "GPTBot"]) } else { "" },
         "click": random.is_one_in(2),
         "content_id": if has_url { "" } else { "doi:10.1000/1" },
-        "drain": random.of(&["", "", "d1"]),
+        "drain": random.pick(&["", "", "d1"]),
         "group": group.map(|group| format!("{:032x}", u128::from(group) << 60)),
         "host": if has_url { host } else { "" },
         "identity": identity(n),
-        "license": random.of(&["", "", "RSL 1"]),
-        "operator": random.of(&["", "Example AI", "Other"]),
+        "license": random.pick(&["", "", "RSL 1"]),
+        "operator": random.pick(&["", "Example AI", "Other"]),
         "organization": format!("org-{}", random.below(observers)),
         "owner": random.is_one_in(4),
         "place": random.below(3),
         "response": (!random.is_one_in(3)).then(|| digest(random.below(3))),
-        "role": random.of(&["agent", "agent", "edge", "origin", "index", ""]),
+        "role": random.pick(&["agent", "agent", "edge", "origin", "index", ""]),
         "session": random.is_one_in(2).then(|| digest(random.below(4))),
-        "signature": random.of(&["none", "none", "valid", "invalid"]),
-        "status": described.then(|| random.of(&[0, 200, 206, 304, 404, 503])),
+        "signature": random.pick(&["none", "none", "valid", "invalid"]),
+        "status": described.then(|| random.pick(&[0, 200, 206, 304, 404, 503])),
         "type": kind,
-        "url": if has_url { format!("https://www.{host}{}", random.of(&URLS)) } else { String::new() },
+        "url": if has_url { format!("https://www.{host}{}", random.pick(&URLS)) } else { String::new() },
     })
 }
 
@@ -138,9 +138,9 @@ fn log_line(random: &mut Random, n: u64) -> Value {
         "bot": "GPTBot",
         "host": "example.com",
         "identity": identity(n),
-        "operator": random.of(&["Example AI", "Other"]),
+        "operator": random.pick(&["Example AI", "Other"]),
         "place": 0,
-        "status": random.of(&[0, 304, 404]),
+        "status": random.pick(&[0, 304, 404]),
         "url": "https://example.com/blog/a",
     })
 }

@@ -76,11 +76,11 @@ fn mounted_over(lower: &Value, upper: &Value) -> Value {
 /// Returns our own services, with the values of `.env`.
 pub(super) fn ours(services: BTreeMap<String, Value>, env: &BTreeMap<String, String>) -> BTreeMap<String, Service> {
     let own = services.into_iter().filter(|(_, service)| service["image"] == IMAGE);
-    own.map(|(name, service)| (name.clone(), Service::of(name, &service, env))).collect()
+    own.map(|(name, service)| (name.clone(), Service::new(name, &service, env))).collect()
 }
 
 impl Service {
-    fn of(name: String, service: &Value, env: &BTreeMap<String, String>) -> Self {
+    fn new(name: String, service: &Value, env: &BTreeMap<String, String>) -> Self {
         let environment = service["environment"].as_object().expect("each of our services has settings");
         let health_check = (!service["healthcheck"].is_null()).then(|| {
             let typed = words(&service["healthcheck"]["test"]);

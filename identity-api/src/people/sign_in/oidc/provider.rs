@@ -291,7 +291,7 @@ mod tests {
     use serde_json::json;
     use service_kit::settings::WebhookSettings;
 
-    fn of(json: &str) -> anyhow::Result<Providers> {
+    fn parse(json: &str) -> anyhow::Result<Providers> {
         let outside = WebhookSettings { dns_server: Some("127.0.0.1:53".parse().unwrap()), ..WebhookSettings::default() };
         let egress = Egress::new(&outside).unwrap().for_operators("127.0.0.1:7001,id.corp:443,10.0.0.1:80".parse().unwrap());
         Providers::parse(
@@ -304,9 +304,9 @@ mod tests {
     #[test]
     fn rejects_bad_settings_without_showing_the_secret() {
         let good = json!({"id": "a", "issuer": "https://id.example.com", "client_id": "c", "client_secret": "hunter2"});
-        assert!(of(&json!([good]).to_string()).is_ok() && of("[]").is_ok());
+        assert!(parse(&json!([good]).to_string()).is_ok() && parse("[]").is_ok());
         for allowed in ["http://127.0.0.1:7001", "https://127.0.0.1:7001/realm", "https://id.corp/"] {
-            assert!(of(&json!([{"id": "a", "issuer": allowed, "client_id": "c"}]).to_string()).is_ok(), "{allowed}");
+            assert!(parse(&json!([{"id": "a", "issuer": allowed, "client_id": "c"}]).to_string()).is_ok(), "{allowed}");
         }
         let with = |member: &str, value: serde_json::Value| {
             let mut changed = good.clone();
@@ -336,7 +336,7 @@ mod tests {
             with("trust_email", json!("yes")),
         ];
         for json in bad {
-            let refusal = of(&json).err().unwrap_or_else(|| panic!("{json}")).to_string();
+            let refusal = parse(&json).err().unwrap_or_else(|| panic!("{json}")).to_string();
             assert!(refusal.starts_with("TELEMETRY_OIDC_PROVIDERS") && !refusal.contains("hunter2"), "{refusal}");
             assert_eq!(refusal.lines().count(), 1, "{refusal}");
         }

@@ -222,7 +222,7 @@ const CHECK: &str = "const [rules, done] = arguments;\
 /// WCAG 2.2 AA rules.
 const ALL: [&str; 5] = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 /// Rules about colors.
-const OF_COLOURS: [&str; 2] = ["color-contrast", "link-in-text-block"];
+const COLOR_RULES: [&str; 2] = ["color-contrast", "link-in-text-block"];
 
 const IS_DARK: &str = "return matchMedia('(prefers-color-scheme: dark)').matches";
 
@@ -316,7 +316,7 @@ pub(super) async fn check_page(browser: &Browser, demo: &Demo, axe: &str, addres
     assert!(whole <= MAX_BYTES, "{address} takes {whole} bytes");
     assert!(browser.run("return document.title").await.as_str().is_some_and(|title| title.ends_with("Content Telemetry")));
     browser.run(axe).await;
-    for (scheme, rules) in [("light", &ALL[..]), ("dark", &OF_COLOURS)] {
+    for (scheme, rules) in [("light", &ALL[..]), ("dark", &COLOR_RULES)] {
         browser.prefer(scheme).await;
         assert_eq!(browser.run(IS_DARK).await, scheme == "dark", "wrong color scheme");
         let barriers = browser.run_until_done_with(CHECK, &json!([rules])).await;

@@ -66,8 +66,8 @@ const MEANS: &str = "const [encoded, side, done] = arguments;\
         }\
         const means = Array.from(sums, (sum, at) => Math.round(sum / counts[Math.floor(at / 3)]));\
         [canvas.width, canvas.height] = [width, height];\
-        const colours = new Uint8ClampedArray(counts.length * 4).map((_, at) => at % 4 === 3 ? 255 : means[Math.floor(at / 4) * 3 + at % 4]);\
-        canvas.getContext('2d').putImageData(new ImageData(colours, width, height), 0, 0);\
+        const colors = new Uint8ClampedArray(counts.length * 4).map((_, at) => at % 4 === 3 ? 255 : means[Math.floor(at / 4) * 3 + at % 4]);\
+        canvas.getContext('2d').putImageData(new ImageData(colors, width, height), 0, 0);\
         const encodedMeans = btoa(means.map(mean => String.fromCharCode(mean)).join(''));\
         done([String(width), encodedMeans, canvas.toDataURL('image/png').split(',')[1]]);\
     })().catch(error => done(String(error)));";
@@ -79,7 +79,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    async fn of(browser: &Browser, png: &[u8], side: u32) -> Self {
+    async fn from_png(browser: &Browser, png: &[u8], side: u32) -> Self {
         let answer = browser.run_until_done_with(MEANS, &json!([BASE64_STANDARD.encode(png), side])).await;
         // As strings, because the driver takes seconds to return an array this large.
         let told = |at: usize| answer[at].as_str().unwrap_or_else(|| panic!("{answer}"));
@@ -88,7 +88,7 @@ impl Blocks {
 
     async fn load_stored(browser: &Browser, name: &str) -> Self {
         let png = std::fs::read(stored_path(name)).unwrap_or_else(|error| panic!("{name}: {error}; {RENEW}"));
-        Self::of(browser, &png, 1).await
+        Self::from_png(browser, &png, 1).await
     }
 
     /// Returns how many blocks per thousand differ.
@@ -215,7 +215,7 @@ async fn u2_pages_match_the_golden_screenshots() {
     taken.extend(take(&browser, after).await);
     let mut differs = Vec::new();
     for (name, png) in &taken {
-        let shown = Blocks::of(&browser, png, SIDE).await;
+        let shown = Blocks::from_png(&browser, png, SIDE).await;
         if std::env::var_os("WRITE_GOLDEN").is_some() {
             std::fs::write(stored_path(name), BASE64_STANDARD.decode(&shown.png).unwrap()).unwrap();
             continue;
@@ -239,7 +239,7 @@ async fn styles_are_seen(browser: &Browser, pages: &[(&'static str, String)]) {
     browser.devtools("Network.enable", &json!({})).await;
     browser.devtools("Network.setBlockedURLs", &json!({"urls": ["*/console.css*"]})).await;
     for (name, png) in take(browser, &pages[..1]).await {
-        let differing = Blocks::of(browser, &png, SIDE).await.differing(&Blocks::load_stored(browser, &name).await);
+        let differing = Blocks::from_png(browser, &png, SIDE).await.differing(&Blocks::load_stored(browser, &name).await);
         assert!(differing > TOLERATED_BLOCKS, "without styles, only {differing} of 1,000 blocks of {name} differ");
     }
 }

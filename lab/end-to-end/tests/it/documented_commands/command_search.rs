@@ -68,15 +68,15 @@ pub(super) fn commands() -> Vec<DocumentedCommand> {
         let is_run = DOCUMENTS.contains(&file.as_str());
         for block in Page::read(&file, &text).blocks.iter().filter(|block| !is_run || !block.is_pasted()) {
             let lines = lines_of(&block.text);
-            found.extend(lines.into_iter().filter_map(|line| DocumentedCommand::of(&file, &line, true)));
+            found.extend(lines.into_iter().filter_map(|line| DocumentedCommand::parse(&file, &line, true)));
         }
         for span in spans(&text) {
-            found.extend(alternatives(span).iter().filter_map(|line| DocumentedCommand::of(&file, line, false)));
+            found.extend(alternatives(span).iter().filter_map(|line| DocumentedCommand::parse(&file, line, false)));
         }
     }
     let full = std::fs::read_to_string(root().join(FULL)).expect("the list is not text");
     let lines = full.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    found.extend(lines.filter_map(|line| DocumentedCommand::of(FULL, line, true)).filter(|found| found.words[0] == "cargo"));
+    found.extend(lines.filter_map(|line| DocumentedCommand::parse(FULL, line, true)).filter(|found| found.words[0] == "cargo"));
     let mut known = HashSet::new();
     found.retain(|found| known.insert((found.words.clone(), found.variables.clone(), found.is_whole)));
     found
@@ -113,7 +113,7 @@ fn is_assignment(word: &str) -> bool {
 }
 
 impl DocumentedCommand {
-    fn of(file: &str, line: &str, is_whole: bool) -> Option<Self> {
+    fn parse(file: &str, line: &str, is_whole: bool) -> Option<Self> {
         let mut words = words_of(line);
         let count = words.iter().take_while(|word| is_assignment(word)).count();
         let variables = words.drain(..count).filter_map(|word| word.split_once('=').map(|(name, _)| name.to_owned())).collect();

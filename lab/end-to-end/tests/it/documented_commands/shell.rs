@@ -189,7 +189,7 @@ exit $code
         }
         written.abort();
         let read = |name: &str| String::from_utf8_lossy(&std::fs::read(note(name)).unwrap()).into_owned();
-        let mut ran = PasteResult::of(&read("output"), blocks.len());
+        let mut ran = PasteResult::from_output(&read("output"), blocks.len());
         if is_late {
             let last = ran.outputs.len().saturating_sub(1);
             ran.failures.push((last, format!("it did not end within {} s", limit.as_secs())));
@@ -211,7 +211,7 @@ fn script(shell: Shell, blocks: &[&str]) -> String {
 
 impl PasteResult {
     /// Splits the output by block. If no mark follows a block, it consumed the following lines.
-    fn of(output: &str, count: usize) -> Self {
+    fn from_output(output: &str, count: usize) -> Self {
         let mut parts: Vec<&str> = output.split(MARK).skip(1).collect();
         let mut failures = Vec::new();
         let in_order = parts.iter().zip(0..).take_while(|(part, place)| part.lines().next() == Some(&format!("{place}"))).count();
