@@ -3,12 +3,13 @@
 AND {agent_id:String} = ''
 AND toString(bot) = {bot:String}
 AND {event_type:String} = ''
-AND {evidence:String} = 'observed'
+AND if({evidence:String} = 'signed', signature = 'valid', {evidence:String} = 'observed')
 AND toString(operator) = {operator:String}
 AND outcome = {outcome:String}
 AND if(endsWith({path:String}, '*'), startsWith(path, substring({path:String}, 1, length({path:String}) - 1)), path = {path:String})
 AND {platform_id:String} = ''
 AND toString(purpose) = {purpose:String}
+AND toString(signature) = {signature:String}
 AND {source_role:String} = ''
 AND toString(status) LIKE {status:String}
 AND toString(verified) = {verified:String}

@@ -1,6 +1,6 @@
 -- The reports at the given places, in the same order, with all members. Reads by primary key and without FINAL, which would
 -- merge all versions in the surrounding granules. The newest version of each place counts, unless it is a deletion. `found` is
--- the number of rows, repeated in each row.
+-- the number of rows, repeated in each row. Only single events show signatures, so lists don't read these columns.
 SELECT
     count() OVER () AS found,
     organization,
@@ -20,7 +20,11 @@ SELECT
     content_telemetry_id,
     event_id,
     data,
-    extra
+    extra,
+    signature_result,
+    signature_reason,
+    signed_by,
+    signature_proof
 FROM (
     SELECT
         toUInt32(indexOf(arrayMap(text -> toUInt128(text), {identities:Array(String)}), identity)) AS place,
@@ -43,6 +47,10 @@ FROM (
         event_id,
         data,
         extra,
+        if({shows_signatures:UInt8}, toInt8(signature), toInt8(0)) AS signature_result,
+        if({shows_signatures:UInt8}, toString(reports.signature_reason), '') AS signature_reason,
+        if({shows_signatures:UInt8}, reports.signed_by, '') AS signed_by,
+        if({shows_signatures:UInt8}, reports.signature_proof, '') AS signature_proof,
         is_deleted
     FROM reports
     WHERE (organization, at, identity) IN (

@@ -33,10 +33,13 @@ FROM (
                 toUInt8(0) AS is_nobodys,
                 organization = {owner_id:UUID} AS is_owners,
                 if(verified = 'unknown', '', toString(verified)) AS verified_name,
+                toString(signature) AS signature_name,
                 if(status = 0, '', toString(status)) AS status_name,
                 link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
                 ['', 'claimed', 'observed', 'corroborated'][1 + ((is_claimed OR is_claim) AND (is_told OR role = 1))
-                    + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] AS evidence,
+                    + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] AS own_evidence,
+                -- A signed event counts once more.
+                arrayJoin(if(signature = 'valid', [own_evidence, 'signed'], [own_evidence])) AS evidence,
                 if(empty(other_agents.session), if(session = 0, [], [session]),
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
             SELECT

@@ -26,10 +26,12 @@ FROM (
                         arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
                     '' AS nothing,
                     if(verified = 'unknown', '', toString(verified)) AS verified_name,
+                    toString(signature) AS signature_name,
                     if(status = 0, '', toString(status)) AS status_name,
                     link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
                     ['', 'claimed', 'observed', 'corroborated'][1 + ((is_claimed OR is_claim) AND (is_told OR role = 1))
-                        + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] AS evidence,
+                        + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] AS own_evidence,
+                    arrayJoin(if(signature = 'valid', [own_evidence, 'signed'], [own_evidence])) AS evidence,
                     if(empty(other_agents.session), if(session = 0, [], [session]),
                         arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
                 SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS value,
@@ -54,8 +56,9 @@ FROM (
                             {never_ms:Int64})) AS owned_since,
                         '' AS nothing,
                         if(verified = 'unknown', '', toString(verified)) AS verified_name,
+                        toString(signature) AS signature_name,
                         toString(status) AS status_name,
-                        'observed' AS evidence
+                        arrayJoin(if(signature = 'valid', ['observed', 'signed'], ['observed'])) AS evidence
                     SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS value
                     FROM failed_fetches FINAL
                     WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site

@@ -1,6 +1,7 @@
 //! Responses with pages (docs/api/reads.md#formats).
 
 use crate::ids::OrgId;
+use crate::signature::SignatureProof;
 use crate::summary_responses::TypeCount;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -63,6 +64,14 @@ pub struct EventReport {
     pub platform_id: String,
     /// The reporter's name for its agent; empty if missing.
     pub agent_id: String,
+    /// `valid`, `invalid` or `none`: the result for the report, or for the fetch in its log line.
+    pub signature: String,
+    /// Why it isn't valid; empty if it is, or without a signature.
+    pub signature_reason: String,
+    /// For a fetch: origin of the agent's key set; empty without a valid signature.
+    pub signed_by: String,
+    /// Null if no key was found.
+    pub signature_proof: Option<SignatureProof>,
 }
 
 /// One event as in lists of events, with the report of each observer.

@@ -57,6 +57,8 @@ pub struct SeriesItem {
     pub outcome: Option<String>,
     /// Split by evidence: `claimed`, `observed` or `corroborated`; empty if neither agents nor servers report it.
     pub evidence: Option<String>,
+    /// Split by signature: `valid`, `invalid` or `none`.
+    pub signature: Option<String>,
     /// Whether this is the sum of unlisted values. Then it has no name.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub other: bool,

@@ -4,6 +4,7 @@
 
 use super::{ReadParameters, invalid};
 use schemas::event::SourceRole;
+use schemas::signature::SignatureResult;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
@@ -14,14 +15,14 @@ const WILDCARD: char = '*';
 type Parse = fn(&str) -> Result<String, &'static str>;
 
 /// Event dimensions that reads can be filtered by. `sql/filters.sql` and `sql/filters_lines.sql` contain the conditions.
-const DIMENSIONS: [(&str, Parse); 12] = [
+const DIMENSIONS: [(&str, Parse); 13] = [
     ("agent_id", text),
     ("bot", text),
     ("event_type", |name| if name.is_empty() { Err("must not be empty.") } else { text(name) }),
     ("evidence", |name| match name {
-        "claimed" | "observed" | "corroborated" => Ok(name.to_owned()),
+        "claimed" | "observed" | "corroborated" | "signed" => Ok(name.to_owned()),
         "unknown" => Ok(String::new()),
-        _ => Err("must be one of: claimed, observed, corroborated, unknown."),
+        _ => Err("must be one of: claimed, observed, corroborated, signed, unknown."),
     }),
     ("operator", text),
     ("outcome", |name| {
@@ -34,6 +35,10 @@ const DIMENSIONS: [(&str, Parse); 12] = [
         "training" | "search" | "user" => Ok(name.to_owned()),
         "unknown" => Ok(String::new()),
         _ => Err("must be one of: training, search, user, unknown."),
+    }),
+    ("signature", |name| {
+        let result: SignatureResult = name.parse().map_err(|_| "must be one of: valid, invalid, none.")?;
+        Ok(result.as_str().to_owned())
     }),
     ("source_role", |name| {
         let role = SourceRole::parse(name).ok_or("must be one of: agent, edge, origin, index.")?;
@@ -180,12 +185,14 @@ mod tests {
             ("bot", "GPTBot", "GPTBot"),
             ("event_type", "content_cited", "content_cited"),
             ("evidence", "corroborated", "corroborated"),
+            ("evidence", "signed", "signed"),
             ("evidence", "unknown", ""),
             ("operator", "OpenAI", "OpenAI"),
             ("outcome", "failed", "failed"),
             ("platform_id", "00000000-0000-0000-0000-00000000000A", "00000000-0000-0000-0000-00000000000a"),
             ("purpose", "search", "search"),
             ("purpose", "unknown", ""),
+            ("signature", "none", "none"),
             ("source_role", "index", "4"),
             ("status", "2xx", "2__"),
             ("status", "007", "7"),
@@ -210,7 +217,7 @@ mod tests {
             ("agent_id", "\0", "must not contain NUL characters."),
             ("bot", "a\0", "must not contain NUL characters."),
             ("event_type", "", "must not be empty."),
-            ("evidence", "", "must be one of: claimed, observed, corroborated, unknown."),
+            ("evidence", "", "must be one of: claimed, observed, corroborated, signed, unknown."),
             ("outcome", "fetch,failed", "must be one of: fetch, revalidation, failed."),
             ("path", " /a", "must start with a slash, for example /blog/a or /blog/*."),
             ("path", "", "must start with a slash, for example /blog/a or /blog/*."),
@@ -220,6 +227,7 @@ mod tests {
             ("path", "/\0*", "must not contain NUL characters."),
             ("platform_id", "x", "must be a UUID."),
             ("purpose", "User", "must be one of: training, search, user, unknown."),
+            ("signature", "yes", "must be one of: valid, invalid, none."),
             ("source_role", "cdn", "must be one of: agent, edge, origin, index."),
             ("status", "+404", "must be a status, such as 404, or one of: 1xx, 2xx, 3xx, 4xx, 5xx."),
             ("status", "", "must be a status, such as 404, or one of: 1xx, 2xx, 3xx, 4xx, 5xx."),

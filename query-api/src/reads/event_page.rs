@@ -40,6 +40,18 @@ pub(crate) struct EventRow {
     /// Unknown members as JSON.
     pub(crate) unknown: String,
     pub(crate) roles: Vec<u8>,
+    pub(crate) signature: ReportSignature,
+}
+
+/// The result for the signature of a report or fetch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReportSignature {
+    /// Code of a [`SignatureResult`](schemas::signature::SignatureResult).
+    pub(crate) result: u8,
+    pub(crate) reason: String,
+    pub(crate) signed_by: String,
+    /// A [`SignatureProof`](schemas::signature::SignatureProof) as JSON; empty without one.
+    pub(crate) proof: String,
 }
 
 /// A page whose items are still arriving.
@@ -118,6 +130,12 @@ impl ReportContent {
             reported: self.data,
             unknown: self.extra,
             roles: vec![self.role],
+            signature: ReportSignature {
+                result: self.signature_result.unsigned_abs(),
+                reason: self.signature_reason,
+                signed_by: self.signed_by,
+                proof: self.signature_proof,
+            },
         }
     }
 
@@ -141,6 +159,7 @@ impl ReportContent {
             reported: self.data,
             unknown: self.extra,
             roles: vec![self.role],
+            signature: ReportSignature::default(),
         }
     }
 }
@@ -185,7 +204,7 @@ impl Reads {
         let last = items.last().filter(|_| items.len() as u64 == at.limit);
         let next = last.map(|(at_ms, key, ..)| Position { at_ms: *at_ms, key: *key }.encode());
         let (places, items): (Vec<Place>, Vec<Item>) = items.into_iter().map(|(_, _, place, item)| (place, item)).unzip();
-        let reports = if places.is_empty() { None } else { Some(self.reports_at(&places).await?) };
+        let reports = if places.is_empty() { None } else { Some(self.reports_at(&places, false).await?) };
         Ok(EventPage { total, next, items: items.into_iter(), reports })
     }
 }

@@ -4,7 +4,7 @@
 //! Names only agents, and the organization whose report represents the event (docs/api/reads.md).
 
 use super::Reads;
-use super::event_page::{EventRow, roles_of};
+use super::event_page::{EventRow, ReportSignature, roles_of};
 use super::report_content::{Place, ReportContent};
 use super::scope::Scope;
 use super::statement::Statement;
@@ -115,7 +115,7 @@ impl Reads {
 
     /// Returns an event's visible reports; the first one represents it. An observer has at most one, so there are few.
     async fn reports_of(&self, event: &KeyedEvent) -> Result<Vec<ReportContent>, ApiError> {
-        let mut arriving = self.reports_at(&event.places()).await?;
+        let mut arriving = self.reports_at(&event.places(), true).await?;
         let mut reports = Vec::new();
         while let Some(report) = arriving.next().await? {
             reports.push(report);
@@ -131,6 +131,16 @@ fn key_of(event_id: &str) -> Option<u128> {
     Uuid::try_parse(event_id).ok().filter(|id| id.to_string() == event_id).map(|id| id.as_u128())
 }
 
+impl EventRow {
+    /// Removes what would identify the reporter. A report's key depends on its organization, and a fetch's key on the agent.
+    fn unnamed(mut self) -> Self {
+        if self.signature.signed_by.is_empty() {
+            self.signature.proof = String::new();
+        }
+        Self { platform: Uuid::nil(), agent: String::new(), ..self }
+    }
+}
+
 fn found(of_this_id: u64, event: &KeyedEvent, reports: Vec<ReportContent>) -> FoundEvent {
     let show = |(nth, report): (usize, ReportContent)| {
         let represents = nth == 0;
@@ -138,13 +148,13 @@ fn found(of_this_id: u64, event: &KeyedEvent, reports: Vec<ReportContent>) -> Fo
         let shows_agent = report.link_site.is_empty() || (represents && event.shows_agent == 1);
         let shown = report.for_owner(event.key, shows_agent);
         let is_named = represents || shown.role == SourceRole::code(Some(SourceRole::Agent)) || !shown.session.is_nil();
-        if is_named { shown } else { EventRow { platform: Uuid::nil(), agent: String::new(), ..shown } }
+        if is_named { shown } else { shown.unnamed() }
     };
     let reports: Vec<EventRow> = reports.into_iter().enumerate().map(show).collect();
     let representing = reports.first().cloned().unwrap_or_default();
     FoundEvent {
         of_this_id,
-        event: EventRow { at_ms: event.at_ms, roles: roles_of(event.roles), ..representing },
+        event: EventRow { at_ms: event.at_ms, roles: roles_of(event.roles), signature: ReportSignature::default(), ..representing },
         claimed_and_seen: (event.is_fetch == 1).then_some((event.is_claimed == 1, event.is_seen == 1)),
         reports,
     }

@@ -46,6 +46,10 @@ pub(super) struct ReportContent {
     pub(super) event_id: String,
     pub(super) data: String,
     pub(super) extra: String,
+    pub(super) signature_result: i8,
+    pub(super) signature_reason: String,
+    pub(super) signed_by: String,
+    pub(super) signature_proof: String,
 }
 
 pub(super) struct Reports {
@@ -64,9 +68,10 @@ impl Reports {
 
 impl Reads {
     /// Starts to return the reports at these positions, which must not be empty. Returns 503 if a report is missing because it was replaced
-    /// since its position was read.
-    pub(super) async fn reports_at(&self, places: &[Place]) -> Result<Reports, ApiError> {
+    /// since its position was read. Without `shows_signatures`, all signatures are `none`.
+    pub(super) async fn reports_at(&self, places: &[Place], shows_signatures: bool) -> Result<Reports, ApiError> {
         let statement = Statement::new(include_str!("../../sql/reports_by_place.sql"))
+            .with("shows_signatures", shows_signatures)
             .with("organizations", places.iter().map(|place| place.organization.clone()).collect::<Vec<_>>())
             .with("times_ms", places.iter().map(|place| place.at_ms).collect::<Vec<_>>())
             .with("identities", places.iter().map(|place| place.identity.to_string()).collect::<Vec<_>>());

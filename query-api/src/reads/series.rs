@@ -53,13 +53,16 @@ pub(crate) enum Split {
     /// A fetch's [`Outcome`]; empty for other events.
     Outcome,
     /// `claimed`, `observed` or `corroborated`; empty if neither an agent nor another organization's server reports it.
+    /// An event with a valid signature also counts as `signed`.
     Evidence,
+    /// `valid`, `invalid` or `none`.
+    Signature,
 }
 
 impl Reads {
     /// Returns a series. Its buckets add up to the events in the summary. Reads about outcomes also count log lines whose request returned
     /// no content: with the split by outcome, or with the outcome revalidation or failed if there is no split or one by operator, bot,
-    /// purpose, verification, status or evidence.
+    /// purpose, verification, status, evidence or signature.
     pub(crate) async fn series(
         &self,
         seen: &Visibility,
@@ -89,6 +92,7 @@ fn statement(split: Split, outcome: Option<Outcome>, most: ListLimits) -> Statem
         Split::Status => by_value("status_name"),
         Split::Outcome => by_value("outcome"),
         Split::Evidence => by_value("evidence"),
+        Split::Signature => by_value("signature_name"),
         Split::Role => Statement::new(SERIES_ROLE),
         Split::Agent => Statement::new(SERIES_AGENT).with("names", "agent_names"),
         Split::Platform => Statement::new(SERIES_AGENT).with("names", "no_names"),

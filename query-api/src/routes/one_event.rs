@@ -13,6 +13,7 @@ use axum::response::Response;
 use schemas::event::SourceRole;
 use schemas::paged_responses::{EventReport, EventReports};
 use schemas::problem::Code;
+use schemas::signature::SignatureResult;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 
@@ -67,5 +68,9 @@ fn report(row: EventRow) -> EventReport {
         event_timestamp: instant(row.at_ms),
         platform_id: id(row.platform),
         agent_id: row.agent,
+        signature: SignatureResult::from_code(row.signature.result).as_str().to_owned(),
+        signature_reason: row.signature.reason,
+        signed_by: row.signature.signed_by,
+        signature_proof: serde_json::from_str(&row.signature.proof).ok(),
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) 
     })
 }
 
-const SPLITS: [KnownSplit<Split>; 12] = [
+const SPLITS: [KnownSplit<Split>; 13] = [
     ("none", Split::Nothing, &["start", "total_events", "total_sessions"]),
     ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions", "other"]),
     ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions"]),
@@ -66,6 +66,7 @@ const SPLITS: [KnownSplit<Split>; 12] = [
     ("status", Split::Status, &["start", "status", "total_events", "total_sessions", "other"]),
     ("outcome", Split::Outcome, &["start", "outcome", "total_events", "total_sessions"]),
     ("evidence", Split::Evidence, &["start", "evidence", "total_events", "total_sessions"]),
+    ("signature", Split::Signature, &["start", "signature", "total_events", "total_sessions"]),
 ];
 
 /// `GET /content-owners/series`, by default by day and not split.
@@ -161,6 +162,7 @@ fn item(cell: Cell, by: BucketLength, split: Split) -> SeriesItem {
         Split::Status => item.status = Some(name.parse().unwrap_or_default()),
         Split::Outcome => item.outcome = Some(name),
         Split::Evidence => item.evidence = Some(name),
+        Split::Signature => item.signature = Some(name),
     }
     item
 }
@@ -178,7 +180,7 @@ mod tests {
             (said.code(), said.detail()),
             (
                 Code::InvalidParameter,
-                "split must be one of: none, type, role, agent, platform, operator, bot, purpose, verified, status, outcome, evidence."
+                "split must be one of: none, type, role, agent, platform, operator, bot, purpose, verified, status, outcome, evidence, signature."
             )
         );
         for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {
@@ -213,6 +215,7 @@ mod tests {
             ("status", "", "", vec![json!(0)]),
             ("outcome", "", "failed", vec![json!("failed")]),
             ("evidence", "", "claimed", vec![json!("claimed")]),
+            ("signature", "", "valid", vec![json!("valid")]),
         ] {
             let expected = [vec![json!("1970-01-02T00:00:00.000Z")], values, vec![json!(3), json!(2)]].concat();
             assert_eq!(told(split, false, whose, name), expected, "{split} {name}");

@@ -5,7 +5,7 @@ use super::reports::{BASE_MS, Copy};
 use super::stored_reports::received;
 use crate::parameters::event_filter::{EventFilter, ReportedBy};
 use crate::parameters::period::Period;
-use crate::reads::event_page::EventRow;
+use crate::reads::event_page::{EventRow, ReportSignature};
 use crate::reads::list_limits::model::{is_standard, listed};
 use chrono::DateTime;
 use service_kit::identity_tables::OwnedSite;
@@ -105,7 +105,14 @@ fn row(owner: usize, key: u128, copy: &Copy) -> EventRow {
         reported: content.data.clone(),
         unknown: content.extra.clone(),
         roles: vec![content.roles.1],
+        signature: ReportSignature::default(),
     }
+}
+
+fn signature(copy: &Copy) -> ReportSignature {
+    let result = copy.facts.signature;
+    let text = |of: u8, text: &str| if result == of { text.to_owned() } else { String::new() };
+    ReportSignature { result, reason: text(1, "stale"), signed_by: String::new(), proof: text(2, "{}") }
 }
 
 impl Event<'_> {
@@ -143,11 +150,12 @@ impl Event<'_> {
 
     fn report_rows(&self, owner: usize) -> Vec<EventRow> {
         let named = |(nth, copy): (usize, &Copy)| {
-            let row = row(owner, self.key, copy);
+            let row = EventRow { signature: signature(copy), ..row(owner, self.key, copy) };
             if nth == 0 || row.role == 1 || !row.session.is_nil() {
                 return row;
             }
-            EventRow { platform: Uuid::nil(), agent: String::new(), ..row }
+            let signature = ReportSignature { proof: String::new(), ..row.signature };
+            EventRow { platform: Uuid::nil(), agent: String::new(), signature, ..row }
         };
         self.visible_reports(owner).into_iter().enumerate().map(named).collect()
     }
@@ -224,6 +232,7 @@ pub(super) fn own_row(copy: &Copy, is_others: bool) -> EventRow {
         reported: content.data.clone(),
         unknown: content.extra.clone(),
         roles: vec![content.roles.1],
+        signature: ReportSignature::default(),
     }
 }
 

@@ -54,6 +54,8 @@ pub(super) struct Content {
     pub(super) turn_id: String,
     pub(super) data: String,
     pub(super) extra: String,
+    /// Code of its signature's result.
+    pub(super) signature: u8,
 }
 
 pub(super) type Copy = Report<Arc<Content>>;
@@ -148,6 +150,7 @@ impl Subject {
                 .copied()
                 .unwrap()
                 .to_owned(),
+            signature: random.random_range(0..3),
         };
         Report {
             shared_key: self.shared_key,

@@ -132,6 +132,9 @@ impl WriterTables {
                 "turn_id": content.turn_id,
                 "data": content.data,
                 "extra": content.extra,
+                "signature": content.signature,
+                "signature_reason": if content.signature == 1 { "stale" } else { "" },
+                "signature_proof": if content.signature == 2 { "{}" } else { "" },
             });
             row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         }

@@ -10,6 +10,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use schemas::log::FailedFetch;
+use schemas::signature::SignatureResult;
 use schemas::site::Site;
 use service_kit::testing::random_seed;
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ const VALUES: [(&str, &[&str]); FILTERS.len()] = [
     ("agent_id", &["", "alpha", "\u{e4}' \\"]),
     ("bot", &["", "GPTBot", "ClaudeBot"]),
     ("event_type", &["content_retrieved", "content_cited", "com.example.x"]),
-    ("evidence", &["claimed", "observed", "corroborated", "unknown"]),
+    ("evidence", &["claimed", "observed", "corroborated", "signed", "unknown"]),
     ("operator", &["", "OpenAI", "Anthropic"]),
     ("outcome", &["fetch", "revalidation", "failed"]),
     ("path", &["/", "/*", "/blog/*", "/blog/a", "/bl_g/*", "/b%*", "/BLOG/*", "/.*", "/b\u{e4}*"]),
@@ -28,6 +29,7 @@ const VALUES: [(&str, &[&str]); FILTERS.len()] = [
         &["00000000-0000-0000-0000-000000000001", "00000000-0000-0001-0000-000000000000", "80000000-0000-0000-0000-000000000000"],
     ),
     ("purpose", &["training", "user", "unknown"]),
+    ("signature", &["valid", "invalid", "none"]),
     ("source_role", &["agent", "edge", "origin", "index"]),
     ("status", &["0", "2xx", "200", "304", "4xx", "404"]),
     ("verified", &["true", "false", "unknown"]),
@@ -74,12 +76,14 @@ impl Filters {
             "agent_id" => shown.agent == *value,
             "bot" => fetch.bot == *value,
             "event_type" => event.event_type() == *value,
+            "evidence" if *value == "signed" => event.signature() == SignatureResult::Valid,
             "evidence" => event.evidence(read) == value.replace("unknown", ""),
             "operator" => fetch.operator == *value,
             "outcome" => event.outcome().is_some_and(|outcome| outcome.as_str() == *value),
             "path" => is_path(&super::lists::path_of(&represented.facts.url), value),
             "platform_id" => shown.platform.to_string() == *value,
             "purpose" => fetch.purpose == value.replace("unknown", ""),
+            "signature" => event.signature().as_str() == *value,
             "source_role" => {
                 let role = ["agent", "edge", "origin", "index"].iter().position(|role| role == value).unwrap();
                 event.reports.iter().any(|report| usize::from(report.facts.role) == role + 1)
@@ -95,11 +99,13 @@ impl Filters {
         self.0.iter().all(|(name, value)| match *name {
             "agent_id" => value.is_empty(),
             "bot" => line.bot == *value,
+            "evidence" if *value == "signed" => failed_fetches::signature(line) == SignatureResult::Valid,
             "evidence" => *value == "observed",
             "operator" => line.operator == *value,
             "outcome" => failed_fetches::outcome(line).as_str() == *value,
             "path" => is_path(&line.path, value),
             "purpose" => line.purpose.as_str() == *value,
+            "signature" => failed_fetches::signature(line).as_str() == *value,
             "status" => is_status(line.status, value),
             "verified" => line.verified.map_or("unknown", |verified| if verified { "true" } else { "false" }) == *value,
             _ => false,

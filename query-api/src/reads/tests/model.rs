@@ -5,6 +5,7 @@ use super::reports::TestReport;
 use crate::parameters::event_filter::Outcome;
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
+use schemas::signature::SignatureResult;
 use schemas::site::Site;
 use std::collections::{BTreeMap, BTreeSet};
 use store::facts::Fetch;
@@ -149,6 +150,12 @@ impl<'a> Event<'a> {
             _ => Outcome::Failed,
         };
         self.is_retrieval().then_some(outcome)
+    }
+
+    /// Returns `Valid` if any report's signature is valid, otherwise `Invalid` if any is invalid.
+    pub(super) fn signature(&self) -> SignatureResult {
+        let has = |result: &SignatureResult| self.reports.iter().any(|report| report.facts.signature == *result);
+        [SignatureResult::Valid, SignatureResult::Invalid].into_iter().find(has).unwrap_or(SignatureResult::None)
     }
 
     /// Returns the event's evidence, or an empty text.

@@ -9,9 +9,10 @@ use crate::reads::series_cells;
 use crate::reads::{BucketLength, Cell, Extent, Value};
 use rand::RngExt;
 use schemas::log::FailedFetch;
+use schemas::signature::SignatureResult;
 use std::collections::{BTreeMap, BTreeSet};
 
-const SPLITS: [Split; 12] = [
+const SPLITS: [Split; 13] = [
     Split::Nothing,
     Split::Type,
     Split::Role,
@@ -24,6 +25,7 @@ const SPLITS: [Split; 12] = [
     Split::Status,
     Split::Outcome,
     Split::Evidence,
+    Split::Signature,
 ];
 
 /// Returns an event's values, each with its reports.
@@ -42,6 +44,7 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &OwnerRead) -> BTreeMap<Val
         }
         Split::Outcome => one(event.outcome().map_or("", |outcome| outcome.as_str())),
         Split::Evidence => one(event.evidence(read)),
+        Split::Signature => one(event.signature().as_str()),
         Split::Role | Split::Agent | Split::Platform => None,
     };
     let mut values: BTreeMap<Value, Vec<ShownReport<'a>>> = BTreeMap::new();
@@ -56,7 +59,18 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &OwnerRead) -> BTreeMap<Val
             values.entry(value).or_default().push(shown);
         }
     }
+    if split == Split::Evidence && event.signature() == SignatureResult::Valid {
+        values.insert((false, String::new(), "signed".to_owned()), event.all_shown(read));
+    }
     values
+}
+
+/// Returns a log line's values; none if the series doesn't contain it.
+fn line_names(line: &FailedFetch, split: Split, asked: Option<&str>) -> Vec<String> {
+    let is_signed = split == Split::Evidence && failed_fetches::signature(line) == SignatureResult::Valid;
+    let name = line_name(line, split, asked);
+    let signed = name.as_ref().filter(|_| is_signed).map(|_| "signed".to_owned());
+    name.into_iter().chain(signed).collect()
 }
 
 /// Returns a log line's value, if the series contains it.
@@ -72,6 +86,7 @@ fn line_name(line: &FailedFetch, split: Split, asked: Option<&str>) -> Option<St
         Split::Verified => Some(line.verified.map_or("", |verified| if verified { "yes" } else { "no" }).to_owned()),
         Split::Status => Some(line.status.to_string()),
         Split::Evidence => Some("observed".to_owned()),
+        Split::Signature => Some(failed_fetches::signature(line).as_str().to_owned()),
         Split::Type | Split::Role | Split::Agent | Split::Platform => None,
     }
 }
@@ -113,7 +128,7 @@ fn expected(round: &Round<'_>, (by, split): (BucketLength, Split)) -> (Extent, V
         }
     }
     for line in lines {
-        if let Some(name) = line_name(line, split, filters.get("outcome")) {
+        for name in line_names(line, split, filters.get("outcome")) {
             let bucket = line.at_ms.div_euclid(by.ms());
             buckets.insert(bucket);
             // Log lines have no session.
