@@ -89,7 +89,7 @@ pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, fo
     if let Some((member, _)) = platform.asks.filter(|_| !typed.asked.is_empty()) {
         asked[member] = json!(typed.asked);
     }
-    match form.once.make::<Drain>(&member.api(), DRAINS, &asked).await {
+    match form.once.submit::<Drain>(&member.api(), DRAINS, &asked).await {
         Ok((made, sent)) => Ok((sent, made_page(&state, &member, made, platform).await?).into_response()),
         Err(failure) => Ok(view(&member, "", Some(platform), (typed, Some(failure.refusal()?))).await?.into_response()),
     }

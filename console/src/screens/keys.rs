@@ -95,7 +95,7 @@ pub(crate) async fn show(
 /// `POST /console/o/{organization}/keys`
 pub(crate) async fn generate(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
     let asked = json!({"name": form.text("name"), "scopes": form.all("scope")});
-    match form.once.make::<ApiKey>(&member.api(), KEYS, &asked).await {
+    match form.once.submit::<ApiKey>(&member.api(), KEYS, &asked).await {
         Ok((created, sent)) => Ok((sent, view(&state, &member, "", (Some(created), None)).await?).into_response()),
         Err(failure) => Ok(view(&state, &member, "", (None, Some(failure.refusal()?))).await?.into_response()),
     }

@@ -252,7 +252,7 @@ pub(crate) async fn list(member: Member, Query(SortParameter { sort }): Query<So
 pub(crate) async fn create(member: Member, form: Form) -> Result<Response, Failure> {
     let url = form.text("url");
     let asked = json!({"url": url, "event_types": form.all("event_type")});
-    match form.once.make::<Endpoint>(&member.api(), WEBHOOKS, &asked).await {
+    match form.once.submit::<Endpoint>(&member.api(), WEBHOOKS, &asked).await {
         Ok((made, sent)) => Ok((sent, all(&member, "", Some(made), String::new(), None).await?).into_response()),
         Err(failure) => Ok(all(&member, "", None, url, Some(failure.refusal()?)).await?.into_response()),
     }
@@ -270,7 +270,7 @@ pub(crate) async fn show(
 /// `POST /console/o/{organization}/webhooks/{id}/rotate`
 pub(crate) async fn rotate(member: Member, Path(named): Path<HashMap<String, String>>, form: Form) -> Result<Response, Failure> {
     let id = id(&named, "id")?;
-    match form.once.make::<Endpoint>(&member.api(), &format!("{WEBHOOKS}/{id}/rotate-secret"), &json!({})).await {
+    match form.once.submit::<Endpoint>(&member.api(), &format!("{WEBHOOKS}/{id}/rotate-secret"), &json!({})).await {
         Ok((made, sent)) => Ok((sent, one(&member, id, Some(made), None).await?).into_response()),
         Err(failure) => Ok(one(&member, id, None, Some(failure.refusal()?)).await?.into_response()),
     }
