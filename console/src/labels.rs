@@ -15,6 +15,20 @@ pub(crate) const UNKNOWN: &str = "Unknown";
 /// An identifier and its label.
 type Label = (&'static str, &'static str);
 
+/// Why signatures are invalid (docs/api/signatures.md#results).
+const SIGNATURE_REASONS: &[Label] = &[
+    ("malformed", "malformed headers"),
+    ("incomplete", "incomplete"),
+    ("unsupported", "unsupported form"),
+    ("digest_mismatch", "another body"),
+    ("stale", "expired"),
+    ("no_key", "unknown key"),
+    ("expired_key", "expired key"),
+    ("bad_signature", "another key"),
+    ("replayed", "used before"),
+    ("unchecked", "not checked"),
+];
+
 /// Event types, with labels for one event and for several.
 const EVENTS: [(&str, &str, &str); 12] = [
     ("content_retrieved", "Fetch", "Fetches"),
@@ -47,6 +61,7 @@ const PERMISSIONS: &[Label] = &[
 pub(crate) const ACTIONS: &[Label] = &[
     ("analyst_account.created", "Analyst account created"),
     ("analyst_account.revoked", "Analyst account revoked"),
+    ("api_key.changed", "API key changed"),
     ("api_key.created", "API key created"),
     ("api_key.revoked", "API key revoked"),
     ("delegation.created", "Access granted"),
@@ -210,6 +225,10 @@ pub(crate) fn engagement(engagement_type: &str) -> &str {
 }
 
 /// Returns a log provider's label. Several sources send `ndjson`.
+pub(crate) fn signature_reason(name: &str) -> &str {
+    of(SIGNATURE_REASONS, name)
+}
+
 pub(crate) fn provider(name: &str) -> &str {
     name.parse::<DrainProvider>().map_or(name, |provider| provider.facts().label)
 }

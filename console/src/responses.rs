@@ -304,6 +304,10 @@ pub(crate) struct Report {
     pub(crate) event_data: Map<String, Value>,
     pub(crate) platform_id: String,
     pub(crate) agent_id: String,
+    pub(crate) signature: String,
+    /// Why the signature is invalid.
+    pub(crate) signature_reason: String,
+    pub(crate) signed_by: String,
 }
 
 #[derive(Debug, Deserialize)]

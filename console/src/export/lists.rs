@@ -75,6 +75,7 @@ const KEYS: &[&str] = &[
     "prefix",
     "scopes",
     "drain_id",
+    "require_signature",
     "created_by.kind",
     "created_by.id",
     "created_by.name",
@@ -125,6 +126,11 @@ const REPORTS: &[&str] = &[
     "event_data",
     "platform_id",
     "agent_id",
+    "signature",
+    "signature_reason",
+    "signed_by",
+    "signature_proof.key_id",
+    "signature_proof.public_key",
 ];
 const ORGANIZATIONS: &[&str] =
     &["id", "name", "org_type", "domains", "members", "is_trusted_partner", "provisioned_by", "created_at"];

@@ -5,6 +5,7 @@ use super::{PartnerView, ROLES, TableFooter, reporter};
 use crate::State;
 use crate::api::Parameters;
 use crate::failure::Failure;
+use crate::labels;
 use crate::layout::{Layout, Page};
 use crate::query::{Query, path_segment};
 use crate::responses::{OneEvent, Report};
@@ -49,6 +50,15 @@ impl Row {
 impl Report {
     fn reporter(&self) -> &str {
         reporter(&self.source_role)
+    }
+
+    /// Returns class and label of the signature's badge, if there is a signature.
+    fn signature(&self) -> Option<(&'static str, String)> {
+        match self.signature.as_str() {
+            "valid" => Some(("good", "Signed".to_owned())),
+            "invalid" => Some(("bad", format!("Invalid signature: {}", labels::signature_reason(&self.signature_reason)))),
+            _ => None,
+        }
     }
 }
 
@@ -147,6 +157,7 @@ fn rows(reports: &[Report]) -> Vec<Row> {
     let own = [
         of("Page", |report| &report.content_url),
         of("Agent", |report| &report.agent_id),
+        of("Signed by", |report| &report.signed_by),
         of("Platform", |report| &report.platform_id),
         of("Session ID", |report| &report.session_id),
         of(EVENT_ID, |report| &report.event_id),
@@ -168,6 +179,7 @@ mod tests {
         serde_json::from_value(json!({
             "source_role": role, "event_id": format!("of-{role}"), "session_id": "", "content_url": "https://a.test/",
             "event_timestamp": "2026-01-01T00:00:00Z", "event_data": data, "platform_id": "", "agent_id": agent,
+            "signature": "none", "signature_reason": "", "signed_by": "",
         }))
         .unwrap()
     }
@@ -188,6 +200,22 @@ mod tests {
             ("status", "|200", false),
         ];
         assert_eq!(told, expected.map(|(name, values, differs)| (name, values.to_owned(), differs)));
+    }
+
+    #[test]
+    fn signatures_have_a_badge() {
+        let badge = |signature: &str, reason: &str| {
+            let report = Report {
+                signature: signature.to_owned(),
+                signature_reason: reason.to_owned(),
+                ..report("agent", "", &json!({}))
+            };
+            report.signature().map(|(class, label)| format!("{class} {label}"))
+        };
+        assert_eq!(badge("none", ""), None);
+        assert_eq!(badge("valid", "").unwrap(), "good Signed");
+        assert_eq!(badge("invalid", "no_key").unwrap(), "bad Invalid signature: unknown key");
+        assert_eq!(badge("invalid", "new_reason").unwrap(), "bad Invalid signature: new_reason");
     }
 
     #[test]

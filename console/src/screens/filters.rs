@@ -24,7 +24,7 @@ const fn dimension(name: &'static str, label: &'static str, choices: &'static [(
 }
 
 /// The filters supported by all reads of content owners.
-pub(crate) const DIMENSIONS: [Dimension; 10] = [
+pub(crate) const DIMENSIONS: [Dimension; 11] = [
     dimension("operator", "Operator", &[]),
     dimension("bot", "Bot", &[]),
     dimension("agent_id", "Agent", &[]),
@@ -38,8 +38,15 @@ pub(crate) const DIMENSIONS: [Dimension; 10] = [
     dimension(
         "evidence",
         "Evidence",
-        &[("corroborated", "Confirmed claims"), ("claimed", "Claimed only"), ("observed", "Server only"), ("unknown", "Neither")],
+        &[
+            ("corroborated", "Confirmed claims"),
+            ("claimed", "Claimed only"),
+            ("observed", "Server only"),
+            ("unknown", "Neither"),
+            ("signed", "Signed"),
+        ],
     ),
+    dimension("signature", "Signature", &[("valid", "Valid"), ("invalid", "Invalid"), ("none", "Unsigned")]),
     dimension("status", "Status code", &[("2xx", "2xx"), ("3xx", "3xx"), ("4xx", "4xx"), ("5xx", "5xx"), ("0", UNKNOWN)]),
     dimension("source_role", "Reported by", &[("agent", ""), ("edge", ""), ("origin", ""), ("index", "")]),
     dimension("path", "Path", &[]),

@@ -294,6 +294,7 @@ async fn filters_reach_every_read_and_can_be_removed() {
         ("purpose", "training", "Purpose: <strong>Training"),
         ("verified", "false", "IP check: <strong>Mismatch"),
         ("evidence", "observed", "Evidence: <strong>Server only"),
+        ("signature", "valid", "Signature: <strong>Valid"),
         ("status", "404", "Status code: <strong>404"),
         ("source_role", "edge", "Reported by: <strong>CDN"),
         ("path", "/blog/*", "Path: <strong>/blog/*"),

@@ -4,7 +4,8 @@ use crate::context::{Context, CredentialKind};
 use crate::failure::Failure;
 use crate::output::column;
 use crate::resource::{DeleteArgs, Resource, ResourceSelector, body};
-use clap::{Args, Subcommand};
+use axum::http::Method;
+use clap::{ArgAction, Args, Subcommand};
 use serde_json::json;
 
 const KEY: Resource = Resource {
@@ -17,6 +18,7 @@ const KEY: Resource = Resource {
         column("name", "/name"),
         column("prefix", "/prefix"),
         column("scopes", "/scopes"),
+        column("signature required", "/require_signature"),
         column("last used", "/last_used_at"),
         column("expires", "/expires_at"),
         column("revoked", "/revoked_at"),
@@ -42,6 +44,9 @@ pub(crate) enum Action {
     /// Create a key, which is shown only once
     #[command(after_help = example!("key create 'Nightly export' --scope telemetry:read"))]
     Create(CreateArgs),
+    /// Require signed reports, or stop requiring them
+    #[command(after_help = example!("key change 'Nightly export' --require-signature true"))]
+    Change(ChangeArgs),
     /// Revoke a key
     #[command(after_help = example!("key delete 'Nightly export'"))]
     Delete(DeleteArgs),
@@ -55,6 +60,18 @@ pub(crate) struct CreateArgs {
     /// Scope, repeatable [default: telemetry:read, telemetry:write, identity:read]
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
+    /// Accept only reports with a valid signature
+    #[arg(long)]
+    require_signature: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ChangeArgs {
+    #[command(flatten)]
+    key: ResourceSelector,
+    /// Whether to accept only reports with a valid signature
+    #[arg(long, action = ArgAction::Set)]
+    require_signature: bool,
 }
 
 pub(crate) async fn run(context: &Context, noun: &KeyNoun) -> Result<(), Failure> {
@@ -64,7 +81,14 @@ pub(crate) async fn run(context: &Context, noun: &KeyNoun) -> Result<(), Failure
         Action::Show(one) => context.output().object(&KEY.find(&client, &one.id).await?),
         Action::Create(created) => {
             let scopes = Some(json!(created.scopes)).filter(|_| !created.scopes.is_empty());
-            KEY.create(context, &client, &body([("name", Some(json!(created.name))), ("scopes", scopes)])).await
+            let require_signature = created.require_signature.then(|| json!(true));
+            let members = [("name", Some(json!(created.name))), ("scopes", scopes), ("require_signature", require_signature)];
+            KEY.create(context, &client, &body(members)).await
+        }
+        Action::Change(change) => {
+            let id = KEY.id(&client, &change.key.id).await?;
+            let members = json!({"require_signature": change.require_signature});
+            context.output().object(&client.change(Method::PATCH, &KEY.one(&id, ""), Some(&members)).await?)
         }
         Action::Delete(gone) => KEY.delete(context, &client, gone).await,
     }

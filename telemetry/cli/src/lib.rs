@@ -23,6 +23,7 @@ mod doctor;
 mod domain;
 mod drain;
 mod events;
+mod evidence;
 mod failure;
 mod resource;
 mod import;
@@ -59,6 +60,7 @@ use doctor::Doctor;
 use domain::DomainNoun;
 use drain::DrainNoun;
 use events::EventsNoun;
+use evidence::EvidenceNoun;
 use failure::Failure;
 use import::Import;
 use key::KeyNoun;
@@ -142,6 +144,8 @@ pub enum Command {
     Wait(WithOptions<Wait>),
     /// Export an agent's sessions
     Session(WithOptions<SessionNoun>),
+    /// Check the signatures of an event's reports
+    Evidence(WithOptions<EvidenceNoun>),
     /// Create signing keys and sign requests
     Sign(SignNoun),
     /// Verify statements
@@ -208,6 +212,7 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Corroboration(WithOptions { what, options }) => reads::corroboration(&on(options), &what).await,
         Command::Wait(WithOptions { what, options }) => wait::run(&on(options), &what).await,
         Command::Session(WithOptions { what, options }) => session::run(&on(options), &what).await,
+        Command::Evidence(WithOptions { what, options }) => evidence::run(&on(options), &what).await,
         Command::Sign(what) => sign::run(&clock, &what),
         Command::Statement(what) => statement::run(&what),
         Command::Doctor(WithOptions { what, options }) => doctor::run(&on(options), &what).await,

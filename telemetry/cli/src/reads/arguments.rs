@@ -48,8 +48,8 @@ pub(crate) struct Filters {
     /// Only events of this type
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
-    /// Only events reported by an agent, by a server, by both or by neither
-    #[arg(long, value_parser = ["claimed", "observed", "corroborated", "unknown"])]
+    /// Only events reported by an agent, by a server, by both or by neither, or signed ones
+    #[arg(long, value_parser = ["claimed", "observed", "corroborated", "signed", "unknown"])]
     evidence: Option<String>,
     /// Only bots of this company; '' for events without a bot
     #[arg(long, value_name = "COMPANY")]
@@ -66,6 +66,9 @@ pub(crate) struct Filters {
     /// Only bots with this purpose
     #[arg(long, value_parser = ["training", "search", "user", "unknown"])]
     purpose: Option<String>,
+    /// Only events with this result of the signature check
+    #[arg(long, value_parser = ["valid", "invalid", "none"])]
+    signature: Option<String>,
     /// Only events that this reporter reports
     #[arg(long, value_parser = ["agent", "edge", "origin", "index"])]
     source_role: Option<String>,
@@ -90,6 +93,7 @@ impl Filters {
             ("path", &self.path),
             ("platform_id", &platform_id),
             ("purpose", &self.purpose),
+            ("signature", &self.signature),
             ("source_role", &self.source_role),
             ("status", &self.status),
             ("verified", &self.verified),

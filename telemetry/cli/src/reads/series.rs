@@ -58,8 +58,10 @@ pub(crate) enum Split {
     Verified,
     /// HTTP status code
     Status,
-    /// Evidence: claimed by an agent, observed by a server, or corroborated
+    /// Evidence: claimed by an agent, observed by a server, corroborated; signed ones count again
     Evidence,
+    /// Signature check: valid, invalid or none
+    Signature,
 }
 
 pub(crate) async fn series(context: &Context, what: &Series) -> Result<(), Failure> {
@@ -88,6 +90,7 @@ impl Series {
             Split::Outcome if self.agent => &[column("outcome", "/outcome_type"), column("currency", "/currency")],
             Split::Outcome => &[computed_column("outcome", |item| value_or_unknown(&item["outcome"]))],
             Split::Evidence => &[computed_column("evidence", |item| value_or_unknown(&item["evidence"]))],
+            Split::Signature => &[computed_column("signature", |item| text(&item["signature"]))],
             Split::Operator => &[computed_column("operator", |item| value_or_unknown(&item["operator"]))],
             Split::Bot => &[computed_column("bot", |item| value_or_unknown(&item["bot"]))],
             Split::Purpose => &[computed_column("purpose", |item| labels::purpose(&text(&item["purpose"])).to_owned())],
