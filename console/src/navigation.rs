@@ -29,6 +29,7 @@ const OWNER: &[NavigationLine] = &[
     ("Analytics", "Pages", "pages", true),
     ("Analytics", "Confirmed claims", "corroboration", true),
     ("Analytics", "Funnel", "funnel", true),
+    ("Analytics", "Statements", "statements", false),
     ("Analytics", "Agents", "agents", true),
     ("Analytics", "Crawlers", "crawlers", true),
     ("Setup", "Get started", "start", false),

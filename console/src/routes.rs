@@ -3,7 +3,7 @@
 use crate::screens::{
     agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,
     keys, measures, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings,
-    sign_in, start, webhooks,
+    sign_in, start, statements, webhooks,
 };
 use crate::{State, assets, export, failure, forms, theme};
 use axum::Router;
@@ -49,6 +49,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/funnel", get(funnel::show))
         .route("/console/o/{organization}/agents", get(agents::show))
         .route("/console/o/{organization}/crawlers", get(crawlers::show))
+        .route("/console/o/{organization}/statements", get(statements::list).post(statements::close))
+        .route("/console/o/{organization}/statements/{id}", get(statements::show))
+        .route("/console/o/{organization}/statements/{id}/{file}", get(statements::download))
         .route("/console/o/{organization}/start", get(start::show))
         .route("/console/o/{organization}/start/arrival", get(start::arrival))
         .route("/console/o/{organization}/domains", get(domains::show).post(domains::register))

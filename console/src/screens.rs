@@ -32,6 +32,7 @@ pub(crate) mod settings;
 pub(crate) mod sign_in;
 pub(crate) mod start;
 pub(crate) mod webhooks;
+pub(crate) mod statements;
 
 use crate::State;
 use crate::api::{Parameters, SessionClient};

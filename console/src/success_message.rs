@@ -7,7 +7,7 @@ use axum::response::Response;
 const FIELD: &str = "done=";
 
 /// A form's route, its message's name, and the message. A route with a choice ends with the chosen value.
-const MESSAGES: [(&str, &str, &str); 23] = [
+const MESSAGES: [(&str, &str, &str); 24] = [
     ("/domains", "domain-added", "Domain added. Next, verify it."),
     ("/domains/{id}/verify", "domain-verified", "Domain verified."),
     ("/domains/{id}/release", "domain-released", "Domain released."),
@@ -26,6 +26,7 @@ const MESSAGES: [(&str, &str, &str); 23] = [
     ("/members/{id}/role", "role-changed", "Role changed."),
     ("/members/{id}/remove", "member-removed", "Member removed."),
     ("/members/invites/{id}/withdraw", "invite-withdrawn", "Invite withdrawn."),
+    ("/statements", "month-closed", "This is the latest statement of the month."),
     ("/settings", "settings-saved", "Settings saved."),
     ("/console/organizations", "organization-created", "Organization created. Next, verify its domain."),
     ("/console/requests", "request-sent", "Request sent. We\u{2019}ll email you the decision."),
