@@ -451,7 +451,7 @@ mod tests {
         ] {
             let asked = PeriodParameters { period: period.into(), compare: compare.into(), ..PeriodParameters::default() };
             let window = Window::new(&asked, at(now)).unwrap_or_else(|_| panic!("{period}"));
-            assert_eq!(compared(&window, now), [since, until, label, &note], "{period} {compare}");
+            assert_eq!(described(&window, now), [since, until, label, &note], "{period} {compare}");
         }
         let off = Window { compare: "off", ..window("7d", "", "").unwrap() };
         assert_eq!((off.comparison(at(now)), off.query()), (None, "period=7d&compare=off".to_owned()));
@@ -501,10 +501,10 @@ mod tests {
 
     /// Returns since, until, label and note.
     fn compared(since: &str, until: &str, now: &str) -> [String; 4] {
-        compared(&window("", since, until).unwrap(), now)
+        described(&window("", since, until).unwrap(), now)
     }
 
-    fn compared(window: &Window, now: &str) -> [String; 4] {
+    fn described(window: &Window, now: &str) -> [String; 4] {
         let comparison = window.comparison(at(now)).unwrap();
         let parameters = comparison.parameters();
         [parameters[0].1.clone(), parameters[1].1.clone(), comparison.label(), comparison.note().unwrap_or_default()]

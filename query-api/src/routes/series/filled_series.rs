@@ -130,12 +130,12 @@ mod tests {
         cells: Vec<Cell>,
     ) -> Option<(bool, Vec<Cell>)> {
         let mut filled = FilledSeries::begin(buckets, is_whole, extent, Source::Loaded(cells.into_iter())).await.ok()?;
-        let mut told = Vec::new();
+        let mut items = Vec::new();
         while let Some(cell) = filled.next().await.ok()? {
-            told.push(cell);
+            items.push(cell);
         }
-        assert_eq!(told.len() as u64, filled.total());
-        Some((filled.is_filled(), told))
+        assert_eq!(items.len() as u64, filled.total());
+        Some((filled.is_filled(), items))
     }
 
     fn extent(values: u64, cells: u64) -> Extent {
@@ -147,7 +147,7 @@ mod tests {
         let cells = vec![cell(3, "b", 7), cell(4, "a", 1), cell(4, "b", 2)];
         let items = filled_items(Some(2..=4), false, extent(2, 3), cells).await.unwrap();
         let expected = [cell(2, "a", 0), cell(2, "b", 0), cell(3, "a", 0), cell(3, "b", 7), cell(4, "a", 1), cell(4, "b", 2)];
-        assert_eq!(told, (true, expected.to_vec()));
+        assert_eq!(items, (true, expected.to_vec()));
     }
 
     #[tokio::test]
