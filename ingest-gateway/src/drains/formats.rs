@@ -89,6 +89,17 @@ fn begins_with_day(text: &str) -> bool {
     text.len() > 4 && text[..4].iter().all(u8::is_ascii_digit) && text[4] == b'-'
 }
 
+/// Returns whether the text begins with this shape, where `d` is a digit and `a` a letter.
+fn has_shape(text: &[u8], shape: &str) -> bool {
+    let is_of = |(byte, of): (&u8, u8)| match of {
+        b'd' => byte.is_ascii_digit(),
+        b'a' => byte.is_ascii_alphabetic(),
+        b's' => matches!(byte, b'+' | b'-'),
+        of => *byte == of,
+    };
+    text.len() >= shape.len() && text.iter().zip(shape.bytes()).all(is_of)
+}
+
 /// Sets method and path from `method target protocol`. The target may contain spaces; HTTP/0.9 has no protocol. Anything other than HTTP
 /// has no method.
 fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {

@@ -1,8 +1,7 @@
 //! Text formats of single vendors, whose columns have fixed places: Nginx Proxy Manager, Gcore, KeyCDN and Amazon S3.
 
 use super::super::line_fields::{Field, Fields, address_in};
-use super::text::has_shape;
-use super::{FormatId, NoRequest, combined, put_request_line};
+use super::{FormatId, NoRequest, combined, has_shape, put_request_line};
 use combined::{quoted, unescaped_target, unescaped_text};
 use std::borrow::Cow;
 

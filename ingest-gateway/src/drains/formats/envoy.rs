@@ -8,8 +8,7 @@
 //! Envoy escapes nothing, so a line that can be read in two ways is bad. The addresses in it can be from headers.
 
 use super::super::line_fields::{Field, Fields};
-use super::text::has_shape;
-use super::{FormatId, NoRequest, combined, put_request_line};
+use super::{FormatId, NoRequest, combined, has_shape, put_request_line};
 use std::borrow::Cow;
 
 /// Begins every line. Everything before the visitors' text comes from Envoy.

@@ -2,7 +2,9 @@
 
 use super::super::line_fields::{Field, Fields, address_in};
 use super::without_agents;
-use super::{FormatId, NoRequest, begins_with_day, columns, combined, envoy, put_request_line, put_url_host, unescaped};
+use super::{
+    FormatId, NoRequest, begins_with_day, columns, combined, envoy, has_shape, put_request_line, put_url_host, unescaped,
+};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
@@ -125,17 +127,6 @@ fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a 
         }
         from = at + 1;
     }
-}
-
-/// Returns whether the text begins with this shape, where `d` is a digit and `a` a letter.
-pub(super) fn has_shape(text: &[u8], shape: &str) -> bool {
-    let is_of = |(byte, of): (&u8, u8)| match of {
-        b'd' => byte.is_ascii_digit(),
-        b'a' => byte.is_ascii_alphabetic(),
-        b's' => matches!(byte, b'+' | b'-'),
-        of => *byte == of,
-    };
-    text.len() >= shape.len() && text.iter().zip(shape.bytes()).all(is_of)
 }
 
 fn is_application_load_balancer(line: &str) -> bool {

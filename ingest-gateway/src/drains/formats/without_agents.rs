@@ -1,8 +1,7 @@
 //! Text formats without user agents, which are only recognized: Heroku's router, Express (morgan) and Squid.
 
 use super::super::line_fields::{Field, Fields};
-use super::text::has_shape;
-use super::{FormatId, begins_with_day};
+use super::{FormatId, begins_with_day, has_shape};
 use std::borrow::Cow;
 
 /// Returns the recognized format of a line, with the time if the line has one.
