@@ -203,9 +203,8 @@ fn january(agent: OrgId, owner: OrgId) -> Vec<LogRecord> {
     records
 }
 
-/// S22: an owner closes a month, and anyone can recount it.
 #[tokio::test]
-async fn s22_anyone_can_recount_a_closed_month() {
+async fn anyone_can_recount_a_closed_month() {
     let world = World::at("2026-01-31T23:59:59Z").await;
     let (app, agent) = (&world.app, world.app.seed().org("agent", OrgType::Agent).await);
     let owner = app.seed().owner_of("a.test").await;
@@ -267,9 +266,9 @@ async fn s22_anyone_can_recount_a_closed_month() {
     assert_eq!(audited, [("key", "1"), ("key", "2")].map(|(kind, revision)| (kind.to_owned(), revision.to_owned())));
 }
 
-/// E2: the service, the crate and the Python program count random months alike, and like the reads.
+/// The service, the crate and the Python program count random months alike, and like the reads.
 #[tokio::test]
-async fn e2_statements_equal_the_reads_of_random_months() {
+async fn statements_equal_the_reads_of_random_months() {
     let world = World::at("2026-02-03T09:00:00Z").await;
     let owners = random_reports::owners(&world.app).await;
     let seed = random_seed();
@@ -303,9 +302,9 @@ async fn e2_statements_equal_the_reads_of_random_months() {
     }
 }
 
-/// E3: if two processes close months at the same time, the numbers have no gaps and the chain is valid.
+/// If two processes close months at the same time, the numbers have no gaps and the chain is valid.
 #[tokio::test]
-async fn e3_concurrent_closes_keep_the_chain_intact() {
+async fn concurrent_closes_keep_the_chain_intact() {
     let world = World::at("2026-05-01T00:00:00Z").await;
     let owner = world.app.seed().owner_of("a.test").await;
     let key = &world.closer(owner.id).await;
