@@ -85,7 +85,7 @@ pub(crate) async fn create_api_key(
     let holder = KeyHolder { org: actor.org_id, org_type };
     let grants = Grants::Scopes(&scopes);
     let (mut api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, grants, state.now()).await?;
-    if require_signature {
+    if require_signature || key_creators::requires_signature(&mut transaction, actor.credential.into()).await? {
         api_key = set_require_signature(&mut transaction, &actor, api_key.id, true, state.now()).await?;
     }
     transaction.commit().await?;
@@ -133,6 +133,10 @@ pub(crate) async fn issue(
 ) -> Result<(ApiKey, PlainApiKey), ApiError> {
     organization_rows::lock(transaction, holder.org).await?;
     key_creators::require_grantable(transaction, author, holder.org, grants.takes()).await?;
+    if matches!(grants, Grants::Drain(_)) && key_creators::requires_signature(transaction, author).await? {
+        let detail = "A key that requires signatures can't create the key of a drain, because providers can't sign.";
+        return Err(ApiError::new(Code::Forbidden, detail));
+    }
     admit_one_more(transaction, holder.org, now).await?;
     let (api_key, key) = insert(transaction, author, holder, name, grants).await?;
     let mut detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
@@ -257,6 +261,9 @@ pub(crate) async fn change_api_key(
     permissions::require_owner(&mut transaction, &actor, OwnerAction::Keys).await?;
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
     let require_signature = parse_key_change(&body)?;
+    if !require_signature && key_creators::requires_signature(&mut transaction, actor.credential.into()).await? {
+        return Err(ApiError::new(Code::Forbidden, "A key that requires signatures can't change this. Use an owner's session."));
+    }
     let changed = set_require_signature(&mut transaction, &actor, id, require_signature, state.now()).await?;
     if require_signature && changed.drain_id.is_some() {
         return Err(ApiError::new(Code::Conflict, "A drain's key can't require signatures."));

@@ -1,6 +1,7 @@
 //! API keys: create, list, use, revoke.
 
-use crate::test_app::{Credentials, TestApp};
+use crate::test_app::{Credentials, DRAINS, KEYS, TestApp};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -60,4 +61,50 @@ fn members(object: &Value) -> Vec<&str> {
     let mut names: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
     names
+}
+
+#[tokio::test]
+async fn keys_can_require_signed_reports() {
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
+    let (_, other) = app.org("other").await;
+    let created = app.create(Credentials::Key(&owner), &json!({"name": "Agent", "require_signature": true})).await;
+    assert_eq!((created.status, &created.body["require_signature"]), (201, &json!(true)), "{}", created.body);
+    let path = format!("{KEYS}/{}", created.body["id"].as_str().unwrap());
+    let change = async |key: &str, path: &str, is: bool| {
+        app.send(Method::PATCH, Credentials::Key(key), path, json!({"require_signature": is}).to_string()).await
+    };
+    assert_eq!(change(&other, &path, false).await.status, 404, "another organization's key");
+    for _ in 0..2 {
+        let changed = change(&owner, &path, false).await;
+        assert_eq!((changed.status, &changed.body["require_signature"]), (200, &json!(false)), "{}", changed.body);
+    }
+    let listed = app.list(Credentials::Key(&owner)).await.body;
+    assert_eq!(listed.as_array().unwrap().last().unwrap()["require_signature"], json!(false));
+    let changes: Vec<String> = app.audited(org).await.into_iter().filter(|action| action == "api_key.changed").collect();
+    assert_eq!(changes.len(), 2, "created with it, and changed once");
+
+    // What such a key creates requires signatures too.
+    let scopes = ["identity:write", "telemetry:write"];
+    let strict =
+        app.create(Credentials::Key(&owner), &json!({"name": "Strict", "scopes": scopes, "require_signature": true})).await;
+    let (strict, own) = (strict.text("key").to_owned(), format!("{KEYS}/{}", strict.text("id")));
+    let made =
+        app.create(Credentials::Key(&strict), &json!({"name": "Made", "scopes": scopes, "require_signature": false})).await;
+    assert_eq!((made.status, &made.body["require_signature"]), (201, &json!(true)), "{}", made.body);
+    assert_eq!(change(&strict, &own, false).await.status, 403);
+    let drain = app.post(Credentials::Key(&strict), DRAINS, &json!({"name": "CDN", "provider": "ndjson"})).await;
+    assert_eq!(drain.status, 403, "{}", drain.body);
+    for key in [own, format!("{KEYS}/{}", made.text("id"))] {
+        assert_eq!(change(&owner, &key, false).await.status, 200);
+    }
+
+    let drain = app.post(Credentials::Key(&owner), DRAINS, &json!({"name": "CDN", "provider": "ndjson"})).await;
+    assert_eq!(drain.status, 201, "{}", drain.body);
+    let listed = app.list(Credentials::Key(&owner)).await.body;
+    let of_drain = listed.as_array().unwrap().iter().find(|key| !key["drain_id"].is_null()).unwrap();
+    let path = format!("{KEYS}/{}", of_drain["id"].as_str().unwrap());
+    assert_eq!(change(&owner, &path, true).await.status, 409, "providers can't sign");
+    let listed = app.list(Credentials::Key(&owner)).await.body;
+    assert!(listed.as_array().unwrap().iter().all(|key| key["require_signature"] == false), "{listed}");
 }

@@ -20,6 +20,14 @@ pub(super) async fn require_grantable(
     Ok(())
 }
 
+/// Returns whether the author is a key that requires signatures. What it creates must too, or anyone who has the key could report
+/// without signing.
+pub(super) async fn requires_signature(transaction: &mut PgConnection, author: Author) -> Result<bool, sqlx::Error> {
+    let (kind, id) = author.name();
+    let own = "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND $2 = 'key' AND require_signature)";
+    sqlx::query_scalar(own).bind(id).bind(kind).fetch_one(transaction).await
+}
+
 /// Keys that a person created, keys that those created, and so on. Includes revoked keys, because the objects they created still exist.
 const MADE: &str = "WITH RECURSIVE made AS ( \
         SELECT id FROM api_keys WHERE created_by = $1 AND created_by_kind = ANY($2) AND ($3::uuid IS NULL OR organization_id = $3) \
