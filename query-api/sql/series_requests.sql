@@ -25,8 +25,7 @@ FROM (
                         end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
                         arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
                     '' AS nothing,
-                    if(verified = 'unknown', '', toString(verified)) AS verified_name,
-                    toString(signature) AS signature_name,
+                    if(verified = 'unknown', '', toString(verified)) AS verified_name, toString(signature) AS signature_name,
                     if(status = 0, '', toString(status)) AS status_name,
                     link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
                     ['', 'claimed', 'observed', 'corroborated'][1 + ((is_claimed OR is_claim) AND (is_told OR role = 1))
@@ -55,8 +54,7 @@ FROM (
                             arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))),
                             {never_ms:Int64})) AS owned_since,
                         '' AS nothing,
-                        if(verified = 'unknown', '', toString(verified)) AS verified_name,
-                        toString(signature) AS signature_name,
+                        if(verified = 'unknown', '', toString(verified)) AS verified_name, toString(signature) AS signature_name,
                         toString(status) AS status_name,
                         arrayJoin(if(signature = 'valid', ['observed', 'signed'], ['observed'])) AS evidence
                     SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS value

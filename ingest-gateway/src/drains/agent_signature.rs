@@ -14,11 +14,8 @@ const MAX_BASE_BYTES: usize = 4_096;
 
 /// Returns the result for a line, as of the time of the request; `None` without a signature. `url` is the requested one.
 pub(super) fn check(fields: &Fields<'_>, url: &str, at_ms: i64, key_sets: &KeySets) -> Option<RecordedSignature> {
-    let names = [
-        ("signature-agent", Field::SignatureAgent),
-        ("signature-input", Field::SignatureInput),
-        ("signature", Field::Signature),
-    ];
+    let names =
+        [("signature-agent", Field::SignatureAgent), ("signature-input", Field::SignatureInput), ("signature", Field::Signature)];
     fields.get(Field::SignatureInput)?;
     let headers: Vec<(&str, &str)> = names.into_iter().filter_map(|(name, field)| Some((name, fields.get(field)?))).collect();
     let target_uri = url.split('#').next().unwrap_or(url);

@@ -81,7 +81,8 @@ pub(super) async fn check(
     parts: &Parts,
     sha256: impl AsyncFnOnce() -> [u8; 32],
 ) -> Result<PendingSignature, ApiError> {
-    let pending = if is_signed(&parts.headers) { verify(state, caller, parts, sha256).await } else { PendingSignature::default() };
+    let pending =
+        if is_signed(&parts.headers) { verify(state, caller, parts, sha256).await } else { PendingSignature::default() };
     pending.require(caller)?;
     Ok(pending)
 }
@@ -89,7 +90,8 @@ pub(super) async fn check(
 async fn verify(state: &State, caller: &Caller, parts: &Parts, sha256: impl AsyncFnOnce() -> [u8; 32]) -> PendingSignature {
     let sent = SentRequest::new(parts);
     let headers: Vec<(&str, &str)> = sent.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let [secure, plain] = sent.uris.each_ref().map(|uri| Request { method: parts.method.as_str(), target_uri: uri, headers: &headers });
+    let [secure, plain] =
+        sent.uris.each_ref().map(|uri| Request { method: parts.method.as_str(), target_uri: uri, headers: &headers });
     let claim = match content_telemetry::read(&secure) {
         Ok(Some(claim)) if claim.base.len() <= MAX_BASE_BYTES => claim,
         Ok(Some(_)) => return PendingSignature::invalid(MALFORMED),
@@ -213,7 +215,9 @@ impl PendingSignature {
             let request = Sha256::new().chain_update(&proof.base).chain_update(identity).finalize().into();
             match state.signatures.nonces.is_first_use(nonce, &request).await? {
                 Some(true) => {}
-                Some(false) => (recorded.result, recorded.reason) = (SignatureResult::Invalid, Reason::Replayed.as_str().to_owned()),
+                Some(false) => {
+                    (recorded.result, recorded.reason) = (SignatureResult::Invalid, Reason::Replayed.as_str().to_owned())
+                }
                 None => (recorded.result, recorded.reason) = (SignatureResult::None, UNCHECKED.to_owned()),
             }
         }

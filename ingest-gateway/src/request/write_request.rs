@@ -2,8 +2,8 @@
 
 use super::body_memory::out_of_memory_error;
 use super::cpu_permits::ReceivedBody;
-use super::report_signature::{self, PendingSignature};
 use super::raw_json::{MAX_BODY_LEVELS, RawObject, as_array, as_str, depth, require_clean_text};
+use super::report_signature::{self, PendingSignature};
 use crate::State;
 use crate::validate::{Faults, Member};
 use axum::body::Body;

@@ -116,7 +116,13 @@ async fn s22_signature_results_are_recorded_with_reports() {
     let sign = |id: &str| agent.sign(&gateway, "/events", &batch(id), &format!("nonce of the report {id}"));
     let mut tampered = sign("e-tampered");
     tampered.body = batch("d-tampered").to_string().into_bytes();
-    let old = agent.sign_bytes(&gateway, "/events", batch("c-stale").to_string().into_bytes(), &[], ("nonce of a stale report", now() - 301));
+    let old = agent.sign_bytes(
+        &gateway,
+        "/events",
+        batch("c-stale").to_string().into_bytes(),
+        &[],
+        ("nonce of a stale report", now() - 301),
+    );
     let other_key = SignedAgent { key: PrivateKey::generate(), org: gateway.seed().org("other", OrgType::Agent).await };
     let forged = other_key.sign(&gateway, "/events", &batch("f-forged"), "nonce of a forged report");
     let sent = [
@@ -137,7 +143,10 @@ async fn s22_signature_results_are_recorded_with_reports() {
     }
     assert_eq!(results(&gateway).await, expected);
     let records = gateway.all_records().await;
-    let proof = records.iter().filter_map(|record| record.signature.as_ref()?.proof.as_ref()).find(|proof| proof.base.contains("a-valid"));
+    let proof = records
+        .iter()
+        .filter_map(|record| record.signature.as_ref()?.proof.as_ref())
+        .find(|proof| proof.base.contains("a-valid"));
     let proof = proof.expect("the nonce is in the signature base");
     let signature: [u8; 64] = data_encoding::BASE64.decode(proof.signature.as_bytes()).unwrap().try_into().unwrap();
     assert!(verify_base(&proof.base, &signature, &PublicKey::from_multibase(&proof.public_key).unwrap()));
@@ -160,7 +169,10 @@ async fn sessions_and_compressed_bodies_can_be_signed() {
     let started = start.send(&gateway, &agent.org.key).await;
     assert_eq!(started.status, 201, "{}", started.body);
     let end = json!({"session_id": started.body["session_id"]});
-    assert_eq!(agent.sign(&gateway, "/sessions/end", &end, "nonce of a session end").send(&gateway, &agent.org.key).await.status, 200);
+    assert_eq!(
+        agent.sign(&gateway, "/sessions/end", &end, "nonce of a session end").send(&gateway, &agent.org.key).await.status,
+        200
+    );
     let bulk = json!({"events": [event("content_cited", json!({}))]});
     agent.sign(&gateway, "/sessions/bulk", &bulk, "nonce of a session").accepted(&gateway, &agent.org.key).await;
     let records = gateway.all_records().await;
@@ -197,7 +209,8 @@ async fn nonces_can_be_used_only_once_across_gateways() {
     expected.push("invalid replayed");
     let mut records = gateway.all_records().await;
     records.sort_by_key(|record| record.received_at_us);
-    let found: Vec<String> = records.iter().map(result).map(|(result, reason)| format!("{result} {reason}").trim_end().to_owned()).collect();
+    let found: Vec<String> =
+        records.iter().map(result).map(|(result, reason)| format!("{result} {reason}").trim_end().to_owned()).collect();
     assert_eq!(found, expected);
 }
 
@@ -278,7 +291,8 @@ async fn signatures_have_no_result_without_the_database() {
     }
     database.pause();
     agent.sign(&gateway, "/events", &batch("b-during"), "nonce in the outage").accepted(&gateway, &agent.org.key).await;
-    let refused = strict.sign(&gateway, "/events", &batch("c-refused"), "nonce in the outage").send(&gateway, &strict.org.key).await;
+    let refused =
+        strict.sign(&gateway, "/events", &batch("c-refused"), "nonce in the outage").send(&gateway, &strict.org.key).await;
     assert_eq!(refused.status, 503, "{}", refused.body);
     database.resume();
     let results: Vec<String> = results(&gateway).await.into_iter().map(|(_, result)| result).collect();

@@ -23,7 +23,8 @@ fn covers_the_requested_url_under_both_schemes() {
 
 #[test]
 fn signatures_cannot_cover_secrets() {
-    let headers = [("x-api-key", "secret"), ("authorization", "secret"), ("cookie", "secret"), ("signature", "a"), ("signature", "b")];
+    let headers =
+        [("x-api-key", "secret"), ("authorization", "secret"), ("cookie", "secret"), ("signature", "a"), ("signature", "b")];
     let sent = SentRequest::new(&parts("/events", &headers));
     assert_eq!(sent.headers, [("signature", "a".to_owned()), ("signature", "b".to_owned())]);
 }
@@ -43,7 +44,8 @@ fn records_the_key_version_with_the_signature() {
     let (key, version) = (PrivateKey::generate().public(), Uuid::from_u128(7));
     let listed = ListedKey { version, key_id: "k".to_owned(), public_key: *key.as_bytes(), expires: None };
     let base = "\"@method\": POST".to_owned();
-    let claim = RequestSignature { base: base.clone(), signature: [1; 64], key_id: "k".to_owned(), created: 0, expires: 9, nonce: None };
+    let claim =
+        RequestSignature { base: base.clone(), signature: [1; 64], key_id: "k".to_owned(), created: 0, expires: 9, nonce: None };
     let checked = |verdict, key| CheckedSignature { verdict, claim: Some(claim.clone()), key };
     let valid = recorded(checked(Verdict::Valid, Some(key)), std::slice::from_ref(&listed)).unwrap();
     let proof = valid.proof.unwrap();

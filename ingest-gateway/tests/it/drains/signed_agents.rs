@@ -63,7 +63,8 @@ impl Directories {
     }
 
     fn serve(&self, path: &'static str, head: &str, keys: &[PublicKey]) {
-        let jwk = |key: &PublicKey| json!({"kty": "OKP", "crv": "Ed25519", "x": data_encoding::BASE64URL_NOPAD.encode(key.as_bytes())});
+        let jwk =
+            |key: &PublicKey| json!({"kty": "OKP", "crv": "Ed25519", "x": data_encoding::BASE64URL_NOPAD.encode(key.as_bytes())});
         let body = json!({"keys": keys.iter().map(jwk).collect::<Vec<_>>()}).to_string();
         let mut responses = self.responses.lock().unwrap();
         responses.retain(|(known, ..)| *known != path);
@@ -79,7 +80,8 @@ fn line(id: &str, key: &PrivateKey, key_set: &str, signed_host: &str, status: u1
         AT + 60,
         key.public().thumbprint()
     );
-    let base = format!("\"@authority\": {signed_host}\n\"signature-agent\";key=\"sig\": {member}\n\"@signature-params\": {parameters}");
+    let base =
+        format!("\"@authority\": {signed_host}\n\"signature-agent\";key=\"sig\": {member}\n\"@signature-params\": {parameters}");
     json!({"timestamp": "2026-11-01T10:00:01Z", "host": "a.test", "url": format!("/{id}?x=1"), "method": "GET", "status": status,
         "user_agent": super::BOT, "request_id": id, "signature_agent": format!("sig={member}"),
         "signature_input": format!("sig={parameters}"), "signature": format!("sig=:{}:", BASE64.encode(&key.sign(base.as_bytes())))})
@@ -93,12 +95,25 @@ async fn send(gateway: &Gateway, key: &str, lines: &[Value]) -> Vec<Option<Recor
     let records = gateway.records(before + 1).await;
     let record = records.into_iter().max_by_key(|record| record.received_at_us).unwrap();
     let events = record.events.into_iter().map(|event| event.signature);
-    events.chain(record.failed_fetches.into_iter().map(|fetch| fetch.signature)).map(|signature| signature.map(|of| *of)).collect()
+    events
+        .chain(record.failed_fetches.into_iter().map(|fetch| fetch.signature))
+        .map(|signature| signature.map(|of| *of))
+        .collect()
 }
 
 fn shown(signature: &Option<RecordedSignature>) -> String {
     let Some(signature) = signature else { return "none".to_owned() };
     [signature.result.as_str(), &signature.reason, &signature.signed_by].join(" ").trim_end().to_owned()
+}
+
+/// Sends lines until one has this result.
+async fn becomes(gateway: &Gateway, api_key: &str, result: &str, line: impl Fn(usize) -> Value) {
+    let attempt = AtomicUsize::new(0);
+    eventually("the key set is known", async || {
+        let line = line(attempt.fetch_add(1, Ordering::Relaxed));
+        (shown(&send(gateway, api_key, &[line]).await[0]) == result).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -122,13 +137,8 @@ async fn signed_fetches_are_verified_with_the_agents_key_set() {
     for path in ["/page", "/missing", "/moved"] {
         send(&gateway, &api_key, &[of(&path[1..], path)]).await;
     }
-    let attempt = AtomicUsize::new(0);
-    eventually("the key set is fetched", async || {
-        let attempt = attempt.fetch_add(1, Ordering::Relaxed);
-        let signature = send(&gateway, &api_key, &[of(&format!("again-{attempt}"), "/keys")]).await;
-        (shown(&signature[0]) == format!("valid  {origin}")).then_some(())
-    })
-    .await;
+    let valid = format!("valid  {origin}");
+    becomes(&gateway, &api_key, &valid, |n| of(&format!("again-{n}"), "/keys")).await;
 
     let mut unsigned = of("claim", "/keys");
     unsigned.as_object_mut().unwrap().retain(|name, _| !["signature", "signature_input"].contains(&name.as_str()));
@@ -149,7 +159,6 @@ async fn signed_fetches_are_verified_with_the_agents_key_set() {
         line("refused", &key, &format!("{origin}/keys"), "a.test", 404),
     ];
     let found = send(&gateway, &api_key, &lines).await;
-    let valid = format!("valid  {origin}");
     let expected = [
         valid.as_str(),
         "none",
@@ -171,13 +180,7 @@ async fn signed_fetches_are_verified_with_the_agents_key_set() {
     // Another gateway has the copy from PostgreSQL, although the server fails now.
     directories.serve("/keys", "500 Error", &[]);
     let beside = Gateway::start_fetching_on(gateway.stores.clone(), directories.settings()).await;
-    let attempt = AtomicUsize::new(0);
-    eventually("the other gateway has the key set", async || {
-        let attempt = attempt.fetch_add(1, Ordering::Relaxed);
-        let signature = send(&beside, &api_key, &[of(&format!("beside-{attempt}"), "/keys")]).await;
-        (shown(&signature[0]) == valid).then_some(())
-    })
-    .await;
+    becomes(&beside, &api_key, &valid, |n| of(&format!("beside-{n}"), "/keys")).await;
 }
 
 /// The guard for tenants' addresses applies: only public servers, over HTTPS.
