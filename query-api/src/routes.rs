@@ -11,6 +11,7 @@ pub(crate) mod dry_run;
 mod lists;
 mod one_event;
 mod summary_and_coverage;
+mod reconciliation;
 pub(crate) mod resolve;
 mod series;
 
@@ -31,6 +32,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/content-owners/events/{id}", get(one_event::read_event))
         .route("/content-owners/urls", get(lists::read_urls))
         .route("/content-owners/corroboration", get(lists::read_corroboration))
+        .route("/content-owners/reconciliation", get(reconciliation::read_reconciliation))
         .route("/content-owners/funnel", get(lists::read_funnel))
         .route("/content-owners/series", get(series::read_series))
         .route("/content-owners/crawlers", get(crawlers::read_crawlers))

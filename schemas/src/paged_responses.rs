@@ -165,3 +165,40 @@ pub struct FunnelItem {
     pub presented: u64,
     pub engaged: u64,
 }
+named_enum! {
+    /// Result of comparing what agents claim about a fetch with what the owner's servers saw (docs/api/reconciliation.md).
+    pub enum Finding {
+        SignatureUnverified = "signature_unverified",
+        DuplicateReport = "duplicate_report",
+        IdentityMismatch = "identity_mismatch",
+        ContentMismatch = "content_mismatch",
+        TimestampMismatch = "timestamp_mismatch",
+        Missing = "missing",
+        Extra = "extra",
+        NoCoverage = "no_coverage",
+        Matched = "matched",
+    }
+}
+
+/// Fetches of a licensee with the same finding, or one fetch.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReconciliationItem {
+    /// The licensee; empty if it is unknown.
+    pub operator: String,
+    /// A [`Finding`].
+    pub finding: String,
+    /// By agent or event: the agent's organization; empty without a claim.
+    pub platform_id: Option<String>,
+    /// By agent or event: the platform's name for the agent.
+    pub agent_id: Option<String>,
+    pub content_url: Option<String>,
+    /// By event: as in the list of events.
+    pub event_id: Option<String>,
+    pub event_timestamp: Option<String>,
+    /// Except by event.
+    pub fetches: Option<u64>,
+    /// Time of the newest fetch, except by event.
+    pub last_seen: Option<String>,
+}
+

@@ -79,6 +79,12 @@ impl EventFilter {
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    /// Returns a filter's value, and the other filters.
+    pub(crate) fn without(mut self, name: &str) -> (Option<String>, Self) {
+        let place = self.0.iter().position(|(known, _)| *known == name);
+        (place.map(|place| self.0.remove(place).1), self)
+    }
+
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 

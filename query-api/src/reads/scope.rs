@@ -47,6 +47,11 @@ impl Scope {
         Self { filter: filter.clone(), ..self }
     }
 
+    /// Returns the first millisecond of the period, and the first one after it.
+    pub(super) fn window(&self) -> (i64, i64) {
+        self.window
+    }
+
     /// Binds the parameters and tables. `is_dated` is set if a host has a start time; `dated_ms` is the latest one.
     pub(super) fn bind(&self, statement: Statement) -> Statement {
         let host = |(host, _): (&Site, &i64)| [host.as_str().into()];

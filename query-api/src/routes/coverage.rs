@@ -6,8 +6,10 @@
 use crate::State;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
+use crate::reads::Servers;
 use chrono::{DateTime, Utc};
 use schemas::coverage::{Coverage, CoverageSpan};
+use schemas::site::Site;
 use service_kit::auth::Tenant;
 use service_kit::http::ApiError;
 use std::collections::BTreeSet;
@@ -88,6 +90,22 @@ async fn hours_of_drains(sources: &Sources, state: &State, seen: &Visibility, pe
         .bind(&sources.drains)
         .fetch_all(&state.pool)
         .await
+}
+
+/// Returns the servers whose reports cover hours, and the hours for which a drain with only one host had a line.
+pub(crate) async fn servers(state: &State, tenant: Tenant, seen: &Visibility, period: &Period) -> Result<Servers, ApiError> {
+    let Sources { observers, .. } = state.outcomes.with_slot(tenant, sources_of(state, seen)).await?;
+    let only_host = Some(seen.own()).filter(|own| own.len() == 1).map(|own| own[0].site.domain());
+    let (from, before) = hours_of(period);
+    let hours = sqlx::query_as(include_str!("coverage/hours_by_host.sql"))
+        .bind(seen.organization_id().0)
+        .bind(from)
+        .bind(before)
+        .bind(only_host)
+        .fetch_all(&state.pool);
+    let hours: Vec<(String, i64)> = state.outcomes.with_slot(tenant, hours).await?;
+    let drain_hours = hours.into_iter().filter_map(|(host, hour)| Some((Site::from_domain(&host).ok()?, hour))).collect();
+    Ok(Servers { observers, drain_hours })
 }
 
 /// Returns the full hours that overlap a period, because drains count by the hour.

@@ -10,7 +10,8 @@ use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use service_kit::testing::{SeededOrg, eventually, random_seed, size};
 
-const READS: [&str; 8] = ["summary", "events", "urls", "corroboration", "funnel", "series", "crawlers", "coverage"];
+const READS: [&str; 9] =
+    ["summary", "events", "urls", "corroboration", "reconciliation", "funnel", "series", "crawlers", "coverage"];
 const FORMATS: [&str; 4] = ["application/json", "text/csv", "application/x-ndjson", "*/*"];
 
 /// Returns a query string with random parameters, valid and invalid.

@@ -20,7 +20,7 @@ use uuid::Uuid;
 const HOUR_MS: i64 = 3_600_000;
 
 /// Every owner's read, as a whole and in part.
-pub(crate) const OWNERS: [&str; 26] = [
+pub(crate) const OWNERS: [&str; 28] = [
     "/content-owners/summary",
     "/content-owners/summary?domain=example.com",
     "/content-owners/summary?outcome=fetch",
@@ -32,6 +32,8 @@ pub(crate) const OWNERS: [&str; 26] = [
     "/content-owners/urls?limit=2&offset=1&by=section",
     "/content-owners/corroboration?limit=1000",
     "/content-owners/corroboration?limit=1000&by=day",
+    "/content-owners/reconciliation?limit=1000&by=event",
+    "/content-owners/reconciliation?limit=1000&by=url",
     "/content-owners/funnel?limit=1000&by=agent",
     "/content-owners/funnel?limit=1000&by=url",
     "/content-owners/funnel?limit=1000&by=day",

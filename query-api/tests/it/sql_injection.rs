@@ -89,11 +89,12 @@ async fn overheard() -> (TestApp, RecordedStatements, TestServer) {
     (app.through(clickhouse).await, heard, listener)
 }
 
-const OWNERS: [&str; 6] = [
+const OWNERS: [&str; 7] = [
     "/content-owners/summary",
     "/content-owners/events",
     "/content-owners/urls",
     "/content-owners/corroboration",
+    "/content-owners/reconciliation",
     "/content-owners/funnel",
     "/content-owners/series",
 ];
@@ -161,7 +162,9 @@ async fn values_are_not_part_of_statements() {
             assert_eq!(app.get(&owner.key, path, &[("domain", &domain), ("since", since)]).await.status, StatusCode::OK);
             let said = heard.take();
             let reads: Vec<String> = said.iter().filter(|statement| is_read(statement)).cloned().collect();
-            let counting = reads.iter().filter(|statement| statement.contains("FROM events")).count();
+            let is_counting =
+                |of: &&String| of.contains("FROM events") && !of.contains("-- Names of the agents that claim fetches");
+            let counting = reads.iter().filter(is_counting).count();
             assert_eq!(counting, 1, "{path} {domain}: all figures come from one statement: {said:?}");
             assert!(said.iter().all(|statement| !statement.contains(MARK) && !statement.contains("600777")), "{path}: {said:?}");
             statements.insert(reads);
