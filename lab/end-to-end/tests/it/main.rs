@@ -40,6 +40,7 @@ mod production;
 mod reads_beside_reports;
 mod rebuild;
 mod reconcile;
+mod reconciliation;
 mod refusals;
 mod restart;
 mod revocations;
