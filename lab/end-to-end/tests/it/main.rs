@@ -49,6 +49,7 @@ mod session_envelopes;
 mod settings_table;
 mod slow_clients;
 mod start_up;
+mod statements;
 mod summary_poller;
 mod webhooks;
 mod whole_story;
