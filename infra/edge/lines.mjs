@@ -29,6 +29,8 @@ export function visitorFields(url, header) {
     user_agent: cut(header("user-agent"), MAX_HEADER),
     content_telemetry_id: cut(header("content-telemetry-id"), MAX_TELEMETRY_ID),
     signature_agent: cut(header("signature-agent"), MAX_HEADER),
+    signature_input: cut(header("signature-input"), MAX_HEADER),
+    signature: cut(header("signature"), MAX_HEADER),
   };
 }
 

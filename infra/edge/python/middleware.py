@@ -179,6 +179,8 @@ class Site:
             "user_agent": text(environ, "HTTP_USER_AGENT", MAX_HEADER),
             "content_telemetry_id": text(environ, "HTTP_CONTENT_TELEMETRY_ID", MAX_TELEMETRY_ID),
             "signature_agent": text(environ, "HTTP_SIGNATURE_AGENT", MAX_HEADER),
+            "signature_input": text(environ, "HTTP_SIGNATURE_INPUT", MAX_HEADER),
+            "signature": text(environ, "HTTP_SIGNATURE", MAX_HEADER),
         }
 
     def client_address(self, environ):

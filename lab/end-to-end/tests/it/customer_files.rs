@@ -234,7 +234,8 @@ async fn d6_cloudflare_and_vercel_scripts_create_drains() {
     let calls: Vec<_> = asked.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
     let fields = "/zones/zone-1/rulesets/phases/http_log_custom_fields/entrypoint";
     assert_eq!(calls, [format!("GET {fields}"), format!("PUT {fields}"), "POST /zones/zone-1/logpush/jobs".to_owned()]);
-    let own = ["x-own", "content-telemetry-id", "signature-agent"].map(|name| json!({"name": name}));
+    let own =
+        ["x-own", "content-telemetry-id", "signature-agent", "signature-input", "signature"].map(|name| json!({"name": name}));
     let merged = json!({"rules": [{"id": "rule-1", "action": "log_custom_field", "expression": "true",
         "action_parameters": {"request_fields": own, "cookie_fields": [{"name": "own"}]}}]});
     assert_eq!(asked[1].2, merged, "the zone's own fields are lost");

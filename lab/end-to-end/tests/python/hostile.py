@@ -26,6 +26,8 @@ FORGED = {
     "X-Request-ID": OTHER_ID,
     "Content-Telemetry-ID": OTHER_ID,
     "Signature-Agent": '"https://chatgpt.com"',
+    "Signature-Input": 'sig=("@authority");tag="web-bot-auth"',
+    "Signature": "sig=:AA==:",
     "Referer": f"https://{SECRET}.example/",
     "Cookie": f"session={SECRET}",
     "Authorization": "Basic " + base64.b64encode(f'a [b] "c" {SECRET}'.encode()).decode(),
@@ -107,6 +109,9 @@ def check(lines, sent, address):
         assert (fields.pop("content_telemetry_id") == OTHER_ID) == (headers["Content-Telemetry-ID"] == OTHER_ID), about
         agent = headers["Signature-Agent"].strip()
         assert fields.pop("signature_agent") == agent or len(agent) > 512 or not agent.isascii(), about
+        for name in ("Signature-Input", "Signature"):
+            signed = headers[name].strip()
+            assert fields.pop(name.lower().replace("-", "_")) == signed or len(signed) > 512 or not signed.isascii(), about
         assert set(fields) == {"timestamp", "request_id"}, about
 
 

@@ -187,7 +187,7 @@ function fastlyLogFormat() {
   take("fastly", "Fastly", all, rendered.map(String), expected, read);
   // A missing header is an empty string.
   const [plain] = [{ path: "/", headers: { "user-agent": BOT } }].map((visitor) => JSON.parse(render(format, variable(visitor, 0))));
-  assert.deepEqual([plain.content_telemetry_id, plain.signature_agent], ["", ""]);
+  assert.deepEqual([plain.content_telemetry_id, plain.signature_agent, plain.signature_input, plain.signature], ["", "", "", ""]);
 }
 
 /** The fields of a line in the combined format, as nginx escapes it. */
@@ -281,7 +281,7 @@ function namedFields() {
     assert.ok(names.length >= 10, `${provider}: ${names}`);
     assert.deepEqual(names.filter(isPrivate), [], provider);
   }
-  assert.deepEqual(action_parameters.request_fields.map(({ name }) => name), ["content-telemetry-id", "signature-agent"]);
+  assert.deepEqual(action_parameters.request_fields.map(({ name }) => name), ["content-telemetry-id", "signature-agent", "signature-input", "signature"]);
 }
 
 /** The drain reads every line of its provider. */

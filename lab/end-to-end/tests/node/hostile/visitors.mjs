@@ -26,6 +26,8 @@ const FORGED = {
   "cf-ray": OTHER_ID,
   "content-telemetry-id": OTHER_ID,
   "signature-agent": '"https://chatgpt.com"',
+  "signature-input": 'sig=("@authority");tag="web-bot-auth"',
+  signature: "sig=:AA==:",
   referer: `https://${SECRET}.example/`,
   cookie: `session=${SECRET}`,
   authorization: `Basic ${Buffer.from(`a [b] "c" ${SECRET}:password`).toString("base64")}`,
@@ -106,7 +108,7 @@ export function checkLines(name, sent, lines, expected, read = JSON.parse) {
     assert.ok(Buffer.byteLength(line) < 64 * 1024, `${about}: the line is longer than the service reads`);
     assert.ok(!line.includes(SECRET), `${about}: a cookie, a referer or a credential is in the line`);
     assert.ok(!line.includes("\n"), `${about}: one line`);
-    const { timestamp, request_id, user_agent, url, content_telemetry_id, signature_agent, bytes, content_type, ...others } = read(line);
+    const { timestamp, request_id, user_agent, url, content_telemetry_id, signature_agent, signature_input, signature, bytes, content_type, ...others } = read(line);
     assert.ok(timestamp && bytes !== undefined, about);
     assert.match(request_id, /^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$/, about);
     assert.ok(request_id !== OTHER_ID && !ids.has(request_id), `${about}: the id is the server's own`);
@@ -116,6 +118,7 @@ export function checkLines(name, sent, lines, expected, read = JSON.parse) {
     checkTelemetryId(`${about}: ${content_telemetry_id}`, content_telemetry_id, headers["content-telemetry-id"]);
     // The combined format does not contain it.
     if (signature_agent !== undefined) checkSignatureAgent(`${about}: ${signature_agent}`, signature_agent, headers["signature-agent"]);
+    for (const text of [signature_input, signature]) assert.ok(text === undefined || (typeof text === "string" && text.length <= 2_048), about);
     checkUrl(`${about}: ${url}`, url, path);
   });
 }
