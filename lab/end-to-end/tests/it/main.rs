@@ -47,6 +47,7 @@ mod revocations;
 mod session_documents;
 mod session_envelopes;
 mod settings_table;
+mod signed_reports;
 mod slow_clients;
 mod start_up;
 mod statements;

@@ -76,8 +76,13 @@ impl Pipeline {
     }
 
     pub(crate) async fn try_post(&self, path: &str, key: &str, body: &Value) -> Response {
-        let request = client().post(format!("{}{path}", self.gateway.url)).header("content-type", "application/json");
+        let request = client().post(self.gateway_url(path)).header("content-type", "application/json");
         send_request(request.header("x-api-key", key).body(body.to_string())).await
+    }
+
+    /// Returns a URL of the gateway.
+    pub(crate) fn gateway_url(&self, path: &str) -> String {
+        format!("{}{path}", self.gateway.url)
     }
 
     /// Sends a request and asserts that it returns 201.

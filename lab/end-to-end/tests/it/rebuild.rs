@@ -90,7 +90,7 @@ async fn reads_are_identical_after_a_rebuild() {
 }
 
 /// Returns the same pipeline with a database that `rebuild` has filled.
-async fn rebuilt(pipeline: &Pipeline, seed: u64) -> Pipeline {
+pub(crate) async fn rebuilt(pipeline: &Pipeline, seed: u64) -> Pipeline {
     let clickhouse_database = format!("{}_rebuilt", pipeline.stores.clickhouse.clickhouse_database);
     let clickhouse = ClickHouseSettings { clickhouse_database, ..pipeline.stores.clickhouse.clone() };
     let stores = TestStores { clickhouse, ..pipeline.stores.clone() };
