@@ -18,7 +18,7 @@ const KEEP: TimeDelta = TimeDelta::days(400);
 /// Number of concurrent checks.
 const AT_ONCE: i64 = 8;
 /// The part of a file that crawlers have to read (RFC 9309, section 2.5). The rest is ignored.
-pub(super) const MAX_FILE_BYTES: usize = 500 * 1024;
+const MAX_FILE_BYTES: usize = 500 * 1024;
 
 /// Checks robots.txt files; cheap to clone.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub(crate) enum FetchedRobots {
 
 impl FetchedRobots {
     /// Returns the file's state according to a response (RFC 9309, section 2.3.1). Redirects aren't followed.
-    pub(super) fn of_response(status: u16, body: &[u8]) -> Self {
+    fn of_response(status: u16, body: &[u8]) -> Self {
         match status {
             200 => Self::Found(String::from_utf8_lossy(body).replace('\0', "")),
             400..=499 => Self::Missing,
@@ -90,7 +90,7 @@ impl RobotsChecks {
             for site in due.iter().map(|site| Site::from_stored(site)) {
                 let checks = self.clone();
                 checking.spawn(async move {
-                    let fetched = checks.finder.robots(&site.domain()).await;
+                    let fetched = checks.fetch(&site.domain()).await;
                     store(&checks.pool, &site, &fetched, now).await
                 });
             }
@@ -102,6 +102,20 @@ impl RobotsChecks {
                 }
             }
         }
+    }
+}
+
+impl RobotsChecks {
+    /// Fetches the file of a domain, or of its `www.` host if the domain redirects.
+    async fn fetch(&self, domain: &str) -> FetchedRobots {
+        for host in [domain.to_owned(), format!("www.{domain}")] {
+            match self.finder.get(&host, "/robots.txt", MAX_FILE_BYTES).await {
+                Some((300..=399, _)) => {}
+                Some((status, body)) => return FetchedRobots::of_response(status, &body),
+                None => break,
+            }
+        }
+        FetchedRobots::Unreachable
     }
 }
 

@@ -5,7 +5,6 @@
 //! place of the expected one.
 
 use super::html_head;
-use super::robots::{FetchedRobots, MAX_FILE_BYTES};
 use schemas::identity::VerificationMethod;
 use schemas::identity::domain::{MANIFEST_MEMBER, MANIFEST_PATH, META_NAME, TXT_LABEL, TXT_PREFIX};
 use schemas::ids::OrgId;
@@ -155,18 +154,11 @@ impl TokenFinder {
         self.read(organization, until, move || parse(&response.body)).await.map_err(|_| NO_RESPONSE)
     }
 
-    /// Fetches the robots.txt of a domain, or of its `www.` host if the domain redirects.
-    pub(super) async fn robots(&self, domain: &str) -> FetchedRobots {
-        let mut fetched = FetchedRobots::Unreachable;
-        for host in [domain.to_owned(), format!("www.{domain}")] {
-            let Ok(url) = Url::parse(&format!("https://{host}:{}/robots.txt", self.port)) else { return fetched };
-            let Ok(response) = self.egress.get(&url, DEADLINE, MAX_FILE_BYTES).await else { return fetched };
-            fetched = FetchedRobots::of_response(response.status, &response.body);
-            if !(300..400).contains(&response.status) {
-                return fetched;
-            }
-        }
-        fetched
+    /// Returns the status and at most `cap` bytes of the body of a path, or `None` if there is no response.
+    pub(super) async fn get(&self, host: &str, path: &str, cap: usize) -> Option<(u16, Vec<u8>)> {
+        let url = Url::parse(&format!("https://{host}:{}{path}", self.port)).ok()?;
+        let response = self.egress.get(&url, DEADLINE, cap).await.ok()?;
+        Some((response.status, response.body))
     }
 
     /// Parses an untrusted document on a blocking thread, so that only its own request waits.
