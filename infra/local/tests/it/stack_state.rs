@@ -51,7 +51,7 @@ fn rejects_a_flipped_byte_with_both_digests() {
     assert!(error.contains("found "), "{error}");
 
     let error = checksums.verify(&file, "postgres").unwrap_err().to_string();
-    assert!(error.contains("no checksum of postgres/broker.jar"), "{error}");
+    assert!(error.contains("no checksum for postgres/broker.jar"), "{error}");
 }
 
 #[test]
