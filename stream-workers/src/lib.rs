@@ -5,7 +5,7 @@
 //! 1. Read records into a block until it is 500 ms old, 99,000 events or 32 MiB large, and decode each (`consume`, `record`). A record
 //!    that can't be decoded becomes a dead letter (`dead_letters`).
 //! 2. Write the sessions, and look up the click tokens and agents that the gateway could not look up (`resolve`). While PostgreSQL is
-//!   unavailable, blocks that need it wait.
+//!    unavailable, blocks that need it wait.
 //! 3. Wait until the brokers have acknowledged the block's dead letters.
 //! 4. Merge the block with the current rows of its events (`store::merge`) and insert `sites`, `reports`, `events`, `failed_fetches` and
 //!    `progress`, in this order (`writer`). Repeat a statement until its outcome is known.
