@@ -43,7 +43,7 @@ impl StatementRow {
             by: self.lines_by.parse().unwrap_or(By::Url),
             number: self.number,
             revision: self.revision,
-            closed: super::close::time_text(self.closed_at),
+            closed: schemas::instant::text(self.closed_at),
             sha256: self.sha256,
             reports: self.reports,
             late_reports: self.late_reports,

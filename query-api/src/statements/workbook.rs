@@ -2,7 +2,7 @@
 
 use super::document::{Statement, sha256};
 use super::figures::Measure;
-use super::formats::lines;
+use super::rows::lines;
 use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 use schemas::statement_responses::STATEMENT_NOTE;
 
