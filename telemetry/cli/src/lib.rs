@@ -148,8 +148,8 @@ pub enum Command {
     Evidence(WithOptions<EvidenceNoun>),
     /// Create signing keys and sign requests
     Sign(SignNoun),
-    /// Verify statements
-    Statement(StatementNoun),
+    /// Close months; read and verify statements
+    Statement(WithOptions<StatementNoun>),
     /// Check the connection, the credential, drains and a domain; suggest fixes
     #[command(after_help = example!("doctor --domain newspaper.example"))]
     Doctor(WithOptions<Doctor>),
@@ -214,7 +214,7 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Session(WithOptions { what, options }) => session::run(&on(options), &what).await,
         Command::Evidence(WithOptions { what, options }) => evidence::run(&on(options), &what).await,
         Command::Sign(what) => sign::run(&clock, &what),
-        Command::Statement(what) => statement::run(&what),
+        Command::Statement(WithOptions { what, options }) => statement::run(&on(options), &what).await,
         Command::Doctor(WithOptions { what, options }) => doctor::run(&on(options), &what).await,
         Command::Completion(what) => completion::run(program, &what),
     }
