@@ -67,7 +67,7 @@ use key::KeyNoun;
 use options::Options;
 use org::OrgNoun;
 use profile::ProfileNoun;
-use reads::{Funnel, PagedRead, Series, SortedRead, Summary, UnpagedRead, Urls};
+use reads::{Funnel, PagedRead, Reconciliation, Series, SortedRead, Summary, UnpagedRead, Urls};
 use service_kit::clock::Clock;
 use service_kit::process::Process;
 use session::SessionNoun;
@@ -142,6 +142,9 @@ pub enum Command {
     /// Wait until events are readable
     #[command(after_help = example!("wait --path /blog/launch --timeout 60"))]
     Wait(WithOptions<Wait>),
+    /// Find differences between what agents claim and what servers saw
+    #[command(after_help = example!("reconciliation --since 30d --by url --finding extra"))]
+    Reconciliation(WithOptions<Reconciliation>),
     /// Export an agent's sessions
     Session(WithOptions<SessionNoun>),
     /// Check the signatures of an event's reports
@@ -214,6 +217,7 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Session(WithOptions { what, options }) => session::run(&on(options), &what).await,
         Command::Evidence(WithOptions { what, options }) => evidence::run(&on(options), &what).await,
         Command::Sign(what) => sign::run(&clock, &what),
+        Command::Reconciliation(WithOptions { what, options }) => reads::reconciliation(&on(options), &what).await,
         Command::Statement(WithOptions { what, options }) => statement::run(&on(options), &what).await,
         Command::Doctor(WithOptions { what, options }) => doctor::run(&on(options), &what).await,
         Command::Completion(what) => completion::run(program, &what),

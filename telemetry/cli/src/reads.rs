@@ -12,10 +12,12 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 mod arguments;
+mod reconciliation;
 mod series;
 mod summary;
 
 pub(crate) use arguments::{Filters, PageArgs, PagedRead, SortedRead, UnpagedRead, Window};
+pub(crate) use reconciliation::{Reconciliation, reconciliation};
 pub(crate) use series::{Series, series};
 pub(crate) use summary::{Summary, summary};
 
