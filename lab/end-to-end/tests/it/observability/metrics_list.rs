@@ -28,8 +28,8 @@ const PREFACE: &str = "\
 # Metrics
 
 Generated from the code by `UPDATE_DOCS=1 cargo test -p end-to-end --test it docs_metrics`; a test fails if it is outdated or incomplete. Each
-process exports its metrics on `TELEMETRY_METRICS_LISTEN`, separate from its service; `telemetry all` exports all of them. identity-api has only the
-metrics of every process. No label value comes from a client. Counters start at 0. Histograms are in seconds.
+process exports its metrics on `TELEMETRY_METRICS_LISTEN`, separate from its service; `telemetry all` exports all of them. identity-api exports only the
+metrics that every process has. No label value comes from a client. Counters start at 0. Histograms are in seconds.
 
 ## Reconciling
 
@@ -39,8 +39,7 @@ The active worker exports sums over all workers, including those that crashed:
     their events = worker_processed_events: stored + rejected
 
 *Stored* includes repeats, which change no figure. *Rejected* are the events of dead letters, if they could be counted. *Missing* are offsets that the log deleted before they
-were read. Offsets and counts are one row of the table `progress`, so a record that is read again after a crash counts once. `telemetry stream-workers processed` shows the
-same figures by partition. Replays don't count.
+were read. `telemetry stream-workers processed` shows the same figures by partition. Replays don't count.
 
 Other counters start at 0 in each process. While no process crashes, this holds over all gateways and workers of one log, in events:
 
@@ -48,13 +47,10 @@ Other counters start at 0 in each process. While no process crashes, this holds 
         = worker_events_stored_total + worker_events_rejected_total
         + gateway_spill_pending_events + events on the log that are not yet stored
 
-An event that was acknowledged late is on the log twice: directly and through the spill. A crashed process loses its counters, and a record that is read again after a crash
-is counted again on the right side; reads stay exact. The test `reconcile` checks the equation through outages of Kafka and PostgreSQL, and `cargo chaos` checks that every
-request with a 2xx is on the log and processed once. The recording rules `telemetry:events_accepted:increase1h` and `telemetry:events_processed:increase1h` contain both sides, and
-the alert `EventsUnaccounted` fires if they differ by more than one percent.
+An event that was acknowledged late is on the log twice: directly and through the spill. After a crash, counters are missing or count a record twice; reads stay exact. The alert
+`EventsUnaccounted` fires if the two sides differ by more than one percent.
 
-`dependency_up` shows the result of `/ready`. A gateway is ready without Kafka while its spill accepts records, so `dependency_up{dependency=\"kafka\"}` is then 1;
-`gateway_log_breaker_open` shows that Kafka is unavailable.
+`dependency_up` shows the result of `/ready`. A gateway is ready without Kafka while its spill accepts records, so `gateway_log_breaker_open` shows whether Kafka is unavailable.
 ";
 
 fn markdown() -> String {
