@@ -25,7 +25,7 @@ FROM (
                 SELECT *, if(of_agent = '', operator, of_agent) AS licensee, if(has_claim, named_by, nobody) AS claimant,
                     if(has_claim AND may_name, named, '') AS claiming_agent,
                     (key, toString(organization), toUnixTimestamp64Milli(reported_at), identity) AS one_event,
-                    is_alone AND shared_key NOT IN (0, key) AS is_repeat, if(id = '', toString(key), id) AS common_id,
+                    shared_key NOT IN (0, key) AS is_repeat, if(id = '', toString(key), id) AS common_id,
                     arrayFilter(line -> abs(line.1 - ms) <= 2000, times) AS near,
                     max(has_server) OVER (PARTITION BY site, intDiv(ms, 3600000)) AS seen_in_hour,
                     max(has_server AND (has_claim OR shared_key != 0)) OVER (PARTITION BY site, intDiv(ms, 86400000)) AS logs_ids,

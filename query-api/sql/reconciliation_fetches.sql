@@ -13,7 +13,7 @@ WITH
     fetches AS (
         SELECT site, key, at, organization, reports.at[representative] AS reported_at, toUnixTimestamp64Milli(at) AS ms, url,
             if(reports.identity[representative] = 0, key, reports.identity[representative]) AS identity, outcome, operator,
-            length(reports.at) = 1 AS is_alone, is_claimed AND (is_told OR role = 1) AS has_claim,
+            is_claimed AND (is_told OR role = 1) AS has_claim,
             -- The two bits contain the result for the signature; 1 is invalid (store/src/tables/encode.rs).
             arrayExists(of -> bitAnd(bitShiftRight(reinterpretAsUInt8(of), 2), 3) = 1, reports.details) AS has_bad_signature,
             if(is_claim, representative, arrayFirstIndex(claims, reports.role, reports.session)) AS claim,
@@ -41,7 +41,7 @@ WITH
         SELECT organization AS by_organization, at AS by_at, identity AS by_identity, any(group_key) AS shared_key,
             any(content_telemetry_id) AS id
         FROM reports
-        WHERE is_issuers = 0 AND (organization, at, identity) IN
+        WHERE (organization, at, identity) IN
             (SELECT organization, reported_at, identity FROM fetches WHERE has_claim != has_server)
         GROUP BY by_organization, by_at, by_identity
     ),

@@ -46,6 +46,7 @@ impl World {
             let agent = seed.org(name, OrgType::Agent).await;
             keys.extend([Sender::Agent(nth), Sender::Forger(nth)].map(|sender| (sender, agent.key.clone())));
         }
+        keys.extend([(Sender::StrangersLog, keys[&Sender::Stranger].clone()), (Sender::PartnersAgent, partner.key.clone())]);
         for (sender, hosts) in [(Sender::PaperDrain, vec![DOMAINS[0]]), (Sender::SharedDrain, Vec::new())] {
             let (id, key) = seed.drain(owner.id, OrgType::ContentOwner, DrainProvider::Ndjson).await;
             let update = sqlx::query("UPDATE drains SET hosts = $2 WHERE id = $1").bind(id.0).bind(&hosts);
@@ -66,8 +67,9 @@ impl World {
 
     async fn send(&self, sender: Sender, key: &str, reports: &[Value]) {
         let (path, body) = match sender {
-            Sender::PaperDrain | Sender::SharedDrain => ("/drains/ndjson", json!(reports)),
-            Sender::Agent(nth) | Sender::Forger(nth) => {
+            Sender::PaperDrain | Sender::SharedDrain | Sender::StrangersLog => ("/drains/ndjson", json!(reports)),
+            Sender::Agent(_) | Sender::Forger(_) | Sender::PartnersAgent => {
+                let nth = if let Sender::Agent(nth) | Sender::Forger(nth) = sender { nth } else { 0 };
                 let session = "67e55044-10b1-426f-9247-bb680e5fe0c8";
                 ("/events", json!({"agent_id": AGENTS[nth].1, "session_id": session, "events": reports}))
             }

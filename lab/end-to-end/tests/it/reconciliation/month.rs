@@ -28,7 +28,10 @@ pub(super) enum Sender {
     Forger(usize),
     Owner,
     Partner,
+    /// An agent of the partner.
+    PartnersAgent,
     Stranger,
+    StrangersLog,
     /// A drain of the first domain alone.
     PaperDrain,
     /// A drain of both domains.
@@ -51,6 +54,12 @@ struct Slot {
     begin: DateTime<Utc>,
     /// Whether the servers log correlation ids on this day.
     logs_ids: bool,
+    /// Whether the servers of all hosts of the domain log ids.
+    all_log_ids: bool,
+    /// Whether agents claim no fetch with an id that a server saw on this day.
+    is_unclaimed: bool,
+    /// Whether the servers of all hosts of the domain report.
+    is_busy: bool,
     is_covered: bool,
 }
 
@@ -82,14 +91,23 @@ impl Month {
         let mut month = Self { reports: BTreeMap::new(), expected: Vec::new(), random, number: 0 };
         for day in 0..30 {
             for hosts in HOSTS {
-                let logs_ids: Vec<bool> = hosts.iter().map(|_| month.random.random_bool(0.8)).collect();
-                let hours: Vec<i64> = (0..24).filter(|hour| *hour == 12 || month.random.random_bool(0.15)).collect();
+                // Whether the servers log ids, and whether agents claim nothing that a server saw with one.
+                let days: Vec<[bool; 2]> =
+                    hosts.iter().map(|_| [0.8, 0.2].map(|share| month.random.random_bool(share))).collect();
+                let hours: Vec<i64> = (0..24).filter(|hour| *hour == 12 || month.random.random_bool(0.3)).collect();
                 for hour in hours {
                     let begin = begin + TimeDelta::days(day) + TimeDelta::hours(hour);
-                    let slot =
-                        |(host, logs_ids): (&&'static str, &bool)| Slot { host, begin, logs_ids: *logs_ids, is_covered: false };
-                    let slots: Vec<Slot> = hosts.iter().zip(&logs_ids).map(slot).collect();
-                    month.plan_hour(&slots, hour == 12);
+                    let slot = |(host, [logs_ids, is_unclaimed]): (&&'static str, &[bool; 2])| Slot {
+                        host,
+                        begin,
+                        logs_ids: *logs_ids,
+                        all_log_ids: days.iter().all(|[logs_ids, _]| *logs_ids),
+                        is_unclaimed: *is_unclaimed,
+                        is_busy: hour == 12,
+                        is_covered: false,
+                    };
+                    let slots: Vec<Slot> = hosts.iter().zip(&days).map(slot).collect();
+                    month.plan_hour(&slots);
                 }
             }
         }
@@ -97,7 +115,8 @@ impl Month {
     }
 
     /// Plans the same hour of all hosts of a domain. In a busy one, the servers of all hosts report.
-    fn plan_hour(&mut self, slots: &[Slot], is_busy: bool) {
+    fn plan_hour(&mut self, slots: &[Slot]) {
+        let is_busy = slots[0].is_busy;
         let reporting = self.random.random_range(0..slots.len() + 2);
         let only_visitors = !is_busy && reporting == slots.len();
         let is_paper = slots[0].host.ends_with(DOMAINS[0]);
@@ -119,87 +138,135 @@ impl Month {
         }
     }
 
-    /// Plans what shows that the host's servers report in this hour, and whether they log ids.
+    /// Plans what shows that the host's servers report in this hour; in a busy one, also whether they log ids.
     fn plan_sign_of_life(&mut self, slot: &Slot) {
         let (fetch, agent) = (self.fetch(slot), self.random.random_range(0..UNKNOWN));
+        if !slot.is_busy && self.random.random_bool(0.3) {
+            return self.line(Sender::SharedDrain, &fetch, AGENTS[agent].2, 404);
+        }
         self.seen(&Fetch { id: fetch.id.clone().filter(|_| slot.logs_ids), ..fetch.clone() }, agent, 200);
-        if slot.logs_ids {
+        let is_claimed = slot.logs_ids && !slot.is_unclaimed;
+        if is_claimed {
             self.claim(&fetch, agent);
         }
-        self.expect(&fetch, agent, if slot.logs_ids { "matched" } else { "missing" });
+        self.expect(&fetch, agent, if is_claimed { "matched" } else { "missing" });
     }
 
     /// Plans a fetch in an hour in which the host's servers report.
     fn plan_seen(&mut self, slot: &Slot) {
-        let kind = self.random.random_range(0..if slot.logs_ids { 15 } else { 4 });
+        match (slot.logs_ids, slot.is_unclaimed) {
+            (false, _) => self.plan_without_ids(slot),
+            (true, true) => self.plan_unclaimed(slot),
+            (true, false) => match self.random.random_range(0..4) {
+                0 => self.plan_without_ids(slot),
+                1 => self.plan_unclaimed(slot),
+                _ => self.plan_claimed(slot),
+            },
+        }
+    }
+
+    /// Plans fetches whose reports by servers have no ids, and log lines without content.
+    fn plan_without_ids(&mut self, slot: &Slot) {
         let (fetch, agent) = (self.fetch(slot), self.random.random_range(0..UNKNOWN));
-        let later = |ms: i64| Fetch { at: fetch.at + TimeDelta::milliseconds(ms), ..fetch.clone() };
-        let skew: i64 = self.random.random_range(-2_000..=2_000);
-        match kind {
-            0 => self.plan_claim_only(slot),
+        let unmatched = if slot.logs_ids { "extra" } else { "no_coverage" };
+        let near = Fetch { at: fetch.at + TimeDelta::milliseconds(self.skew()), ..fetch.clone() };
+        let other_path = Fetch { path: format!("{}/other", fetch.path), ..near.clone() };
+        let far = Fetch { at: fetch.at + TimeDelta::milliseconds(self.far_skew().clamp(-3_999, 3_999)), ..fetch.clone() };
+        let other_host = HOSTS[0].iter().find(|host| **host != slot.host && slot.is_busy && HOSTS[0].contains(&slot.host));
+        let other_host =
+            Fetch { host: other_host.unwrap_or(&slot.host), ..if other_host.is_some() { near.clone() } else { far.clone() } };
+        let (log, of_other) = (Sender::SharedDrain, AGENTS[(agent + 1) % UNKNOWN].2);
+        let (by, line, user_agent, status, finding) = match self.random.random_range(0..9) {
+            0 => return self.plan_claim_only(slot),
             1 => {
                 // Without the header of the id.
                 self.seen(&Fetch { id: None, ..fetch.clone() }, agent, 200);
-                self.expect(&fetch, agent, "missing");
+                return self.expect(&fetch, agent, "missing");
             }
-            2 | 3 => {
-                let (status, finding) = [(304, "matched"), (403, "content_mismatch")][kind - 2];
-                self.claim(&fetch, agent);
-                self.line(Sender::SharedDrain, &later(skew), AGENTS[agent].2, status);
-                self.expect(&fetch, agent, finding);
+            2 => (log, near, AGENTS[agent].2, 304, "matched"),
+            3 => (log, near, AGENTS[agent].2, 403, "content_mismatch"),
+            4 => (log, other_path, AGENTS[agent].2, 403, unmatched),
+            5 => (log, far, AGENTS[agent].2, 304, unmatched),
+            6 => (log, other_host, AGENTS[agent].2, 403, unmatched),
+            7 => (log, near, of_other, 403, unmatched),
+            _ => (Sender::StrangersLog, near, AGENTS[agent].2, 403, unmatched),
+        };
+        self.claim(&fetch, agent);
+        self.line(by, &line, user_agent, status);
+        self.expect(&fetch, agent, finding);
+    }
+
+    /// Plans fetches that a server saw with an id, but no agent claims.
+    fn plan_unclaimed(&mut self, slot: &Slot) {
+        let (fetch, agent) = (self.fetch(slot), self.random.random_range(0..UNKNOWN));
+        match self.random.random_range(0..3) {
+            0 => return self.plan_without_ids(slot),
+            // Without content, nobody has to claim it.
+            1 => {
+                let status = *[304, 404].choose(&mut self.random).unwrap();
+                return self.event(Sender::Owner, "origin", &fetch, agent, status);
             }
-            4 => {
-                self.seen(&fetch, agent, 200);
-                self.expect(&fetch, agent, "missing");
-            }
-            5 | 6 => {
-                let (status, finding) = [(304, "matched"), (404, "content_mismatch")][kind - 5];
+            _ => self.seen(&fetch, agent, 200),
+        }
+        self.expect(&fetch, agent, "missing");
+    }
+
+    /// Plans a fetch that an agent claims and a server saw, with the same id.
+    fn plan_claimed(&mut self, slot: &Slot) {
+        let (fetch, agent, skew) = (self.fetch(slot), self.random.random_range(0..UNKNOWN), self.skew());
+        let later = |ms: i64| Fetch { at: fetch.at + TimeDelta::milliseconds(ms), ..fetch.clone() };
+        let other_page = Fetch { path: format!("{}/other", fetch.path), ..later(skew) };
+        match self.random.random_range(0..12) {
+            kind @ (0 | 1) => {
+                let (status, finding) = [(304, "matched"), (404, "content_mismatch")][kind];
                 self.claim(&fetch, agent);
                 self.event(Sender::Owner, "origin", &later(skew), agent, status);
                 self.expect(&fetch, agent, finding);
             }
-            7 => {
-                let offset = self.random.random_range(2_001..60_000) * [-1, 1].choose(&mut self.random).unwrap();
+            2 => {
+                let offset = self.far_skew();
                 self.claim(&fetch, agent);
                 self.seen(&later(offset), agent, 200);
                 self.expect(&fetch, agent, "timestamp_mismatch");
             }
-            8 => {
+            3 => {
                 self.claim(&fetch, agent);
                 self.seen(&fetch, (agent + 1) % UNKNOWN, 200);
                 self.expect(&fetch, agent, "identity_mismatch");
             }
-            9 => {
-                let other = Fetch { path: format!("{}/other", fetch.path), ..later(skew) };
+            4 => {
                 self.claim(&fetch, agent);
-                self.seen(&other, agent, 200);
+                self.seen(&other_page, agent, 200);
                 self.expect(&fetch, agent, "content_mismatch");
-                self.expect(&other, agent, "content_mismatch");
+                self.expect(&other_page, agent, "content_mismatch");
             }
-            10 | 11 => {
-                // One side reports the fetch twice.
-                let again = later(skew / 2);
-                self.claim(&fetch, agent);
-                self.event(Sender::Partner, "edge", &fetch, agent, 200);
-                if kind == 10 {
-                    self.claim(&again, agent)
-                } else {
-                    self.event(Sender::Partner, "edge", &again, agent, 200)
-                }
-                self.expect(&fetch, agent, "matched");
-                self.expect(&fetch, agent, "duplicate_report");
-            }
-            12 => {
+            kind @ (5 | 6) => self.plan_repeated(&fetch, agent, kind == 5),
+            7 => {
                 // The operator is known from the bot alone.
                 self.claim(&fetch, UNKNOWN);
                 self.seen(&later(skew), agent, 200);
                 self.expect(&fetch, agent, "matched");
             }
-            13 => {
+            8 => {
                 let event = self.reported("agent", &fetch);
                 self.reports.entry(Sender::Forger(agent)).or_default().push(event);
-                self.seen(&later(skew), (agent + skew.unsigned_abs() as usize) % UNKNOWN, 200);
+                self.seen(&later(skew), (agent + 1) % UNKNOWN, 200);
                 self.expect(&fetch, agent, "signature_unverified");
+            }
+            9 => {
+                // A server confirms no claim of its own organization.
+                let event = self.reported("agent", &fetch);
+                self.reports.entry(Sender::PartnersAgent).or_default().push(event);
+                self.event(Sender::Partner, "edge", &later(skew), 0, 200);
+                self.expect(&fetch, 0, "extra");
+            }
+            10 if slot.is_busy && slot.all_log_ids && slot.host == HOSTS[0][0] => {
+                // Another host is another fetch, even with the same id.
+                let elsewhere = Fetch { host: HOSTS[0][1], ..other_page };
+                self.claim(&fetch, agent);
+                self.event(Sender::Owner, "origin", &elsewhere, agent, 200);
+                self.expect(&fetch, agent, "extra");
+                self.expect(&elsewhere, agent, "missing");
             }
             _ => {
                 self.claim(&fetch, agent);
@@ -208,6 +275,36 @@ impl Month {
                 self.expect(&fetch, agent, "matched");
             }
         }
+    }
+
+    /// Plans a fetch that the agent or a server reports twice, and a server's report of another page with the same id.
+    fn plan_repeated(&mut self, fetch: &Fetch, agent: usize, is_agents: bool) {
+        let again = Fetch { at: fetch.at + TimeDelta::milliseconds(self.skew() / 2), ..fetch.clone() };
+        let other_page = Fetch { path: format!("{}/other", fetch.path), ..again.clone() };
+        self.claim(fetch, agent);
+        self.event(Sender::Partner, "edge", fetch, agent, 200);
+        if is_agents {
+            self.claim(&again, agent);
+            self.event(Sender::Owner, "origin", &other_page, agent, 200);
+        } else {
+            self.event(Sender::Partner, "edge", &again, agent, 200);
+            self.claim(&other_page, agent);
+        }
+        self.expect(fetch, agent, "matched");
+        self.expect(fetch, agent, "duplicate_report");
+        self.expect(&other_page, agent, if is_agents { "missing" } else { "extra" });
+    }
+
+    /// Returns a difference of times that doesn't matter, in milliseconds.
+    fn skew(&mut self) -> i64 {
+        let near = self.random.random_range(-2_000..=2_000);
+        *[2_000, near, -2_000].choose(&mut self.random).unwrap()
+    }
+
+    /// Returns a difference of times that matters.
+    fn far_skew(&mut self) -> i64 {
+        let far = self.random.random_range(2_001..60_000);
+        *[2_001, far, -2_001, -far].choose(&mut self.random).unwrap()
     }
 
     /// Plans a claim that no server of the owner confirms, or a fetch that only a stranger saw.
