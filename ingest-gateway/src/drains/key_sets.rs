@@ -141,8 +141,9 @@ async fn fetch(egress: &Egress, url: &Url) -> Option<Vec<u8>> {
 async fn copy_shared(copies: Copies, pool: PgPool) {
     let mut since = DateTime::UNIX_EPOCH;
     loop {
-        let found: Result<Vec<(String, Vec<u8>, DateTime<Utc>)>, _> = sqlx::query_as(SHARED).bind(since).fetch_all(&pool).await;
-        for (url, document, fetched_at) in found.unwrap_or_default() {
+        let found = sqlx::query_as(SHARED).bind(since).fetch_all(&pool).await.unwrap_or_default();
+        let found: Vec<(String, Vec<u8>, DateTime<Utc>)> = found;
+        for (url, document, fetched_at) in found {
             keep(&copies, url, &document, fetched_at);
             since = since.max(fetched_at);
         }

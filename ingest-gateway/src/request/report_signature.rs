@@ -213,12 +213,14 @@ impl PendingSignature {
         let Some(mut recorded) = self.recorded.clone() else { return Ok(None) };
         if let (Some(nonce), Some(proof)) = (&self.nonce, &recorded.proof) {
             let request = Sha256::new().chain_update(&proof.base).chain_update(identity).finalize().into();
-            match state.signatures.nonces.is_first_use(nonce, &request).await? {
-                Some(true) => {}
-                Some(false) => {
-                    (recorded.result, recorded.reason) = (SignatureResult::Invalid, Reason::Replayed.as_str().to_owned())
-                }
-                None => (recorded.result, recorded.reason) = (SignatureResult::None, UNCHECKED.to_owned()),
+            let is_first = state.signatures.nonces.is_first_use(nonce, &request).await?;
+            let failed = match is_first {
+                Some(true) => None,
+                Some(false) => Some((SignatureResult::Invalid, Reason::Replayed.as_str())),
+                None => Some((SignatureResult::None, UNCHECKED)),
+            };
+            if let Some((result, reason)) = failed {
+                (recorded.result, recorded.reason) = (result, reason.to_owned());
             }
         }
         let settled = Self::from_recorded(recorded);

@@ -81,7 +81,7 @@ pub(crate) async fn run(context: &Context, noun: &KeyNoun) -> Result<(), Failure
         Action::Show(one) => context.output().object(&KEY.find(&client, &one.id).await?),
         Action::Create(created) => {
             let scopes = Some(json!(created.scopes)).filter(|_| !created.scopes.is_empty());
-            let require_signature = created.require_signature.then(|| json!(true));
+            let require_signature = created.require_signature.then_some(json!(true));
             let members = [("name", Some(json!(created.name))), ("scopes", scopes), ("require_signature", require_signature)];
             KEY.create(context, &client, &body(members)).await
         }
