@@ -45,7 +45,7 @@ pub(crate) struct Agents {
 
 impl Agents {
     fn share_of_all(&self, count: &Count) -> Share {
-        Share::of(*count, self.total_events)
+        Share::new(*count, self.total_events)
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn show(
         home: member.organization.home(),
         splits: SPLITS,
         split,
-        chart: Chart::of(title, &series.items, window.bucket() == "hour", |item| named(split, item))
+        chart: Chart::new(title, &series.items, window.bucket() == "hour", |item| named(split, item))
             .with_gaps(series.coverage.as_ref())
             .until(state.clock.now())
             .linked(|line| filters.with_line(split, line)),
@@ -114,8 +114,8 @@ pub(crate) async fn show(
         unknown: Count(summary.total_events.saturating_sub(listed)),
         pager,
         total_events: Count(summary.total_events),
-        behind: TableFooter::of(&state, &member, "series", "/content-owners/series", &by),
-        behind_agents: TableFooter::of(&state, &member, "agents", "/content-owners/summary", &all),
+        behind: TableFooter::new(&state, &member, "series", "/content-owners/series", &by),
+        behind_agents: TableFooter::new(&state, &member, "agents", "/content-owners/summary", &all),
         filters,
     }))
 }

@@ -69,7 +69,7 @@ struct Refused {
 
 impl Crawler {
     fn corroborated_share(&self) -> Share {
-        Share::of(self.corroborated, self.retrievals)
+        Share::new(self.corroborated, self.retrievals)
     }
 
     fn purpose_told(&self) -> &str {
@@ -148,11 +148,11 @@ impl Operator {
     }
 
     fn corroborated_share(&self) -> Share {
-        Share::of(self.corroborated, self.retrievals)
+        Share::new(self.corroborated, self.retrievals)
     }
 
     fn per_click(&self) -> Option<Ratio> {
-        (self.clicks.0 > 0 && self.retrievals.0 > 0).then(|| Ratio::of(self.retrievals, self.clicks))
+        (self.clicks.0 > 0 && self.retrievals.0 > 0).then(|| Ratio::new(self.retrievals, self.clicks))
     }
 
     fn key(&self, column: &str) -> Option<Key> {
@@ -165,7 +165,7 @@ impl Operator {
             "clicks" => Some(Key::number(self.clicks.0)),
             "per_click" if self.per_click().is_none() => Some(Key::Unknown),
             // Sort by the inverse ratio, which avoids comparing fractions.
-            "per_click" => Some(Key::share(Share::of(self.retrievals, self.clicks))),
+            "per_click" => Some(Key::share(Share::new(self.retrievals, self.clicks))),
             "bytes" => Some(Key::number(self.bytes.0)),
             "corroborated" => Some(Key::share(self.corroborated_share())),
             _ => None,
@@ -224,7 +224,7 @@ fn over_time(split: &str, series: &Series, is_hourly: bool) -> Chart {
         }
         .to_owned()
     };
-    Chart::of("Fetches", &series.items, is_hourly, |item| name(item)).with_gaps(series.coverage.as_ref())
+    Chart::new("Fetches", &series.items, is_hourly, |item| name(item)).with_gaps(series.coverage.as_ref())
 }
 
 #[derive(Template)]
@@ -308,7 +308,7 @@ pub(crate) async fn show(
         chart: over_time(split, &series, filters.window.bucket() == "hour")
             .until(state.clock.now())
             .linked(|line| filters.with_line(split, line)),
-        behind_chart: TableFooter::of(&state, &member, "series", "/content-owners/series", &over),
+        behind_chart: TableFooter::new(&state, &member, "series", "/content-owners/series", &over),
         most: TopBot::of(&answer.items),
         operators,
         total,
@@ -317,16 +317,16 @@ pub(crate) async fn show(
         known,
         refused: answer.refused,
         coverage: answer.coverage.until(state.clock.now()),
-        behind_operators: TableFooter::of(&state, &member, "operators", CRAWLERS, &filters.window.parameters()),
-        behind_refused: TableFooter::of(&state, &member, "refused-bots", CRAWLERS, &filters.window.parameters()),
-        behind_coverage: TableFooter::of(
+        behind_operators: TableFooter::new(&state, &member, "operators", CRAWLERS, &filters.window.parameters()),
+        behind_refused: TableFooter::new(&state, &member, "refused-bots", CRAWLERS, &filters.window.parameters()),
+        behind_coverage: TableFooter::new(
             &state,
             &member,
             "coverage",
             super::overview::COVERAGE,
             &filters.window.unfiltered().parameters(),
         ),
-        behind: TableFooter::of(&state, &member, "crawlers", CRAWLERS, &page_at(&filters.window, 0)),
+        behind: TableFooter::new(&state, &member, "crawlers", CRAWLERS, &page_at(&filters.window, 0)),
         filters,
     }))
 }
