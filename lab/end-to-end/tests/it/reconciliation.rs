@@ -1,4 +1,4 @@
-//! E3: reconciliation of a generated month finds the planted differences, and no others.
+//! Reconciliation of a generated month finds the planted differences, and no others.
 
 mod month;
 
@@ -135,7 +135,7 @@ fn sums(expected: &Found, name: impl Fn(&(String, String, String)) -> Vec<String
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e3_finds_the_planted_differences_and_no_others() {
+async fn finds_planted_differences_and_no_others() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let begin = DateTime::from_timestamp(1_790_812_800, 0).unwrap();
