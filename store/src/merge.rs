@@ -93,7 +93,7 @@ pub fn keys_to_look_up<F>(joined: Option<&EventRow<F>>, new: &[Report<F>]) -> Ve
 
 /// Merges new reports of one [group](Report::group), in any order, into its current rows.
 ///
-/// Writes nothing for stored reports, even if their `facts` differ: a report with the same identity and acceptance doesn't change a row.
+/// Writes no rows for stored reports, even if their `facts` differ: a report with the same identity and acceptance doesn't change a row.
 /// Skips reports accepted before the first month, unless another copy is stored.
 pub fn merge<F: Clone>(current: &CurrentRows<F>, new: &[Report<F>]) -> Changes<F> {
     merge_with_limit(current, new, MAX_OBSERVERS)

@@ -10,7 +10,7 @@ use service_kit::command_output::{OutputFormat, print_json, print_table};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings};
 use std::collections::BTreeMap;
 
-/// For each partition of the log, returns its stored progress and its end offset. Without progress, nothing of a partition is stored.
+/// For each partition of the log, returns its stored progress and its end offset. Without progress, no record of a partition is stored.
 ///
 /// # Errors
 ///

@@ -159,7 +159,7 @@ async fn visible_from(
     Ok(before.filter(|(_, released)| others_until <= *released).map_or(Some(verified_at), |(visible_from, _)| visible_from))
 }
 
-/// Ends a registration, verified or not. Returns `None` if there is none.
+/// Ends a registration, verified or not. Returns `None` if it is missing.
 pub(crate) async fn release(
     transaction: &mut PgConnection,
     org: OrgId,

@@ -128,7 +128,7 @@ pub(crate) async fn release(
     Ok(Domain { verified: false, ..row.into() })
 }
 
-/// Ends a registration of this organization. Returns `None` if there is none.
+/// Ends a registration of this organization. Returns `None` if it is missing.
 pub(super) async fn end(
     transaction: &mut PgConnection,
     author: Author,

@@ -51,7 +51,7 @@ fn withheld(text: &str, is_json: bool) -> Option<String> {
     without_spelled(without_plain.as_deref().unwrap_or(text), is_json).or(without_plain)
 }
 
-/// Returns the text without percent-encoded or escaped tokens, or `None` if it contains none.
+/// Returns the text without percent-encoded or escaped tokens, or `None` if it has no tokens.
 fn without_spelled(text: &str, is_json: bool) -> Option<String> {
     let may_be_spelled = text.contains('%') || (is_json && text.contains("\\u00"));
     visit(text);

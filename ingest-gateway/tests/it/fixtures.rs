@@ -201,7 +201,7 @@ async fn our_fixtures_have_the_expected_outcome() {
     check_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents"), ["accepted", "refused"], 0).await;
 }
 
-/// Does nothing unless `FIXTURES_DIR` is set.
+/// Skipped unless `FIXTURES_DIR` is set.
 #[tokio::test]
 async fn public_fixtures_have_the_expected_outcome() {
     if let Some(folder) = std::env::var_os(PUBLIC_SUITE).map(PathBuf::from) {

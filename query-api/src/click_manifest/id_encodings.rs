@@ -67,7 +67,7 @@ fn searcher(spellings: impl Iterator<Item = Vec<u8>>) -> AhoCorasick {
     made.expect("a matcher of a few short patterns is always valid")
 }
 
-/// Decodes percent-encoded bytes and JSON escapes of ASCII characters, forward and backward. Returns `None` if there are none. In a URL,
+/// Decodes percent-encoded bytes and JSON escapes of ASCII characters, forward and backward. Returns `None` without such bytes. In a URL,
 /// the backslash of an escape may be a slash.
 fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(text.len());

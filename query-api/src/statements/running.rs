@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long an outcome that nobody has received is kept.
+/// How long an outcome is kept for its requester.
 const KEPT: TimeDelta = TimeDelta::minutes(15);
 
 type Outcome = Result<MonthClosed, ApiError>;

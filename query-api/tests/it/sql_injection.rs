@@ -14,7 +14,7 @@ use service_kit::testing::{TestServer, clickhouse_request};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-/// Part of every hostile text, and of nothing else.
+/// Part of every hostile text, and only of those.
 const MARK: &str = "zq7";
 
 /// Statements received by a proxy in front of ClickHouse.

@@ -1,7 +1,7 @@
 //! Sign-in at an OpenID Connect provider: authorization code flow with state, nonce and PKCE.
 //!
 //! Accepts only tokens that the provider signed for this client and this sign-in, and only addresses that it reports as verified. The state
-//! is in an encrypted cookie, so abandoned sign-ins leave nothing stored.
+//! is in an encrypted cookie, so abandoned sign-ins aren't stored.
 
 mod fetch;
 mod provider_account;

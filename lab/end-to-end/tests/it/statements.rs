@@ -54,7 +54,7 @@ fn program(files: &[&Path], manifest: &Path, previous: Option<&Path>, mut comman
     command.args(previous.into_iter().flat_map(|file| [Path::new("--previous"), file])).output().unwrap()
 }
 
-/// Verifies with both programs, which must agree. Returns whether nothing differs.
+/// Verifies with both programs, which must agree. Returns whether all figures are equal.
 fn is_confirmed(files: [&Path; 2], manifest: &Path, previous: Option<&Path>) -> bool {
     let (mut own, mut python) = (Command::new(BINARY), Command::new("python3"));
     own.args(["statement", "verify"]);

@@ -91,7 +91,7 @@ pub(super) fn within(counted: &Figures, possible: &Figures) -> Violations {
         .collect()
 }
 
-/// Checks that no count has decreased, because nothing is deleted here.
+/// Checks that no count has decreased, because these runs don't delete data.
 pub(super) fn has_not_fallen(counted: &Figures, previous: &Figures) -> Violations {
     let fallen = pairs(counted, previous).filter(|(_, counted, previous)| counted < previous);
     fallen.map(|(name, counted, previous)| (Rule::Fell, format!("{name}: {counted} counted after {previous}"))).collect()

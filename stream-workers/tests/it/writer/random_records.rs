@@ -51,7 +51,7 @@ fn crawler(random: &mut StdRng) -> Value {
     crawler
 }
 
-/// Returns a request's or a fetch's signature; null if it has none.
+/// Returns a request's or a fetch's signature; null if it is unsigned.
 fn signature(random: &mut StdRng) -> Value {
     let proof = json!({"base": "\"@method\": POST", "signature": "c2lnbmVk", "key_id": "k", "public_key": "z6Mk"});
     match random.random_range(0..4) {

@@ -109,7 +109,7 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     }
 }
 
-/// Returns a line's event unchanged, except for an id if it has none.
+/// Returns a line's event unchanged, but adds an id if it is missing.
 fn event(text: &[u8], session: Option<Uuid>, number: u64) -> Result<String, &'static str> {
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8")?;
     let raw: &RawValue = serde_json::from_str(text).map_err(|_| "invalid JSON")?;

@@ -1,4 +1,4 @@
-//! Each test makes one change to a small month's documents. Both programs find that change, and nothing else.
+//! Each test makes one change to a small month's documents. Both programs find that change and no other.
 
 use crate::files::{Files, manifest_entry, sha256};
 use crate::model::statements;

@@ -4,7 +4,7 @@
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use std::fmt::Write;
 
-/// Converts a line's `\xHH` and `\v` escapes to JSON. Returns `None` if there are none. A byte that isn't UTF-8 becomes a percent escape.
+/// Converts a line's `\xHH` and `\v` escapes to JSON. Returns `None` if the line has no escapes. A byte that isn't UTF-8 becomes a percent escape.
 pub(super) fn with_json_escapes(line: &str) -> Option<String> {
     let mut text = String::with_capacity(line.len());
     let (mut rest, mut has_escapes) = (line, false);

@@ -17,7 +17,7 @@ const OWNERS_ONLY: [&str; 6] = [
     "Only owners can change members.",
 ];
 
-/// Forms on every page. They change nothing in the organization.
+/// Forms on every page. They don't change the organization.
 const OF_EVERYBODY: [&str; 2] = ["/console/theme", "/sign-out"];
 
 /// Returns the targets of a page's forms, without ids.
