@@ -94,6 +94,7 @@ pub(crate) const ACTIONS: &[Label] = &[
     ("organization.created", "Organization created"),
     ("partner.trusted", "Trusted as partner"),
     ("partner.untrusted", "No longer trusted as partner"),
+    ("reconciliation_alert.changed", "Reconciliation alert changed"),
     ("settings.changed", "Settings changed"),
     ("telemetry.read", "Data viewed"),
     ("statement.closed", "Month closed"),

@@ -26,6 +26,7 @@ use crate::organizations::emails::opening;
 use crate::request::bodies::Bodies;
 use crate::request::request_slot::RequestSlots;
 use crate::webhooks::manual_send_limits::ManualSendLimits;
+use crate::organizations::reconciliation_alert;
 use crate::webhooks::{DeliveryLogSettings, delivery_retention};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
@@ -36,7 +37,7 @@ use schemas::webhook_url::AllowedReceivers;
 use service_kit::clock::Clock;
 use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
-use service_kit::http::BodyLimits;
+use service_kit::http::{ApiError, BodyLimits};
 use service_kit::identity_tables::{HasIdentityTables, IdentityTables};
 use service_kit::key_uses::KeyUses;
 use service_kit::process::Process;
@@ -156,7 +157,7 @@ pub struct State {
     recheck: DomainRecheck,
     manifests: ManifestChecks,
     robots: RobotsChecks,
-    _housekeeping: [AbortOnDropHandle<()>; 5],
+    _housekeeping: [AbortOnDropHandle<()>; 6],
 }
 
 impl HasIdentityTables for State {
@@ -193,6 +194,7 @@ impl State {
             robots::start(robots.clone(), clock.clone(), settings.domains.proof_round),
             checks::start(manifests.clone(), clock.clone(), settings.domains.proof_round),
             domains::recheck::start(upkeep.clone(), clock.clone()),
+            reconciliation_alert::start(pool.clone(), clock.clone()),
             delivery_retention::start(pool.clone(), clock.clone(), settings.delivery_log),
             sign_in::session_cleanup::start(pool.clone(), clock.clone(), settings.sign_in.sign_in_keep),
         ];
@@ -242,6 +244,11 @@ impl State {
     /// Checks every domain that is due, as the process does periodically.
     pub async fn recheck_domains(&self) -> Result<RecheckCounts, sqlx::Error> {
         self.recheck.round(&self.clock).await
+    }
+
+    /// Writes the webhook messages of new reconciliation exceptions, as the process does periodically. Returns their number.
+    pub async fn announce_exceptions(&self) -> Result<usize, ApiError> {
+        reconciliation_alert::announce_all(&self.pool, self.clock.now()).await
     }
 
     /// Checks every manifest that is due, as the process does periodically. Returns their number.

@@ -8,7 +8,7 @@ use crate::delegations::requests;
 use crate::domains::manifests;
 use crate::keys::drains::{self, health};
 use crate::keys::{analyst_accounts, api_keys};
-use crate::organizations::{access_requests, creation, invites, members, partners, settings};
+use crate::organizations::{access_requests, creation, invites, members, partners, reconciliation_alert, settings};
 use crate::people::sign_in::{cookie_guard, magic_links, oidc, redeem_link, session};
 use crate::request::request_slot;
 use crate::webhooks::{deliveries, endpoint_state};
@@ -54,6 +54,10 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/manifests/{id}", get(manifests::show_manifest).delete(manifests::delete_manifest))
         .route("/api/v1/identity/manifests/{id}/refresh", post(manifests::refresh_manifest))
         .route("/api/v1/identity/refused-reports", get(audit::refused_reports::list_refused_reports))
+        .route(
+            "/api/v1/identity/reconciliation-alert",
+            get(reconciliation_alert::show_alert).put(reconciliation_alert::set_alert),
+        )
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
         .route(

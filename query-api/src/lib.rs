@@ -192,7 +192,7 @@ impl State {
         databases::check_postgres(&pool).await?;
         databases::check_clickhouse(&settings.clickhouse).await?;
         metric_definitions::register_metrics(METRICS);
-        Ok(Arc::new(Self {
+        let state = Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(databases::clickhouse(&settings.clickhouse)?)],
             uses: KeyUses::start(pool.clone(), KEY_USES),
             session_reads: SessionReads::new(pool.clone()),
@@ -205,10 +205,17 @@ impl State {
             bots: settings.bots.table()?,
             pool,
             clock,
-        }))
+        });
+        routes::reconciliation::alerts::start(Arc::downgrade(&state));
+        Ok(state)
     }
             statements: Statements::new(&settings.statements, settings.public_url.as_ref())?,
             bodies: BodyReader::new(BodyLimits::with_bytes(MAX_BODY_BYTES)),
+
+    /// Checks the reconciliation alerts of all owners, as the process does periodically. Returns the number of new exceptions.
+    pub async fn check_alerts(&self) -> Result<u64, sqlx::Error> {
+        routes::reconciliation::alerts::round(self, self.clock.now()).await
+    }
 
     /// Returns the checks of `/ready`.
     pub fn probes(&self) -> Vec<Probe> {

@@ -11,7 +11,7 @@ pub(crate) mod dry_run;
 mod lists;
 mod one_event;
 mod summary_and_coverage;
-mod reconciliation;
+pub(crate) mod reconciliation;
 pub(crate) mod resolve;
 mod series;
 

@@ -13,6 +13,7 @@ mod membership;
 mod org_type;
 mod organization;
 mod organization_settings;
+mod reconciliation_alert;
 
 pub use access_request::{AccessRequest, AccessState, AccessStatus, AlreadyReviewed, Review};
 pub use analyst_account::{AnalystAccount, CreatedAnalystAccount};
@@ -29,6 +30,7 @@ pub use membership::{INVITE_LIFETIME, Invite, MAX_MEMBERS, Membership, Role};
 pub use org_type::OrgType;
 pub use organization::Organization;
 pub use organization_settings::OrganizationSettings;
+pub use reconciliation_alert::ReconciliationAlert;
 
 /// A stored or received name that this build does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -24,6 +24,7 @@ named_enum! {
         DelegationRevoked = "delegation.revoked",
         DelegationRequestCreated = "delegation_request.created",
         InviteClaimed = "invite.claimed",
+        ReconciliationException = "reconciliation.exception",
         /// Sent only to the tested endpoint; not for subscriptions.
         WebhookTest = "webhook.test",
     }
@@ -31,8 +32,13 @@ named_enum! {
 
 impl EventType {
     /// Every type that endpoints can subscribe to, in alphabetical order.
-    pub const SUBSCRIBED: [Self; 4] =
-        [Self::DelegationCreated, Self::DelegationRevoked, Self::DelegationRequestCreated, Self::InviteClaimed];
+    pub const SUBSCRIBED: [Self; 5] = [
+        Self::DelegationCreated,
+        Self::DelegationRevoked,
+        Self::DelegationRequestCreated,
+        Self::InviteClaimed,
+        Self::ReconciliationException,
+    ];
 
     /// Parses a type that endpoints can subscribe to.
     pub fn subscribed(name: &str) -> Result<Self, UnknownName> {
@@ -61,6 +67,7 @@ pub enum Data {
     Delegation(DelegationData),
     DelegationRequest(Box<DelegationRequest>),
     Invite(InviteData),
+    Reconciliation(ReconciliationData),
     Webhook(WebhookData),
 }
 
@@ -90,6 +97,19 @@ pub struct InviteData {
     pub email: String,
     #[serde(with = "crate::instant")]
     pub claimed_at: DateTime<Utc>,
+}
+
+/// A day on which a licensee reached the owner's thresholds (docs/api/reconciliation.md#alerts).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReconciliationData {
+    pub organization_id: OrgId,
+    /// In UTC, as `2026-11-01`.
+    pub day: String,
+    /// The licensee; empty if unknown.
+    pub operator: String,
+    /// Fetches that neither match nor lack coverage, when the thresholds were reached.
+    pub differing_fetches: i64,
+    pub compared_fetches: i64,
 }
 
 impl From<&Delegation> for DelegationData {

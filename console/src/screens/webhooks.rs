@@ -20,10 +20,11 @@ use uuid::Uuid;
 
 const WEBHOOKS: &str = "/api/v1/identity/webhooks";
 /// Event types: API value and label.
-const TYPES: [(&str, &str); 4] = [
+const TYPES: [(&str, &str); 5] = [
     ("delegation_request.created", "Data access requested"),
     ("delegation.created", "Data access granted"),
     ("delegation.revoked", "Data access revoked"),
+    ("reconciliation.exception", "Claims and server reports differ"),
     ("invite.claimed", "Invite to an organization you set up accepted"),
 ];
 /// Delivery filters: value in the address and the API, and label.
@@ -220,7 +221,7 @@ pub(crate) struct Webhooks {
     home: String,
     /// Whether the reader can create endpoints and rotate secrets, which only owners can.
     may_change: bool,
-    types: [(&'static str, &'static str); 4],
+    types: [(&'static str, &'static str); 5],
     /// `None` if only the new endpoint is known.
     endpoints: Option<Vec<Endpoint>>,
     made: Option<Endpoint>,

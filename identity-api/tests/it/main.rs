@@ -53,6 +53,7 @@ mod people;
 mod process;
 mod races;
 mod rate_limits;
+mod reconciliation_alerts;
 mod refused_reports;
 mod robots;
 mod routes;

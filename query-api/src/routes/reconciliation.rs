@@ -1,5 +1,7 @@
 //! `GET /content-owners/reconciliation`: what agents claim and what the owner's servers saw (docs/api/reconciliation.md).
 
+pub(crate) mod alerts;
+
 use super::coverage;
 use super::lists::{ListRequest, id, instant};
 use crate::State;

@@ -20,6 +20,7 @@ mod invented_names;
 mod key_uses;
 mod lists;
 mod read_limits;
+mod reconciliation_alerts;
 mod single_events;
 mod snapshots;
 mod parameters;

@@ -75,6 +75,8 @@ GRANT SELECT, INSERT ON session_reads TO telemetry_query;
 -- Accounts to create in ClickHouse, with their password hashes; robots.txt files to compare with fetches.
 GRANT SELECT ON analyst_accounts, robots_checks, robots_files TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON analyst_upkeep TO telemetry_query;
+GRANT SELECT ON reconciliation_alerts TO telemetry_query;
+GRANT SELECT, INSERT ON reconciliation_exceptions TO telemetry_query;
 -- Statements never change.
 GRANT SELECT, INSERT ON statement_owners, statements, statement_evidence TO telemetry_query;
 
@@ -86,6 +88,9 @@ GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE ON manifests, manifest_keys TO telemetry_identity;
 GRANT SELECT, INSERT, DELETE ON manifest_hosts TO telemetry_identity;
 GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports, analyst_upkeep TO telemetry_identity;
+GRANT SELECT, INSERT, UPDATE, DELETE ON reconciliation_alerts TO telemetry_identity;
+GRANT SELECT ON reconciliation_exceptions TO telemetry_identity;
+GRANT SELECT, INSERT ON reconciliation_messages TO telemetry_identity;
 -- Messages never change; old ones are deleted with their log.
 GRANT SELECT, INSERT, UPDATE ON robots_checks TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON robots_files TO telemetry_identity;
