@@ -51,7 +51,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/crawlers", get(crawlers::show))
         .route("/console/o/{organization}/statements", get(statements::list).post(statements::close))
         .route("/console/o/{organization}/statements/{id}", get(statements::show))
-        .route("/console/o/{organization}/statements/{id}/{file}", get(statements::download))
+        .route("/console/o/{organization}/statements/{id}/export/{file}", get(statements::download))
         .route("/console/o/{organization}/start", get(start::show))
         .route("/console/o/{organization}/start/arrival", get(start::arrival))
         .route("/console/o/{organization}/domains", get(domains::show).post(domains::register))

@@ -133,6 +133,8 @@ const REPORTS: &[&str] = &[
     "signature_proof.public_key",
 ];
 const ORGANIZATIONS: &[&str] =
+const STATEMENTS: &[&str] =
+    &["id", "period", "operator", "by", "number", "revision", "closed", "sha256", "reports", "late_reports"];
     &["id", "name", "org_type", "domains", "members", "is_trusted_partner", "provisioned_by", "created_at"];
 const ALL_WEBHOOKS: &[&str] = &[
     "id",
@@ -196,6 +198,7 @@ const LISTS: &[ExportList] = &[
     ),
     known("reports-of-event", "/content-owners/events/{event}", REPORTS, Kind::Within("/reports")),
     known("own-agents", OWN_SUMMARY, OWN_AGENTS, Kind::OfPeriod("/agents")),
+    known("statements", "/content-owners/statements", STATEMENTS, Kind::Within("/items")),
     known("own-types", OWN_SUMMARY, TYPES, Kind::OfPeriod("/events_by_type")),
     known("click-types", OWN_SUMMARY, TYPES, Kind::OfPeriod("/clicks/events_by_type")),
     known("outcomes", OWN_SUMMARY, &["outcome_type", "count"], Kind::OfPeriod("/outcomes/by_type")),

@@ -1,6 +1,6 @@
 //! Statements: closing months, and what each statement contains.
 
-use super::{FormError, TableFooter, members};
+use super::{FormError, TableFooter, members, pasted_call};
 use crate::State;
 use crate::failure::Failure;
 use crate::forms::Form;
@@ -76,6 +76,7 @@ pub(crate) struct OneStatement {
     id: Uuid,
     statement: Document,
     files: [(&'static str, &'static str, &'static str); 5],
+    call: String,
     note: &'static str,
 }
 
@@ -214,7 +215,7 @@ async fn view(state: &State, member: &Member, problem: FormError) -> Result<Page
         operators: BotTable::bundled().bots().map(|(_, operator, _)| operator.to_owned()).collect(),
         items: found.items,
         note: STATEMENT_NOTE,
-        behind: TableFooter::new(state, member, "", STATEMENTS, &none),
+        behind: TableFooter::new(state, member, "statements", STATEMENTS, &none),
         problem,
     }))
 }
@@ -226,14 +227,20 @@ fn months(now: DateTime<Utc>) -> Vec<String> {
 }
 
 /// `GET /console/o/{organization}/statements/{id}`
-pub(crate) async fn show(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Page<OneStatement>, Failure> {
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Page<OneStatement>, Failure> {
     let id = id(&named)?;
-    let statement = member.api().get(&format!("{STATEMENTS}/{id}"), &Vec::new()).await?;
-    let frame = member.frame("Statements", "");
-    Ok(Page(OneStatement { frame, home: member.organization.home(), id, statement, files: FILES, note: STATEMENT_NOTE }))
+    let path = format!("{STATEMENTS}/{id}");
+    let statement = member.api().get(&path, &Vec::new()).await?;
+    let (frame, home) = (member.frame("Statements", ""), member.organization.home());
+    let call = pasted_call(state.public_base(), &path, "X-API-Key: $KEY");
+    Ok(Page(OneStatement { frame, home, id, statement, files: FILES, call, note: STATEMENT_NOTE }))
 }
 
-/// `GET /console/o/{organization}/statements/{id}/{file}`: a download, as the API returns it.
+/// `GET /console/o/{organization}/statements/{id}/export/{file}`: a download, as the API returns it.
 pub(crate) async fn download(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
     let (id, file) = (id(&named)?, named.get("file").map(String::as_str).unwrap_or_default());
     let (name, _, media) = FILES.into_iter().find(|(name, ..)| *name == file).ok_or(Failure::NotFound)?;

@@ -11,7 +11,7 @@ use std::path::Path;
 /// An arbitrary number of a form that is accepted once.
 const NUMBER: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 /// Input for the fields of the console's forms.
-const TYPED: [(&str, &str); 16] = [
+const TYPED: [(&str, &str); 17] = [
     ("name", "typed"),
     ("domain", "typed.example"),
     ("hosts", "www.example.com, shop.example.com"),
@@ -19,6 +19,7 @@ const TYPED: [(&str, &str); 16] = [
     ("scope", "telemetry:write"),
     ("email", "typed@example.net"),
     ("role", "member"),
+    ("period", "2026-10"),
     ("url", "https://typed.example.net/hook"),
     ("event_type", "delegation.created"),
     ("org_type", "agent"),
