@@ -322,7 +322,7 @@ fn event(rows: &[EvidenceRow], facts: Vec<Facts>) -> EventRow<Facts> {
     EventRow { key, site: None, home: Home(0), reports: rows.iter().zip(facts).map(entry).collect() }
 }
 
-fn measure<'a>(row: &'a EvidenceRow, status: u16) -> &'a str {
+fn measure(row: &EvidenceRow, status: u16) -> &str {
     match (row.event_type.as_str(), status) {
         (CONTENT_RETRIEVED, 0 | 200..300) => "fetch",
         (CONTENT_RETRIEVED, 304) => "revalidation",

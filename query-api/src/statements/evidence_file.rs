@@ -12,6 +12,9 @@ use tokio::task::JoinHandle;
 const PIECE: usize = 4 << 20;
 const LEVEL: i32 = 3;
 
+/// Hash of the file so far, and a piece.
+type Compressed = std::io::Result<(Sha256, Vec<u8>)>;
+
 pub(super) struct EvidenceFile {
     statement: StatementId,
     /// Rows that are not in a piece yet.
@@ -19,7 +22,7 @@ pub(super) struct EvidenceFile {
     pieces: i32,
     hash: Sha256,
     /// The last full piece.
-    compressing: Option<JoinHandle<std::io::Result<(Sha256, Vec<u8>)>>>,
+    compressing: Option<JoinHandle<Compressed>>,
 }
 
 impl EvidenceFile {

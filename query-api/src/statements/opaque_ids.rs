@@ -38,7 +38,7 @@ pub(super) fn hex(digest: u64) -> String {
 
 fn digest(key: &[u8], kind: &str, parts: &[&[u8]]) -> u64 {
     let hash = Sha256::new().chain_update(key).chain_update(kind);
-    let digest: [u8; 32] = parts.iter().fold(hash, |hash, part| hash.chain_update(part)).finalize().into();
+    let digest: [u8; 32] = parts.iter().fold(hash, Digest::chain_update).finalize().into();
     let [a, b, c, d, e, f, g, h, ..] = digest;
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
