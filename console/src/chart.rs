@@ -77,6 +77,10 @@ impl Bucket {
         }
     }
 
+    pub(crate) fn is_hour(self) -> bool {
+        self == Self::Hour
+    }
+
     pub(crate) fn is_week(self) -> bool {
         self == Self::Week
     }

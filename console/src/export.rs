@@ -15,6 +15,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
 use lists::{File, FileParameters};
+use service_kit::http::csv::{self, Totals};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -36,12 +37,38 @@ const LISTS: [List; 9] = [
     ("clicks", "/agent/events", &[BY_OTHERS]),
 ];
 
+/// Columns that add up, for the last line of a CSV file.
+const SUMMED: &[&str] = &[
+    "total_events",
+    "retrieved",
+    "fetched",
+    "failed",
+    "revalidated",
+    "grounded",
+    "cited",
+    "presented",
+    "engaged",
+    "engagements",
+    "visits",
+    "retrievals",
+    "bytes",
+    "corroborated",
+    "seen_by_both",
+    "claimed_by_agent_only",
+    "seen_by_server_only",
+    "seen_by_neither",
+];
+/// A CSV file with a byte order mark, without which some spreadsheets misread letters.
+const CSV_WITH_MARK: &str = "text/csv; bom=1";
+
 /// Position in a list that is being exported.
 struct Progress {
     api: SessionClient,
     path: &'static str,
     parameters: Parameters,
     next: Option<Next>,
+    /// For a CSV file, until its last line is written.
+    totals: Option<Totals<'static>>,
 }
 
 enum Next {
@@ -67,9 +94,15 @@ pub(crate) async fn serve(
     }
     let (_, path, narrowed) = LISTS.into_iter().find(|(name, ..)| *name == list).ok_or(Failure::NotFound)?;
     let window = window()?;
-    let split = [("by", asked.by.as_str()), ("split", &asked.split), ("sort", &asked.sort)];
+    let split = [("by", asked.by.as_str()), ("split", &asked.split), ("sort", &asked.sort), ("finding", &asked.finding)];
     let parameters = window.parameters_and(&[&split[..], &asked.narrowing(), narrowed].concat());
-    let mut progress = Progress { api: member.api(), path, parameters, next: Some(Next::First) };
+    let mut progress = Progress {
+        api: member.api(),
+        path,
+        parameters,
+        next: Some(Next::First),
+        totals: (format == "csv").then(|| Totals::new(SUMMED)),
+    };
     // An error on the first page is shown as a page. An error on a later page aborts the download.
     let first = progress.page(media).await?.unwrap_or_default();
     let rest = stream::try_unfold(progress, move |mut progress| async move {
@@ -77,7 +110,7 @@ pub(crate) async fn serve(
         Ok::<_, std::io::Error>(page.map(|page| (page, progress)))
     });
     let name = file_name(owner, &table_name(list, &asked), &window.days_named(), format);
-    Ok(attachment(&name, media, first, rest))
+    Ok(attachment(&name, media, "", first, rest))
 }
 
 /// Returns a table's name. Lists shown in several tables are named by their grouping.
@@ -99,17 +132,14 @@ fn file_name(owner: &str, table: &str, period: &str, format: &str) -> String {
     format!("{}.{format}", words.collect::<Vec<_>>().join("-"))
 }
 
-/// Marks UTF-8, without which some spreadsheets misread letters.
-const BYTE_ORDER_MARK: &str = "\u{feff}";
-
 /// Returns a download that starts with `first`.
 fn attachment<T: Into<Bytes> + Send + 'static>(
     name: &str,
     media: &'static str,
+    mark: &'static str,
     first: T,
     rest: impl Stream<Item = std::io::Result<T>> + Send + 'static,
 ) -> Response {
-    let mark = if media == "text/csv" { BYTE_ORDER_MARK } else { "" };
     let parts = stream::iter([Ok(Bytes::from_static(mark.as_bytes())), Ok(first.into())]);
     let body = Body::from_stream(parts.chain(rest.map(|part| part.map(Into::into))));
     let named = format!("attachment; filename=\"{name}\"");
@@ -160,13 +190,18 @@ async fn respond(mut file: File, (name, media): (&str, &'static str)) -> Result<
         let part = file.next().await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
         Ok::<_, std::io::Error>(part.map(|part| (part, file)))
     });
-    Ok(attachment(name, media, first, rest))
+    let mark = if media == "text/csv" { csv::BYTE_ORDER_MARK } else { "" };
+    Ok(attachment(name, media, mark, first, rest))
 }
 
 impl Progress {
     /// Returns the next page, with the CSV header only on the first.
     async fn page(&mut self, media: &str) -> Result<Option<Bytes>, Failure> {
-        let Some(next) = self.next.take() else { return Ok(None) };
+        let Some(next) = self.next.take() else {
+            return Ok(self.totals.take().and_then(|totals| totals.line()).map(Bytes::from));
+        };
+        let is_first = matches!(next, Next::First);
+        let asked = if is_first && media == "text/csv" { CSV_WITH_MARK } else { media };
         let mut parameters = self.parameters.clone();
         let is_whole = self.path.ends_with("/series");
         if !is_whole {
@@ -177,7 +212,7 @@ impl Progress {
             Next::Offset(offset) => parameters.push(("offset", offset.to_string())),
             Next::After(after) => parameters.push(("after", after.clone())),
         }
-        let response = self.api.text(self.path, &parameters, media).await?;
+        let response = self.api.text(self.path, &parameters, asked).await?;
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let told = match &next {
             Next::Offset(offset) => offset + PAGE,
@@ -191,8 +226,11 @@ impl Progress {
             None => (told < total).then_some(Next::Offset(told)),
         };
         let page = response.bytes().await.map_err(|error| Failure::away(error.without_url()))?;
-        let is_first = matches!(next, Next::First);
-        Ok(Some(if is_first || media != "text/csv" { page } else { without_names(&page) }))
+        let page = if is_first || media != "text/csv" { page } else { without_names(&page) };
+        if let Some(totals) = &mut self.totals {
+            totals.add(&page);
+        }
+        Ok(Some(page))
     }
 }
 

@@ -96,8 +96,8 @@ pub(crate) const ACTIONS: &[Label] = &[
     ("partner.untrusted", "No longer trusted as partner"),
     ("reconciliation_alert.changed", "Reconciliation alert changed"),
     ("settings.changed", "Settings changed"),
-    ("telemetry.read", "Data viewed"),
     ("statement.closed", "Month closed"),
+    ("telemetry.read", "Data viewed"),
     ("webhook.created", "Webhook endpoint added"),
     ("webhook.deleted", "Webhook endpoint deleted"),
     ("webhook.disabled", "Webhook endpoint disabled"),
@@ -121,8 +121,8 @@ const TARGETS: &[Label] = &[
     ("invite", "Invite"),
     ("manifest", "Manifest"),
     ("organization", "Organization"),
-    ("user", "User"),
     ("statement", "Statement"),
+    ("user", "User"),
     ("webhook_delivery", "Webhook delivery"),
     ("webhook_endpoint", "Webhook endpoint"),
 ];
@@ -142,22 +142,22 @@ const DETAILS: &[Label] = &[
     ("keep_keys", "Keys kept"),
     ("method", "Method"),
     ("name", "Name"),
-    ("of_member", "Member"),
     ("number", "Statement"),
-    ("org_name", "Name"),
+    ("of_member", "Member"),
     ("operator", "Operator"),
+    ("org_name", "Name"),
     ("org_type", "Type"),
-    ("prefix", "Key prefix"),
     ("period", "Month"),
+    ("prefix", "Key prefix"),
     ("provider", "Provider"),
     ("provisioned_by", "Set up by"),
     ("replaced", "Replaced"),
     ("requester_org_id", "Requested by"),
-    ("role", "Role"),
     ("revision", "Revision"),
+    ("role", "Role"),
     ("scopes", "Permissions"),
-    ("share_sessions_via_click_tokens", "Share sessions"),
     ("sha256", "SHA-256"),
+    ("share_sessions_via_click_tokens", "Share sessions"),
     ("to", "New owner"),
     ("unproved_since", "Not found since"),
     ("url", "URL"),
@@ -200,12 +200,28 @@ pub(crate) fn event(event_type: &str) -> &str {
     EVENTS.iter().find(|(name, ..)| *name == event_type).map_or(event_type, |(_, one, _)| one)
 }
 
+/// Returns the label of an owner's event with this outcome, which is empty unless it is a request.
+pub(crate) fn event_with_outcome<'a>(event_type: &'a str, outcome: &str) -> &'a str {
+    crate::window::OUTCOMES.iter().find(|(name, _)| *name == outcome).map_or(event(event_type), |(_, label)| label)
+}
+
 /// Returns an event's label: for a request, by its outcome; for any other event, by its type.
 pub(crate) fn event_of<'a>(event_type: &'a str, data: &Map<String, Value>) -> &'a str {
     match data.get("response_status").and_then(Value::as_u64) {
         Some(304) if event_type == FETCH => "Revalidation",
         Some(status) if event_type == FETCH && !(200..300).contains(&status) => "Failed fetch",
         _ => event(event_type),
+    }
+}
+
+/// Returns the label of a bot's purpose.
+pub(crate) fn purpose(name: &str) -> &str {
+    match name {
+        "training" => "Training",
+        "search" => "Search index",
+        "user" => "User request",
+        "" => UNKNOWN,
+        other => other,
     }
 }
 
@@ -234,7 +250,7 @@ pub(crate) fn engagement(engagement_type: &str) -> &str {
 
 /// Returns a log provider's label. Several sources send `ndjson`.
 pub(crate) fn signature_reason(name: &str) -> &str {
-    of(SIGNATURE_REASONS, name)
+    find_label(SIGNATURE_REASONS, name)
 }
 
 pub(crate) fn provider(name: &str) -> &str {

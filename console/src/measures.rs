@@ -46,24 +46,20 @@ pub(crate) const MEASURES: [Measure; 12] = [
 ];
 
 /// Sums, shares and ratios of measures, by label.
-pub(crate) const DERIVED: [(&str, &str); 17] = [
+pub(crate) const DERIVED: [(&str, &str); 13] = [
     ("Amount", "The price of a purchase, if it was reported."),
-    ("Bytes", "The size of the responses to fetches."),
+    ("Change", "The change of fetches, or of an agent’s claims, since the compared period."),
     ("Citation rate", "Citations per fetch."),
     ("Claimed only", "Claims that no server of another organization reports."),
     ("Claims confirmed", "Confirmed claims per claim."),
     ("Click token events", "Events that other organizations reported with your click tokens."),
-    ("Confirmed", "The share of fetches that an agent of another organization also claims."),
     ("Confirmed share", "Confirmed claims per fetch."),
-    ("Engagements and visits", "Engagements in an agent’s interface, and visits to the site."),
     ("Events", "All reported events, including failed fetches and revalidations that were reported as events."),
-    ("Failed or revalidated", "Failed fetches and revalidations of the bot."),
     ("Fetches per visit", "Fetches of known operators per visit from their agents."),
     ("Neither", "Fetches that neither an agent nor a CDN or web server reports."),
     ("Outcomes", "Sessions that an agent reported as ended, with a result."),
     ("Requests", "Bot requests that returned no new content."),
     ("Server only", "Fetches that a server reports and no agent claims."),
-    ("Share of events", "Events per all events of the period."),
 ];
 
 /// Returns the anchor and definition of the figure with this label.

@@ -25,13 +25,12 @@ type NavigationLine = (&'static str, &'static str, &'static str, bool);
 
 const OWNER: &[NavigationLine] = &[
     ("Analytics", "Overview", "overview", true),
-    ("Analytics", "Events", "events", true),
+    ("Analytics", "Assistants & crawlers", "assistants", true),
     ("Analytics", "Pages", "pages", true),
+    ("Analytics", "Events", "events", true),
     ("Analytics", "Confirmed claims", "corroboration", true),
     ("Analytics", "Funnel", "funnel", true),
     ("Analytics", "Statements", "statements", false),
-    ("Analytics", "Agents", "agents", true),
-    ("Analytics", "Crawlers", "crawlers", true),
     ("Setup", "Get started", "start", false),
     ("Setup", "Domains", "domains", false),
 ];

@@ -128,19 +128,7 @@ pub(crate) struct SourceCount {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct AgentCount {
-    pub(crate) platform_id: String,
     pub(crate) agent_id: String,
-    pub(crate) event_count: Count,
-    pub(crate) session_count: Count,
-    /// Sum of unlisted agents.
-    #[serde(default)]
-    pub(crate) other: bool,
-}
-
-impl AgentCount {
-    pub(crate) fn share_of(&self, total: &Count) -> Share {
-        Share::new(self.event_count, *total)
-    }
 }
 
 /// Part of `GET /agent/summary`: others' events with the organization's click tokens.
@@ -251,11 +239,9 @@ pub(crate) struct SeriesItem {
     #[serde(default)]
     pub(crate) event_type: String,
     #[serde(default)]
-    pub(crate) agent_id: String,
+    pub(crate) agent_or_bot: String,
     #[serde(default)]
     pub(crate) operator: String,
-    #[serde(default)]
-    pub(crate) bot: String,
     #[serde(default)]
     pub(crate) purpose: String,
     #[serde(default)]
@@ -278,6 +264,8 @@ pub(crate) struct Event {
     pub(crate) event_timestamp: Time,
     pub(crate) event_data: Map<String, Value>,
     pub(crate) agent_id: String,
+    pub(crate) outcome: String,
+    pub(crate) bot: String,
 }
 
 /// `GET /content-owners/events/{id}`
@@ -286,7 +274,7 @@ pub(crate) struct OneEvent {
     pub(crate) event_type: String,
     pub(crate) content_url: String,
     pub(crate) event_timestamp: Time,
-    pub(crate) event_data: Map<String, Value>,
+    pub(crate) outcome: String,
     pub(crate) corroboration: Option<String>,
     pub(crate) events_of_this_id: u64,
     pub(crate) total_reports: u64,
@@ -302,7 +290,7 @@ pub(crate) struct Report {
     pub(crate) content_url: String,
     pub(crate) event_timestamp: Time,
     pub(crate) event_data: Map<String, Value>,
-    pub(crate) platform_id: String,
+    pub(crate) platform_name: String,
     pub(crate) agent_id: String,
     pub(crate) signature: String,
     /// Why the signature is invalid.
@@ -313,13 +301,21 @@ pub(crate) struct Report {
 #[derive(Debug, Deserialize)]
 pub(crate) struct UrlMetric {
     pub(crate) content_url: String,
-    pub(crate) total_events: Count,
+    #[serde(default)]
+    pub(crate) platform_id: String,
+    #[serde(default)]
+    pub(crate) agent_id: String,
+    #[serde(default)]
+    pub(crate) bot: String,
+    pub(crate) fetched: Count,
+    pub(crate) failed: Count,
+    pub(crate) revalidated: Count,
+    pub(crate) cited: Count,
+    pub(crate) presented: Count,
+    pub(crate) engagements: Count,
+    pub(crate) visits: Count,
     pub(crate) unique_sessions: Count,
-    pub(crate) event_types: Vec<TypeCount>,
     pub(crate) last_seen: Time,
-    /// `None` if unknown.
-    #[serde(skip)]
-    pub(crate) fetches: Option<Count>,
 }
 
 /// All agents on one day.
@@ -353,22 +349,21 @@ pub(crate) struct FunnelItem {
     pub(crate) platform_id: String,
     #[serde(default)]
     pub(crate) agent_id: String,
-    /// Requests with any status.
-    pub(crate) retrieved: Count,
+    /// Bot of events without an agent.
+    #[serde(default)]
+    pub(crate) bot: String,
+    pub(crate) fetched: Count,
     pub(crate) grounded: Count,
     pub(crate) cited: Count,
     pub(crate) presented: Count,
-    /// With and without a click token.
-    pub(crate) engaged: Count,
-    /// Part of `retrieved`; `None` if unknown.
-    #[serde(skip)]
-    pub(crate) fetches: Option<Count>,
+    pub(crate) engagements: Count,
+    pub(crate) visits: Count,
 }
 
 impl FunnelItem {
     /// Returns citations per fetch; a dash without fetches.
     pub(crate) fn cited_share(&self) -> Share {
-        Share::new(self.cited, self.fetches.unwrap_or_default())
+        Share::new(self.cited, self.fetched)
     }
 }
 

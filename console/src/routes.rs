@@ -1,9 +1,9 @@
 //! The console's routes. None of them starts like an API path.
 
 use crate::screens::{
-    agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,
-    keys, measures, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings,
-    sign_in, start, statements, webhooks,
+    all_webhooks, assistants, audit, clicks, corroboration, domains, drain, drains, event, events, funnel, home, invite, keys,
+    measures, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests,
+    settings, sign_in, start, statements, webhooks,
 };
 use crate::{State, assets, export, failure, forms, theme};
 use axum::Router;
@@ -47,8 +47,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/pages", get(pages::show))
         .route("/console/o/{organization}/corroboration", get(corroboration::show))
         .route("/console/o/{organization}/funnel", get(funnel::show))
-        .route("/console/o/{organization}/agents", get(agents::show))
-        .route("/console/o/{organization}/crawlers", get(crawlers::show))
+        .route("/console/o/{organization}/assistants", get(assistants::show))
         .route("/console/o/{organization}/statements", get(statements::list).post(statements::close))
         .route("/console/o/{organization}/statements/{id}", get(statements::show))
         .route("/console/o/{organization}/statements/{id}/export/{file}", get(statements::download))

@@ -1,12 +1,11 @@
 //! The screens: one file each, with a template of the same name, and the code that several of them share.
 
 mod agent_start;
-pub(crate) mod agents;
 pub(crate) mod all_webhooks;
+pub(crate) mod assistants;
 pub(crate) mod audit;
 pub(crate) mod clicks;
 pub(crate) mod corroboration;
-pub(crate) mod crawlers;
 pub(crate) mod domains;
 pub(crate) mod drain;
 pub(crate) mod drains;
@@ -31,14 +30,14 @@ pub(crate) mod requests;
 pub(crate) mod settings;
 pub(crate) mod sign_in;
 pub(crate) mod start;
-pub(crate) mod webhooks;
 pub(crate) mod statements;
 
 use crate::State;
+pub(crate) mod webhooks;
 use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
 use crate::labels::UNKNOWN;
-use crate::responses::Domain;
+use crate::responses::{ALL_OTHERS, Domain, SeriesItem};
 use crate::session::Member;
 use askama::Template;
 pub(crate) use filters::{Filters, PartnerView};
@@ -61,8 +60,6 @@ pub(crate) fn reporter(source_role: &str) -> &str {
 
 /// Restricts a read to fetches, which are requests that returned content.
 pub(crate) const FETCHES: (&str, &str) = ("outcome", "fetch");
-/// The API's maximum page size.
-pub(crate) const LARGEST: (&str, &str) = ("limit", "1000");
 
 /// Returns the label of a bot in a series or an event.
 pub(crate) fn bot_name(bot: &str) -> &str {
@@ -75,11 +72,11 @@ pub(crate) fn bot_name(bot: &str) -> &str {
 
 /// The label for events without an agent.
 pub(crate) const UNDECLARED: &str = "Crawlers (undeclared)";
-
-/// Returns an agent's label. The agent may not have a name.
-pub(crate) fn agent_name(agent_id: &str) -> String {
-    if agent_id.is_empty() { UNKNOWN.to_owned() } else { agent_id.to_owned() }
+/// Returns the label of an item in a series by agent or bot.
+pub(crate) fn agent_or_bot(item: &SeriesItem) -> String {
+    if item.other { ALL_OTHERS.to_owned() } else { bot_name(&item.agent_or_bot).to_owned() }
 }
+
 
 /// Returns the organization's verified domains.
 pub(crate) async fn proved_domains(api: &SessionClient) -> Result<Vec<String>, Failure> {

@@ -37,9 +37,11 @@ pub(crate) struct PeriodParameters {
     pub(crate) by: String,
     pub(crate) split: String,
     pub(crate) sort: String,
+    pub(crate) finding: String,
     pub(crate) event_type: String,
     pub(crate) outcome: String,
     operator: String,
+    agent_or_bot: String,
     bot: String,
     agent_id: String,
     platform_id: String,
@@ -70,6 +72,7 @@ impl PeriodParameters {
     fn filters(&self) -> Vec<(&'static str, String)> {
         let all = [
             ("operator", &self.operator),
+            ("agent_or_bot", &self.agent_or_bot),
             ("bot", &self.bot),
             ("agent_id", &self.agent_id),
             ("platform_id", &self.platform_id),

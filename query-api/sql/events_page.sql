@@ -48,7 +48,9 @@ SELECT
         toUInt8(is_told),
         toString(organization),
         toUnixTimestamp64Milli(reports.at[representative]),
-        if(reports.identity[representative] = 0, key, reports.identity[representative])
+        if(reports.identity[representative] = 0, key, reports.identity[representative]),
+        outcome,
+        toString(bot)
     )) AS events
 FROM events FINAL
 WHERE (site, at, key) IN (

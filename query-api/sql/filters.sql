@@ -2,6 +2,7 @@
 -- that defines is_told. Agent and platform are those that the reader sees. Evidence is "claimed" if an agent reports the event,
 -- "observed" if a server of another organization does, and "corroborated" if both do. "signed" events have one of these values too.
 AND if(is_told, toString(agent), '') = {agent_id:String}
+AND if(is_claim AND (is_told OR role = 1), if(is_told, toString(agent), ''), toString(bot)) = {agent_or_bot:String}
 AND toString(bot) = {bot:String}
 AND toString(type) = {event_type:String}
 AND if({evidence:String} = 'signed', signature = 'valid',
@@ -9,7 +10,9 @@ AND if({evidence:String} = 'signed', signature = 'valid',
         + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] = {evidence:String})
 AND toString(operator) = {operator:String}
 AND outcome = {outcome:String}
-AND if(endsWith({path:String}, '*'), startsWith(path(url), substring({path:String}, 1, length({path:String}) - 1)),
+AND multiIf(startsWith({path:String}, '*'),
+        positionCaseInsensitive(path(url), substring({path:String}, 2, length({path:String}) - 2)) > 0,
+    endsWith({path:String}, '*'), startsWith(path(url), substring({path:String}, 1, length({path:String}) - 1)),
     path(url) = {path:String})
 AND if(is_told, platform, organization) = {platform_id:UUID}
 AND toString(purpose) = {purpose:String}

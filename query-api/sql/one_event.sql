@@ -11,7 +11,8 @@ SELECT
     key,
     toUnixTimestamp64Milli(at) AS at_ms,
     roles,
-    toUInt8(outcome = 'fetch') AS is_fetch,
+    outcome,
+    toString(bot) AS bot,
     is_claimed,
     is_seen,
     -- As in events_page.sql.

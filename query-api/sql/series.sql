@@ -40,6 +40,7 @@ FROM (
                     + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] AS own_evidence,
                 -- A signed event counts once more.
                 arrayJoin(if(signature = 'valid', [own_evidence, 'signed'], [own_evidence])) AS evidence,
+                if(is_claim AND (is_told OR role = 1), if(is_told, toString(agent), ''), toString(bot)) AS agent_or_bot,
                 if(empty(other_agents.session), if(session = 0, [], [session]),
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
             SELECT

@@ -31,6 +31,7 @@ FROM (
                     ['', 'claimed', 'observed', 'corroborated'][1 + ((is_claimed OR is_claim) AND (is_told OR role = 1))
                         + 2 * (is_seen OR (role IN (2, 3) AND NOT is_claimed))] AS own_evidence,
                     arrayJoin(if(signature = 'valid', [own_evidence, 'signed'], [own_evidence])) AS evidence,
+                    if(is_claim AND (is_told OR role = 1), if(is_told, toString(agent), ''), toString(bot)) AS agent_or_bot,
                     if(empty(other_agents.session), if(session = 0, [], [session]),
                         arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
                 SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS value,
@@ -38,8 +39,7 @@ FROM (
                 FROM events FINAL
                 WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
                     HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
-                    AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-                    AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+                    AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC') AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                     AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                         OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                     AND NOT startsWith(type, 'turn_')
@@ -53,7 +53,7 @@ FROM (
                             end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
                             arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))),
                             {never_ms:Int64})) AS owned_since,
-                        '' AS nothing,
+                        '' AS nothing, toString(bot) AS agent_or_bot,
                         if(verified = 'unknown', '', toString(verified)) AS verified_name, toString(signature) AS signature_name,
                         toString(status) AS status_name,
                         arrayJoin(if(signature = 'valid', ['observed', 'signed'], ['observed'])) AS evidence

@@ -7,3 +7,4 @@ pub(crate) mod closer;
 pub(crate) mod visibility;
 pub(crate) mod session_scope;
 pub(crate) mod consent;
+pub(crate) mod organization_names;

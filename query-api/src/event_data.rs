@@ -60,6 +60,19 @@ pub(crate) fn visible_to_issuer(event_type: &str, data: &str) -> Members {
     parse(data).into_iter().filter(|(name, value)| is_shown(name, value)).collect()
 }
 
+/// Returns the columns of CSV files: one for each member that owners see, and one for all others.
+pub(crate) fn columns() -> Vec<&'static str> {
+    let listed = visible_members::BY_TYPE.iter().flat_map(|(_, names)| names.iter()).chain(visible_members::FOR_ALL_TYPES);
+    let mut names = vec![OBSERVERS];
+    for name in listed {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    names.push("*");
+    names.into_iter().map(|name| &*format!("event_data.{name}").leak()).collect()
+}
+
 fn reported(told: StoredEvent<'_>) -> Members {
     let mut members = parse(told.extra);
     members.extend(parse(told.data));

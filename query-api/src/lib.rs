@@ -40,6 +40,7 @@ pub use routes::resolve::ResolveSettings;
 pub use routes::routes;
 pub use statements::StatementSettings;
 
+use crate::access::organization_names::OrganizationNames;
 use crate::access::reader::KEY_USES;
 use crate::access::reader::session_reads::SessionReads;
 use crate::read_limiter::ReadLimiter;
@@ -155,6 +156,7 @@ impl Settings {
 
 pub struct State {
     directory: IdentityTables,
+    names: OrganizationNames,
     uses: KeyUses,
     session_reads: SessionReads,
     telemetry: Reads,
@@ -189,6 +191,7 @@ impl State {
     /// Like [`Self::connect`], with the given clock.
     pub async fn connect_at(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let pool = databases::postgres(&settings.postgres)?;
+        let directory = IdentityTables::with_limits(&settings.clients, pool.clone());
         databases::check_postgres(&pool).await?;
         databases::check_clickhouse(&settings.clickhouse).await?;
         metric_definitions::register_metrics(METRICS);
@@ -196,7 +199,8 @@ impl State {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(databases::clickhouse(&settings.clickhouse)?)],
             uses: KeyUses::start(pool.clone(), KEY_USES),
             session_reads: SessionReads::new(pool.clone()),
-            directory: IdentityTables::with_limits(&settings.clients, pool.clone()),
+            names: OrganizationNames::new(directory.clone()),
+            directory,
             telemetry: Reads::new(&databases::clickhouse(&settings.clickhouse)?, &settings.reads),
             outcomes: OutcomeReader::new(pool.clone(), settings.reads.time_to_start()),
             resolving: ResolveLimit::new(&settings.resolving, &settings.clients),

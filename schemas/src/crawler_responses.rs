@@ -16,9 +16,11 @@ pub struct Crawlers {
     pub period_end: Option<String>,
     /// Per operator: fetches by its bots, and claims by its agents; most fetches first.
     pub operators: Vec<OperatorCounts>,
-    /// Claims of agents whose name is not a known bot, and events without an agent.
-    pub unattributed: ClaimCounts,
-    /// Requests by bots that returned no content (events and log lines), most first.
+    /// Agents with claims, citations, presentations or visits, in descending order of their number.
+    pub agents: Vec<AgentClaims>,
+    /// Fetches without a known bot, claims of agents whose name is not a known bot, and events without an agent.
+    pub unattributed: Unattributed,
+    /// Requests that returned no content (events and log lines), most first; without names if the bot is unknown.
     pub refused: Vec<RefusedCount>,
     pub coverage: Coverage,
     /// Most fetches first.
@@ -35,14 +37,57 @@ pub struct OperatorCounts {
     pub claims: ClaimCounts,
 }
 
+/// Claims by agents that belong to no operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unattributed {
+    /// Fetches without a known bot.
+    pub retrievals: u64,
+    #[serde(flatten)]
+    pub claims: ClaimCounts,
+}
+
+/// What one agent reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentClaims {
+    /// The operator of the bot whose name the agent's name contains; empty if there is none.
+    pub operator: String,
+    /// The agent's organization; empty for events without an agent.
+    pub platform_id: String,
+    /// The name of that organization.
+    pub platform_name: String,
+    /// The platform's name for the agent; empty if missing.
+    pub agent_id: String,
+    #[serde(flatten)]
+    pub claims: ClaimCounts,
+    /// Whether this is the sum of unlisted agents. Then it has no names.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub other: bool,
+}
+
 /// Claims of agents about content, and clicks that came from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimCounts {
     /// Distinct fetches that an agent claims, whether or not a server saw them.
     pub claimed: u64,
+    /// Claims that a server of another organization reports too.
+    pub confirmed: u64,
     pub cited: u64,
     pub presented: u64,
     pub clicks: u64,
+}
+
+impl ClaimCounts {
+    pub fn add(&mut self, other: Self) {
+        self.claimed += other.claimed;
+        self.confirmed += other.confirmed;
+        self.cited += other.cited;
+        self.presented += other.presented;
+        self.clicks += other.clicks;
+    }
+
+    pub fn total(&self) -> u64 {
+        self.claimed + self.cited + self.presented + self.clicks
+    }
 }
 
 /// Fetches of one bot, split by `verified`.
@@ -63,6 +108,8 @@ pub struct CrawlerItem {
     /// Fetches that another organization's agent claims too.
     pub corroborated: u64,
     pub corroborated_share: f64,
+    /// UTC, to the millisecond.
+    pub last_fetch: String,
     /// Requests of this bot that returned no content, from any address.
     pub refused: u64,
     /// Clicks from the operator's agents; the same in each item of the operator.

@@ -43,6 +43,15 @@ pub struct EventItem {
     pub platform_id: String,
     /// The reporter's name for its agent; empty if missing.
     pub agent_id: String,
+    /// For an owner's event: `fetch`, `revalidation` or `failed`; empty for events other than fetches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// For an owner's event: the bot; empty if no server names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bot: Option<String>,
+    /// For an owner's event: the name of `platform_id`; empty if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,6 +71,8 @@ pub struct EventReport {
     pub event_data: BTreeMap<String, Box<RawValue>>,
     /// The organization that owns the session, or else the reporter if it is an agent or its report represents the event. Empty otherwise.
     pub platform_id: String,
+    /// The name of that organization.
+    pub platform_name: String,
     /// The reporter's name for its agent; empty if missing.
     pub agent_id: String,
     /// `valid`, `invalid` or `none`: the result for the report, or for the fetch in its log line.
@@ -107,6 +118,8 @@ pub struct UrlMetric {
     pub content_url: String,
     /// Split by page and agent: the agent's organization; empty without a claim.
     pub platform_id: Option<String>,
+    /// By page and agent: the name of that organization.
+    pub platform_name: Option<String>,
     /// Split by page and agent: the platform's name for the agent.
     pub agent_id: Option<String>,
     /// Split by page and agent: the bot that servers saw; empty with a claim.
@@ -115,7 +128,19 @@ pub struct UrlMetric {
     /// Distinct pairs of platform and session.
     pub unique_sessions: u64,
     pub event_types: Vec<TypeCount>,
-    /// UTC, to the millisecond.
+    /// Fetches.
+    pub fetched: u64,
+    /// Failed fetches of events and log lines.
+    pub failed: u64,
+    /// Revalidations of events and log lines.
+    pub revalidated: u64,
+    pub grounded: u64,
+    pub cited: u64,
+    pub presented: u64,
+    /// Engagements that aren't visits.
+    pub engagements: u64,
+    pub visits: u64,
+    /// Last event or log line. UTC, to the millisecond.
     pub last_seen: String,
 }
 
@@ -126,6 +151,9 @@ pub struct CorroborationItem {
     /// Split by agent: the agent's organization; empty without a claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform_id: Option<String>,
+    /// Split by agent: the name of that organization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform_name: Option<String>,
     /// Split by agent: the platform's name for the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
@@ -149,22 +177,6 @@ pub struct Corroboration {
     pub page: Page<CorroborationItem>,
 }
 
-/// Events by step. Each event counts once, under one key.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunnelItem {
-    pub day: Option<String>,
-    /// Split by agent: the agent's organization; empty without a report by an agent.
-    pub platform_id: Option<String>,
-    /// Split by agent: the platform's name for the agent.
-    pub agent_id: Option<String>,
-    pub content_url: Option<String>,
-    pub retrieved: u64,
-    pub grounded: u64,
-    pub cited: u64,
-    pub presented: u64,
-    pub engaged: u64,
-}
 named_enum! {
     /// Result of comparing what agents claim about a fetch with what the owner's servers saw (docs/api/reconciliation.md).
     pub enum Finding {
@@ -202,3 +214,34 @@ pub struct ReconciliationItem {
     pub last_seen: Option<String>,
 }
 
+/// Events by step. Each event counts once, under one key.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunnelItem {
+    pub day: Option<String>,
+    /// Split by agent: the agent's organization; empty without a report by an agent.
+    pub platform_id: Option<String>,
+    /// Split by agent: the name of that organization.
+    pub platform_name: Option<String>,
+    /// Split by agent: the platform's name for the agent.
+    pub agent_id: Option<String>,
+    /// Split by agent: the bot of events without an agent.
+    pub bot: Option<String>,
+    pub content_url: Option<String>,
+    /// Events about requests, whatever their outcome.
+    pub retrieved: u64,
+    /// Fetches.
+    pub fetched: u64,
+    /// Failed fetches of events and log lines.
+    pub failed: u64,
+    /// Revalidations of events and log lines.
+    pub revalidated: u64,
+    pub grounded: u64,
+    pub cited: u64,
+    pub presented: u64,
+    /// Engagements and visits.
+    pub engaged: u64,
+    /// Engagements that aren't visits.
+    pub engagements: u64,
+    pub visits: u64,
+}

@@ -42,6 +42,8 @@ pub struct SeriesItem {
     pub platform_id: Option<String>,
     /// Split by agent: the reporter's name for its agent; empty if missing.
     pub agent_id: Option<String>,
+    /// Split by agent or bot: the agent or, without one, the bot; empty if both are unknown.
+    pub agent_or_bot: Option<String>,
     /// Split by operator: the bot's operator; empty if no server names one.
     pub operator: Option<String>,
     /// Split by bot: its name; empty if no server names one.
@@ -67,6 +69,8 @@ pub struct SeriesItem {
     /// Distinct sessions of this bucket. A long session is in several buckets.
     pub total_sessions: u64,
 }
+    /// Only in CSV and newline-delimited JSON: hours of the bucket with server data, if the hosts have a drain.
+    pub covered_hours: Option<u64>,
 
 /// Deserializes null differently from a missing member.
 fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<bool>>, D::Error> {

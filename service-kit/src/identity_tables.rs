@@ -217,6 +217,11 @@ impl IdentityTables {
         Ok(row.map(|(id, name)| OrgName { id: OrgId(id), name }))
     }
 
+    /// Returns the names of these organizations. Unknown IDs are left out.
+    pub async fn organization_names(&self, ids: &[Uuid]) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
+        bounded(sqlx::query_as("SELECT id, name FROM organizations WHERE id = ANY($1)").bind(ids).fetch_all(&self.pool)).await
+    }
+
     /// Returns the keys that the organization's manifests listed at this time, including expired ones, so a verifier can distinguish
     /// `expired_key` from `no_key`.
     pub async fn manifest_keys(&self, org: OrgId, at: DateTime<Utc>) -> Result<Vec<ListedKey>, sqlx::Error> {

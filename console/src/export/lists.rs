@@ -7,9 +7,8 @@ use crate::query::path_segment;
 use crate::session::{Member, SignedIn};
 use crate::window::Window;
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
-use service_kit::http::csv::{cell, record};
+use serde_json::value::RawValue;
+use service_kit::http::csv::{self, cells, record};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -110,8 +109,9 @@ const DELIVERIES: &[&str] = &[
 const AUDIT: &[&str] = &["id", "at", "actor", "action", "object_kind", "object_id", "detail"];
 const REFUSED: &[&str] = &["route", "status", "code", "field", "rule", "requests", "last_at", "last_request_id"];
 
-const AGENTS: &[&str] = &["platform_id", "agent_id", "event_count", "session_count", "other"];
-const OPERATORS: &[&str] = &["operator", "retrievals", "claimed", "cited", "presented", "clicks"];
+const AGENTS: &[&str] =
+    &["agent_id", "platform_name", "operator", "claimed", "confirmed", "cited", "presented", "clicks", "other", "platform_id"];
+const OPERATORS: &[&str] = &["operator", "retrievals", "claimed", "confirmed", "cited", "presented", "clicks"];
 const OWN_AGENTS: &[&str] = &["agent_id", "event_count", "session_count", "other"];
 const TYPES: &[&str] = &["event_type", "count", "other"];
 const SOURCES: &[&str] = &["source_role", "count", "sessions"];
@@ -124,6 +124,7 @@ const REPORTS: &[&str] = &[
     "content_url",
     "event_timestamp",
     "event_data",
+    "platform_name",
     "platform_id",
     "agent_id",
     "signature",
@@ -132,9 +133,9 @@ const REPORTS: &[&str] = &[
     "signature_proof.key_id",
     "signature_proof.public_key",
 ];
-const ORGANIZATIONS: &[&str] =
 const STATEMENTS: &[&str] =
     &["id", "period", "operator", "by", "number", "revision", "closed", "sha256", "reports", "late_reports"];
+const ORGANIZATIONS: &[&str] =
     &["id", "name", "org_type", "domains", "members", "is_trusted_partner", "provisioned_by", "created_at"];
 const ALL_WEBHOOKS: &[&str] = &[
     "id",
@@ -186,7 +187,7 @@ const LISTS: &[ExportList] = &[
     known("deliveries", DELIVERIES_OF, DELIVERIES, Kind::Paged(&["id"])),
     known("audit", "/api/v1/identity/audit", AUDIT, Kind::Paged(&["id"])),
     known("refused", "/api/v1/identity/refused-reports", REFUSED, Kind::Paged(&["route", "status", "code", "field", "rule"])),
-    known("agents", SUMMARY, AGENTS, Kind::OfPeriod("/agents")),
+    known("agents", "/content-owners/crawlers", AGENTS, Kind::OfPeriod("/agents")),
     known("observers", SUMMARY, SOURCES, Kind::OfPeriod("/events_by_source")),
     known("coverage", "/content-owners/coverage", &["start", "end", "covered"], Kind::OfPeriod("/coverage/spans")),
     known("operators", "/content-owners/crawlers", OPERATORS, Kind::OfPeriod("/operators")),
@@ -197,8 +198,8 @@ const LISTS: &[ExportList] = &[
         Kind::OfPeriod("/refused"),
     ),
     known("reports-of-event", "/content-owners/events/{event}", REPORTS, Kind::Within("/reports")),
-    known("own-agents", OWN_SUMMARY, OWN_AGENTS, Kind::OfPeriod("/agents")),
     known("statements", "/content-owners/statements", STATEMENTS, Kind::Within("/items")),
+    known("own-agents", OWN_SUMMARY, OWN_AGENTS, Kind::OfPeriod("/agents")),
     known("own-types", OWN_SUMMARY, TYPES, Kind::OfPeriod("/events_by_type")),
     known("click-types", OWN_SUMMARY, TYPES, Kind::OfPeriod("/clicks/events_by_type")),
     known("outcomes", OWN_SUMMARY, &["outcome_type", "count"], Kind::OfPeriod("/outcomes/by_type")),
@@ -346,7 +347,7 @@ impl File {
         if let Some(told) = &mut self.told {
             items = told.untold(items)?;
         }
-        let names = || record(self.columns.iter().map(|name| name.replace('.', "_")));
+        let names = || record(self.columns.iter().map(|column| csv::heading(column)));
         let mut part = if self.is_csv && offset == 0 { names() } else { Vec::new() };
         for item in &items {
             part.extend(if self.is_csv { self.record(item)? } else { [item.get().as_bytes(), b"\n"].concat() });
@@ -355,33 +356,8 @@ impl File {
     }
 
     fn record(&self, item: &RawValue) -> Result<Vec<u8>, Failure> {
-        let members: BTreeMap<&str, &RawValue> = serde_json::from_str(item.get()).map_err(Failure::away)?;
-        Ok(record(self.columns.iter().map(|column| flat_cell(&members, column))))
-    }
-}
-
-/// Returns a column's cell, without JSON. A period separates an object's name and its member's.
-fn flat_cell(members: &BTreeMap<&str, &RawValue>, column: &str) -> String {
-    let (name, inner) = column.split_once('.').unwrap_or((column, ""));
-    let Some(value) = members.get(name) else { return String::new() };
-    if !value.get().starts_with(['[', '{']) {
-        return if inner.is_empty() { cell(value) } else { String::new() };
-    }
-    let parsed: Value = serde_json::from_str(value.get()).unwrap_or_default();
-    let text = flat(if inner.is_empty() { &parsed } else { &parsed[inner] });
-    to_raw_value(&text).map(|text| cell(&text)).unwrap_or_default()
-}
-
-/// Formats a value as text: list items separated by commas, object members by semicolons.
-fn flat(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(flat).collect::<Vec<_>>().join(", "),
-        Value::Object(members) => {
-            members.iter().map(|(name, value)| format!("{name}: {}", flat(value))).collect::<Vec<_>>().join("; ")
-        }
-        other => other.to_string(),
+        let members: csv::Members<'_> = serde_json::from_str(item.get()).map_err(Failure::away)?;
+        Ok(record(cells(&members, self.columns).into_iter()))
     }
 }
 
@@ -425,7 +401,7 @@ impl ExportedIds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn does_not_repeat_rows_that_move_to_the_next_page() {
@@ -449,26 +425,6 @@ mod tests {
         let mut told = ExportedIds { by, before: BTreeSet::new() };
         assert_eq!(told.untold(vec![row("a", 1), row("b", 1)]).unwrap().len(), 2);
         assert_eq!(told.untold(vec![row("b", 2), row("c", 1)]).unwrap().len(), 1, "changed counts must not make it a new item");
-    }
-
-    #[test]
-    fn cells_do_not_contain_json() {
-        let item = json!({"scopes": ["telemetry:read", "telemetry:write"], "created_by": {"kind": "user", "name": "=cmd"}, "none": null,
-            "dropped": [{"count": 2, "reason": "asset"}], "name": "a"});
-        let item = RawValue::from_string(item.to_string()).unwrap();
-        let members: BTreeMap<&str, &RawValue> = serde_json::from_str(item.get()).unwrap();
-        for (column, shown) in [
-            ("scopes", "telemetry:read, telemetry:write"),
-            ("created_by.kind", "user"),
-            ("created_by.name", "'=cmd"),
-            ("created_by.id", ""),
-            ("dropped", "count: 2; reason: asset"),
-            ("name", "a"),
-            ("none.at", ""),
-            ("other", ""),
-        ] {
-            assert_eq!(flat_cell(&members, column), shown, "{column}");
-        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl CorroborationPage {
 
     /// Returns the address of the row's fetches. Fetches without a claim are listed for the whole day.
     fn events_of(&self, row: &Corroborated) -> String {
-        let window = self.filters.window.on(row.day).with("agent_id", &row.agent_id).with("platform_id", &row.platform_id);
+        let window = self.filters.window.on(row.day).with("agent_or_bot", &row.agent_id).with("platform_id", &row.platform_id);
         format!("{}/events?{}", self.home, window.query_and(&[FETCHES]))
     }
 }

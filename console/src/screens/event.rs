@@ -64,7 +64,7 @@ impl Report {
 
 impl OneEvent {
     fn step(&self) -> &str {
-        crate::labels::event_of(&self.event_type, &self.event_data)
+        labels::event_with_outcome(&self.event_type, &self.outcome)
     }
 
     /// Returns a sentence with the reporters.
@@ -158,7 +158,7 @@ fn rows(reports: &[Report]) -> Vec<Row> {
         of("Page", |report| &report.content_url),
         of("Agent", |report| &report.agent_id),
         of("Signed by", |report| &report.signed_by),
-        of("Platform", |report| &report.platform_id),
+        of("Organization", |report| &report.platform_name),
         of("Session ID", |report| &report.session_id),
         of(EVENT_ID, |report| &report.event_id),
     ];
@@ -178,7 +178,7 @@ mod tests {
     fn report(role: &str, agent: &str, data: &serde_json::Value) -> Report {
         serde_json::from_value(json!({
             "source_role": role, "event_id": format!("of-{role}"), "session_id": "", "content_url": "https://a.test/",
-            "event_timestamp": "2026-01-01T00:00:00Z", "event_data": data, "platform_id": "", "agent_id": agent,
+            "event_timestamp": "2026-01-01T00:00:00Z", "event_data": data, "platform_name": "", "agent_id": agent,
             "signature": "none", "signature_reason": "", "signed_by": "",
         }))
         .unwrap()

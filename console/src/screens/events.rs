@@ -14,7 +14,6 @@ use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use data_encoding::HEXLOWER;
-use schemas::bots::BotTable;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -30,8 +29,6 @@ pub(crate) struct Events {
     filters: Filters,
     home: String,
     is_live: bool,
-    /// The bot, if the agent filter contains a bot's name.
-    bot: Option<String>,
     /// Query with period and filters.
     query: String,
     tail: Tail,
@@ -78,13 +75,6 @@ pub(crate) struct LiveParameters {
     live: String,
 }
 
-impl Events {
-    /// Returns the address of a bot's events.
-    fn of_bot(&self, bot: &str) -> String {
-        format!("{}?{}", self.filters.here, self.filters.window.with("agent_id", "").with("bot", bot).query())
-    }
-}
-
 impl Event {
     /// Returns the roles that reported the event and their labels, always in the same order.
     pub(crate) fn reporters(&self) -> Vec<(&'static str, &'static str)> {
@@ -120,23 +110,18 @@ impl Event {
     }
 
     pub(crate) fn step(&self) -> &str {
-        crate::labels::event_of(&self.event_type, &self.event_data)
+        crate::labels::event_with_outcome(&self.event_type, &self.outcome)
     }
 
-    /// Returns the query for events of the same agent or bot.
+    /// Returns the query of the events of the same agent or bot.
     pub(crate) fn of_same_agent(&self, window: &Window) -> String {
-        let name = if self.agent_id.is_empty() { "bot" } else { "agent_id" };
-        window.with("agent_id", "").with("platform_id", "").with("bot", "").with(name, &self.agent()).query()
+        let others = ["agent_id", "bot", "platform_id"].iter().fold(window.clone(), |window, name| window.with(name, ""));
+        others.with("agent_or_bot", self.agent_or_bot()).query()
     }
 
-    /// Returns the agent's name, or the name of the bot in the event's user agent; empty if unknown.
-    pub(crate) fn agent(&self) -> String {
-        let text = |name: &str| self.event_data.get(name).and_then(Value::as_str).unwrap_or_default();
-        match (self.agent_id.as_str(), text("bot_name")) {
-            ("", "") => BotTable::bundled().classify_text(text("user_agent")).map(|bot| bot.bot.to_string()).unwrap_or_default(),
-            ("", bot) => bot.to_owned(),
-            (agent, _) => agent.to_owned(),
-        }
+    /// Returns the agent's name or, without an agent, the bot's; empty if both are unknown.
+    pub(crate) fn agent_or_bot(&self) -> &str {
+        if self.agent_id.is_empty() { &self.bot } else { &self.agent_id }
     }
 }
 
@@ -175,7 +160,6 @@ pub(crate) async fn show(
     Ok(Page(Events {
         frame: if is_live { frame.following() } else { frame },
         is_live,
-        bot: BotTable::bundled().classify_text(filters.window.filter("agent_id")).map(|bot| bot.bot.to_string()),
         query,
         tail: Tail { again, here, home: home.clone(), window: filters.window.clone(), events: page.items },
         home,

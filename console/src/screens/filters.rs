@@ -24,11 +24,12 @@ const fn dimension(name: &'static str, label: &'static str, choices: &'static [(
 }
 
 /// The filters supported by all reads of content owners.
-pub(crate) const DIMENSIONS: [Dimension; 11] = [
+pub(crate) const DIMENSIONS: [Dimension; 12] = [
     dimension("operator", "Operator", &[]),
+    dimension("agent_or_bot", "Agent or bot", &[]),
     dimension("bot", "Bot", &[]),
     dimension("agent_id", "Agent", &[]),
-    dimension("platform_id", "Platform", &[]),
+    dimension("platform_id", "Organization", &[]),
     dimension(
         "purpose",
         "Purpose",
@@ -51,6 +52,9 @@ pub(crate) const DIMENSIONS: [Dimension; 11] = [
     dimension("source_role", "Reported by", &[("agent", ""), ("edge", ""), ("origin", ""), ("index", "")]),
     dimension("path", "Path", &[]),
 ];
+
+/// Filters without a field of their own: one field finds agents and bots.
+const LINKED: [&str; 3] = ["agent_id", "bot", "platform_id"];
 
 impl Dimension {
     fn named(name: &str) -> Option<&'static Self> {
@@ -141,7 +145,7 @@ impl Filters {
 
     fn new(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
         let (window, date_problem) = Window::read(asked, state.clock.now())?;
-        let kept = [("by", &asked.by), ("split", &asked.split), ("sort", &asked.sort)];
+        let kept = [("by", &asked.by), ("split", &asked.split), ("sort", &asked.sort), ("finding", &asked.finding)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
         let here = format!("{}/{screen}", member.organization.home());
         Ok(Self { window, date_problem, domains: Vec::new(), here, kept, seen_as: None, event_type: None, is_of_owner: false })
@@ -180,14 +184,20 @@ impl Filters {
 
     /// Returns whether the screen shows changes.
     pub(crate) fn has_comparison(&self) -> bool {
-        self.here.ends_with("/overview")
+        ["/overview", "/assistants"].iter().any(|screen| self.here.ends_with(screen))
     }
 
     /// Returns the dimensions that the screen shows next to the period, or all others.
     pub(crate) fn dimensions(&self, is_first: bool) -> Vec<&'static Dimension> {
-        let first = [("/events", "agent_id"), ("/pages", "path")];
+        let first = [("/events", "agent_or_bot"), ("/pages", "path")];
         let of = |name: &str| first.iter().any(|(screen, dimension)| self.here.ends_with(screen) && *dimension == name);
-        DIMENSIONS.iter().filter(|known| of(known.name) == is_first && known.name != "platform_id").collect()
+        DIMENSIONS.iter().filter(|known| of(known.name) == is_first && !LINKED.contains(&known.name)).collect()
+    }
+
+    /// Returns the filters that only links add, with their values.
+    pub(crate) fn linked(&self) -> Vec<(&'static str, &str)> {
+        let of = |name| (name, self.window.filter(name));
+        LINKED.into_iter().map(of).filter(|(_, value)| !value.is_empty()).collect()
     }
 
     /// Returns whether some events are filtered out.
@@ -209,9 +219,14 @@ impl Filters {
             let outcome = OUTCOMES.iter().find(|(outcome, _)| outcome == name).map(|(_, label)| *label);
             chip("Type", outcome.unwrap_or(labels::event(name)), format!("{}?{}", self.here, self.window.query()))
         });
-        let filters = self.window.filters.iter().filter_map(|(name, value)| {
+        let has_agent = ["agent_id", "agent_or_bot"].iter().any(|name| !self.window.filter(name).is_empty());
+        // An agent belongs to an organization, so one chip removes both.
+        let shown = self.window.filters.iter().filter(|(name, _)| *name != "platform_id" || !has_agent);
+        let filters = shown.filter_map(|(name, value)| {
             let dimension = Dimension::named(name)?;
-            Some(chip(dimension.label, dimension.label_of(value), self.address(&self.window.with(name, ""))))
+            let without = self.window.with(name, "");
+            let without = if name.starts_with("agent") { without.with("platform_id", "") } else { without };
+            Some(chip(dimension.label, dimension.label_of(value), self.address(&without)))
         });
         domain.into_iter().chain(event_type).chain(filters).collect()
     }
@@ -223,7 +238,16 @@ impl Filters {
 
     /// Returns the screen's address with the filters for a platform's agent added.
     pub(crate) fn with_agent(&self, agent_id: &str, platform_id: &str) -> String {
-        self.address(&self.window.with("agent_id", agent_id).with("platform_id", platform_id))
+        self.address(&self.window.with("agent_or_bot", agent_id).with("platform_id", platform_id))
+    }
+
+    /// Like [`Self::with_agent`], or without an agent, for a bot; `None` if both are unknown.
+    pub(crate) fn of_agent_or_bot(&self, agent_id: &str, platform_id: &str, bot: &str) -> Option<String> {
+        match (agent_id, bot) {
+            ("", "") => None,
+            ("", bot) => Some(self.with("agent_or_bot", bot)),
+            (agent, _) => Some(self.with_agent(agent, platform_id)),
+        }
     }
 
     /// Returns the address of the screen for one day.
@@ -241,7 +265,7 @@ impl Filters {
 
     /// Returns the screen's address with a chart line's value as filter; `None` for sums and unknown values.
     pub(crate) fn with_line(&self, split: &str, line: &str) -> Option<String> {
-        let dimension = Dimension::named(if split == "agent" { "agent_id" } else { split })?;
+        let dimension = Dimension::named(split)?;
         let value = if dimension.is_text() || line.bytes().all(|byte| byte.is_ascii_digit()) {
             let is_sum = line.ends_with(" others") || [UNKNOWN, super::bot_name(schemas::bots::OTHER)].contains(&line);
             Some(line).filter(|line| !is_sum && *line != crate::responses::ALL_OTHERS)
@@ -270,7 +294,7 @@ impl Filters {
 }
 
 /// Returns the host and path of a page, or of a section with a trailing asterisk, as the API filters by them.
-fn host_and_path(content_url: &str) -> Option<(&str, &str)> {
+pub(super) fn host_and_path(content_url: &str) -> Option<(&str, &str)> {
     let (_, beyond) = content_url.split_once("://")?;
     let (host, path) = beyond.split_at(beyond.find('/')?);
     let path = path.split(['?', '#']).next().unwrap_or(path);

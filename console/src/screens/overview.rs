@@ -3,9 +3,8 @@
 //! Sums and shares are computed only from figures in one response, so they match the API. A card whose read fails shows an error; other
 //! cards are still shown.
 
-use super::agents::named;
-use super::funnel::{FUNNEL, Fetches};
-use super::{FETCHES, Filters, LARGEST, TableFooter};
+use super::funnel::FUNNEL;
+use super::{FETCHES, Filters, TableFooter, agent_or_bot};
 use crate::State;
 use crate::api::{Parameters, SessionClient};
 use crate::chart::{Chart, Sparkline};
@@ -30,7 +29,7 @@ const TYPES: [(&str, &str); 3] =
     [("content_grounded", "Groundings"), ("content_cited", "Citations"), ("content_presented", "Presentations")];
 const FETCHED: &str = "Fetches";
 const OTHERS: &str = "Other events";
-const SPLITS: [(&str, &str); 3] = [("type", "By type"), ("agent", "By agent"), ("bot", "By bot")];
+const SPLITS: [(&str, &str); 2] = [("type", "By type"), ("agent_or_bot", "By agent or bot")];
 const AGENTS: &str = "10";
 const SUMMARY: &str = "/content-owners/summary";
 const SERIES: &str = "/content-owners/series";
@@ -51,7 +50,7 @@ pub(crate) struct Overview {
     note: Option<String>,
     /// Requests that aren't fetches.
     not_fetched: Option<String>,
-    splits: [(&'static str, &'static str); 3],
+    splits: [(&'static str, &'static str); 2],
     split: &'static str,
     chart: Card<Chart>,
     behind: TableFooter,
@@ -194,7 +193,7 @@ pub(crate) async fn show(
         api.get::<Series>(SERIES, &by_type),
         // The series by type is requested anyway.
         async { if split == "type" { Ok(None) } else { api.get::<Series>(SERIES, &shown).await.map(Some) } },
-        agents(&api, window, &by_agent),
+        api.get::<List<FunnelItem>>(FUNNEL, &by_agent),
         api.get::<CoverageResponse>(COVERAGE, &hours_of),
     );
     let (now, earlier, types, drawn) = (now?, earlier?, card(types)?, card(drawn)?);
@@ -202,14 +201,11 @@ pub(crate) async fn show(
     let by_type = both(&types, &now.outcomes).map(|(types, outcomes)| by_type_of(types, outcomes, is_hourly).until(at));
     let chart = match (drawn, &types) {
         (Ok(None), _) => by_type.clone(),
-        (Ok(Some(drawn)), Ok(types)) => {
-            let title = if split == "bot" { "Events by bot" } else { "Events by agent" };
-            let drawn = drawn.completed_to(&types.items);
-            let chart = Chart::new(title, &drawn.items, is_hourly, |item| named(split, item));
+        (Ok(Some(drawn)), _) => {
+            let chart = Chart::new("Events by agent or bot", &drawn.items, is_hourly, agent_or_bot);
             Ok(chart.with_gaps(drawn.coverage.as_ref()).until(at).linked(|line| filters.with_line(split, line)))
         }
         (Err(failed), _) => Err(failed),
-        (_, Err(failed)) => Err(failed.clone()),
     };
     let summary = now.summary.as_ref();
     let before = comparison.as_ref().zip(earlier.as_ref());
@@ -227,7 +223,7 @@ pub(crate) async fn show(
         chart,
         behind: TableFooter::new(&state, &member, "series", SERIES, &shown),
         headings: filters.headings(&asked, &[("split", split)], ""),
-        agents: card(funnel)?,
+        agents: card(funnel)?.map(|page| page.items),
         behind_agents: TableFooter::new(&state, &member, "funnel", FUNNEL, &by_agent),
         sources: now.summary.map(|summary| summary.events_by_source),
         behind_sources: TableFooter::new(&state, &member, "observers", SUMMARY, &whole),
@@ -242,14 +238,6 @@ fn both<'a, A, B>(one: &'a Card<A>, other: &'a Card<B>) -> Card<(&'a A, &'a B)> 
         (Ok(one), Ok(other)) => Ok((one, other)),
         (Err(failed), _) | (_, Err(failed)) => Err(failed.clone()),
     }
-}
-
-/// Returns the funnel's first agents with their fetches.
-async fn agents(api: &SessionClient, window: &Window, parameters: &Parameters) -> Result<Vec<FunnelItem>, Failure> {
-    let of_fetches = window.parameters_and(&[("by", "agent"), FETCHES, LARGEST]);
-    let (mut page, fetches) = tokio::try_join!(api.get::<List<FunnelItem>>(FUNNEL, parameters), Fetches::read(api, &of_fetches))?;
-    fetches.fill(&mut page.items);
-    Ok(page.items)
 }
 
 /// Returns the chart by type. Its sum includes all events, like every other split's.

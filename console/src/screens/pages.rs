@@ -2,12 +2,10 @@
 //!
 //! Rows keep the API's order: most events first, or by the chosen column.
 
-use super::{FETCHES, Filters, LARGEST, Pager, TableFooter};
+use super::{Filters, Pager, TableFooter, bot_name};
 use crate::State;
-use crate::api::Parameters;
 use crate::failure::Failure;
 use crate::layout::{Layout, Page};
-use crate::numbers::Count;
 use crate::query::Query;
 use crate::responses::{List, UrlMetric};
 use crate::session::Member;
@@ -17,13 +15,13 @@ use askama::Template;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use schemas::problem::Problem;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 const URLS: &str = "/content-owners/urls";
 const LIMIT: u64 = 50;
 /// The grouping that isn't the default.
 const SECTION: &str = "section";
+const WITH_AGENT: &str = "page,agent";
 
 #[derive(Template)]
 #[template(path = "pages.html")]
@@ -33,9 +31,8 @@ pub(crate) struct Pages {
     headings: Headings,
     home: String,
     /// Addresses of the list by page and by section, with the same path.
-    by_page: String,
-    by_section: String,
-    is_of_sections: bool,
+    ways: [(&'static str, &'static str, String); 3],
+    by: &'static str,
     pages: Vec<UrlMetric>,
     pager: Pager,
     behind: TableFooter,
@@ -54,9 +51,14 @@ impl Pages {
 }
 
 impl UrlMetric {
-    /// Returns the number of events of a type.
-    pub(crate) fn of_type(&self, event_type: &str) -> Count {
-        self.event_types.iter().find(|counted| counted.event_type == event_type).map_or(Count(0), |counted| counted.count)
+    /// Returns the agent's name or, without an agent, the bot's.
+    fn agent_or_bot(&self) -> &str {
+        if self.agent_id.is_empty() { bot_name(&self.bot) } else { &self.agent_id }
+    }
+
+    /// Returns whether the page was cited, but nobody followed a link to it.
+    fn is_cited_only(&self) -> bool {
+        self.cited.0 > 0 && self.visits.0 == 0
     }
 }
 
@@ -70,8 +72,7 @@ pub(crate) async fn show(
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
     let part = [("by", asked.by.as_str()), ("sort", &asked.sort), ("limit", &limit), ("offset", &offset)];
     let parameters = filters.window.parameters_and(&part);
-    let fetches = filters.window.parameters_and(&[("by", &asked.by), FETCHES, LARGEST]);
-    let (page, problem) = match read(&member, &parameters, &fetches).await {
+    let (page, problem) = match member.api().get::<List<UrlMetric>>(URLS, &parameters).await {
         Ok(page) => (page, None),
         Err(failure) => (List { items: Vec::new(), total: 0 }, Some(failure.of_parameter("path")?)),
     };
@@ -84,9 +85,9 @@ pub(crate) async fn show(
             headings: filters.headings(&asked, &[("by", &asked.by)], "-total_events"),
             frame: member.frame("Pages", &filters.window.query()),
             home: member.organization.home(),
-            by_page: address("", ""),
-            by_section: address(SECTION, ""),
-            is_of_sections: asked.by == SECTION,
+            ways: [("", "Pages"), (SECTION, "Sections"), (WITH_AGENT, "By agent or bot")]
+                .map(|(by, label)| (by, label, address(by, ""))),
+            by: [SECTION, WITH_AGENT].into_iter().find(|by| asked.by == *by).unwrap_or_default(),
             pager: Pager::numbered(address(&asked.by, &asked.sort), page.total, asked.offset, LIMIT),
             pages: page.items,
             behind: TableFooter::new(&state, &member, "pages", URLS, &parameters),
@@ -94,17 +95,4 @@ pub(crate) async fn show(
             filters,
         }),
     ))
-}
-
-/// Returns a page of URLs with their fetches. If the long list of fetches may omit a URL, its fetches are unknown.
-async fn read(member: &Member, parameters: &Parameters, fetches: &Parameters) -> Result<List<UrlMetric>, Failure> {
-    let api = member.api();
-    let (mut page, fetched) =
-        tokio::try_join!(api.get::<List<UrlMetric>>(URLS, parameters), api.get::<List<UrlMetric>>(URLS, fetches))?;
-    let is_whole = fetched.items.len() as u64 >= fetched.total;
-    let of: HashMap<String, Count> = fetched.items.into_iter().map(|url| (url.content_url, url.total_events)).collect();
-    for url in &mut page.items {
-        url.fetches = of.get(&url.content_url).copied().or(is_whole.then_some(Count(0)));
-    }
-    Ok(page)
 }

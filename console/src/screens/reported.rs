@@ -1,6 +1,5 @@
 //! Events reported by an agent or platform, others' events with its click tokens, and how its sessions ended.
 
-use super::agents::LIMIT;
 use super::{Filters, Pager, TableFooter};
 use crate::State;
 use crate::api::Parameters;
@@ -21,6 +20,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 pub(super) const SUMMARY: &str = "/agent/summary";
+/// Agents per page. An organization can name any number of agents.
+const LIMIT: u64 = 50;
 
 /// Footers of the tables of session outcomes and their values.
 pub(super) fn behind_outcomes(state: &State, member: &Member, window: &Parameters) -> [TableFooter; 2] {

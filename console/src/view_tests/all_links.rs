@@ -43,7 +43,7 @@ pub(super) async fn walk(stub: &Stub, reader: &mut super::reader::Reader) -> Vec
             }
         }
         pages.push((page, stub.calls()));
-        assert!(pages.len() < 1_000, "{waiting:?}");
+        assert!(pages.len() < 2_000, "{waiting:?}");
     }
     pages
 }

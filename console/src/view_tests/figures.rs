@@ -12,20 +12,20 @@ const HOOK: &str = "webhooks/0195f3a0-0000-7000-8000-000000000050";
 fn pages() -> Vec<String> {
     let own = [
         "overview?D",
-        "overview?D&split=agent",
-        "overview?period=7d&split=bot",
+        "overview?D&split=agent_or_bot",
+        "overview?period=7d",
         "events?D",
         "event/citation-1",
         "pages?D",
         "pages?D&by=section",
+        "pages?D&by=page,agent",
         "corroboration?D",
         "funnel?D",
         "funnel?D&by=url",
-        "agents?D",
-        "agents?D&split=bot",
-        "crawlers?D",
-        "crawlers?D&split=purpose",
-        "crawlers?D&split=status",
+        "assistants?D",
+        "assistants?D&split=agent_or_bot",
+        "assistants?D&split=purpose",
+        "assistants?D&split=status",
         "start",
         "domains",
         "drains",
@@ -126,7 +126,7 @@ async fn u3_pages_for_many_years_stay_small() {
         stub.says("GET /content-owners/series", 200, json!({"items": items}));
         let spans: Vec<Value> = (0..days).map(span).collect();
         stub.says("GET /content-owners/coverage", 200, json!({"coverage": {"spans": spans}, "drains": []}));
-        for screen in ["overview?split=agent", "crawlers?split=operator", "agents?"] {
+        for screen in ["overview?split=agent_or_bot", "assistants?split=operator", "assistants?split=status"] {
             let page = reader.open(&format!("{OWNER}/{screen}&since={}&until={}", &day(0)[..10], &day(days)[..10])).await;
             assert_eq!(page.status, 200, "{screen}: {}", page.html);
             assert!((10 * 1_024..=MAX_BYTES).contains(&page.html.len()), "{screen}: {} bytes of {days} days", page.html.len());
@@ -147,9 +147,12 @@ fn sums(page: &Page, name: &str) -> Vec<(String, u64)> {
 async fn all_splits_of_a_card_have_the_same_sum() {
     let (_, mut reader) = Stub::start().await;
     for (screen, splits, sum) in [
-        ("overview", &[("type", "Events"), ("agent", "Events by agent"), ("bot", "Events by bot")][..], 466),
-        ("agents", &[("agent", "Events by agent"), ("bot", "Events by bot")], 466),
-        ("crawlers", &[("operator", "Fetches"), ("purpose", "Fetches"), ("status", "Fetches")], 1_159),
+        ("overview", &[("type", "Events"), ("agent_or_bot", "Events by agent or bot")][..], 466),
+        (
+            "assistants",
+            &[("operator", "Fetches"), ("agent_or_bot", "Fetches"), ("purpose", "Fetches"), ("status", "Fetches")],
+            1_159,
+        ),
     ] {
         for (split, name) in splits {
             let page = reader.open(&format!("{OWNER}/{screen}?{DAYS}&split={split}")).await;
@@ -165,15 +168,21 @@ async fn all_splits_of_a_card_have_the_same_sum() {
 #[tokio::test]
 async fn ratios_compare_only_known_operators() {
     let (_, mut reader) = Stub::start().await;
-    let page = reader.open(&format!("{OWNER}/crawlers?{DAYS}")).await;
+    let page = reader.open(&format!("{OWNER}/assistants?{DAYS}")).await;
     let totals = page.between("<tfoot>", "</tfoot>").unwrap();
-    let row = |name: &str| totals.split("<tr").find(|row| row.contains(&format!(">{name}</th>"))).unwrap().to_owned();
+    let row = |name: &str| {
+        totals
+            .split("<tr")
+            .find(|row| row.contains(&format!(">{name}</th>")) || row.contains(&format!(">{name}</span></th>")))
+            .unwrap()
+            .to_owned()
+    };
     let figures = |name: &str| {
         row(name).split("value=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(figures("Known operators")[..6], ["1008", "414", "114", "76", "61", &(1_008.0 / 61.0).to_string()]);
-    assert_eq!(figures("Unknown"), ["151", "53", "41", "37", "29"]);
-    assert_eq!(figures("All"), ["1159", "467", "155", "113", "90"]);
+    assert_eq!(figures("Known operators")[..6], ["1008", "414", "214", "114", "61", &(1_008.0 / 61.0).to_string()]);
+    assert_eq!(figures("Unknown"), ["151", "53", "5", "41", "29"]);
+    assert_eq!(figures("All"), ["1159", "467", "219", "155", "90"]);
 }
 
 #[tokio::test]
@@ -201,23 +210,20 @@ async fn visits_exclude_engagements_and_fetches_exclude_failures() {
             "{kind}"
         );
     }
-    let event = |number: u32, data: Value| {
+    let event = |number: u32, outcome: &str, agent: &str, bot: &str| {
         json!({"event_id": format!("event-{number}"), "session_id": "", "event_type": "content_retrieved", "content_url": "https://example.com/",
-            "event_timestamp": "2026-11-01T10:00:00.000Z", "event_data": data, "platform_id": "", "agent_id": ""})
+            "event_timestamp": "2026-11-01T10:00:00.000Z", "event_data": {}, "platform_id": "", "platform_name": "", "agent_id": agent,
+            "outcome": outcome, "bot": bot})
     };
-    let items = [
-        json!({"response_status": 404, "user_agent": "Mozilla/5.0 (compatible; GPTBot/1.2)"}),
-        json!({"response_status": 304, "bot_name": "MyBot"}),
-        json!({}),
-    ];
-    let items: Vec<_> = items.into_iter().zip(0..).map(|(data, number)| event(number, data)).collect();
+    let items = [event(0, "failed", "", "GPTBot"), event(1, "revalidation", "answers", "GPTBot"), event(2, "fetch", "", "")];
     stub.says("GET /content-owners/events", 200, json!({"items": items, "total": 3, "limit": 50, "offset": 0}));
-    let rows = reader.open(&format!("{OWNER}/events?{DAYS}")).await.tables().remove(0).rows;
+    let page = reader.open(&format!("{OWNER}/events?{DAYS}")).await;
+    let rows = page.tables().remove(0).rows;
     let shown: Vec<_> = rows.iter().map(|row| (row[1].trim_end_matches(": all reports"), row[2].as_str())).collect();
-    assert_eq!(shown, [("Failed fetch", "GPTBot"), ("Revalidation", "MyBot"), ("Fetch", "")]);
-    stub.says("GET /content-owners/events", 200, json!({"items": [], "total": 0, "limit": 50, "offset": 0}));
-    let page = reader.open(&format!("{OWNER}/events?{DAYS}&agent_id=GPTBot")).await;
-    assert!(page.html.contains("bot=GPTBot\">Show events of this bot</a>"), "{}", page.html);
+    assert_eq!(shown, [("Failed fetch", "GPTBot"), ("Revalidation", "answers"), ("Fetch", "")]);
+    for name in ["GPTBot", "answers"] {
+        assert!(page.html.contains(&format!("agent_or_bot={name}\">{name}</a>")), "{}", page.html);
+    }
 }
 
 #[tokio::test]
@@ -231,7 +237,7 @@ async fn u1_hours_without_data_are_not_shown_as_zero() {
         200,
         json!({"items": items, "coverage": {"spans": [span(0, 1, true), span(1, 3, false), span(3, 5, true)]}}),
     );
-    let page = reader.open(&format!("{OWNER}/crawlers?since=2026-11-01&until=2026-11-01")).await;
+    let page = reader.open(&format!("{OWNER}/assistants?since=2026-11-01&until=2026-11-01")).await;
     let table = page.tables().into_iter().find(|table| table.name == "Fetches, as a table").unwrap();
     let figures: Vec<_> = table.rows.iter().map(|row| row[1].as_str()).collect();
     assert_eq!(figures, ["3", "", "", "5", "0"]);
@@ -251,10 +257,10 @@ async fn overview_cards_fail_independently() {
     for (operation, kept) in all {
         let (stub, mut reader) = Stub::start().await;
         stub.refuses(operation, 503, "It is away.");
-        let page = reader.open(&format!("{OWNER}/overview?{DAYS}&split=agent")).await;
+        let page = reader.open(&format!("{OWNER}/overview?{DAYS}&split=agent_or_bot")).await;
         assert_eq!(page.status, 200, "{operation}: {}", page.html);
         assert!(page.html.contains(kept), "{operation}: {}", page.html);
-        let again = format!("href=\"{OWNER}/overview?{DAYS}&split=agent\">Try again").replace('&', "&#38;");
+        let again = format!("href=\"{OWNER}/overview?{DAYS}&split=agent_or_bot\">Try again").replace('&', "&#38;");
         assert!(page.html.contains(&again), "{operation}: {}", page.html);
     }
     let (stub, mut reader) = Stub::start().await;
@@ -267,8 +273,7 @@ async fn overview_cards_fail_independently() {
 async fn u6_every_figure_has_a_definition() {
     const OTHERS: [&str; 3] = ["Status code", "Hours", "Value"];
     let (_, mut reader) = Stub::start().await;
-    let own =
-        ["overview", "events", "pages", "corroboration", "funnel", "funnel?by=url", "agents", "agents?split=bot", "crawlers"];
+    let own = ["overview", "events", "pages", "corroboration", "funnel", "funnel?by=url", "assistants", "pages?by=page,agent"];
     let agent = ["reported", "reports", "clicks"];
     let all = own.map(|screen| format!("{OWNER}/{screen}")).into_iter().chain(agent.map(|screen| format!("{AGENT}/{screen}")));
     let mut labels = std::collections::BTreeSet::new();
@@ -300,4 +305,28 @@ async fn u6_every_figure_has_a_definition() {
         let definition = format!("<dt id=\"{}\">{label}</dt>", crate::measures::anchor(name));
         assert!(page.html.contains(&definition), "{label}: {}", page.html);
     }
+}
+
+/// A row without a link is a sum or has no name.
+#[tokio::test]
+async fn u7_rows_and_legends_are_links() {
+    let (_, mut reader) = Stub::start().await;
+    let mut linked = 0;
+    for screen in ["overview?split=agent_or_bot", "assistants", "assistants?split=status", "pages", "funnel", "corroboration"] {
+        let page = reader.open(&format!("{OWNER}/{screen}")).await;
+        // Without charts and coverage as tables.
+        let rows = page
+            .html
+            .split("<details class=\"as-table\">")
+            .map(|part| part.split_once("</details>").map_or(part, |(_, rest)| rest));
+        let rows = rows.flat_map(|part| part.split("<tbody>").skip(1)).filter_map(|body| body.split("</tbody>").next());
+        let names = rows.flat_map(|body| body.split("<th scope=\"row\"").skip(1)).filter_map(|row| row.split("</th>").next());
+        let legend = page.all_between("<ul class=\"legend\">", "</ul>").flat_map(|legend| legend.split("</svg>").skip(1));
+        for name in names.chain(legend) {
+            let is_unnamed = ["Unknown", "All others", "Other bots"].iter().any(|label| name.contains(label));
+            assert!(name.contains("<a href=\"") || is_unnamed || name.contains("* b"), "{screen}: {name}");
+            linked += usize::from(name.contains("<a href=\""));
+        }
+    }
+    assert!(linked > 30, "{linked}");
 }

@@ -29,7 +29,7 @@ async fn error_pages_show_the_users_navigation() {
         ("/o/export/keys.xlsx", 404, "Page not found", true),
         ("/o/export/nothing.csv", 404, "Page not found", true),
         ("/o/export/deliveries.csv", 404, "Page not found", true),
-        ("/o/crawlers", 503, "/crawlers\">Try again</a>", true),
+        ("/o/assistants", 503, "/assistants\">Try again</a>", true),
         ("/o/funnel", 403, "Share data", true),
         ("/o/webhooks/nothing", 404, "Page not found", true),
         ("/o/nothing/here", 404, "Page not found", true),
@@ -102,7 +102,7 @@ async fn console_opens_the_users_first_screen() {
 
 /// Returns a page's links to these screens, to itself and to files.
 fn links(page: &Page) -> Vec<String> {
-    let screens = ["overview", "events", "event", "pages", "corroboration", "funnel", "agents", "crawlers", "export"];
+    let screens = ["overview", "events", "event", "pages", "corroboration", "funnel", "assistants", "export"];
     let is_of = |to: &String| screens.iter().any(|screen| to.starts_with(&format!("{OWNER}/{screen}")));
     page.led_to().into_iter().filter(is_of).collect()
 }
@@ -111,7 +111,7 @@ fn links(page: &Page) -> Vec<String> {
 async fn links_keep_period_partner_path_and_sort_order() {
     let (stub, mut reader) = Stub::start().await;
     let partner = "0195f3a0-0000-7000-8000-000000000004";
-    for screen in ["overview", "events", "event/citation-1", "pages", "corroboration", "funnel", "agents", "crawlers"] {
+    for screen in ["overview", "events", "event/citation-1", "pages", "corroboration", "funnel", "assistants"] {
         let page = reader
             .open(&format!("{OWNER}/{screen}?since=2026-10-01&until=2026-10-30&domain=example.com&seen_by={partner}"))
             .await;
@@ -143,11 +143,11 @@ async fn links_keep_period_partner_path_and_sort_order() {
 async fn downloads_contain_every_page() {
     let (stub, mut reader) = Stub::start().await;
     for (items, list, csv) in [
-        (2_000, "pages", "place\r\n0\r\n1000\r\n"),
-        (2_001, "pages", "place\r\n0\r\n1000\r\n2000\r\n"),
-        (2_001, "events", "place\r\n0\r\ncursor\r\n"),
-        (2_001, "series", "place\r\n0\r\n"),
-        (0, "funnel", "place\r\n0\r\n"),
+        (2_000, "pages", "place,fetched\r\n0,7\r\n1000,7\r\nTotal,14\n"),
+        (2_001, "pages", "place,fetched\r\n0,7\r\n1000,7\r\n2000,7\r\nTotal,21\n"),
+        (2_001, "events", "place,fetched\r\n0,7\r\ncursor,7\r\nTotal,14\n"),
+        (2_001, "series", "place,fetched\r\n0,7\r\nTotal,7\n"),
+        (0, "funnel", "place,fetched\r\n0,7\r\nTotal,7\n"),
     ] {
         stub.has_items_in_files(items);
         let file = reader.open(&format!("{OWNER}/export/{list}.csv?since=2026-10-01&until=2026-10-30")).await;
@@ -159,7 +159,8 @@ async fn downloads_contain_every_page() {
             ("text/csv; charset=utf-8", name.as_str())
         );
         let lines = reader.open(&format!("{OWNER}/export/{list}.ndjson?since=2026-10-01&until=2026-10-30")).await;
-        assert_eq!(lines.html, csv.strip_prefix("place\r\n").unwrap(), "{list} of {items}");
+        let places = csv.replace(",7\r\n", "\r\n").replace("place,fetched\r\n", "");
+        assert_eq!(lines.html, places.split("Total").next().unwrap(), "{list} of {items}");
     }
     let days = "since=2026-10-01&until=2026-10-30";
     for (address, name) in [
@@ -216,7 +217,7 @@ async fn invalid_dates_keep_the_filters() {
         ("since=2026-03-01&until=soon", &["until"], "“to” date is invalid"),
         ("since=2026-03-02&until=2026-03-01", &["since", "until"], "The start date is after the end date."),
     ] {
-        for screen in ["overview", "pages", "crawlers"] {
+        for screen in ["overview", "pages", "assistants"] {
             let page = reader.open(&format!("{OWNER}/{screen}?{dates}&domain=example.com")).await;
             assert!(page.status == 200 && page.html.contains(said), "{screen}: {}", page.html);
             assert!(page.html.contains("Showing data in the last 30 days instead."), "{screen}: {}", page.html);
@@ -253,16 +254,17 @@ async fn live_page_requests_only_new_events() {
 #[tokio::test]
 async fn printed_and_mobile_pages_show_their_title() {
     let (_, mut reader) = Stub::start().await;
-    let page = reader.open(&format!("{OWNER}/crawlers?since=2026-10-01&until=2026-10-30&domain=example.com")).await;
+    let page = reader.open(&format!("{OWNER}/assistants?since=2026-10-01&until=2026-10-30&domain=example.com")).await;
     let paper: Vec<_> = page.all_between("<p class=\"on-paper\">", "</p>").collect();
     let expected = [
-        "<strong>Example Publisher</strong> · Crawlers",
+        "<strong>Example Publisher</strong> · Assistants &#38; crawlers",
         "2026-10-01 to 2026-10-30 (UTC) · Domain: example.com",
         "Content Telemetry · Example Publisher · owner@example.com",
     ];
     assert_eq!(paper, expected);
     assert!(
-        page.html.contains("<details class=\"menu\"><summary>Menu<span class=\"muted\"> · Crawlers</span></summary>"),
+        page.html
+            .contains("<details class=\"menu\"><summary>Menu<span class=\"muted\"> · Assistants &#38; crawlers</span></summary>"),
         "{}",
         page.html
     );
@@ -289,6 +291,7 @@ async fn filters_reach_every_read_and_can_be_removed() {
     let (stub, mut reader) = Stub::start().await;
     let all = [
         ("operator", "OpenAI", "Operator: <strong>OpenAI"),
+        ("agent_or_bot", "GPTBot", "Agent or bot: <strong>GPTBot"),
         ("bot", "GPTBot", "Bot: <strong>GPTBot"),
         ("agent_id", "answer-engine", "Agent: <strong>answer-engine"),
         ("purpose", "training", "Purpose: <strong>Training"),
@@ -300,7 +303,7 @@ async fn filters_reach_every_read_and_can_be_removed() {
         ("path", "/blog/*", "Path: <strong>/blog/*"),
     ];
     let query: String = all.iter().map(|(name, value, _)| format!("&{name}={value}")).collect();
-    for screen in ["overview", "events", "pages", "corroboration", "funnel", "agents", "crawlers"] {
+    for screen in ["overview", "events", "pages", "corroboration", "funnel", "assistants"] {
         let page = reader.open(&format!("{OWNER}/{screen}?period=last-month{query}")).await;
         let calls = stub.calls();
         let reads = calls.iter().filter(|call| call.operation.contains("/content-owners/") && !call.path.ends_with("/coverage"));
@@ -312,21 +315,28 @@ async fn filters_reach_every_read_and_can_be_removed() {
             );
             assert!(page.html.contains(chip), "{screen}: {chip}: {}", page.html);
             assert!(page.html.contains(&format!("name=\"{name}\"")), "{screen}: no field {name}");
-            let without = removals.iter().filter(|to| !to.contains(&format!("{name}=")));
+            let without = removals.iter().filter(|to| !to.contains(&format!("&{name}=")));
             assert_eq!(without.count(), 1, "{screen} {name}: {removals:?}");
         }
         let events = page.led_to().into_iter().find(|to| to.starts_with(&format!("{OWNER}/events?"))).unwrap();
         assert!(events.contains("period=last-month") && events.contains("status=404"), "{screen}: {events}");
     }
     for (screen, links) in [
-        ("overview?split=agent", &["agent_id=answer-engine", "source_role=edge"][..]),
-        ("agents?split=bot", &["bot=GPTBot"]),
-        ("crawlers", &["operator=OpenAI", "bot=GPTBot", "purpose=training", "verified=true", "status=200"]),
-        ("crawlers?split=status", &["status=200"]),
-        ("funnel", &["agent_id=answer-engine"]),
-        ("corroboration", &["evidence=corroborated", "evidence=claimed", "evidence=observed", "evidence=unknown", "agent_id="]),
+        ("overview?split=agent_or_bot", &["agent_or_bot=answer-engine", "source_role=edge"][..]),
+        ("assistants?split=agent_or_bot", &["agent_or_bot=GPTBot"]),
+        (
+            "assistants",
+            &["operator=OpenAI", "bot=GPTBot", "purpose=training", "verified=true", "evidence=corroborated", "status=403"],
+        ),
+        ("assistants?split=status", &["status=200"]),
+        ("pages?by=page,agent", &["path="]),
+        ("funnel", &["agent_or_bot=answer-engine", "agent_or_bot=GPTBot"]),
+        (
+            "corroboration",
+            &["evidence=corroborated", "evidence=claimed", "evidence=observed", "evidence=unknown", "agent_or_bot="],
+        ),
         ("pages", &["path=%2F"]),
-        ("events", &["agent_id="]),
+        ("events", &["agent_or_bot=answer-engine"]),
     ] {
         let page = reader.open(&format!("{OWNER}/{screen}")).await;
         for link in links {

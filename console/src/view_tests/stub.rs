@@ -146,7 +146,7 @@ async fn answer(Shared(stub): Shared<Stub>, request: Request) -> Response {
         return (StatusCode::from_u16(*status).unwrap(), Json(body)).into_response();
     }
     let media = parts.headers.get(header::ACCEPT).map(|media| media.to_str().unwrap().to_owned()).unwrap_or_default();
-    if ["text/csv", "application/x-ndjson"].contains(&media.as_str()) {
+    if ["text/csv", "application/x-ndjson"].iter().any(|known| media.starts_with(known)) {
         return file(&call, media, inner.items_of_files.max(1));
     }
     // A period that ends within a day is the comparison period.
@@ -200,8 +200,8 @@ fn resolved(schema: &'static Value) -> &'static Value {
 /// Returns a page of a list as a file, with its position in each line.
 fn file(call: &Call, media: String, items: u64) -> Response {
     let place = call.asks("after").or(call.asks("offset")).unwrap_or("0").to_owned();
-    let names = if media == "text/csv" { "place\r\n" } else { "" };
-    let body = format!("{names}{place}\r\n");
+    let (is_csv, mark) = (media.starts_with("text/csv"), if media.ends_with("; bom=1") { "\u{feff}" } else { "" });
+    let body = if is_csv { format!("{mark}place,fetched\r\n{place},7\r\n") } else { format!("{place}\r\n") };
     let is_followed = call.operation.ends_with("/events") && call.asks("after").is_none() && items > 1_000;
     let mut response =
         ([(header::CONTENT_TYPE, media), ("x-total-count".parse().unwrap(), items.to_string())], body).into_response();

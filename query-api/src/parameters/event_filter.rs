@@ -8,15 +8,16 @@ use schemas::signature::SignatureResult;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-/// Suffix of a path that matches all paths with this prefix.
+/// Suffix of a path that matches all paths with this prefix; at both ends, all paths that contain the text.
 const WILDCARD: char = '*';
 
 /// Returns a value in the form used by the statements, or an error that continues the parameter's name.
 type Parse = fn(&str) -> Result<String, &'static str>;
 
 /// Event dimensions that reads can be filtered by. `sql/filters.sql` and `sql/filters_lines.sql` contain the conditions.
-const DIMENSIONS: [(&str, Parse); 13] = [
+const DIMENSIONS: [(&str, Parse); 14] = [
     ("agent_id", text),
+    ("agent_or_bot", text),
     ("bot", text),
     ("event_type", |name| if name.is_empty() { Err("must not be empty.") } else { text(name) }),
     ("evidence", |name| match name {
@@ -78,13 +79,13 @@ impl EventFilter {
         Ok(Self(values))
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
     /// Returns a filter's value, and the other filters.
     pub(crate) fn without(mut self, name: &str) -> (Option<String>, Self) {
         let place = self.0.iter().position(|(known, _)| *known == name);
         (place.map(|place| self.0.remove(place).1), self)
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
@@ -100,16 +101,18 @@ fn text(text: &str) -> Result<String, &'static str> {
     if text.contains('\0') { Err("must not contain NUL characters.") } else { Ok(text.to_owned()) }
 }
 
-/// Accepts one path, or all paths with a prefix. The comparison is exact and case-sensitive.
+/// One path, all paths with a prefix, or all paths that contain a string. Only the last one ignores the case of ASCII letters.
 fn path(path: &str) -> Result<String, &'static str> {
-    let start = path.strip_suffix(WILDCARD).unwrap_or(path);
-    if !path.starts_with('/') {
-        return Err("must start with a slash, for example /blog/a or /blog/*.");
+    let within = path.strip_suffix(WILDCARD).unwrap_or(path);
+    let part = within.strip_prefix(WILDCARD).filter(|part| !part.is_empty() && within.len() < path.len());
+    if part.is_none() && !path.starts_with('/') {
+        return Err("must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*.");
     }
-    if start.contains(WILDCARD) {
-        return Err("can contain * only at its end, for example /blog/*.");
+    let within = part.unwrap_or(within);
+    if within.contains(WILDCARD) {
+        return Err("can contain * only at its end, for example /blog/*, or at both ends, for example *news*.");
     }
-    if start.contains(['?', '#']) {
+    if within.contains(['?', '#']) {
         return Err("must not contain ? or #. Leave out the query and the fragment.");
     }
     text(path)
@@ -188,6 +191,8 @@ mod tests {
     fn parses_every_filter() {
         for (name, value, stored) in [
             ("agent_id", "", ""),
+            ("agent_or_bot", "GPTBot", "GPTBot"),
+            ("path", "*News/a*", "*News/a*"),
             ("bot", "GPTBot", "GPTBot"),
             ("event_type", "content_cited", "content_cited"),
             ("evidence", "corroborated", "corroborated"),
@@ -225,10 +230,14 @@ mod tests {
             ("event_type", "", "must not be empty."),
             ("evidence", "", "must be one of: claimed, observed, corroborated, signed, unknown."),
             ("outcome", "fetch,failed", "must be one of: fetch, revalidation, failed."),
-            ("path", " /a", "must start with a slash, for example /blog/a or /blog/*."),
-            ("path", "", "must start with a slash, for example /blog/a or /blog/*."),
-            ("path", "/*a", "can contain * only at its end, for example /blog/*."),
-            ("path", "/**", "can contain * only at its end, for example /blog/*."),
+            ("path", " /a", "must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*."),
+            ("path", "", "must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*."),
+            ("path", "/*a", "can contain * only at its end, for example /blog/*, or at both ends, for example *news*."),
+            ("path", "/**", "can contain * only at its end, for example /blog/*, or at both ends, for example *news*."),
+            ("path", "*news", "must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*."),
+            ("path", "**", "must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*."),
+            ("path", "*a*b*", "can contain * only at its end, for example /blog/*, or at both ends, for example *news*."),
+            ("path", "*a?*", "must not contain ? or #. Leave out the query and the fragment."),
             ("path", "/a?b", "must not contain ? or #. Leave out the query and the fragment."),
             ("path", "/\0*", "must not contain NUL characters."),
             ("platform_id", "x", "must be a UUID."),

@@ -21,7 +21,10 @@ const DRAIN_LINES: &str = include_str!("../../sql/drain_lines.sql");
 pub(crate) struct Requests {
     /// Sorted by fetches, most first.
     pub(crate) bots: Vec<BotRow>,
-    /// Requests without content by operator, bot and status, from events and log lines. Status 0 is a request without a response.
+    /// Fetches without a bot.
+    pub(crate) unknown: u64,
+    /// Requests without content by operator, bot and status, from events and log lines. Status 0 means that the request got no response.
+    /// The names are empty without a bot.
     pub(crate) refused: BTreeMap<(String, String, u16), u64>,
 }
 
@@ -32,16 +35,20 @@ impl Requests {
             let bot = (row.operator_name.clone(), row.bot_name.clone(), *status);
             *self.refused.entry(bot).or_default() += count;
         }
-        if row.retrievals > 0 {
+        if row.bot_name.is_empty() {
+            self.unknown += row.retrievals;
+        } else if row.retrievals > 0 {
             row.statuses.sort_unstable();
             self.bots.push(row);
         }
     }
 }
 
-/// One bot's fetches from one kind of address. If the bot's name is empty, one agent's claims.
+/// The fetches of one bot from one kind of address, or what one agent claims.
 #[derive(Default, clickhouse::Row, Deserialize)]
 pub(crate) struct BotRow {
+    /// 1 for an agent's claims.
+    pub(crate) is_agent: u8,
     pub(crate) operator_name: String,
     pub(crate) bot_name: String,
     pub(crate) purpose_name: String,
@@ -54,8 +61,13 @@ pub(crate) struct BotRow {
     pub(crate) retrievals: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) corroborated: u64,
+    /// Time of the last fetch in milliseconds since 1970.
+    pub(crate) last_ms: i64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) agent_platform: Uuid,
     pub(crate) agent_name: String,
     pub(crate) claimed: u64,
+    pub(crate) confirmed: u64,
     pub(crate) cited: u64,
     pub(crate) presented: u64,
     pub(crate) clicks: u64,
@@ -85,15 +97,15 @@ impl Reads {
         seen: &Visibility,
         period: &Period,
         filter: &EventFilter,
-        mut agent: impl FnMut(&str, ClaimCounts) + Send,
+        mut agent: impl FnMut(Uuid, String, ClaimCounts) + Send,
     ) -> Result<Requests, ApiError> {
         let scope = Scope::new(seen, period).filtered(filter);
         let (mut row, mut rest) = self.first_row::<BotRow>(scope.bind(Statement::new(CRAWLERS))).await?;
         let mut requests = Requests::default();
         while let Some(stored) = row {
-            if stored.bot_name.is_empty() {
-                let BotRow { claimed, cited, presented, clicks, .. } = stored;
-                agent(&stored.agent_name, ClaimCounts { claimed, cited, presented, clicks });
+            if stored.is_agent == 1 {
+                let BotRow { claimed, confirmed, cited, presented, clicks, .. } = stored;
+                agent(stored.agent_platform, stored.agent_name, ClaimCounts { claimed, confirmed, cited, presented, clicks });
             } else {
                 requests.add(stored);
             }

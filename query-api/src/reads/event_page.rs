@@ -40,6 +40,8 @@ pub(crate) struct EventRow {
     /// Unknown members as JSON.
     pub(crate) unknown: String,
     pub(crate) roles: Vec<u8>,
+    /// For an event, not for a report: its outcome and its bot.
+    pub(crate) fetch: Option<(String, String)>,
     pub(crate) signature: ReportSignature,
 }
 
@@ -66,7 +68,7 @@ pub(crate) struct EventPage {
 /// An item of a page without its report's content.
 pub(super) enum Item {
     /// An event, as owners see it.
-    Event { key: u128, at_ms: i64, roles: u8, shows_agent: bool },
+    Event { key: u128, at_ms: i64, roles: u8, shows_agent: bool, fetch: (String, String) },
     /// A report, as seen by its reporter or by its click token's issuer.
     Report,
 }
@@ -74,8 +76,8 @@ pub(super) enum Item {
 impl Item {
     fn into_row(self, report: ReportContent) -> EventRow {
         match self {
-            Self::Event { key, at_ms, roles, shows_agent } => {
-                EventRow { at_ms, roles: roles_of(roles), ..report.for_owner(key, shows_agent) }
+            Self::Event { key, at_ms, roles, shows_agent, fetch } => {
+                EventRow { at_ms, roles: roles_of(roles), fetch: Some(fetch), ..report.for_owner(key, shows_agent) }
             }
             Self::Report => report.for_reporter_or_issuer(),
         }
@@ -130,6 +132,7 @@ impl ReportContent {
             reported: self.data,
             unknown: self.extra,
             roles: vec![self.role],
+            fetch: None,
             signature: ReportSignature {
                 result: self.signature_result.unsigned_abs(),
                 reason: self.signature_reason,
@@ -159,14 +162,15 @@ impl ReportContent {
             reported: self.data,
             unknown: self.extra,
             roles: vec![self.role],
+            fetch: None,
             signature: ReportSignature::default(),
         }
     }
 }
 
-/// An event's key, time and roles, whether the owner may see its agent, and the organization, time and identity of the report that
-/// represents it.
-type ListedEvent = (u128, i64, u8, u8, String, i64, u128);
+/// Key, time and roles of an event, and whether the owner may see its agent. Then organization, time and identity of the report that
+/// represents the event, the outcome, and the bot.
+type ListedEvent = (u128, i64, u8, u8, String, i64, u128, String, String);
 
 #[derive(clickhouse::Row, Deserialize)]
 struct ListedEvents {
@@ -186,9 +190,9 @@ impl Reads {
         let statement = scope.bind(Statement::new(include_str!("../../sql/events_page.sql")));
         let found: Vec<ListedEvents> = self.all(on_page(statement, at, walk)).await?;
         let total = found.first().map_or(0, |found| found.total);
-        let item = |(key, at_ms, roles, shows_agent, organization, reported_ms, identity): ListedEvent| {
+        let item = |(key, at_ms, roles, shows_agent, organization, reported_ms, identity, outcome, bot): ListedEvent| {
             let place = Place { organization, at_ms: reported_ms, identity };
-            (at_ms, key, place, Item::Event { key, at_ms, roles, shows_agent: shows_agent == 1 })
+            (at_ms, key, place, Item::Event { key, at_ms, roles, shows_agent: shows_agent == 1, fetch: (outcome, bot) })
         };
         let items = found.into_iter().flat_map(|found| found.events).map(item).collect();
         self.page_of((total, at), items).await

@@ -9,6 +9,7 @@ use super::report_content::{Place, ReportContent};
 use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
 use schemas::event::SourceRole;
 use schemas::problem::Code;
@@ -46,7 +47,8 @@ struct KeyedEvent {
     key: u128,
     at_ms: i64,
     roles: u8,
-    is_fetch: u8,
+    outcome: String,
+    bot: String,
     is_claimed: u8,
     is_seen: u8,
     shows_agent: u8,
@@ -154,8 +156,14 @@ fn found(of_this_id: u64, event: &KeyedEvent, reports: Vec<ReportContent>) -> Fo
     let representing = reports.first().cloned().unwrap_or_default();
     FoundEvent {
         of_this_id,
-        event: EventRow { at_ms: event.at_ms, roles: roles_of(event.roles), signature: ReportSignature::default(), ..representing },
-        claimed_and_seen: (event.is_fetch == 1).then_some((event.is_claimed == 1, event.is_seen == 1)),
+        event: EventRow {
+            at_ms: event.at_ms,
+            roles: roles_of(event.roles),
+            fetch: Some((event.outcome.clone(), event.bot.clone())),
+            signature: ReportSignature::default(),
+            ..representing
+        },
+        claimed_and_seen: (event.outcome == Outcome::Fetch.as_str()).then_some((event.is_claimed == 1, event.is_seen == 1)),
         reports,
     }
 }

@@ -42,6 +42,8 @@ pub(crate) enum Split {
     /// Platform and agent. An event counts for each agent that reported it.
     Agent,
     Platform,
+    /// The agent that the event counts for in the funnel or, without one, the bot.
+    AgentOrBot,
     /// The bot's operator. Empty if no report names a bot, like the next three.
     Operator,
     Bot,
@@ -85,6 +87,7 @@ fn statement(split: Split, outcome: Option<Outcome>, most: ListLimits) -> Statem
     let statement = match split {
         Split::Nothing => by_value("nothing"),
         Split::Type => by_value("type"),
+        Split::AgentOrBot => by_value("agent_or_bot"),
         Split::Operator => by_value("operator"),
         Split::Bot => by_value("bot"),
         Split::Purpose => by_value("purpose"),
@@ -98,6 +101,6 @@ fn statement(split: Split, outcome: Option<Outcome>, most: ListLimits) -> Statem
         Split::Platform => Statement::new(SERIES_AGENT).with("names", "no_names"),
     };
     let (known, own) = if split == Split::Type { (standard_types(), "is_owners") } else { (Vec::new(), "is_nobodys") };
-    let is_invented = matches!(split, Split::Type | Split::Agent | Split::Platform);
+    let is_invented = matches!(split, Split::Type | Split::Agent | Split::Platform | Split::AgentOrBot);
     statement.with("known", known).with("own", own).with("most", if is_invented { most.in_series } else { most.others_in_series })
 }

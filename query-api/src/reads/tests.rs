@@ -9,6 +9,7 @@ mod failed_fetches;
 mod filters;
 mod lists;
 mod model;
+mod one_number;
 mod reports;
 mod series;
 mod stored_reports;

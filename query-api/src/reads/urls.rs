@@ -15,7 +15,6 @@ use service_kit::http::ApiError;
 use uuid::Uuid;
 
 const URLS: &str = include_str!("../../sql/urls.sql");
-const SECTIONS: &str = include_str!("../../sql/sections.sql");
 
 /// What a row of the list represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +41,11 @@ impl PagesBy {
             ("content_cited", "cited"),
             ("content_presented", "presented"),
             ("content_engaged", "engaged"),
+            ("fetched", "fetched"),
+            ("failed", "failed"),
+            ("revalidated", "revalidated"),
+            ("engagements", "engagements"),
+            ("visits", "visits"),
         ];
         if self == Self::UrlAndAgent { BY_AGENT } else { &BY_AGENT[2..] }
     }
@@ -63,7 +67,16 @@ pub(crate) struct UrlRow {
     pub(crate) per_type: Vec<u64>,
     /// Events of unlisted types.
     pub(crate) other_types: u64,
-    /// Time of the last event in milliseconds since 1970.
+    pub(crate) fetched: u64,
+    /// This count and the next: from events and log lines.
+    pub(crate) failed: u64,
+    pub(crate) revalidated: u64,
+    pub(crate) grounded: u64,
+    pub(crate) cited: u64,
+    pub(crate) presented: u64,
+    pub(crate) engagements: u64,
+    pub(crate) visits: u64,
+    /// Time of the last event or log line in milliseconds since 1970.
     pub(crate) last_ms: i64,
 }
 
@@ -78,13 +91,14 @@ impl Reads {
         (by, order, filter): (PagesBy, Option<SortOrder>, &EventFilter),
         at: Paging,
     ) -> Result<FoundPage<UrlRow>, ApiError> {
-        let (sql, agent) = match by {
-            PagesBy::Url => (URLS, ["nobody", "nothing", "nothing"]),
-            PagesBy::Section => (SECTIONS, [""; 3]),
-            PagesBy::UrlAndAgent => (URLS, ["agent_platform", "agent_name", "bot_name"]),
+        let (host, name) = if by == PagesBy::Section { ("site", "section") } else { ("nothing", "page") };
+        let (platform, agent, bot) = match by {
+            PagesBy::Url | PagesBy::Section => ("nobody", "nothing", "nothing"),
+            PagesBy::UrlAndAgent => ("agent_platform", "agent_name", "bot_name"),
         };
-        let statement = Scope::new(seen, period).filtered(filter).bind(Statement::new(sql));
-        let statement = statement.with("of_platform", agent[0]).with("of_agent", agent[1]).with("of_bot", agent[2]);
+        let statement = Scope::new(seen, period).filtered(filter).bind(Statement::new(URLS));
+        let statement = statement.with("of_host", host).with("of_name", name);
+        let statement = statement.with("of_platform", platform).with("of_agent", agent).with("of_bot", bot);
         let order = order.unwrap_or(SortOrder::descending("events"));
         self.page(order.bind(self.list_limits.by_page(statement)), at).await
     }

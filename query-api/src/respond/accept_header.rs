@@ -27,6 +27,15 @@ impl Format {
         best.1
     }
 
+    /// Returns whether CSV begins with a byte order mark, without which some spreadsheets misread letters: `text/csv; bom=1`.
+    pub(crate) fn has_mark(headers: &HeaderMap) -> bool {
+        let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
+        lists.flat_map(|list| list.split(',')).any(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            parts.next().is_some_and(|name| name.eq_ignore_ascii_case("text/csv")) && parts.any(|part| part == "bom=1")
+        })
+    }
+
     fn named(range: &str) -> Option<Self> {
         match range.to_ascii_lowercase().as_str() {
             "application/json" | "application/*" | "*/*" => Some(Self::Json),
@@ -48,6 +57,20 @@ impl Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn csv_has_a_byte_order_mark_on_request() {
+        for (accept, expected) in [
+            ("text/csv; bom=1", true),
+            ("application/json;q=0.1, TEXT/CSV;q=0.9;bom=1", true),
+            ("text/csv", false),
+            ("text/csv; bom=0", false),
+            ("application/json; bom=1, text/csv", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(Format::has_mark(&headers), expected, "{accept}");
+        }
+    }
 
     #[test]
     fn selects_the_preferred_format() {

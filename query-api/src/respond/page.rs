@@ -8,14 +8,11 @@ use crate::parameters::paging::Paging;
 use crate::read_limiter::ReadPermit;
 use crate::reads::{ListPage, Rows};
 use axum::body::Bytes;
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemas::paged_responses::Page;
 use serde::Serialize;
-use serde_json::value::RawValue;
-use service_kit::http::csv::{cell, record};
-use service_kit::http::{ApiError, TOTAL_COUNT};
-use std::collections::BTreeMap;
+use service_kit::http::{ApiError, TOTAL_COUNT, csv};
 use std::iter::{Skip, Take};
 use std::vec;
 
@@ -24,8 +21,18 @@ const NEXT: HeaderName = HeaderName::from_static("x-next-after");
 
 pub(crate) struct ResponseOptions {
     pub(crate) format: Format,
-    pub(crate) columns: &'static [&'static str],
-    pub(crate) permit: ReadPermit,
+    columns: &'static [&'static str],
+    permit: ReadPermit,
+    /// Text before a CSV file's first line.
+    mark: &'static str,
+}
+
+impl ResponseOptions {
+    /// Chooses the format by `Accept`. `columns` are those of CSV.
+    pub(crate) fn new(headers: &HeaderMap, columns: &'static [&'static str], permit: ReadPermit) -> Self {
+        let mark = if Format::has_mark(headers) { csv::BYTE_ORDER_MARK } else { "" };
+        Self { format: Format::accepted(headers), columns, permit, mark }
+    }
 }
 
 /// Returns a page of a list that is in memory.
@@ -78,7 +85,7 @@ pub(crate) async fn respond_with_total<R: Rows, T: Serialize + 'static>(
     found: R,
     item: impl Fn(R::Row) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
-    let ResponseOptions { format, columns, permit } = answering;
+    let ResponseOptions { format, columns, permit, mark } = answering;
     let mut response = match format {
         Format::Json => {
             let envelope = serde_json::to_string(envelope).map_err(ApiError::internal)?;
@@ -89,7 +96,8 @@ pub(crate) async fn respond_with_total<R: Rows, T: Serialize + 'static>(
         }
         // An error in the stream closes the connection, which shows clients that the response is incomplete.
         Format::Lines | Format::Csv => {
-            let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
+            let names = || [mark.as_bytes(), &csv::record(columns.iter().map(|column| csv::heading(column)))].concat();
+            let head = if format == Format::Csv { names() } else { Vec::new() };
             let item = move |row| line(format, columns, &item(row));
             let written = StreamedItems { head: head.into(), found, between: "", item, tail: Bytes::new() };
             ([(TOTAL_COUNT, HeaderValue::from(total))], written.send(permit).await?).into_response()
@@ -113,6 +121,6 @@ fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Vec<u8> {
         json.push('\n');
         return json.into_bytes();
     }
-    let members: BTreeMap<&str, &RawValue> = serde_json::from_str(&json).expect("an item is an object");
-    record(columns.iter().map(|column| members.get(column).map(|value| cell(value)).unwrap_or_default()))
+    let members: csv::Members<'_> = serde_json::from_str(&json).expect("an item is an object");
+    csv::record(csv::cells(&members, columns).into_iter())
 }

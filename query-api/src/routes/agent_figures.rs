@@ -12,7 +12,6 @@ use crate::parameters::ReadParameters;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{BucketLength, Cell, Extent, OwnFigure, OwnSplit};
-use crate::respond::accept_header::Format;
 use crate::respond::page::ResponseOptions;
 use crate::respond::streamed_response;
 use axum::http::HeaderMap;
@@ -153,7 +152,7 @@ pub(crate) async fn read_own_series(
         total: filled.total(),
         items: Vec::<()>::new(),
     };
-    let answering = ResponseOptions { format: Format::accepted(&headers), columns, permit: reading.permit };
+    let answering = ResponseOptions::new(&headers, columns, reading.permit);
     let item = move |cell: Cell| {
         let outcomes = per_bucket.get(&cell.bucket).copied().unwrap_or_default();
         item(cell, by, split, outcomes)

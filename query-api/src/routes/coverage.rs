@@ -108,6 +108,28 @@ pub(crate) async fn servers(state: &State, tenant: Tenant, seen: &Visibility, pe
     Ok(Servers { observers, drain_hours })
 }
 
+/// Covered spans, in milliseconds since 1970.
+pub(crate) struct CoveredHours {
+    first_ms: i64,
+    covered: Vec<(i64, i64)>,
+}
+
+impl CoveredHours {
+    pub(crate) fn new(coverage: &Coverage) -> Self {
+        let ms = |text: &str| DateTime::parse_from_rfc3339(text).map_or(0, |at| at.timestamp_millis());
+        let first_ms = coverage.spans.first().map_or(i64::MAX, |span| ms(&span.start));
+        let covered = coverage.spans.iter().filter(|span| span.covered);
+        Self { first_ms, covered: covered.map(|span| (ms(&span.start), ms(&span.end))).collect() }
+    }
+
+    /// Returns the number of covered hours between two times; `None` before the spans.
+    pub(crate) fn within(&self, from_ms: i64, until_ms: i64) -> Option<u64> {
+        let overlap = |(start, end): &(i64, i64)| (until_ms.min(*end) - from_ms.max(*start)).max(0);
+        let covered: i64 = self.covered.iter().map(overlap).sum();
+        (until_ms > self.first_ms).then_some((covered / HOUR_MS).unsigned_abs())
+    }
+}
+
 /// Returns the full hours that overlap a period, because drains count by the hour.
 fn hours_of(period: &Period) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
     let instant = |hour: i64| DateTime::from_timestamp_millis(hour.saturating_mul(HOUR_MS));
@@ -160,6 +182,15 @@ mod tests {
 
     fn spans_of(spans: &[(&str, bool)]) -> Vec<(String, bool)> {
         spans.iter().map(|(span, covered)| ((*span).to_owned(), *covered)).collect()
+    }
+
+    #[test]
+    fn counts_the_covered_hours_of_a_bucket() {
+        let period = Period::parse(Some("1970-01-02"), Some("1970-01-04")).ok().unwrap();
+        let hours = CoveredHours::new(&spans(&period, &[24, 25, 47, 48].into()));
+        let day = |day: i64| hours.within(day * 24 * HOUR_MS, (day + 1) * 24 * HOUR_MS);
+        assert_eq!([0, 1, 2, 3].map(day), [None, Some(3), Some(1), Some(0)]);
+        assert_eq!([24, 26].map(|hour: i64| hours.within(hour * HOUR_MS, (hour + 1) * HOUR_MS)), [Some(1), Some(0)]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! (docs/api/reads.md#get-content-ownerscrawlers).
 
 use super::coverage::coverage;
-use super::lists::ListRequest;
+use super::lists::{ListRequest, id, instant};
 use crate::State;
 use crate::parameters::ReadParameters;
 use crate::read_limiter::AdmittedReader;
@@ -11,15 +11,20 @@ use crate::respond::page;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use schemas::bots::BotTable;
-use schemas::crawler_responses::{ClaimCounts, CrawlerItem, Crawlers, OperatorCounts, RefusedCount, StatusCount};
+use schemas::crawler_responses::{
+    AgentClaims, ClaimCounts, CrawlerItem, Crawlers, OperatorCounts, RefusedCount, StatusCount, Unattributed,
+};
 use schemas::paged_responses::{EVENTS_PAGE, Page};
 use service_kit::http::{ApiError, Parameters};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Reporters can make up statuses, so further rejected requests are returned as one sum.
 const MAX_REFUSED: usize = 1_000;
+/// The same for agents.
+const MAX_AGENTS: usize = 1_000;
 
 const COLUMNS: &[&str] = &[
     "operator",
@@ -28,9 +33,9 @@ const COLUMNS: &[&str] = &[
     "verified",
     "retrievals",
     "bytes",
-    "statuses",
     "corroborated",
     "corroborated_share",
+    "last_fetch",
     "refused",
     "operator_clicks",
     "retrievals_per_click",
@@ -45,12 +50,16 @@ pub(crate) async fn read_crawlers(
     asked.reject_unsupported_by_filtered(&["limit", "offset"])?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
-    let mut claims = Claims { bots: &state.bots, by_operator: BTreeMap::new(), unassigned: ClaimCounts::default() };
-    let requests = state.telemetry.crawlers(seen, period, &asked.filter, |agent, counts| claims.add(agent, counts));
-    let (coverage, Requests { bots, refused }) = tokio::try_join!(coverage(&state, asked.tenant(), seen, period), requests)?;
+    let mut claims = Claims::new(&state.bots);
+    let requests = state.telemetry.crawlers(seen, period, &asked.filter, |id, agent, counts| claims.add(id, agent, counts));
+    let (coverage, requests) = tokio::try_join!(coverage(&state, asked.tenant(), seen, period), requests)?;
+    let Requests { bots, unknown, refused } = requests;
     let refused = sort_by_count(refused);
-    let Claims { by_operator: claims, unassigned: unattributed, .. } = claims;
-    let operators = operators(&bots, claims);
+    let agents = claims.listed();
+    let names = state.names.names(agents.iter().map(|(platform, _)| *platform)).await;
+    let agents = agents.into_iter().map(|(platform, agent)| named(platform, agent, &names)).collect();
+    let unattributed = Unattributed { retrievals: unknown, claims: claims.unassigned };
+    let operators = operators(&bots, claims.by_operator);
     let beside = SharedFigures::new(&operators, &refused);
     let refused = sum_others(refused, MAX_REFUSED);
     let total = bots.len() as u64;
@@ -60,6 +69,7 @@ pub(crate) async fn read_crawlers(
         period_start: period.start.clone(),
         period_end: period.end.clone(),
         operators,
+        agents,
         unattributed,
         refused,
         coverage,
@@ -75,19 +85,52 @@ struct Claims<'a> {
     bots: &'a BotTable,
     by_operator: BTreeMap<String, ClaimCounts>,
     unassigned: ClaimCounts,
+    /// At most twice the number of listed agents.
+    agents: Vec<(Uuid, AgentClaims)>,
+    others: ClaimCounts,
 }
 
-impl Claims<'_> {
-    fn add(&mut self, agent: &str, counts: ClaimCounts) {
-        let of = match self.bots.classify_text(agent) {
-            Some(bot) => self.by_operator.entry(bot.operator.to_string()).or_default(),
-            None => &mut self.unassigned,
-        };
-        of.claimed += counts.claimed;
-        of.cited += counts.cited;
-        of.presented += counts.presented;
-        of.clicks += counts.clicks;
+impl<'a> Claims<'a> {
+    fn new(bots: &'a BotTable) -> Self {
+        let (by_operator, none) = (BTreeMap::new(), ClaimCounts::default());
+        Self { bots, by_operator, unassigned: none, agents: Vec::new(), others: none }
     }
+
+    fn add(&mut self, platform: Uuid, agent_id: String, claims: ClaimCounts) {
+        let operator = self.bots.classify_text(&agent_id).map(|bot| bot.operator.to_string());
+        match &operator {
+            Some(operator) => self.by_operator.entry(operator.clone()).or_default().add(claims),
+            None => self.unassigned.add(claims),
+        }
+        let operator = operator.unwrap_or_default();
+        self.agents.push((platform, AgentClaims { operator, agent_id, claims, ..AgentClaims::default() }));
+        if self.agents.len() > 2 * MAX_AGENTS {
+            self.truncate();
+        }
+    }
+
+    fn truncate(&mut self) {
+        self.agents.sort_by(|(a, one), (b, other)| {
+            let key = |of: &AgentClaims| Reverse(of.claims.total());
+            (key(one), &one.agent_id, a).cmp(&(key(other), &other.agent_id, b))
+        });
+        let others = self.agents.drain(self.agents.len().min(MAX_AGENTS)..);
+        others.for_each(|(_, agent)| self.others.add(agent.claims));
+    }
+
+    /// Returns the agents with the most claims, and the sum of all others.
+    fn listed(&mut self) -> Vec<(Uuid, AgentClaims)> {
+        self.truncate();
+        let mut agents = std::mem::take(&mut self.agents);
+        let others = AgentClaims { claims: self.others, other: true, ..AgentClaims::default() };
+        agents.extend((self.others.total() > 0).then_some((Uuid::nil(), others)));
+        agents
+    }
+}
+
+fn named(platform: Uuid, agent: AgentClaims, names: &HashMap<Uuid, String>) -> AgentClaims {
+    let platform_name = names.get(&platform).cloned().unwrap_or_default();
+    AgentClaims { platform_id: id(platform), platform_name, ..agent }
 }
 
 /// Returns the operators that have a bot with fetches or an agent with claims.
@@ -153,6 +196,7 @@ fn item(row: BotRow, beside: &SharedFigures) -> CrawlerItem {
         statuses: row.statuses.into_iter().map(|(status, count)| StatusCount { status, count }).collect(),
         corroborated: row.corroborated,
         corroborated_share: share(row.corroborated, row.retrievals),
+        last_fetch: instant(row.last_ms),
         refused: beside.refused.get(&bot).copied().unwrap_or_default(),
         operator_clicks,
         retrievals_per_click: (operator_clicks > 0).then(|| share(of_operator, operator_clicks)),
@@ -178,11 +222,11 @@ mod tests {
     #[test]
     fn bots_show_their_operators_figures() {
         let table = BotTable::bundled();
-        let mut claims = Claims { bots: &table, by_operator: BTreeMap::new(), unassigned: ClaimCounts::default() };
-        let counts = ClaimCounts { claimed: 1, cited: 2, presented: 3, clicks: 4 };
-        let twice = ClaimCounts { claimed: 2, cited: 4, presented: 6, clicks: 8 };
+        let mut claims = Claims::new(&table);
+        let counts = ClaimCounts { claimed: 1, confirmed: 1, cited: 2, presented: 3, clicks: 4 };
+        let twice = ClaimCounts { claimed: 2, confirmed: 2, cited: 4, presented: 6, clicks: 8 };
         for agent in ["ChatGPT-User/1.0", "GPTBot", "ClaudeBot", "alpha", ""] {
-            claims.add(agent, counts);
+            claims.add(Uuid::nil(), agent.to_owned(), counts);
         }
         assert_eq!(claims.unassigned, twice);
         let bots = [bot("OpenAI", "GPTBot", 3), bot("OpenAI", "ChatGPT-User", 5), bot("Own", "Own bot", 9)];
@@ -212,5 +256,20 @@ mod tests {
         let told = [0, 1, 2].map(|verified_code| item(BotRow { verified_code, ..bot("o", "b", 4) }, &beside));
         assert_eq!(told.each_ref().map(|item| item.verified), [None, Some(false), Some(true)]);
         assert_eq!(told[0].corroborated_share.to_string(), "0.25");
+    }
+
+    #[test]
+    fn agents_beyond_the_limit_are_one_sum() {
+        let table = BotTable::bundled();
+        let mut claims = Claims::new(&table);
+        let most = MAX_AGENTS as u64;
+        for number in 0..5 * most {
+            claims.add(Uuid::nil(), number.to_string(), ClaimCounts { cited: number, ..ClaimCounts::default() });
+        }
+        let listed = claims.listed();
+        let cited: Vec<u64> = listed.iter().map(|(_, agent)| agent.claims.cited).collect();
+        assert_eq!((listed.len(), cited[0], cited[MAX_AGENTS - 1]), (MAX_AGENTS + 1, 5 * most - 1, 4 * most));
+        assert_eq!((cited[MAX_AGENTS], listed[MAX_AGENTS].1.other), ((0..4 * most).sum::<u64>(), true));
+        assert_eq!(claims.unassigned.cited, (0..5 * most).sum::<u64>());
     }
 }

@@ -11,6 +11,7 @@ use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::{AdmittedReader, ReadPermit};
 use crate::reads::{CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, ListPage as _, PagesBy, SortOrder, UrlRow};
 use crate::respond::accept_header::Format;
+use crate::respond::named_rows::NamedRows;
 use crate::respond::page::{self, ResponseOptions};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -22,7 +23,7 @@ use schemas::paged_responses::{
 use schemas::summary_responses::TypeCount;
 use service_kit::auth::Tenant;
 use service_kit::http::{ApiError, Parameters};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
 type Shared = axum::extract::State<Arc<State>>;
@@ -56,7 +57,7 @@ impl ListRequest {
     }
 
     pub(crate) fn response_options(self, headers: &HeaderMap, columns: &'static [&'static str]) -> ResponseOptions {
-        ResponseOptions { format: Format::accepted(headers), columns, permit: self.permit }
+        ResponseOptions::new(headers, columns, self.permit)
     }
 }
 
@@ -68,30 +69,60 @@ fn parse_cursor(asked: &ReadParameters) -> Result<Cursor, ApiError> {
     Cursor::parse(asked.get("after"))
 }
 
-const EVENT_COLUMNS: &[&str] =
-    &["event_id", "session_id", "event_type", "content_url", "event_timestamp", "event_data", "platform_id", "agent_id"];
-const AGENT_EVENT_COLUMNS: &[&str] = &[
-    "event_id",
-    "session_id",
-    "event_type",
+static EVENT_COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let names = ["event_id", "event_type", "outcome", "content_url", "event_timestamp", "agent_id", "bot", "platform_name"];
+    [&names[..], &["platform_id", "session_id"], &event_data::columns()].concat()
+});
+static AGENT_EVENT_COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let names = ["event_id", "event_type", "content_url", "event_timestamp", "agent_id", "platform_id", "session_id"];
+    [&names[..], &["source_role", "content_telemetry_id", "reported_by"], &event_data::columns()].concat()
+});
+/// Names of a URL by agent, followed by its figures.
+const URL_COLUMNS: &[&str] = &[
     "content_url",
-    "event_timestamp",
-    "event_data",
-    "platform_id",
     "agent_id",
-    "source_role",
-    "content_telemetry_id",
-    "reported_by",
+    "bot",
+    "platform_name",
+    "platform_id",
+    "total_events",
+    "fetched",
+    "failed",
+    "revalidated",
+    "grounded",
+    "cited",
+    "presented",
+    "engagements",
+    "visits",
+    "unique_sessions",
+    "last_seen",
 ];
-const URL_COLUMNS: &[&str] = &["content_url", "total_events", "unique_sessions", "event_types", "last_seen"];
-const URL_AND_AGENT_COLUMNS: &[&str] =
-    &["content_url", "platform_id", "agent_id", "bot", "total_events", "unique_sessions", "event_types", "last_seen"];
+static PAGE_COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| [&URL_COLUMNS[..1], &URL_COLUMNS[5..]].concat());
+/// Names of a funnel's row by agent, then its figures.
+const FUNNEL_COLUMNS: &[&str] = &[
+    "agent_id",
+    "bot",
+    "platform_name",
+    "platform_id",
+    "retrieved",
+    "fetched",
+    "failed",
+    "revalidated",
+    "grounded",
+    "cited",
+    "presented",
+    "engaged",
+    "engagements",
+    "visits",
+];
+static FUNNEL_URL_COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| [&["content_url"], &FUNNEL_COLUMNS[4..]].concat());
+static FUNNEL_DAY_COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| [&["day"], &FUNNEL_COLUMNS[4..]].concat());
 const BY_DAY_COLUMNS: &[&str] =
     &["day", "retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
 const BY_AGENT_COLUMNS: &[&str] = &[
     "day",
-    "platform_id",
     "agent_id",
+    "platform_name",
+    "platform_id",
     "retrievals",
     "seen_by_both",
     "claimed_by_agent_only",
@@ -111,7 +142,9 @@ pub(crate) async fn read_events(
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.owners_events(&asked.visibility, &asked.period, &asked.filter, (asked.paging, &walk)).await?;
     let at = asked.paging;
-    page::respond(asked.response_options(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
+    let found = NamedRows { rows: found, names: state.names.clone(), platform: |row| row.platform };
+    let item = |(row, name)| EventItem { platform_name: Some(name), ..event(row, Audience::Owner) };
+    page::respond(asked.response_options(&headers, &EVENT_COLUMNS), at, found, item).await
 }
 
 /// `GET /content-owners/urls`, by default by URL.
@@ -123,15 +156,16 @@ pub(crate) async fn read_urls(
 ) -> Result<Response, ApiError> {
     asked.reject_unsupported_by_filtered(&["limit", "offset", "by", "sort"])?;
     let (by, columns) = match asked.get("by") {
-        None | Some("url") => (PagesBy::Url, URL_COLUMNS),
-        Some("section") => (PagesBy::Section, URL_COLUMNS),
-        Some("page,agent") => (PagesBy::UrlAndAgent, URL_AND_AGENT_COLUMNS),
+        None | Some("url") => (PagesBy::Url, PAGE_COLUMNS.as_slice()),
+        Some("section") => (PagesBy::Section, PAGE_COLUMNS.as_slice()),
+        Some("page,agent") => (PagesBy::UrlAndAgent, URL_COLUMNS),
         Some(_) => return Err(invalid("by must be one of: url, section, or page,agent.")),
     };
     let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::parse(&state, reading, &asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
     let at = asked.paging;
+    let found = NamedRows { rows: found, names: state.names.clone(), platform: |row| row.platform };
     page::respond(asked.response_options(&headers, columns), at, found, move |row| url_metric(row, by)).await
 }
 
@@ -149,8 +183,7 @@ pub(crate) async fn read_own_events(
     let own = OwnReports::for_reader(&reading.reader)?;
     let period = asked.period()?;
     let found = state.telemetry.own_events(&own, &period, reported_by, (paging, &walk)).await?;
-    let (format, permit) = (Format::accepted(&headers), reading.permit);
-    page::respond(ResponseOptions { format, columns: AGENT_EVENT_COLUMNS, permit }, paging, found, agent_event).await
+    page::respond(ResponseOptions::new(&headers, &AGENT_EVENT_COLUMNS, reading.permit), paging, found, agent_event).await
 }
 
 /// Contains the note in formats without an envelope.
@@ -184,6 +217,7 @@ pub(crate) async fn read_corroboration(
         note: NOTE.to_owned(),
         page: Page { items: Vec::new(), total: found.total(), limit: asked.paging.limit, offset: asked.paging.offset },
     };
+    let found = NamedRows { rows: found, names: state.names.clone(), platform: |row| row.platform };
     let answering = asked.response_options(&headers, columns);
     let is_list = answering.format != Format::Json;
     let mut response = page::respond_in_envelope(answering, &envelope, found, move |row| corroboration(row, by)).await?;
@@ -203,17 +237,16 @@ pub(crate) async fn read_funnel(
 ) -> Result<Response, ApiError> {
     asked.reject_unsupported_by_filtered(&["limit", "offset", "by", "sort"])?;
     let (by, columns): (_, &[&str]) = match asked.get("by") {
-        None | Some("agent") => {
-            (FunnelBy::Agent, &["platform_id", "agent_id", "retrieved", "grounded", "cited", "presented", "engaged"])
-        }
-        Some("url") => (FunnelBy::Url, &["content_url", "retrieved", "grounded", "cited", "presented", "engaged"]),
-        Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
+        None | Some("agent") => (FunnelBy::Agent, FUNNEL_COLUMNS),
+        Some("url") => (FunnelBy::Url, &FUNNEL_URL_COLUMNS),
+        Some("day") => (FunnelBy::Day, &FUNNEL_DAY_COLUMNS),
         Some(_) => return Err(invalid("by must be one of: agent, url, day.")),
     };
     let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
     let at = asked.paging;
+    let found = NamedRows { rows: found, names: state.names.clone(), platform: |row| row.platform };
     page::respond(asked.response_options(&headers, columns), at, found, move |row| funnel(row, by)).await
 }
 
@@ -229,6 +262,7 @@ pub(super) fn id(id: Uuid) -> String {
 pub(super) fn event(row: EventRow, audience: Audience) -> EventItem {
     let told = StoredEvent { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
     let event_data = event_data::compose(told, &row.roles, audience);
+    let (outcome, bot) = row.fetch.unzip();
     EventItem {
         event_id: row.id,
         session_id: id(row.session),
@@ -238,6 +272,9 @@ pub(super) fn event(row: EventRow, audience: Audience) -> EventItem {
         event_data,
         platform_id: id(row.platform),
         agent_id: row.agent,
+        outcome,
+        bot,
+        platform_name: None,
     }
 }
 
@@ -251,7 +288,7 @@ fn agent_event(mut row: EventRow) -> AgentEventItem {
     AgentEventItem { source_role, content_telemetry_id, reported_by: reported_by.as_str().to_owned(), event }
 }
 
-fn url_metric(row: UrlRow, by: PagesBy) -> UrlMetric {
+fn url_metric((row, name): (UrlRow, String), by: PagesBy) -> UrlMetric {
     let is_by_agent = by == PagesBy::UrlAndAgent;
     let counts = row.types.into_iter().zip(row.per_type);
     let mut event_types: Vec<_> = counts.map(|(event_type, count)| TypeCount { event_type, count, other: false }).collect();
@@ -260,20 +297,30 @@ fn url_metric(row: UrlRow, by: PagesBy) -> UrlMetric {
     UrlMetric {
         content_url: row.url,
         platform_id: is_by_agent.then(|| id(row.platform)),
+        platform_name: Some(name).filter(|_| is_by_agent),
         agent_id: Some(row.agent).filter(|_| is_by_agent),
         bot: Some(row.bot).filter(|_| is_by_agent),
         total_events: row.events,
         unique_sessions: row.unique_sessions,
         event_types,
+        fetched: row.fetched,
+        failed: row.failed,
+        revalidated: row.revalidated,
+        grounded: row.grounded,
+        cited: row.cited,
+        presented: row.presented,
+        engagements: row.engagements,
+        visits: row.visits,
         last_seen: instant(row.last_ms),
     }
 }
 
-fn corroboration(row: CorroborationRow, by: CorroborationBy) -> CorroborationItem {
+fn corroboration((row, name): (CorroborationRow, String), by: CorroborationBy) -> CorroborationItem {
     let is_by_agent = by == CorroborationBy::Agent;
     CorroborationItem {
         day: row.day,
         platform_id: is_by_agent.then(|| id(row.platform)),
+        platform_name: Some(name).filter(|_| is_by_agent),
         agent_id: Some(row.agent).filter(|_| is_by_agent),
         retrievals: row.retrievals,
         seen_by_both: row.both,
@@ -283,17 +330,24 @@ fn corroboration(row: CorroborationRow, by: CorroborationBy) -> CorroborationIte
     }
 }
 
-fn funnel(row: FunnelRow, by: FunnelBy) -> FunnelItem {
+fn funnel((row, platform): (FunnelRow, String), by: FunnelBy) -> FunnelItem {
     let name = Some(row.name);
     FunnelItem {
         day: name.clone().filter(|_| by == FunnelBy::Day),
         platform_id: (by == FunnelBy::Agent).then(|| id(row.platform)),
+        platform_name: Some(platform).filter(|_| by == FunnelBy::Agent),
         agent_id: name.clone().filter(|_| by == FunnelBy::Agent),
+        bot: Some(row.bot).filter(|_| by == FunnelBy::Agent),
         content_url: name.filter(|_| by == FunnelBy::Url),
         retrieved: row.retrieved,
+        fetched: row.fetched,
+        failed: row.failed,
+        revalidated: row.revalidated,
         grounded: row.grounded,
         cited: row.cited,
         presented: row.presented,
         engaged: row.engaged,
+        engagements: row.engagements,
+        visits: row.visits,
     }
 }

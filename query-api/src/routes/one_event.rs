@@ -11,11 +11,13 @@ use crate::respond::streamed_response;
 use axum::extract::{Path, State as Shared};
 use axum::response::Response;
 use schemas::event::SourceRole;
-use schemas::paged_responses::{EventReport, EventReports};
+use schemas::paged_responses::{EventItem, EventReport, EventReports};
 use schemas::problem::Code;
 use schemas::signature::SignatureResult;
 use service_kit::http::{ApiError, Parameters};
+use std::collections::HashMap;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Returns the newest event with this id in the period.
 pub(crate) async fn read_event(
@@ -32,7 +34,9 @@ pub(crate) async fn read_event(
         return Err(unknown());
     }
     let found = state.telemetry.owners_event(&visibility, &period, &event_id).await?.ok_or_else(unknown)?;
-    let told = serde_json::to_vec(&response(found)).map_err(ApiError::internal)?;
+    let platforms = found.reports.iter().chain([&found.event]).map(|row| row.platform);
+    let names = state.names.names(platforms).await;
+    let told = serde_json::to_vec(&response(found, &names)).map_err(ApiError::internal)?;
     streamed_response::whole(told, reading.permit)
 }
 
@@ -40,7 +44,7 @@ fn unknown() -> ApiError {
     ApiError::new(Code::NotFound, "Event not found.")
 }
 
-fn response(found: FoundEvent) -> EventReports {
+fn response(found: FoundEvent, names: &HashMap<Uuid, String>) -> EventReports {
     let corroboration = found.claimed_and_seen.map(|parts| match parts {
         (true, true) => "seen_by_both",
         (true, false) => "claimed_by_agent_only",
@@ -48,15 +52,19 @@ fn response(found: FoundEvent) -> EventReports {
         (false, false) => "seen_by_neither",
     });
     EventReports {
-        event: event(found.event, Audience::Owner),
+        event: EventItem { platform_name: Some(name_of(found.event.platform, names)), ..event(found.event, Audience::Owner) },
         corroboration: corroboration.map(str::to_owned),
         events_of_this_id: found.of_this_id,
         total_reports: found.reports.len() as u64,
-        reports: found.reports.into_iter().map(report).collect(),
+        reports: found.reports.into_iter().map(|row| report(row, names)).collect(),
     }
 }
 
-fn report(row: EventRow) -> EventReport {
+fn name_of(platform: Uuid, names: &HashMap<Uuid, String>) -> String {
+    names.get(&platform).cloned().unwrap_or_default()
+}
+
+fn report(row: EventRow, names: &HashMap<Uuid, String>) -> EventReport {
     let told = StoredEvent { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
     EventReport {
         source_role: SourceRole::from_code(row.role).map_or_else(String::new, |role| role.as_str().to_owned()),
@@ -67,6 +75,7 @@ fn report(row: EventRow) -> EventReport {
         content_url: row.url,
         event_timestamp: instant(row.at_ms),
         platform_id: id(row.platform),
+        platform_name: name_of(row.platform, names),
         agent_id: row.agent,
         signature: SignatureResult::from_code(row.signature.result).as_str().to_owned(),
         signature_reason: row.signature.reason,

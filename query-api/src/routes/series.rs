@@ -4,7 +4,7 @@
 pub(crate) mod buckets;
 pub(crate) mod filled_series;
 
-use super::coverage;
+use super::coverage::{self, CoveredHours};
 use crate::State;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::EventFilter;
@@ -53,20 +53,21 @@ pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) 
     })
 }
 
-const SPLITS: [KnownSplit<Split>; 13] = [
-    ("none", Split::Nothing, &["start", "total_events", "total_sessions"]),
-    ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions", "other"]),
-    ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions"]),
-    ("agent", Split::Agent, &["start", "platform_id", "agent_id", "total_events", "total_sessions", "other"]),
-    ("platform", Split::Platform, &["start", "platform_id", "total_events", "total_sessions", "other"]),
-    ("operator", Split::Operator, &["start", "operator", "total_events", "total_sessions", "other"]),
-    ("bot", Split::Bot, &["start", "bot", "total_events", "total_sessions", "other"]),
-    ("purpose", Split::Purpose, &["start", "purpose", "total_events", "total_sessions"]),
-    ("verified", Split::Verified, &["start", "verified", "total_events", "total_sessions"]),
-    ("status", Split::Status, &["start", "status", "total_events", "total_sessions", "other"]),
-    ("outcome", Split::Outcome, &["start", "outcome", "total_events", "total_sessions"]),
-    ("evidence", Split::Evidence, &["start", "evidence", "total_events", "total_sessions"]),
-    ("signature", Split::Signature, &["start", "signature", "total_events", "total_sessions"]),
+const SPLITS: [KnownSplit<Split>; 14] = [
+    ("none", Split::Nothing, &["start", "total_events", "total_sessions", "covered_hours"]),
+    ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions", "other", "covered_hours"]),
+    ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions", "covered_hours"]),
+    ("agent", Split::Agent, &["start", "platform_id", "agent_id", "total_events", "total_sessions", "other", "covered_hours"]),
+    ("platform", Split::Platform, &["start", "platform_id", "total_events", "total_sessions", "other", "covered_hours"]),
+    ("agent_or_bot", Split::AgentOrBot, &["start", "agent_or_bot", "total_events", "total_sessions", "other", "covered_hours"]),
+    ("operator", Split::Operator, &["start", "operator", "total_events", "total_sessions", "other", "covered_hours"]),
+    ("bot", Split::Bot, &["start", "bot", "total_events", "total_sessions", "other", "covered_hours"]),
+    ("purpose", Split::Purpose, &["start", "purpose", "total_events", "total_sessions", "covered_hours"]),
+    ("verified", Split::Verified, &["start", "verified", "total_events", "total_sessions", "covered_hours"]),
+    ("status", Split::Status, &["start", "status", "total_events", "total_sessions", "other", "covered_hours"]),
+    ("outcome", Split::Outcome, &["start", "outcome", "total_events", "total_sessions", "covered_hours"]),
+    ("evidence", Split::Evidence, &["start", "evidence", "total_events", "total_sessions", "covered_hours"]),
+    ("signature", Split::Signature, &["start", "signature", "total_events", "total_sessions", "covered_hours"]),
 ];
 
 /// `GET /content-owners/series`, by default by day and not split.
@@ -84,12 +85,10 @@ pub(crate) async fn read_series(
     buckets::for_period(&period, by, None)?;
     let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
 
-    let answering = ResponseOptions { format: Format::accepted(&headers), columns, permit: reading.permit };
-    // Only JSON contains the coverage.
-    let coverage = match answering.format {
-        Format::Json => coverage::coverage_for_figures(&state, reading.reader.tenant, &visibility, &period).await?,
-        Format::Lines | Format::Csv => None,
-    };
+    let answering = ResponseOptions::new(&headers, columns, reading.permit);
+    let coverage = coverage::coverage_for_figures(&state, reading.reader.tenant, &visibility, &period).await?;
+    // JSON contains the coverage itself.
+    let hours = coverage.as_ref().filter(|_| answering.format != Format::Json).map(CoveredHours::new);
     let cells = state.telemetry.series(&visibility, &period, (by, split), &filter).await?;
     let extent = cells.extent;
     let buckets = buckets::for_period(&period, by, extent.buckets)?;
@@ -106,7 +105,9 @@ pub(crate) async fn read_series(
         total: filled.total(),
         items: Vec::<()>::new(),
     };
-    respond_series(answering, &envelope, filled, move |cell| item(cell, by, split)).await
+    let covered = move |bucket: i64| hours.as_ref()?.within(bucket * by.ms(), (bucket + 1) * by.ms());
+    let item = move |cell: Cell| SeriesItem { covered_hours: covered(cell.bucket), ..item(cell, by, split) };
+    respond_series(answering, &envelope, filled, item).await
 }
 
 /// Returns a series; formats without an envelope have the header `x-series-filled`.
@@ -155,6 +156,7 @@ fn item(cell: Cell, by: BucketLength, split: Split) -> SeriesItem {
         Split::Role => item.source_role = Some(role_named(&name)),
         Split::Agent => (item.platform_id, item.agent_id) = (Some(whose), Some(name)),
         Split::Platform => item.platform_id = Some(whose),
+        Split::AgentOrBot => item.agent_or_bot = Some(name),
         Split::Operator => item.operator = Some(name),
         Split::Bot => item.bot = Some(name),
         Split::Purpose => item.purpose = Some(name),
@@ -180,7 +182,7 @@ mod tests {
             (said.code(), said.detail()),
             (
                 Code::InvalidParameter,
-                "split must be one of: none, type, role, agent, platform, operator, bot, purpose, verified, status, outcome, evidence, signature."
+                "split must be one of: none, type, role, agent, platform, agent_or_bot, operator, bot, purpose, verified, status, outcome, evidence, signature."
             )
         );
         for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {
@@ -195,9 +197,10 @@ mod tests {
             let cell =
                 Cell { bucket: 1, value: (other, whose.to_owned(), name.to_owned()), events: 3, sessions: 2, ..Cell::default() };
             let item = serde_json::to_value(item(cell, BucketLength::Day, split)).unwrap();
-            let columns = columns.strip_suffix(&["other"]).filter(|_| !other).unwrap_or(columns);
+            let is_shown = |column: &&str| *column != "covered_hours" && (other || *column != "other");
+            let columns: Vec<&str> = columns.iter().copied().filter(is_shown).collect();
             assert_eq!(item.as_object().unwrap().len(), columns.len(), "{item}");
-            columns.iter().map(|column| item[*column].clone()).collect::<Vec<Value>>()
+            columns.into_iter().map(|column| item[column].clone()).collect::<Vec<Value>>()
         };
         for (split, whose, name, values) in [
             ("none", "", "", vec![]),
@@ -205,6 +208,7 @@ mod tests {
             ("role", "", "2", vec![json!("edge")]),
             ("agent", "p", "a", vec![json!("p"), json!("a")]),
             ("platform", "p", "", vec![json!("p")]),
+            ("agent_or_bot", "", "b", vec![json!("b")]),
             ("operator", "", "o", vec![json!("o")]),
             ("bot", "", "b", vec![json!("b")]),
             ("purpose", "", "user", vec![json!("user")]),

@@ -83,7 +83,10 @@ async fn sums_agents_beyond_the_limit() {
     let last = Observation { event_key: AGENTS + 1, ..report.clone() }.agent(&name(AGENTS));
     app.insert(&(1..=AGENTS).map(cited).chain([last]).collect::<Vec<_>>()).await;
     let told = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
-    assert_eq!(told["unattributed"], json!({"claimed": 0, "cited": AGENTS as u64 + 1, "presented": 0, "clicks": 0}));
+    assert_eq!(
+        told["unattributed"],
+        json!({"retrievals": 0, "claimed": 0, "confirmed": 0, "cited": AGENTS as u64 + 1, "presented": 0, "clicks": 0})
+    );
 
     let mut names: Vec<String> = (1..AGENTS).map(name).collect();
     names.sort_unstable();
@@ -275,8 +278,12 @@ async fn crawlers_support_csv_and_ndjson() {
     let path = "/content-owners/crawlers";
     let (status, kind, total, text) = app.get_as("text/csv", &owner.key, path).await;
     assert_eq!((status, kind.as_str(), total.as_str()), (StatusCode::OK, "text/csv; charset=utf-8", "1"));
-    let expected = "operator,bot,purpose,verified,retrievals,bytes,statuses,corroborated,corroborated_share,refused,operator_clicks,retrievals_per_click\n\
-        Anthropic,ClaudeBot,training,null,1,3,\"[{\"\"status\"\":200,\"\"count\"\":1}]\",0,0.0,0,0,null\n";
+    let at = &app.page(&owner.key, path, &[]).await["items"][0]["last_fetch"];
+    let expected = format!(
+        "operator,bot,purpose,verified,retrievals,bytes,corroborated,corroborated_share,last_fetch,refused,operator_clicks,retrievals_per_click\n\
+        Anthropic,ClaudeBot,training,,1,3,0,0.0,{},0,0,\n",
+        at.as_str().unwrap()
+    );
     assert_eq!(text, expected);
     let (_, kind, _, text) = app.get_as("application/x-ndjson", &owner.key, path).await;
     assert_eq!((kind.as_str(), text.lines().count()), ("application/x-ndjson", 1));

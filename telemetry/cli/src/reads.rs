@@ -66,12 +66,18 @@ fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-const URLS: [Column; 5] = [
+const URLS: [Column; 11] = [
     column("url", "/content_url"),
     column("events", "/total_events"),
+    MEASURES[0],
+    MEASURES[1],
+    MEASURES[2],
+    MEASURES[4],
+    MEASURES[5],
+    MEASURES[6],
+    MEASURES[7],
     column("sessions", "/unique_sessions"),
-    computed_column("by type", by_type),
-    column("last event", "/last_seen"),
+    column("last seen", "/last_seen"),
 ];
 const CRAWLERS: [Column; 9] = [
     column("operator", "/operator"),
@@ -92,31 +98,23 @@ const CORROBORATION: [Column; 8] = [
     column("claimed only", "/claimed_by_agent_only"),
     column("server only", "/seen_by_server_only"),
     column("neither", "/seen_by_neither"),
-    PLATFORM,
+    PLATFORM_NAME,
 ];
-/// Distinguishes agents with the same name, because the API doesn't return platform names.
+/// Distinguishes agents with the same name.
 const PLATFORM: Column = column("platform ID", "/platform_id");
-const STAGES: [Column; 5] = [
-    column("fetched", "/retrieved"),
-    column("grounded", "/grounded"),
-    column("cited", "/cited"),
-    column("presented", "/presented"),
-    column("engaged", "/engaged"),
+const PLATFORM_NAME: Column = column("organization", "/platform_name");
+const MEASURES: [Column; 8] = [
+    column("fetches", "/fetched"),
+    column("failed", "/failed"),
+    column("revalidated", "/revalidated"),
+    column("groundings", "/grounded"),
+    column("citations", "/cited"),
+    column("presentations", "/presented"),
+    column("engagements", "/engagements"),
+    column("visits", "/visits"),
 ];
 const SPANS: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("covered", "/covered")];
 const SPANS_WITH_DATA: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("has data", "/covered")];
-
-/// Returns events by type, such as "2 fetches, 1 citation".
-fn by_type(item: &Value) -> String {
-    let of = |counted: &Value| {
-        let (count, name) = (&counted["count"], text(&counted["event_type"]));
-        let (one, several) = labels::event_type(&name);
-        format!("{count} {}", if *count == 1 { one } else { several })
-    };
-    let mut counts: Vec<&Value> = item["event_types"].as_array().into_iter().flatten().collect();
-    counts.sort_by_key(|counted| labels::position(&text(&counted["event_type"])));
-    counts.into_iter().map(of).collect::<Vec<_>>().join(", ")
-}
 
 /// Returns the bot of an item without an agent.
 fn agent_or_bot(item: &Value) -> String {
@@ -154,11 +152,11 @@ pub(crate) async fn funnel(context: &Context, what: &Funnel) -> Result<(), Failu
     parameters.push(("by", name(&what.by)));
     let row: &[Column] = match what.by {
         Row::Day => &[column("day", "/day")],
-        Row::Agent => &[computed_column("agent", agent)],
+        Row::Agent => &[computed_column("agent", agent_or_bot)],
         Row::Url => &[column("url", "/content_url")],
     };
-    let last: &[Column] = if matches!(what.by, Row::Agent) { &[PLATFORM] } else { &[] };
-    list(context, "/content-owners/funnel", &parameters, &[row, &STAGES, last].concat()).await.map(drop)
+    let last: &[Column] = if matches!(what.by, Row::Agent) { &[PLATFORM_NAME] } else { &[] };
+    list(context, "/content-owners/funnel", &parameters, &[row, &MEASURES, last].concat()).await.map(drop)
 }
 
 pub(crate) async fn crawlers(context: &Context, what: &PagedRead) -> Result<(), Failure> {

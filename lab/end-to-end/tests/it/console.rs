@@ -39,14 +39,13 @@ impl Reader {
 }
 
 /// Screens of an owner's organization.
-const OWNER_SCREENS: [&str; 17] = [
+const OWNER_SCREENS: [&str; 16] = [
     "overview",
     "events",
     "pages",
     "corroboration",
     "funnel",
-    "agents",
-    "crawlers",
+    "assistants",
     "start",
     "domains",
     "drains",

@@ -56,11 +56,20 @@ pub(super) fn as_url(item: &FunnelItem) -> Option<UrlMetric> {
     Some(UrlMetric {
         content_url: item.content_url.clone()?,
         platform_id: None,
+        platform_name: None,
         agent_id: None,
         bot: None,
         total_events: steps_of(item).into_iter().sum(),
         unique_sessions: 0,
         event_types: TYPES.iter().zip(steps_of(item)).map(of_type).collect(),
+        fetched: item.fetched,
+        failed: item.failed,
+        revalidated: item.revalidated,
+        grounded: item.grounded,
+        cited: item.cited,
+        presented: item.presented,
+        engagements: item.engagements,
+        visits: item.visits,
         last_seen: String::new(),
     })
 }

@@ -105,6 +105,7 @@ fn row(owner: usize, key: u128, copy: &Copy) -> EventRow {
         reported: content.data.clone(),
         unknown: content.extra.clone(),
         roles: vec![content.roles.1],
+        fetch: None,
         signature: ReportSignature::default(),
     }
 }
@@ -135,7 +136,9 @@ impl Event<'_> {
 
     fn row(&self, owner: usize) -> EventRow {
         let roles: BTreeSet<u8> = self.reports.iter().map(|copy| copy.facts.roles.1).collect();
-        EventRow { at_ms: self.at_ms(), roles: roles.into_iter().collect(), ..row(owner, self.key, self.representing()) }
+        let is_fetch = self.representing().facts.event_type == "content_retrieved";
+        let fetch = Some((if is_fetch { "fetch".to_owned() } else { String::new() }, String::new()));
+        EventRow { at_ms: self.at_ms(), roles: roles.into_iter().collect(), fetch, ..row(owner, self.key, self.representing()) }
     }
 
     /// Returns the reports that the owner may see, by precedence.
@@ -232,6 +235,7 @@ pub(super) fn own_row(copy: &Copy, is_others: bool) -> EventRow {
         reported: content.data.clone(),
         unknown: content.extra.clone(),
         roles: vec![content.roles.1],
+        fetch: None,
         signature: ReportSignature::default(),
     }
 }

@@ -18,12 +18,13 @@ use std::collections::BTreeMap;
 /// Values to filter by.
 const VALUES: [(&str, &[&str]); FILTERS.len()] = [
     ("agent_id", &["", "alpha", "\u{e4}' \\"]),
+    ("agent_or_bot", &["", "alpha", "GPTBot"]),
     ("bot", &["", "GPTBot", "ClaudeBot"]),
     ("event_type", &["content_retrieved", "content_cited", "com.example.x"]),
     ("evidence", &["claimed", "observed", "corroborated", "signed", "unknown"]),
     ("operator", &["", "OpenAI", "Anthropic"]),
     ("outcome", &["fetch", "revalidation", "failed"]),
-    ("path", &["/", "/*", "/blog/*", "/blog/a", "/bl_g/*", "/b%*", "/BLOG/*", "/.*", "/b\u{e4}*"]),
+    ("path", &["/", "/*", "/blog/*", "/blog/a", "/bl_g/*", "/b%*", "/BLOG/*", "/.*", "/b\u{e4}*", "*BLOG/a*", "*g*", "*_*"]),
     (
         "platform_id",
         &["00000000-0000-0000-0000-000000000001", "00000000-0000-0001-0000-000000000000", "80000000-0000-0000-0000-000000000000"],
@@ -74,6 +75,7 @@ impl Filters {
         let shown = event.shown(represented, read);
         self.0.iter().all(|(name, value)| match *name {
             "agent_id" => shown.agent == *value,
+            "agent_or_bot" => event.agent_or_bot(read) == *value,
             "bot" => fetch.bot == *value,
             "event_type" => event.event_type() == *value,
             "evidence" if *value == "signed" => event.signature() == SignatureResult::Valid,
@@ -98,7 +100,7 @@ impl Filters {
     pub(super) fn matches_line(&self, line: &FailedFetch) -> bool {
         self.0.iter().all(|(name, value)| match *name {
             "agent_id" => value.is_empty(),
-            "bot" => line.bot == *value,
+            "agent_or_bot" | "bot" => line.bot == *value,
             "evidence" if *value == "signed" => failed_fetches::signature(line) == SignatureResult::Valid,
             "evidence" => *value == "observed",
             "operator" => line.operator == *value,
@@ -118,6 +120,9 @@ pub(super) fn is_covered(line: &FailedFetch, read: &OwnerRead) -> bool {
 }
 
 fn is_path(path: &str, value: &str) -> bool {
+    if let Some(text) = value.strip_prefix('*') {
+        return path.to_ascii_lowercase().contains(&text.trim_end_matches('*').to_ascii_lowercase());
+    }
     value.strip_suffix('*').map_or(path == value, |start| path.starts_with(start))
 }
 

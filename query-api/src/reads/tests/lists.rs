@@ -1,5 +1,6 @@
 //! URLs, sections, corroboration and funnels: whole lists, pages and sort orders.
 
+use super::failed_fetches::outcome as line_outcome;
 use super::fixture::{MOST, OwnerRead};
 use super::model::{Event, ShownReport, day, sessions};
 use super::{Round, compare};
@@ -10,9 +11,11 @@ use crate::parameters::sort::Sortable;
 use crate::reads::list_limits::model::{is_standard, listed_for_owner};
 use crate::reads::rows::FoundPage;
 use crate::reads::sort_order::SortOrder;
-use crate::reads::{CorroborationBy, FunnelBy, ListPage as _, PageRow, PagesBy, Rows};
+use crate::reads::{CorroborationBy, FunnelBy, FunnelRow, ListPage as _, PageRow, PagesBy, Rows};
 use rand::RngExt;
 use rand::rngs::StdRng;
+use schemas::log::FailedFetch;
+use schemas::site::Site;
 use service_kit::http::ApiError;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -94,22 +97,80 @@ fn page_names(url: String, [platform, agent, bot]: [String; 3]) -> Vec<(&'static
     vec![("content_url", url), ("platform_id", platform), ("agent_id", agent), ("bot", bot)]
 }
 
-fn urls(events: &[Event<'_>], read: &OwnerRead, name: impl Fn(&Event<'_>) -> (String, [String; 3])) -> Vec<Item> {
-    let mut by_name: BTreeMap<(String, [String; 3]), Vec<&Event<'_>>> = BTreeMap::new();
-    events.iter().for_each(|event| by_name.entry(name(event)).or_default().push(event));
-    let item = |((url, agent), events): ((String, [String; 3]), Vec<&Event<'_>>)| {
-        let shown: Vec<ShownReport<'_>> = events.iter().flat_map(|event| event.all_shown(read)).collect();
+/// URL or section, and platform, agent and bot.
+type PageKey = (String, [String; 3]);
+
+fn urls(
+    round: &Round<'_>,
+    by: PagesBy,
+    of_event: impl Fn(&Event<'_>) -> PageKey,
+    of_line: impl Fn(&FailedFetch) -> PageKey,
+) -> Vec<Item> {
+    let mut by_name: BTreeMap<PageKey, (Vec<&Event<'_>>, Vec<&FailedFetch>)> = BTreeMap::new();
+    round.events.iter().for_each(|event| by_name.entry(of_event(event)).or_default().0.push(event));
+    round.lines.iter().for_each(|line| by_name.entry(of_line(line)).or_default().1.push(line));
+    let item = |((url, agent), (events, lines)): (PageKey, (Vec<&Event<'_>>, Vec<&FailedFetch>))| {
+        let shown: Vec<ShownReport<'_>> = events.iter().flat_map(|event| event.all_shown(round.read)).collect();
         let (mut types, mut own_types) = (BTreeMap::new(), BTreeMap::new());
         events.iter().for_each(|event| *types.entry(event.event_type().to_owned()).or_default() += 1);
-        let owners = events.iter().filter(|event| event.is_owners(read));
+        let owners = events.iter().filter(|event| event.is_owners(round.read));
         owners.for_each(|event| *own_types.entry(event.event_type().to_owned()).or_default() += 1);
-        let last = events.iter().map(|event| event.at_ms()).max().unwrap();
+        let last = events.iter().map(|event| event.at_ms()).chain(lines.iter().map(|line| line.at_ms)).max().unwrap();
         let numbers = [("total_events", events.len() as u64), ("unique_sessions", sessions(&shown)), ("last_seen", last as u64)];
-        Item { texts: page_names(url, agent), numbers: numbers.to_vec(), types, own_types }
+        let measures = measures(&events, &lines).into_iter().filter(|(name, _)| !["retrieved", "engaged"].contains(name));
+        let numbers = numbers.into_iter().chain(measures).collect();
+        Item {
+            texts: page_names(if by == PagesBy::Section { url } else { shown_url(url, &events) }, agent),
+            numbers,
+            types,
+            own_types,
+        }
     };
     let mut items: Vec<Item> = by_name.into_iter().map(item).collect();
+    items.sort_by(|a, b| a.texts.cmp(&b.texts));
     items.sort_by_key(|item| Reverse(item.key("total_events")));
     items
+}
+
+/// Returns an event's URL, without `www.`.
+fn page_of(event: &Event<'_>) -> String {
+    event.representing().facts.url.replacen("https://www.", "https://", 1)
+}
+
+/// Returns a URL with `www.` if an event has it.
+fn shown_url(url: String, events: &[&Event<'_>]) -> String {
+    let with_www = url.replacen("https://", "https://www.", 1);
+    if events.iter().any(|event| event.representing().facts.url == with_www) { with_www } else { url }
+}
+
+/// Returns the measures of events and log lines.
+fn measures(events: &[&Event<'_>], lines: &[&FailedFetch]) -> Vec<(&'static str, u64)> {
+    let of = |is: &dyn Fn(&Event<'_>) -> bool| events.iter().filter(|event| is(event)).count() as u64;
+    let of_type = |name: &str| of(&|event| event.event_type() == name);
+    let of_outcome = |outcome: Outcome| {
+        of(&|event| event.outcome() == Some(outcome)) + lines.iter().filter(|line| line_outcome(line) == outcome).count() as u64
+    };
+    let (engaged, visits) = (of_type("content_engaged"), of(&|event| event.is_visit()));
+    vec![
+        ("retrieved", of_type("content_retrieved")),
+        ("fetched", of_outcome(Outcome::Fetch)),
+        ("failed", of_outcome(Outcome::Failed)),
+        ("revalidated", of_outcome(Outcome::Revalidation)),
+        ("grounded", of_type("content_grounded")),
+        ("cited", of_type("content_cited")),
+        ("presented", of_type("content_presented")),
+        ("engaged", engaged),
+        ("engagements", engaged - visits),
+        ("visits", visits),
+    ]
+}
+
+/// Returns the URL and the section of a log line.
+fn place_of(line: &FailedFetch) -> [String; 2] {
+    let host = Site::from_stored(&line.site).domain();
+    let steps: Vec<&str> = line.path.split('/').collect();
+    let section = if let [_, first, _, ..] = steps[..] { format!("{first}/*") } else { String::new() };
+    [format!("https://{host}{}", line.path), format!("https://{host}/{section}")]
 }
 
 /// Returns an event's agent, or its bot if it has no agent.
@@ -123,13 +184,19 @@ fn agent_of(event: &Event<'_>, read: &OwnerRead) -> [String; 3] {
 #[tokio::test]
 async fn urls_sections_and_agents_equal_the_model() {
     compare(8, async |round: &Round<'_>, random| {
-        let Round { world, read, filter, events, .. } = round;
+        let Round { world, read, filter, .. } = round;
         for by in [PagesBy::Url, PagesBy::Section, PagesBy::UrlAndAgent] {
-            let url = |event: &Event<'_>| event.representing().facts.url.clone();
+            let bot = |line: &FailedFetch| [String::new(), String::new(), line.bot.clone()];
+            let (page, section) =
+                (|line: &FailedFetch| place_of(line)[0].clone(), |line: &FailedFetch| place_of(line)[1].clone());
             let items = match by {
-                PagesBy::Url => urls(events, read, |event| (url(event), <_>::default())),
-                PagesBy::Section => urls(events, read, |event| (section_of(event), <_>::default())),
-                PagesBy::UrlAndAgent => urls(events, read, |event| (url(event), agent_of(event, read))),
+                PagesBy::Url => urls(round, by, |event| (page_of(event), <_>::default()), |line| (page(line), <_>::default())),
+                PagesBy::Section => {
+                    urls(round, by, |event| (section_of(event), <_>::default()), |line| (section(line), <_>::default()))
+                }
+                PagesBy::UrlAndAgent => {
+                    urls(round, by, |event| (page_of(event), agent_of(event, read)), |line| (page(line), bot(line)))
+                }
             };
             let ask = async |order, at| world.reads.urls(&read.seen, &read.period, (by, order, filter), at).await;
             compare_list(round, (items, by.sortable()), random, ask, |row| Item {
@@ -138,6 +205,14 @@ async fn urls_sections_and_agents_equal_the_model() {
                     ("total_events", row.events),
                     ("unique_sessions", row.unique_sessions),
                     ("last_seen", row.last_ms as u64),
+                    ("fetched", row.fetched),
+                    ("failed", row.failed),
+                    ("revalidated", row.revalidated),
+                    ("grounded", row.grounded),
+                    ("cited", row.cited),
+                    ("presented", row.presented),
+                    ("engagements", row.engagements),
+                    ("visits", row.visits),
                 ],
                 types: row
                     .types
@@ -206,8 +281,6 @@ async fn corroboration_equals_the_model() {
     .await;
 }
 
-const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
-
 fn member(by: FunnelBy) -> &'static str {
     match by {
         FunnelBy::Agent => "agent_id",
@@ -216,44 +289,72 @@ fn member(by: FunnelBy) -> &'static str {
     }
 }
 
-fn funnel(events: &[Event<'_>], by: FunnelBy, read: &OwnerRead) -> Vec<Item> {
-    let mut parts: BTreeMap<(String, String), [u64; 5]> = BTreeMap::new();
-    for event in events {
-        let Some(step) = STEPS.iter().position(|step| event.event_type() == format!("content_{step}")) else { continue };
+fn funnel(round: &Round<'_>, by: FunnelBy) -> Vec<Item> {
+    let mut parts: BTreeMap<[String; 3], (Vec<&Event<'_>>, Vec<&FailedFetch>)> = BTreeMap::new();
+    let steps = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
+    for event in round.events.iter().filter(|event| steps.contains(&event.event_type())) {
         let key = match by {
-            FunnelBy::Agent => event.claimant(read).unwrap_or_default(),
-            FunnelBy::Url => (String::new(), event.representing().facts.url.clone()),
-            FunnelBy::Day => (String::new(), day(event.at_ms())),
+            FunnelBy::Agent => agent_of(event, round.read),
+            FunnelBy::Url => [String::new(), page_of(event), String::new()],
+            FunnelBy::Day => [String::new(), day(event.at_ms()), String::new()],
         };
-        parts.entry(key).or_default()[step] += 1;
+        parts.entry(key).or_default().0.push(event);
     }
-    let mut parts: Vec<_> = parts.into_iter().collect();
+    for line in &round.lines {
+        let [url, _] = place_of(line);
+        let key = match by {
+            FunnelBy::Agent => [String::new(), String::new(), line.bot.clone()],
+            FunnelBy::Url => [String::new(), url, String::new()],
+            FunnelBy::Day => [String::new(), day(line.at_ms), String::new()],
+        };
+        parts.entry(key).or_default().1.push(line);
+    }
+    let shown = |([platform, name, bot], counted): ([String; 3], (Vec<_>, Vec<_>))| {
+        let name = if by == FunnelBy::Url { shown_url(name, &counted.0) } else { name };
+        ([platform, name, bot], counted)
+    };
+    let mut parts: Vec<_> = parts.into_iter().map(shown).collect();
+    parts.sort_by(|(a, _), (b, _)| a.cmp(b));
     match by {
         FunnelBy::Day => parts.reverse(),
-        _ => parts.sort_by_key(|(_, counts)| Reverse(counts.iter().sum::<u64>())),
+        _ => parts.sort_by_key(|(_, (events, _))| Reverse(events.len())),
     }
-    let item = |((platform, name), counts): ((String, String), [u64; 5])| Item {
-        texts: vec![("platform_id", platform), (member(by), name)],
-        numbers: STEPS.into_iter().zip(counts).collect(),
+    let item = |([platform, name, bot], (events, lines)): ([String; 3], (Vec<&Event<'_>>, Vec<&FailedFetch>))| Item {
+        texts: vec![("platform_id", platform), (member(by), name), ("bot", bot)],
+        numbers: measures(&events, &lines),
         types: BTreeMap::new(),
         own_types: BTreeMap::new(),
     };
     parts.into_iter().map(item).collect()
 }
 
+fn funnel_item(row: FunnelRow, by: FunnelBy) -> Item {
+    Item {
+        texts: vec![("platform_id", platform(row.platform)), (member(by), row.name), ("bot", row.bot)],
+        numbers: vec![
+            ("retrieved", row.retrieved),
+            ("fetched", row.fetched),
+            ("failed", row.failed),
+            ("revalidated", row.revalidated),
+            ("grounded", row.grounded),
+            ("cited", row.cited),
+            ("presented", row.presented),
+            ("engaged", row.engaged),
+            ("engagements", row.engagements),
+            ("visits", row.visits),
+        ],
+        types: BTreeMap::new(),
+        own_types: BTreeMap::new(),
+    }
+}
+
 #[tokio::test]
 async fn funnels_equal_the_model() {
     compare(8, async |round: &Round<'_>, random| {
-        let Round { world, read, filter, events, .. } = round;
+        let Round { world, read, filter, .. } = round;
         for by in [FunnelBy::Agent, FunnelBy::Url, FunnelBy::Day] {
             let ask = async |order, at| world.reads.funnel(&read.seen, &read.period, (by, order, filter), at).await;
-            compare_list(round, (funnel(events, by, read), by.sortable()), random, ask, |row| Item {
-                texts: vec![("platform_id", platform(row.platform)), (member(by), row.name)],
-                numbers: STEPS.into_iter().zip([row.retrieved, row.grounded, row.cited, row.presented, row.engaged]).collect(),
-                types: BTreeMap::new(),
-                own_types: BTreeMap::new(),
-            })
-            .await;
+            compare_list(round, (funnel(round, by), by.sortable()), random, ask, |row| funnel_item(row, by)).await;
         }
     })
     .await;

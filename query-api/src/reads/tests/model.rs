@@ -119,6 +119,18 @@ impl<'a> Event<'a> {
         shown.is_claim().then(|| shown.named())
     }
 
+    /// Returns the agent that the event counts for or, without one, the bot.
+    pub(super) fn agent_or_bot(&self, read: &OwnerRead) -> String {
+        self.claimant(read).map_or_else(|| self.fetch().bot, |(_, agent)| agent)
+    }
+
+    /// Returns whether the event is a click that leads to the host of the token's link.
+    pub(super) fn is_visit(&self) -> bool {
+        let report = self.representing();
+        let has_token = report.facts.platform != report.observer.org && report.facts.link_site.is_empty();
+        self.event_type() == "content_engaged" && has_token
+    }
+
     /// Returns whether an agent claims the event, and whether a server of an organization without a claim reports it.
     pub(super) fn corroboration(&self, read: &OwnerRead) -> (bool, bool) {
         let all = self.all_shown(read);

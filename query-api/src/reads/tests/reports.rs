@@ -137,11 +137,11 @@ fn facts(random: &mut StdRng, (event_type, role): (&str, u8), (org, host): (OrgI
         1 => String::new(),
         _ => Site::from_domain(pick(random, &HOSTS)).map(|site| site.as_str().to_owned()).unwrap_or_default(),
     };
-    let scheme = pick(random, &["https", "http"]);
+    let scheme = pick(random, &["https://", "http://", "https://www."]);
     ReportFacts {
         is_owners: org.0.as_u128() == ORGANIZATIONS[0],
         event_type: event_type.to_owned(),
-        url: format!("{scheme}://{host}{}", pick(random, &PATHS)),
+        url: format!("{scheme}{host}{}", pick(random, &PATHS)),
         role,
         platform,
         agent: pick(random, &AGENTS).to_owned(),

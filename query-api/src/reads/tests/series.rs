@@ -12,12 +12,13 @@ use schemas::log::FailedFetch;
 use schemas::signature::SignatureResult;
 use std::collections::{BTreeMap, BTreeSet};
 
-const SPLITS: [Split; 13] = [
+const SPLITS: [Split; 14] = [
     Split::Nothing,
     Split::Type,
     Split::Role,
     Split::Agent,
     Split::Platform,
+    Split::AgentOrBot,
     Split::Operator,
     Split::Bot,
     Split::Purpose,
@@ -35,6 +36,7 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &OwnerRead) -> BTreeMap<Val
     let of_all = match split {
         Split::Nothing => one(""),
         Split::Type => one(event.event_type()),
+        Split::AgentOrBot => one(&event.agent_or_bot(read)),
         Split::Operator => one(&fetch.operator),
         Split::Bot => one(&fetch.bot),
         Split::Purpose => one(&fetch.purpose),
@@ -73,7 +75,6 @@ fn line_names(line: &FailedFetch, split: Split, asked: Option<&str>) -> Vec<Stri
     name.into_iter().chain(signed).collect()
 }
 
-/// Returns a log line's value, if the series contains it.
 fn line_name(line: &FailedFetch, split: Split, asked: Option<&str>) -> Option<String> {
     let of_line = failed_fetches::outcome(line);
     match split {
@@ -81,7 +82,7 @@ fn line_name(line: &FailedFetch, split: Split, asked: Option<&str>) -> Option<St
         _ if asked != Some(of_line.as_str()) => None,
         Split::Nothing => Some(String::new()),
         Split::Operator => Some(line.operator.clone()),
-        Split::Bot => Some(line.bot.clone()),
+        Split::Bot | Split::AgentOrBot => Some(line.bot.clone()),
         Split::Purpose => Some(line.purpose.as_str().to_owned()),
         Split::Verified => Some(line.verified.map_or("", |verified| if verified { "yes" } else { "no" }).to_owned()),
         Split::Status => Some(line.status.to_string()),
@@ -98,7 +99,7 @@ type Cells<'a> = BTreeMap<(i64, Value), Vec<Vec<ShownReport<'a>>>>;
 fn without_others<'a>(reports: Cells<'a>, own: &BTreeMap<Value, u64>, split: Split) -> Cells<'a> {
     let most = match split {
         Split::Role => return reports,
-        Split::Type | Split::Agent | Split::Platform => MOST.in_series,
+        Split::Type | Split::Agent | Split::Platform | Split::AgentOrBot => MOST.in_series,
         _ => MOST.others_in_series,
     };
     let mut events: BTreeMap<Value, u64> = BTreeMap::new();

@@ -42,6 +42,9 @@ pub(crate) struct Filters {
     /// Only this agent; '' for events without an agent
     #[arg(long, value_name = "NAME")]
     agent_id: Option<String>,
+    /// Only this agent or, without an agent, this bot; '' for events without both
+    #[arg(long, value_name = "NAME")]
+    agent_or_bot: Option<String>,
     /// Only this bot; '' for events without a bot
     #[arg(long, value_name = "NAME")]
     bot: Option<String>,
@@ -57,7 +60,7 @@ pub(crate) struct Filters {
     /// Only fetches with this outcome
     #[arg(long, value_parser = ["fetch", "revalidation", "failed"])]
     outcome: Option<String>,
-    /// Only this path (/blog/a), or paths with this prefix ('/blog/*')
+    /// Only this path (/blog/a), paths with this prefix ('/blog/*'), or with this text ('*news*')
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Only events of this organization's agents
@@ -85,6 +88,7 @@ impl Filters {
         let platform_id = self.platform_id.map(|id| id.to_string());
         let all = [
             ("agent_id", &self.agent_id),
+            ("agent_or_bot", &self.agent_or_bot),
             ("bot", &self.bot),
             ("event_type", &self.event_type),
             ("evidence", &self.evidence),

@@ -46,6 +46,9 @@ pub(crate) enum Split {
     Agent,
     /// Platform
     Platform,
+    /// Agent or, without an agent, bot
+    #[value(name = "agent_or_bot")]
+    AgentOrBot,
     /// Outcome of the fetch; with --agent, of the session
     Outcome,
     /// Operator of the bot
@@ -87,6 +90,7 @@ impl Series {
             Split::Role => &[computed_column("reported by", |item| labels::reporter(&text(&item["source_role"])).to_owned())],
             Split::Agent => &[computed_column("agent", agent)],
             Split::Platform => &[PLATFORM],
+            Split::AgentOrBot => &[computed_column("agent or bot", |item| value_or_unknown(&item["agent_or_bot"]))],
             Split::Outcome if self.agent => &[column("outcome", "/outcome_type"), column("currency", "/currency")],
             Split::Outcome => &[computed_column("outcome", |item| value_or_unknown(&item["outcome"]))],
             Split::Evidence => &[computed_column("evidence", |item| value_or_unknown(&item["evidence"]))],

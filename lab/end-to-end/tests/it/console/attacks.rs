@@ -107,7 +107,7 @@ fn lures(demo: &Demo) -> Vec<String> {
         "funnel?sort=H",
         "pages?path=/H",
         "pages?path=H&by=H&sort=H",
-        "crawlers?split=H&sort=H",
+        "assistants?split=H&sort=H",
         "keys?sort=H",
         "audit?action=H",
         "refused?period=H",

@@ -37,31 +37,40 @@ const fn shown(
     TableSource { screen, table, api, list, columns, sorts }
 }
 
-const STEPS: [&str; 4] = ["grounded", "cited", "presented", "engaged"];
-const FUNNEL: &[(usize, &str)] = &[(2, STEPS[0]), (3, STEPS[1]), (4, STEPS[2]), (5, STEPS[3])];
-const URLS: &[(usize, &str)] = &[(0, "content_url"), (1, "total_events"), (6, "unique_sessions"), (7, "last_seen")];
+const STEPS: [&str; 6] = ["fetched", "grounded", "cited", "presented", "engagements", "visits"];
+const FUNNEL: &[(usize, &str)] = &[(1, STEPS[0]), (2, STEPS[1]), (3, STEPS[2]), (4, STEPS[3]), (5, STEPS[4]), (6, STEPS[5])];
+const URLS: &[(usize, &str)] = &[
+    (0, "content_url"),
+    (1, "fetched"),
+    (2, "failed"),
+    (3, "revalidated"),
+    (4, "cited"),
+    (5, "presented"),
+    (6, "engagements"),
+    (7, "visits"),
+    (8, "unique_sessions"),
+    (9, "last_seen"),
+];
 const PARTS: [&str; 5] = ["retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
 const CLAIMS: &[(usize, &str)] = &[(0, "day"), (2, PARTS[0]), (4, PARTS[1]), (5, PARTS[2]), (6, PARTS[3]), (7, PARTS[4])];
-const BOT: &[(usize, &str)] = &[(0, "bot"), (1, "operator"), (4, "retrievals"), (5, "bytes"), (8, "refused")];
 const OPERATOR: &[(usize, &str)] =
-    &[(0, "operator"), (1, "retrievals"), (2, "claimed"), (3, "cited"), (4, "presented"), (5, "clicks")];
-const OF_OWNER: [TableSource; 9] = [
+    &[(0, "operator"), (1, "retrievals"), (2, "claimed"), (3, "confirmed"), (4, "cited"), (5, "clicks")];
+const OF_OWNER: [TableSource; 8] = [
     shown(["overview", "Agents", "/content-owners/funnel?by=agent&limit=10&", "/items"], FUNNEL, &STEPS),
     shown(
         ["pages", "Pages", "/content-owners/urls?limit=50&", "/items"],
         URLS,
-        &["total_events", "unique_sessions", "content_url"],
+        &["fetched", "failed", "visits", "unique_sessions", "content_url"],
+    ),
+    shown(
+        ["pages?by=page,agent&", "Pages", "/content-owners/urls?by=page,agent&limit=50&", "/items"],
+        &[(2, "fetched"), (3, "failed"), (5, "cited"), (10, "last_seen")],
+        &["fetched", "last_seen"],
     ),
     shown(["corroboration", "Confirmed claims", "/content-owners/corroboration?limit=50&", "/items"], CLAIMS, &PARTS),
     shown(["funnel?by=url&", "Funnel", "/content-owners/funnel?by=url&limit=50&", "/items"], FUNNEL, &STEPS),
     shown(["funnel?by=day&", "Funnel", "/content-owners/funnel?by=day&limit=50&", "/items"], FUNNEL, &STEPS),
-    shown(
-        ["agents", "Agents", "/content-owners/summary?", "/agents"],
-        &[(1, "platform_id"), (2, "event_count"), (4, "session_count")],
-        &[],
-    ),
-    shown(["crawlers", "Crawlers", "/content-owners/crawlers?limit=1000&", "/items"], BOT, &[]),
-    shown(["crawlers", "Operators", "/content-owners/crawlers?limit=1000&", "/operators"], OPERATOR, &[]),
+    shown(["assistants", "Operators", "/content-owners/crawlers?limit=1000&", "/operators"], OPERATOR, &[]),
     shown(["events", "Events", "/content-owners/events?limit=50&", "/items"], &[(0, "event_timestamp")], &[]),
 ];
 const OF_AGENT: [TableSource; 3] = [

@@ -138,7 +138,7 @@ fn pages(demo: &Demo) -> [(&'static str, String); 9] {
         ("overview", own("overview?since=2026-10-04&until=2026-11-02")),
         ("funnel", own("funnel?since=2026-10-04&until=2026-11-02&by=day")),
         ("ten", own("overview?since=2026-09-07&until=2026-09-13")),
-        ("crawlers", own("crawlers?since=2026-09-07&until=2026-09-13")),
+        ("assistants", own("assistants?since=2026-09-07&until=2026-09-13")),
         ("pages", own("pages?since=2026-09-07&until=2026-09-13")),
     ]
 }

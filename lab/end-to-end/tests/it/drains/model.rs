@@ -275,9 +275,9 @@ impl Model {
     }
 
     /// Counts bots' rejected requests, from lines and events, by bot and status.
-    pub(super) fn refused(&self, window: Window) -> BTreeMap<(usize, u16), u64> {
-        let lines = self.refused_lines(window).into_iter().map(|(_, of)| of);
-        let told = |of: &Retrieval<'_>| told_by(of).and_then(|told| Some((told.bot?.0, told.status)));
+    pub(super) fn refused(&self, window: Window) -> BTreeMap<(Option<usize>, u16), u64> {
+        let lines = self.refused_lines(window).into_iter().map(|(_, (bot, status))| (Some(bot), status));
+        let told = |of: &Retrieval<'_>| told_by(of).map(|told| (told.bot.map(|(bot, _)| bot), told.status));
         let events = self.seen(window).iter().filter_map(told).filter(|(_, status)| *status >= 300).collect::<Vec<_>>();
         let mut refused = BTreeMap::new();
         lines.chain(events).for_each(|of| *refused.entry(of).or_default() += 1);
@@ -285,9 +285,11 @@ impl Model {
     }
 
     pub(super) fn crawlers(&self, window: Window) -> Value {
-        let mut counted: BTreeMap<_, (u64, u64, u64, BTreeMap<u16, u64>)> = BTreeMap::new();
+        let mut counted: BTreeMap<_, (u64, u64, u64, BTreeMap<u16, u64>, DateTime<Utc>)> = BTreeMap::new();
+        let mut unknown = 0;
         for of in self.seen(window) {
             let Some((told, (bot, verified))) = told_by(&of).and_then(|told| Some((told, told.bot?))) else {
+                unknown += u64::from(outcome(status_of(&of)) == "fetch");
                 continue;
             };
             if outcome(told.status) != "fetch" {
@@ -299,32 +301,36 @@ impl Model {
             crawler.1 += told.bytes;
             crawler.2 += u64::from(is_corroborated(&of));
             *crawler.3.entry(told.status).or_default() += 1;
+            crawler.4 = crawler.4.max(of.at);
         }
         let refused = self.refused(window);
         let is_claim =
             |of: &&Retrieval<'_>| outcome(status_of(of)) == "fetch" && of.iter().any(|report| report.role == Role::Agent);
         let claimed = self.seen(window).iter().filter(is_claim).count();
         let operators = by_operator(counted.iter().map(|(of, (retrievals, ..))| (of.0, *retrievals)));
-        let refused_of = |bot: usize| refused.iter().filter(|(of, _)| of.0 == bot).map(|(_, count)| *count).sum::<u64>();
+        let refused_of =
+            |bot: usize| refused.iter().filter(|((of, _), _)| *of == Some(bot)).map(|(_, count)| *count).sum::<u64>();
         let mut items: Vec<_> = counted.into_iter().collect();
         items.sort_by_key(|(_, of)| std::cmp::Reverse(of.0));
-        let items =
-            items.into_iter().map(|((operator, name, purpose, verified, bot), (retrievals, bytes, corroborated, statuses))| {
+        let items = items.into_iter().map(
+            |((operator, name, purpose, verified, bot), (retrievals, bytes, corroborated, statuses, last))| {
                 let statuses: Vec<_> = statuses.iter().map(|(status, count)| json!({"status": status, "count": count})).collect();
                 json!({"operator": operator, "bot": name, "purpose": purpose, "verified": verified, "retrievals": retrievals,
                 "bytes": bytes, "statuses": statuses, "corroborated": corroborated,
-                "corroborated_share": corroborated as f64 / retrievals as f64,
+                "corroborated_share": corroborated as f64 / retrievals as f64, "last_fetch": instant(last),
                 "refused": refused_of(bot), "operator_clicks": 0, "retrievals_per_click": null})
-            });
+            },
+        );
         let items: Vec<_> = items.collect();
-        let mut told: Vec<_> = refused.iter().map(|((bot, status), count)| (*count, BOTS[*bot].name, *status, *bot)).collect();
-        told.sort_by_key(|(count, name, status, _)| (std::cmp::Reverse(*count), *name, *status));
+        let names = |bot: Option<usize>| bot.map_or(("", ""), |bot| (BOTS[bot].name, BOTS[bot].operator));
+        let mut told: Vec<_> = refused.iter().map(|((bot, status), count)| (*count, names(*bot), *status)).collect();
+        told.sort_by_key(|(count, (name, _), status)| (std::cmp::Reverse(*count), *name, *status));
         let told = told.into_iter().map(
-            |(count, name, status, bot)| json!({"operator": BOTS[bot].operator, "bot": name, "status": status, "count": count}),
+            |(count, (name, operator), status)| json!({"operator": operator, "bot": name, "status": status, "count": count}),
         );
         let told: Vec<_> = told.collect();
         json!({"total": items.len(), "items": items, "refused": told, "operators": operators,
-            "unattributed": {"claimed": claimed, "cited": 0, "presented": 0, "clicks": 0},
+            "unattributed": {"retrievals": unknown, "claimed": claimed, "confirmed": self.corroborated(window), "cited": 0, "presented": 0, "clicks": 0},
             "coverage": self.coverage(window)})
     }
 }
@@ -335,7 +341,7 @@ fn by_operator<'a>(bots: impl Iterator<Item = (&'a str, u64)>) -> Vec<Value> {
     bots.for_each(|(operator, retrievals)| *operators.entry(operator).or_default() += retrievals);
     let mut operators: Vec<_> = operators.into_iter().collect();
     operators.sort_by_key(|(operator, retrievals)| (std::cmp::Reverse(*retrievals), *operator));
-    let told = |(operator, retrievals)| json!({"operator": operator, "retrievals": retrievals, "claimed": 0, "cited": 0, "presented": 0, "clicks": 0});
+    let told = |(operator, retrievals)| json!({"operator": operator, "retrievals": retrievals, "claimed": 0, "confirmed": 0, "cited": 0, "presented": 0, "clicks": 0});
     operators.into_iter().map(told).collect()
 }
 

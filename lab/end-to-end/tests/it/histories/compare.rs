@@ -170,20 +170,28 @@ async fn compare_list(
         let paging = [("limit", limit.to_string()), ("offset", offset.to_string())];
         town.get(key, path, &query.iter().cloned().chain(paging).collect::<Vec<_>>()).await
     };
+    // The model has no names of organizations.
+    let without_names = |text: &str| {
+        let mut part = parsed(text);
+        for item in part["items"].as_array_mut().unwrap() {
+            item.as_object_mut().unwrap().remove("platform_name");
+        }
+        part
+    };
     let (status, text) = page(1_000, 0).await;
     let Some(expected) = expected else {
         assert_eq!(status, 403, "{path} {trace}: {text}");
         return;
     };
     assert_eq!(status, 200, "{path} {trace}: {text}");
-    let whole = parsed(&text);
+    let whole = without_names(&text);
     assert_eq!((&whole["items"], &whole["total"]), (&json!(expected), &json!(expected.len())), "{path} {trace}");
     let Some(limit) = limit else { return };
     let mut union = Vec::new();
     while union.len() < expected.len() {
         let (status, text) = page(limit, union.len()).await;
         assert_eq!(status, 200, "{path} {trace}: {text}");
-        let part = parsed(&text);
+        let part = without_names(&text);
         assert_eq!(part["total"], expected.len(), "{path} {trace}");
         let items = part["items"].as_array().unwrap();
         assert!(!items.is_empty(), "{path} {trace}: a page within the list is empty");

@@ -129,6 +129,8 @@ pub(super) fn events(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
             "event_data": data,
             "platform_id": id(platform),
             "agent_id": agent,
+            "outcome": seen.outcome(),
+            "bot": "",
         });
         items.insert((Reverse(seen.at()), seen.key), item);
     }
@@ -160,6 +162,21 @@ fn own_item(identity: u128, row: &Observation, org: Uuid) -> Value {
     })
 }
 
+fn of_outcome(retrievals: &[&Retrieval<'_>], outcome: &str) -> usize {
+    retrievals.iter().filter(|seen| seen.outcome() == outcome).count()
+}
+
+fn of_type(retrievals: &[&Retrieval<'_>], event_type: &str) -> usize {
+    retrievals.iter().filter(|seen| seen.representative().event_type == event_type).count()
+}
+
+/// Returns the number of clicks with another organization's token on the host of the token's link.
+fn visits(retrievals: &[&Retrieval<'_>]) -> usize {
+    let is_visit =
+        |row: &Observation| row.event_type == "content_engaged" && row.platform_id != row.org_id && matches!(row.link, 1 | 2);
+    retrievals.iter().filter(|seen| is_visit(seen.representative())).count()
+}
+
 pub(super) fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut urls: BTreeMap<&str, Vec<&Retrieval<'_>>> = BTreeMap::new();
     for seen in retrievals {
@@ -173,6 +190,14 @@ pub(super) fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
                 "total_events": retrievals.len(),
                 "unique_sessions": sessions(retrievals.iter().flat_map(|seen| &seen.reports)),
                 "event_types": per_type(&retrievals),
+                "fetched": of_outcome(&retrievals, "fetch"),
+                "failed": of_outcome(&retrievals, "failed"),
+                "revalidated": of_outcome(&retrievals, "revalidation"),
+                "grounded": of_type(&retrievals, "content_grounded"),
+                "cited": of_type(&retrievals, "content_cited"),
+                "presented": of_type(&retrievals, "content_presented"),
+                "engagements": of_type(&retrievals, "content_engaged") - visits(&retrievals),
+                "visits": visits(&retrievals),
                 "last_seen": instant(retrievals.iter().map(|seen| seen.at()).max().unwrap()),
             });
             (Reverse(retrievals.len()), item)
@@ -220,29 +245,37 @@ pub(super) fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
 }
 
 pub(super) fn funnel(retrievals: &[Retrieval<'_>], by: &str) -> Vec<Value> {
-    let mut parts: BTreeMap<(String, String), [usize; 5]> = BTreeMap::new();
+    let mut parts: BTreeMap<(String, String), Vec<&Retrieval<'_>>> = BTreeMap::new();
     for seen in retrievals {
         let told_by = seen.representative();
-        let Some(step) = STEPS.iter().position(|step| told_by.event_type == format!("content_{step}")) else { continue };
+        if !STEPS.iter().any(|step| told_by.event_type == format!("content_{step}")) {
+            continue;
+        }
         let key = match by {
             "agent" => agent_of(seen),
             "url" => (String::new(), told_by.content_url.clone()),
             _ => (String::new(), instant(seen.at())[..10].to_owned()),
         };
-        parts.entry(key).or_default()[step] += 1;
+        parts.entry(key).or_default().push(seen);
     }
     let mut parts: Vec<_> = parts.into_iter().collect();
     match by {
         "day" => parts.reverse(),
-        _ => parts.sort_by_key(|(_, counts)| Reverse(counts.iter().sum::<usize>())),
+        _ => parts.sort_by_key(|(_, seen)| Reverse(seen.len())),
     }
-    let item = |((platform, name), counts): ((String, String), [usize; 5])| {
+    let item = |((platform, name), seen): ((String, String), Vec<&Retrieval<'_>>)| {
         let mut item = match by {
-            "agent" => json!({"platform_id": platform, "agent_id": name}),
+            "agent" => json!({"platform_id": platform, "agent_id": name, "bot": ""}),
             "url" => json!({"content_url": name}),
             _ => json!({"day": name}),
         };
-        STEPS.iter().zip(counts).for_each(|(step, count)| item[*step] = count.into());
+        STEPS.iter().for_each(|step| item[*step] = of_type(&seen, &format!("content_{step}")).into());
+        for (member, outcome) in [("fetched", "fetch"), ("failed", "failed"), ("revalidated", "revalidation")] {
+            item[member] = of_outcome(&seen, outcome).into();
+        }
+        let visits = visits(&seen);
+        item["visits"] = visits.into();
+        item["engagements"] = (of_type(&seen, "content_engaged") - visits).into();
         item
     };
     parts.into_iter().map(item).collect()
