@@ -27,7 +27,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("start_session", "AGENT_KEY"), ("report_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
     ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("get_summary", "OWNER_KEY"),
     ("list_events", "OWNER_KEY"), ("get_event", "OWNER_KEY"), ("list_urls", "OWNER_KEY"), ("list_corroboration", "OWNER_KEY"), ("list_reconciliation", "OWNER_KEY"), ("list_funnels", "OWNER_KEY"),
-    ("get_series", "OWNER_KEY"), ("list_crawlers", "OWNER_KEY"), ("get_coverage", "OWNER_KEY"), ("list_disallowed_fetches", "OWNER_KEY"),
+    ("get_series", "OWNER_KEY"), ("list_crawlers", "OWNER_KEY"), ("get_coverage", "OWNER_KEY"),
+    ("close_month", "OWNER_KEY"), ("list_statements", "OWNER_SESSION"), ("get_statement", "OWNER_KEY"),
+    ("get_statement_evidence", "OWNER_KEY"), ("get_service_manifest", ""),
+    ("list_disallowed_fetches", "OWNER_KEY"),
     ("get_agent_summary", "AGENT_KEY"), ("get_agent_series", "AGENT_KEY"),
     ("send_log_lines", "NETWORK_KEY"), ("get_fastly_challenge", ""),
     ("list_agent_events", "AGENT_KEY"), ("get_click_manifest", "NETWORK_KEY"), ("get_session_document", "AGENT_KEY"),
@@ -134,10 +137,13 @@ impl ExampleRun {
         assert_eq!(status, success, "{id}: {}", String::from_utf8_lossy(&body));
         let checked = operation.check(status, &content_type, &body);
         assert_eq!(checked, Ok(()), "{id}: {}", String::from_utf8_lossy(&body));
-        assert_eq!(instant::find_misformatted(&String::from_utf8_lossy(&body)), None, "{id}: a timestamp in another format");
+        // A statement is a document with its own form.
+        let text = String::from_utf8_lossy(&body);
+        assert!(id == "get_statement" || instant::find_misformatted(&text).is_none(), "{id}: a timestamp in another format");
         assert_eq!(operation.check_headers(status, headers.keys().map(HeaderName::as_str)), Ok(()), "{id}");
         let (mut learnt, answer) = (BTreeMap::new(), serde_json::from_slice(&body).unwrap_or(Value::Null));
-        for (media, example) in documented.examples().filter(|(media, _)| LISTS.contains(media)) {
+        let is_list = documented.example().is_some();
+        for (media, example) in documented.examples().filter(|(media, _)| is_list && LISTS.contains(media)) {
             self.execute_as(operation, who, media, example, &answer).await;
         }
         if let (Some(example), false) = (documented.example(), answer.is_null()) {
@@ -221,6 +227,12 @@ impl ExampleRun {
             "list_crawlers" => self.report_a_crawler().await,
             // An event that a network reports with the click token.
             "list_agent_events" => self.report_a_click().await,
+            // The first closing returns 201.
+            "close_month" => {
+                let request = self.demo.client.post(self.demo.url("/content-owners/statements"));
+                let request = request.header("x-api-key", self.demo.env("OWNER_KEY")).json(&json!({"period": "2026-10"}));
+                assert_eq!(crate::demo::send_request(request).await.status, 201);
+            }
             "get_sign_in_page" => self.open_mail("verify_magic_link", "/auth/magic-link/verify").await,
             "claim_invite" => self.open_mail("claim_invite", "/invites/claim").await,
             "get_click_manifest" => {
