@@ -10,4 +10,5 @@ mod operators;
 mod organization;
 mod person;
 mod placeholders;
+mod statements;
 mod transcript;

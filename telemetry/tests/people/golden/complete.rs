@@ -17,7 +17,16 @@ const PROCESSES: [&str; 9] = [
     "stream-workers run",
 ];
 /// Commands with only one output format.
-const OF_ONE_FORM: [&str; 6] = ["completion", "secrets", "session document", "sign keygen", "sign request", "statement verify"];
+const OF_ONE_FORM: [&str; 8] = [
+    "completion",
+    "secrets",
+    "session document",
+    "sign keygen",
+    "sign request",
+    "statement evidence",
+    "statement get",
+    "statement verify",
+];
 
 fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
     let mut actions = command.get_subcommands().filter(|action| action.get_name() != "help").peekable();
