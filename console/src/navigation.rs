@@ -29,6 +29,7 @@ const OWNER: &[NavigationLine] = &[
     ("Analytics", "Pages", "pages", true),
     ("Analytics", "Events", "events", true),
     ("Analytics", "Confirmed claims", "corroboration", true),
+    ("Analytics", "Reconciliation", "reconciliation", true),
     ("Analytics", "Funnel", "funnel", true),
     ("Analytics", "Statements", "statements", false),
     ("Setup", "Get started", "start", false),

@@ -2,7 +2,7 @@
 
 use crate::screens::{
     all_webhooks, assistants, audit, clicks, corroboration, domains, drain, drains, event, events, funnel, home, invite, keys,
-    measures, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests,
+    measures, members, operator, organizations, overview, pages, partners, reconciliation, refused, reported, reports, requests,
     settings, sign_in, start, statements, webhooks,
 };
 use crate::{State, assets, export, failure, forms, theme};
@@ -46,6 +46,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/event/{id}", get(event::show))
         .route("/console/o/{organization}/pages", get(pages::show))
         .route("/console/o/{organization}/corroboration", get(corroboration::show))
+        .route("/console/o/{organization}/reconciliation", get(reconciliation::show))
         .route("/console/o/{organization}/funnel", get(funnel::show))
         .route("/console/o/{organization}/assistants", get(assistants::show))
         .route("/console/o/{organization}/statements", get(statements::list).post(statements::close))

@@ -23,6 +23,7 @@ pub(crate) mod organizations;
 pub(crate) mod overview;
 pub(crate) mod pages;
 pub(crate) mod partners;
+pub(crate) mod reconciliation;
 pub(crate) mod refused;
 pub(crate) mod reported;
 pub(crate) mod reports;

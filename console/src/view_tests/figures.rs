@@ -20,6 +20,8 @@ fn pages() -> Vec<String> {
         "pages?D&by=section",
         "pages?D&by=page,agent",
         "corroboration?D",
+        "reconciliation?D",
+        "reconciliation?D&by=event",
         "funnel?D",
         "funnel?D&by=url",
         "assistants?D",

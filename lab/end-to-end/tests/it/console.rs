@@ -39,11 +39,12 @@ impl Reader {
 }
 
 /// Screens of an owner's organization.
-const OWNER_SCREENS: [&str; 16] = [
+const OWNER_SCREENS: [&str; 17] = [
     "overview",
     "events",
     "pages",
     "corroboration",
+    "reconciliation",
     "funnel",
     "assistants",
     "start",
