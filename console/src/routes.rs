@@ -49,9 +49,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/reconciliation", get(reconciliation::show))
         .route("/console/o/{organization}/funnel", get(funnel::show))
         .route("/console/o/{organization}/assistants", get(assistants::show))
-        .route("/console/o/{organization}/statements", get(statements::list).post(statements::close))
-        .route("/console/o/{organization}/statements/{id}", get(statements::show))
-        .route("/console/o/{organization}/statements/{id}/export/{file}", get(statements::download))
+        .merge(of_statements())
         .route("/console/o/{organization}/start", get(start::show))
         .route("/console/o/{organization}/start/arrival", get(start::arrival))
         .route("/console/o/{organization}/domains", get(domains::show).post(domains::register))
@@ -94,6 +92,13 @@ pub fn routes(state: Arc<State>) -> Router {
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), failure::shown))
         .route_layer(middleware::map_response(with_policy))
         .with_state(state)
+}
+
+fn of_statements() -> Router<Arc<State>> {
+    Router::new()
+        .route("/console/o/{organization}/statements", get(statements::list).post(statements::close))
+        .route("/console/o/{organization}/statements/{id}", get(statements::show))
+        .route("/console/o/{organization}/statements/{id}/export/{file}", get(statements::download))
 }
 
 fn of_operators() -> Router<Arc<State>> {
