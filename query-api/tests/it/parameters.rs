@@ -139,6 +139,8 @@ async fn every_read_applies_filters_alike() {
         ("platform_id", &platform, 2),
         ("purpose", "search", 1),
         ("purpose", "unknown", 2),
+        ("signature", "none", 4),
+        ("signature", "valid", 0),
         ("source_role", "edge", 2),
         ("status", "4xx", 1),
         ("status", "200", 1),
