@@ -47,7 +47,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("delete_drain", "OWNER_KEY"),
     ("create_manifest", "OWNER_KEY"), ("list_manifests", "OWNER_SESSION"), ("get_manifest", "OWNER_KEY"), ("refresh_manifest", "OWNER_KEY"),
     ("delete_manifest", "OWNER_KEY"),
-    ("update_settings", "OWNER_KEY"), ("get_settings", "OWNER_KEY"),
+    ("set_reconciliation_alert", "OWNER_KEY"), ("get_reconciliation_alert", "OWNER_KEY"), ("update_settings", "OWNER_KEY"), ("get_settings", "OWNER_KEY"),
     ("list_all_webhooks", "OPERATOR_SESSION"), ("get_any_webhook", "OPERATOR_SESSION"), ("list_any_webhook_deliveries", "OPERATOR_SESSION"),
     ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook_delivery", "OWNER_KEY"), ("test_webhook", "OWNER_SESSION"),
     ("rotate_webhook_secret", "OWNER_KEY"), ("update_webhook", "OWNER_KEY"), ("delete_webhook", "OWNER_KEY"),
