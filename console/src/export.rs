@@ -25,13 +25,14 @@ const PAGE: u64 = 1_000;
 /// Name in the address, API path, and fixed parameters.
 type List = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const LISTS: [List; 10] = [
+const LISTS: [List; 11] = [
     ("events", "/content-owners/events", &[]),
     ("pages", "/content-owners/urls", &[]),
     ("corroboration", "/content-owners/corroboration", &[]),
     ("reconciliation", "/content-owners/reconciliation", &[]),
     ("funnel", "/content-owners/funnel", &[]),
     ("crawlers", "/content-owners/crawlers", &[]),
+    ("robots", "/content-owners/robots", &[]),
     ("series", "/content-owners/series", &[]),
     ("own-events", "/agent/events", &[]),
     ("own-series", "/agent/series", &[]),

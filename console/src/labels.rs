@@ -166,6 +166,13 @@ const DETAILS: &[Label] = &[
     ("was_verified", "Was verified"),
 ];
 
+const ROBOTS_STATES: &[Label] = &[
+    ("pending", "Not checked yet"),
+    ("found", "Found"),
+    ("missing", "No file: everything is allowed"),
+    ("unreachable", "Not reachable: the latest version applies"),
+];
+
 const ACTORS: &[Label] = &[("user", "User"), ("key", "API key"), ("operator", "Operator"), ("system", "Service")];
 
 /// Reasons why an event or a request was rejected.
@@ -223,6 +230,11 @@ pub(crate) fn purpose(name: &str) -> &str {
         "" => UNKNOWN,
         other => other,
     }
+}
+
+/// Returns the label of the result of a robots.txt check.
+pub(crate) fn robots_state(state: &str) -> &str {
+    find_label(ROBOTS_STATES, state)
 }
 
 /// Returns the label of an event that others reported with a click token.

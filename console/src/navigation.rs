@@ -31,6 +31,7 @@ const OWNER: &[NavigationLine] = &[
     ("Analytics", "Confirmed claims", "corroboration", true),
     ("Analytics", "Reconciliation", "reconciliation", true),
     ("Analytics", "Funnel", "funnel", true),
+    ("Analytics", "robots.txt", "robots", true),
     ("Analytics", "Statements", "statements", false),
     ("Setup", "Get started", "start", false),
     ("Setup", "Domains", "domains", false),

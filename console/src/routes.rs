@@ -3,7 +3,7 @@
 use crate::screens::{
     all_webhooks, assistants, audit, clicks, corroboration, domains, drain, drains, event, events, funnel, home, invite, keys,
     measures, members, operator, organizations, overview, pages, partners, reconciliation, refused, reported, reports, requests,
-    settings, sign_in, start, statements, webhooks,
+    robots, settings, sign_in, start, statements, webhooks,
 };
 use crate::{State, assets, export, failure, forms, theme};
 use axum::Router;
@@ -49,6 +49,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/reconciliation", get(reconciliation::show))
         .route("/console/o/{organization}/funnel", get(funnel::show))
         .route("/console/o/{organization}/assistants", get(assistants::show))
+        .route("/console/o/{organization}/robots", get(robots::show))
         .merge(of_statements())
         .route("/console/o/{organization}/start", get(start::show))
         .route("/console/o/{organization}/start/arrival", get(start::arrival))

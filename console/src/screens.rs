@@ -28,13 +28,14 @@ pub(crate) mod refused;
 pub(crate) mod reported;
 pub(crate) mod reports;
 pub(crate) mod requests;
+pub(crate) mod robots;
 pub(crate) mod settings;
 pub(crate) mod sign_in;
 pub(crate) mod start;
 pub(crate) mod statements;
+pub(crate) mod webhooks;
 
 use crate::State;
-pub(crate) mod webhooks;
 use crate::api::{Parameters, SessionClient};
 use crate::failure::Failure;
 use crate::labels::UNKNOWN;
@@ -71,13 +72,13 @@ pub(crate) fn bot_name(bot: &str) -> &str {
     }
 }
 
-/// The label for events without an agent.
-pub(crate) const UNDECLARED: &str = "Crawlers (undeclared)";
 /// Returns the label of an item in a series by agent or bot.
 pub(crate) fn agent_or_bot(item: &SeriesItem) -> String {
     if item.other { ALL_OTHERS.to_owned() } else { bot_name(&item.agent_or_bot).to_owned() }
 }
 
+/// The label for events without an agent.
+pub(crate) const UNDECLARED: &str = "Crawlers (undeclared)";
 
 /// Returns the organization's verified domains.
 pub(crate) async fn proved_domains(api: &SessionClient) -> Result<Vec<String>, Failure> {

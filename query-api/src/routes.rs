@@ -13,10 +13,11 @@ mod one_event;
 mod summary_and_coverage;
 pub(crate) mod reconciliation;
 pub(crate) mod resolve;
+mod robots;
 mod series;
+mod statements;
 
 use crate::State;
-mod statements;
 use crate::respond::{compression, response_memory};
 use axum::Router;
 use axum::middleware;
@@ -36,22 +37,23 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/content-owners/funnel", get(lists::read_funnel))
         .route("/content-owners/series", get(series::read_series))
         .route("/content-owners/crawlers", get(crawlers::read_crawlers))
+        .route("/content-owners/robots", get(robots::read_robots))
         .route("/content-owners/coverage", get(summary_and_coverage::read_coverage))
-        .route("/agent/events", get(lists::read_own_events))
-        .route("/agent/summary", get(agent_figures::read_own_summary))
-        .route("/agent/series", get(agent_figures::read_own_series))
-        .route("/sessions/{id}/document", get(session_documents::read_document))
         // Closing a month needs identity:write, or an owner's session.
         .route("/content-owners/statements", get(statements::list_statements).post(statements::close_month))
         .route("/content-owners/statements/{id}", get(statements::read_statement))
         .route("/content-owners/statements/{id}/evidence", get(statements::read_evidence))
+        .route("/agent/events", get(lists::read_own_events))
+        .route("/agent/summary", get(agent_figures::read_own_summary))
+        .route("/agent/series", get(agent_figures::read_own_series))
+        .route("/sessions/{id}/document", get(session_documents::read_document))
         // These routes require an API key with telemetry:read.
         .route("/ctx/{token}", get(click_lookup::read_manifest))
         // This route is public and rate-limited by client address.
         .route("/resolve", get(resolve::resolve_domain))
+        .route("/.well-known/content-telemetry.json", get(statements::read_manifest))
         .route_layer(compression::layer())
         .route_layer(middleware::map_response(response_memory::hold))
         .route_layer(middleware::from_fn(compression::choose))
         .with_state(state)
-        .route("/.well-known/content-telemetry.json", get(statements::read_manifest))
 }

@@ -31,6 +31,7 @@ pub mod series_responses;
 pub mod statement_responses;
 pub mod coverage;
 pub mod crawler_responses;
+pub mod robots_responses;
 
 // Webhooks.
 pub mod webhook;

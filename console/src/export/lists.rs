@@ -190,6 +190,7 @@ const LISTS: &[ExportList] = &[
     known("agents", "/content-owners/crawlers", AGENTS, Kind::OfPeriod("/agents")),
     known("observers", SUMMARY, SOURCES, Kind::OfPeriod("/events_by_source")),
     known("coverage", "/content-owners/coverage", &["start", "end", "covered"], Kind::OfPeriod("/coverage/spans")),
+    known("robots-files", "/content-owners/robots", &["host", "state", "checked_at", "changed_at"], Kind::OfPeriod("/robots")),
     known("operators", "/content-owners/crawlers", OPERATORS, Kind::OfPeriod("/operators")),
     known(
         "refused-bots",

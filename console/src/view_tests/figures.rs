@@ -28,6 +28,7 @@ fn pages() -> Vec<String> {
         "assistants?D&split=agent_or_bot",
         "assistants?D&split=purpose",
         "assistants?D&split=status",
+        "robots?D",
         "start",
         "domains",
         "drains",

@@ -10,8 +10,8 @@ use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use service_kit::testing::{SeededOrg, eventually, random_seed, size};
 
-const READS: [&str; 9] =
-    ["summary", "events", "urls", "corroboration", "reconciliation", "funnel", "series", "crawlers", "coverage"];
+const READS: [&str; 10] =
+    ["summary", "events", "urls", "corroboration", "reconciliation", "funnel", "series", "crawlers", "coverage", "robots"];
 const FORMATS: [&str; 4] = ["application/json", "text/csv", "application/x-ndjson", "*/*"];
 
 /// Returns a query string with random parameters, valid and invalid.

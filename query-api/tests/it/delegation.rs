@@ -70,8 +70,19 @@ async fn s2_seen_by_requires_an_active_delegation() {
     let ids = cast.each_ref().map(|org| org.id.to_string());
     let [own, other, partners, strangers, revokeds, narrows] = &ids;
     let [grantor, other_owner, partner, stranger, ..] = &cast;
-    let reads =
-        ["summary", "events", "events/own", "urls", "corroboration", "reconciliation", "funnel", "series", "crawlers", "coverage"];
+    let reads = [
+        "summary",
+        "events",
+        "events/own",
+        "urls",
+        "corroboration",
+        "reconciliation",
+        "funnel",
+        "series",
+        "crawlers",
+        "coverage",
+        "robots",
+    ];
     for path in reads.map(|read| format!("/content-owners/{read}")) {
         let ask = async |key: &str, query: &[(&str, &str)]| app.get(key, &path, query).await;
         let delegated = ask(&partner.key, &[("delegated_from", own)]).await;

@@ -28,6 +28,7 @@ mod report_order;
 mod random_reports;
 mod readiness;
 mod resolve;
+mod robots;
 mod routes;
 mod series;
 mod session_readers;
@@ -37,8 +38,8 @@ mod shards;
 mod shared_tokens;
 mod statement_files;
 mod statement_settings;
-mod test_app;
 mod statements;
+mod test_app;
 mod visibility;
 mod cursor_paging;
 

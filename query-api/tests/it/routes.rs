@@ -10,7 +10,7 @@ use service_kit::testing::{Seed, client};
 
 /// Every route with its required parameters.
 #[rustfmt::skip]
-const GOLDEN: [(&str, [u16; 12]); 22] = [
+const GOLDEN: [(&str, [u16; 12]); 23] = [
     // none, unknown key, revoked key, expired session, session without a membership, session of an owner's, a platform's and an
     // agent's member, key without telemetry:read, owner, platform, agent
     ("/content-owners/summary", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
@@ -22,26 +22,27 @@ const GOLDEN: [(&str, [u16; 12]); 22] = [
     ("/content-owners/funnel", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/series", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/crawlers", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/content-owners/robots", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/coverage", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
-    ("/agent/events", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
-    ("/agent/summary", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
     ("/content-owners/statements", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/statements/{id}", [401, 401, 401, 401, 403, 404, 403, 403, 403, 404, 403, 403]),
     ("/content-owners/statements/{id}/evidence", [401, 401, 401, 401, 403, 404, 403, 403, 403, 404, 403, 403]),
+    ("/agent/events", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
+    ("/agent/summary", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
     ("/agent/series", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
     ("/sessions/{id}/document", [401, 401, 401, 401, 403, 404, 404, 404, 403, 404, 404, 404]),
     ("/ctx/{token}", [401, 401, 401, 401, 401, 401, 401, 401, 403, 403, 404, 404]),
     ("/resolve?url=https://a.test/", [200; 12]),
+    ("/.well-known/content-telemetry.json", [200; 12]),
     ("/health", [200; 12]),
     ("/ready", [200; 12]),
-    ("/.well-known/content-telemetry.json", [200; 12]),
 ];
 
-/// Returns the route with an unknown token or id.
-fn of_nothing(route: &str) -> String {
 /// The route that also accepts POST.
 const CLOSING: &str = "/content-owners/statements";
 
+/// Returns the route with an unknown token or id.
+fn of_nothing(route: &str) -> String {
     route.replace("{token}", "ctx_none").replace("{id}", "01900000-0000-7000-8000-000000000000")
 }
 

@@ -130,6 +130,9 @@ pub enum Command {
     /// Show which bots fetched your pages
     #[command(after_help = example!("crawlers --since 7d"))]
     Crawlers(WithOptions<PagedRead>),
+    /// Show fetches that robots.txt disallows
+    #[command(after_help = example!("robots --since 7d"))]
+    Robots(WithOptions<PagedRead>),
     /// Show the hours that have data from a server or CDN
     #[command(after_help = example!("coverage --since 7d"))]
     Coverage(WithOptions<UnpagedRead>),
@@ -139,12 +142,12 @@ pub enum Command {
     /// Compare the fetches that agents claim with those that servers saw
     #[command(after_help = example!("corroboration --since 7d"))]
     Corroboration(WithOptions<SortedRead>),
-    /// Wait until events are readable
-    #[command(after_help = example!("wait --path /blog/launch --timeout 60"))]
-    Wait(WithOptions<Wait>),
     /// Find differences between what agents claim and what servers saw
     #[command(after_help = example!("reconciliation --since 30d --by url --finding extra"))]
     Reconciliation(WithOptions<Reconciliation>),
+    /// Wait until events are readable
+    #[command(after_help = example!("wait --path /blog/launch --timeout 60"))]
+    Wait(WithOptions<Wait>),
     /// Export an agent's sessions
     Session(WithOptions<SessionNoun>),
     /// Check the signatures of an event's reports
@@ -210,14 +213,15 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Series(WithOptions { what, options }) => reads::series(&on(options), &what).await,
         Command::Urls(WithOptions { what, options }) => reads::urls(&on(options), &what).await,
         Command::Crawlers(WithOptions { what, options }) => reads::crawlers(&on(options), &what).await,
+        Command::Robots(WithOptions { what, options }) => reads::robots(&on(options), &what).await,
         Command::Coverage(WithOptions { what, options }) => reads::coverage(&on(options), &what).await,
         Command::Funnel(WithOptions { what, options }) => reads::funnel(&on(options), &what).await,
         Command::Corroboration(WithOptions { what, options }) => reads::corroboration(&on(options), &what).await,
+        Command::Reconciliation(WithOptions { what, options }) => reads::reconciliation(&on(options), &what).await,
         Command::Wait(WithOptions { what, options }) => wait::run(&on(options), &what).await,
         Command::Session(WithOptions { what, options }) => session::run(&on(options), &what).await,
-        Command::Evidence(WithOptions { what, options }) => evidence::run(&on(options), &what).await,
         Command::Sign(what) => sign::run(&clock, &what),
-        Command::Reconciliation(WithOptions { what, options }) => reads::reconciliation(&on(options), &what).await,
+        Command::Evidence(WithOptions { what, options }) => evidence::run(&on(options), &what).await,
         Command::Statement(WithOptions { what, options }) => statement::run(&on(options), &what).await,
         Command::Doctor(WithOptions { what, options }) => doctor::run(&on(options), &what).await,
         Command::Completion(what) => completion::run(program, &what),

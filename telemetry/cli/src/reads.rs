@@ -1,4 +1,4 @@
-//! Figures: `summary`, `series`, `urls`, `crawlers`, `coverage`, `funnel`, `corroboration` (docs/api/reads.md).
+//! Figures: `summary`, `series`, `urls`, `crawlers`, `robots`, `coverage`, `funnel`, `corroboration` (docs/api/reads.md).
 
 use crate::client::{Client, Parameters, RequestContent};
 use crate::context::{Context, CredentialKind};
@@ -113,6 +113,14 @@ const MEASURES: [Column; 8] = [
     column("engagements", "/engagements"),
     column("visits", "/visits"),
 ];
+const ROBOTS: [Column; 6] = [
+    computed_column("page", |item| format!("{}{}", text(&item["host"]), text(&item["path"]))),
+    column("bot", "/bot"),
+    column("operator", "/operator"),
+    column("fetches", "/fetches"),
+    column("last fetch", "/last_fetch"),
+    computed_column("line in robots.txt", |item| format!("{}: {}", item["rule_line"], text(&item["rule"]))),
+];
 const SPANS: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("covered", "/covered")];
 const SPANS_WITH_DATA: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("has data", "/covered")];
 
@@ -163,6 +171,17 @@ pub(crate) async fn crawlers(context: &Context, what: &PagedRead) -> Result<(), 
     let parameters = [what.window.parameters(context), what.part.parameters(), what.filters.parameters()].concat();
     if let Some(answer) = list(context, "/content-owners/crawlers", &parameters, &CRAWLERS).await? {
         print_message(&labels::coverage(&answer["coverage"]));
+    }
+    Ok(())
+}
+
+pub(crate) async fn robots(context: &Context, what: &PagedRead) -> Result<(), Failure> {
+    let parameters = [what.window.parameters(context), what.part.parameters(), what.filters.parameters()].concat();
+    if let Some(answer) = list(context, "/content-owners/robots", &parameters, &ROBOTS).await? {
+        let [disallowed, allowed, unknown] = ["disallowed", "allowed", "unknown"].map(|name| answer["fetches"][name].clone());
+        print_message(&format!(
+            "robots.txt disallowed {disallowed} fetches and allowed {allowed}. Not compared, because the file was unknown: {unknown}."
+        ));
     }
     Ok(())
 }

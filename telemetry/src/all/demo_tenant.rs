@@ -3,6 +3,7 @@
 use crate::all::Cli;
 use crate::all::demo_env::{self, DemoEnv};
 use anyhow::Context;
+use chrono::TimeDelta;
 use identity_api::{api_keys, domains, organizations, user_sessions};
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::{OrgId, UserId};
@@ -107,6 +108,10 @@ fn addresses(cli: &Cli, process: &ProcessSettings) -> DemoEnv {
     env
 }
 
+/// The robots.txt of the demo domains, which aren't fetched.
+const ROBOTS_TXT: &str =
+    "User-agent: GPTBot\nUser-agent: CCBot\nDisallow: /prices/\nDisallow: /data/\n\nUser-agent: *\nAllow: /\n";
+
 struct Tenant<'a> {
     pool: PgPool,
     directory: IdentityTables,
@@ -122,7 +127,9 @@ impl Tenant<'_> {
         };
         if let Some(domain) = org.domain {
             let site: Site = domain.parse().map_err(|error| anyhow::anyhow!("{domain}: {error}"))?;
-            domains::ensure_verified(&self.pool, id, &site, self.clock.now()).await?;
+            let now = self.clock.now();
+            domains::ensure_verified(&self.pool, id, &site, now).await?;
+            domains::seed_robots_file(&self.pool, &site, ROBOTS_TXT, [now - TimeDelta::days(60), now]).await?;
         }
         env.set(org.key_variable, self.key(org, id).await?);
         env.set(org.id_variable, id.to_string());

@@ -39,7 +39,7 @@ impl Reader {
 }
 
 /// Screens of an owner's organization.
-const OWNER_SCREENS: [&str; 17] = [
+const OWNER_SCREENS: [&str; 18] = [
     "overview",
     "events",
     "pages",
@@ -47,6 +47,7 @@ const OWNER_SCREENS: [&str; 17] = [
     "reconciliation",
     "funnel",
     "assistants",
+    "robots",
     "start",
     "domains",
     "drains",

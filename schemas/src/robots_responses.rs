@@ -1,0 +1,85 @@
+//! Responses about fetches that robots.txt disallows (docs/api/robots.md).
+
+use crate::ids::OrgId;
+use crate::paged_responses::Page;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RobotsCompliance {
+    /// The owner of the data; the grantor's id for a delegated read.
+    pub organization_id: OrgId,
+    pub domains: Vec<String>,
+    pub period_start: Option<String>,
+    pub period_end: Option<String>,
+    /// The files, by host.
+    pub robots: Vec<RobotsFile>,
+    pub fetches: RobotsFetches,
+    /// Most fetches first.
+    #[serde(flatten)]
+    pub page: Page<DisallowedFetches>,
+}
+
+/// The robots.txt of a verified domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RobotsFile {
+    pub host: String,
+    pub state: RobotsState,
+    /// Time of the latest check; `None` before the first one.
+    pub checked_at: Option<String>,
+    /// When the latest version within the period was first seen.
+    pub changed_at: Option<String>,
+}
+
+/// Result of the latest check of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RobotsState {
+    /// Not checked yet.
+    Pending,
+    Found,
+    /// The host has no file, so everything is allowed.
+    Missing,
+    /// The check failed, so the latest version applies.
+    Unreachable,
+}
+
+impl RobotsState {
+    /// Parses a stored state.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "found" => Self::Found,
+            "missing" => Self::Missing,
+            "unreachable" => Self::Unreachable,
+            _ => return None,
+        })
+    }
+}
+
+/// Fetches by known bots. `allowed`, `disallowed` and `unknown` add up to all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RobotsFetches {
+    pub allowed: u64,
+    pub disallowed: u64,
+    /// Before the first version of the host's file was seen, or on a host whose file isn't checked.
+    pub unknown: u64,
+    /// The part of `disallowed` that no item lists.
+    pub other_disallowed: u64,
+}
+
+/// Fetches of one path by one bot that a line of robots.txt disallows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisallowedFetches {
+    pub host: String,
+    /// Without the query.
+    pub path: String,
+    pub bot: String,
+    pub operator: String,
+    /// `training`, `search`, `user` or empty.
+    pub purpose: String,
+    pub fetches: u64,
+    pub last_fetch: String,
+    /// The line, such as `Disallow: /private/`.
+    pub rule: String,
+    /// Its number in the file, starting at 1.
+    pub rule_line: u64,
+}
