@@ -27,8 +27,12 @@ pub fn routes(state: Arc<State>) -> Router {
 }
 
 fn paths() -> Router<Arc<State>> {
+    member_paths().merge(people_paths())
+}
+
+/// Routes for a key with an identity scope, or a session of a member.
+fn member_paths() -> Router<Arc<State>> {
     Router::new()
-        // a key with an identity scope, or a session of a member
         .route("/api/v1/identity/analysts", get(analyst_accounts::list_analysts))
         .route("/api/v1/identity/analysts/{id}", delete(analyst_accounts::revoke_analyst))
         .route("/api/v1/identity/api-keys", get(api_keys::list_api_keys).post(api_keys::create_api_key))
@@ -68,6 +72,10 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/webhooks/{id}/rotate-secret", post(endpoint_state::rotate_secret))
         .route("/api/v1/identity/webhooks/{id}/deliveries", get(deliveries::list_deliveries))
         .route("/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver", post(deliveries::redeliver))
+}
+
+fn people_paths() -> Router<Arc<State>> {
+    Router::new()
         // sessions only: organizations, their members and invites, access requests
         .route("/api/v1/identity/organizations", get(creation::list_organizations).post(creation::create_organization))
         .route("/api/v1/identity/organizations/{id}", get(creation::show_organization))
