@@ -208,7 +208,7 @@ async fn returns_coverage_only_for_hosts_with_a_drain() {
     let other = app.page(&owner.key, "/content-owners/coverage", &[("domain", "b.test")]).await;
     assert_eq!(other["coverage"]["hours_covered"], 1, "only the edge's report counts for this host");
     let text = app.get_as("text/csv", &owner.key, "/content-owners/series").await.3;
-    assert!(text.starts_with("start,total_events,total_sessions\n"), "CSV has no coverage: {text}");
+    assert!(text.starts_with("start,total_events,total_sessions,covered_hours\n") && text.ends_with(",2\n"), "{text}");
 }
 
 #[tokio::test]

@@ -36,6 +36,10 @@ async fn fetch_reported_by_four_observers_is_one_item() {
         "event_data": {"com.bot.n": 1.10, "observers": ["agent", "edge", "origin", "index"], "user_agent": "Bot/1.0"},
         "platform_id": platform(10),
         "agent_id": "alpha",
+        "outcome": "fetch",
+        "bot": "",
+        // No organization has this ID.
+        "platform_name": "",
     });
     assert_eq!(page.json(), json!({"items": [item], "total": 1, "limit": 100, "offset": 0}));
     assert!(page.text.contains(r#""com.bot.n":1.10"#), "numbers are returned as reported");

@@ -134,10 +134,13 @@ async fn ndjson_and_csv_equal_json_items() {
             let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
             assert_eq!(records.len(), items.len(), "{path}");
             for (record, item) in records.iter().zip(items) {
-                let named = columns.iter().filter(|column| *column != "other").count();
+                // Without a drain, the covered hours are unknown.
+                let is_named = |column: &str| !["other", "covered_hours"].contains(&column);
+                let named = columns.iter().filter(|column| is_named(column)).count();
                 assert_eq!(named, item.as_object().unwrap().len(), "{path}: every member has a column");
-                for (column, cell) in columns.iter().zip(record).filter(|(column, _)| *column != "other") {
+                for (column, cell) in columns.iter().zip(record).filter(|(column, _)| is_named(column)) {
                     let expected = item[column].as_str().map_or_else(|| item[column].to_string(), str::to_owned);
+                    let expected = expected.replace("null", "");
                     let expected = if expected.starts_with('=') { format!("'{expected}") } else { expected };
                     assert_eq!(cell, expected, "{path} {column}");
                 }
