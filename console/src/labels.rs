@@ -45,6 +45,9 @@ const EVENTS: [(&str, &str, &str); 12] = [
     ("cart_remove", "Removed from cart", "Removed from cart"),
 ];
 
+/// Request outcomes, which the event list offers as types.
+pub(crate) const FETCH_OUTCOMES: [Label; 3] = [("fetch", "Fetch"), ("failed", "Failed fetch"), ("revalidation", "Revalidation")];
+
 const OUTCOMES: &[Label] = &[("conversion", "Conversion"), ("abandonment", "Abandonment"), ("browse", "Browsing")];
 
 const ENGAGEMENTS: &[Label] = &[("link_click", "Link click")];
@@ -209,7 +212,7 @@ pub(crate) fn event(event_type: &str) -> &str {
 
 /// Returns the label of an owner's event with this outcome, which is empty unless it is a request.
 pub(crate) fn event_with_outcome<'a>(event_type: &'a str, outcome: &str) -> &'a str {
-    crate::window::OUTCOMES.iter().find(|(name, _)| *name == outcome).map_or(event(event_type), |(_, label)| label)
+    FETCH_OUTCOMES.iter().find(|(name, _)| *name == outcome).map_or(event(event_type), |(_, label)| label)
 }
 
 /// Returns an event's label: for a request, by its outcome; for any other event, by its type.

@@ -2,6 +2,7 @@
 
 use crate::api::Parameters;
 use crate::failure::Failure;
+use crate::labels::FETCH_OUTCOMES;
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, TimeDelta, Utc};
 use serde::Deserialize;
 
@@ -56,14 +57,11 @@ pub(crate) struct PeriodParameters {
     seen_by: String,
 }
 
-/// Request outcomes, which the event list offers as types.
-pub(crate) const OUTCOMES: [(&str, &str); 3] = [("fetch", "Fetch"), ("failed", "Failed fetch"), ("revalidation", "Revalidation")];
-
 impl PeriodParameters {
     /// Returns an event list's API filters. Empty values mean all.
     pub(crate) fn narrowing(&self) -> [(&'static str, &str); 2] {
         let kind = self.kind();
-        let is_outcome = OUTCOMES.iter().any(|(outcome, _)| *outcome == kind);
+        let is_outcome = FETCH_OUTCOMES.iter().any(|(outcome, _)| *outcome == kind);
         let (event_type, outcome) = if is_outcome { ("", kind) } else { (kind, "") };
         [("event_type", event_type), ("outcome", outcome)]
     }

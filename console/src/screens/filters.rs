@@ -4,11 +4,11 @@ use super::{ROLES, partners, proved_domains, reporter};
 use crate::State;
 use crate::api::SessionClient;
 use crate::failure::Failure;
-use crate::labels::{self, UNKNOWN};
+use crate::labels::{self, FETCH_OUTCOMES, UNKNOWN};
 use crate::responses::Delegation;
 use crate::session::Member;
 use crate::sort::Headings;
-use crate::window::{COMPARISONS, DateProblem, OUTCOMES, PeriodParameters, Window};
+use crate::window::{COMPARISONS, DateProblem, PeriodParameters, Window};
 
 /// A property of events that screens can be filtered by.
 pub(crate) struct Dimension {
@@ -171,7 +171,7 @@ impl Filters {
 
     /// Returns the event types to choose from, including the current one.
     pub(crate) fn types<'a>(&self, current: &'a str) -> Vec<Choice<'a>> {
-        let known = OUTCOMES.into_iter().chain(TYPES.into_iter().map(|name| (name, labels::event(name))));
+        let known = FETCH_OUTCOMES.into_iter().chain(TYPES.into_iter().map(|name| (name, labels::event(name))));
         let is_other = !current.is_empty() && known.clone().all(|(name, _)| name != current);
         let all = known.chain(is_other.then(|| (current, labels::event(current))));
         all.map(|(name, label)| (name, label, name == current)).collect()
@@ -216,7 +216,7 @@ impl Filters {
         let domain = Some(&self.window.domain).filter(|domain| self.is_of_owner && !domain.is_empty());
         let domain = domain.map(|domain| chip("Domain", domain, self.address(&self.window.on_domain(""))));
         let event_type = self.event_type.as_ref().filter(|name| !name.is_empty()).map(|name| {
-            let outcome = OUTCOMES.iter().find(|(outcome, _)| outcome == name).map(|(_, label)| *label);
+            let outcome = FETCH_OUTCOMES.iter().find(|(outcome, _)| outcome == name).map(|(_, label)| *label);
             chip("Type", outcome.unwrap_or(labels::event(name)), format!("{}?{}", self.here, self.window.query()))
         });
         let has_agent = ["agent_id", "agent_or_bot"].iter().any(|name| !self.window.filter(name).is_empty());
