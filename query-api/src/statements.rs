@@ -16,6 +16,7 @@ mod hours;
 mod keys;
 mod month;
 mod opaque_ids;
+mod rows;
 mod running;
 mod table;
 mod workbook;
