@@ -6,7 +6,7 @@ use crate::test_app::TestApp;
 use chrono::TimeDelta;
 
 /// Returns the state of the check and, for each version, its body and the days on which it was seen.
-async fn stored(app: &TestApp) -> (String, Vec<(String, i64)>) {
+async fn stored(app: &TestApp) -> (String, Vec<Version>) {
     let pool = &app.stores.pool;
     let state = sqlx::query_scalar("SELECT state FROM robots_checks WHERE site = 'test.a'").fetch_one(pool).await.unwrap();
     let versions = "SELECT body, (extract(epoch FROM last_seen - first_seen) / 86400)::bigint FROM robots_files \
@@ -22,7 +22,7 @@ async fn robots_files_are_checked_daily_and_kept_by_version() {
     own(&app, &internet, &key, "a.test").await;
     let (one, other) = ("User-agent: *\nDisallow: /a\n", "User-agent: *\nDisallow: /b\n");
     let version = |body: &str, days: i64| (body.to_owned(), days);
-    let rounds: [(&str, u16, &str, &str, Vec<(String, i64)>); 6] = [
+    let rounds: [(&str, u16, &str, &str, Vec<Version>); 6] = [
         ("a.test", 200, one, "found", vec![version(one, 0)]),
         ("a.test", 200, one, "found", vec![version(one, 1)]),
         ("a.test", 503, "busy", "unreachable", vec![version(one, 1)]),
