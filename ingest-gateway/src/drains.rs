@@ -8,6 +8,7 @@ mod agent_signature;
 mod response;
 mod body_counts;
 mod fastly_challenge;
+mod container_lines;
 mod coverage;
 mod dry_run;
 mod key_drain;

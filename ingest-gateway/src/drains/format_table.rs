@@ -128,7 +128,7 @@ formats! {
         "Agents aren't verified if `client_ip` differs from `remote_ip`."
     Vector "vector" "Vector, Fluent Bit and Logstash, unparsed lines" Ndjson
         "https://vector.dev/docs/reference/configuration/sources/file/"
-        "`message` or `log` contains a line in any of the text formats below. Send only access logs: a shipper's other lines are bad."
+        "`message` or `log` contains a line in any of the text formats below. Send only access logs: a shipper's other lines are bad. Parts of a container's long line are joined if `logtag`, `_p`, `_partial` or `partial_message` marks them, or `stream` is present and the text has 16 KiB or lacks the usual line break. A container's first line in a body verifies no agent."
     FluentBit "fluent_bit" "Fluent Bit" Ndjson
         "https://docs.fluentbit.io/manual/pipeline/outputs/http" "`\\xHH` in paths and user agents is unescaped."
     Logstash "logstash" "Logstash, `COMBINEDAPACHELOG`" Ndjson
@@ -139,13 +139,13 @@ formats! {
         "The [names](../api/drains.md#fields) that nginx and most loggers use, also those of Istio, Envoy Gateway, and Loggly's format for Apache."
     Combined "combined" "Combined log format (nginx, Apache, Lighttpd)" Combined
         "https://httpd.apache.org/docs/current/logs.html#combined"
-        "The host may precede the line, and headers of syslog and of Kubernetes' container logs are removed. Before the time, a line must contain `[host] addresses identity user`, or it is bad. Text after the user agent is ignored, unless it is in [our format](nginx.md#the-combined-format). The server must escape quotes, as these three do. Express (morgan) doesn't: a line that contains a second request is bad, but visitors can append a host to their user agent, so log JSON instead."
+        "The host may precede the line, and headers of syslog and of Kubernetes' container logs are removed. Before the time, a line must contain `[host] addresses identity user`, or it is bad. A line with several addresses verifies no agent. Parts of a container's long line (`P`) are joined; the first line of each of its streams in a body can be the rest of a line, so it verifies no agent. Text after the user agent is ignored, unless it is in [our format](nginx.md#the-combined-format). The server must escape quotes, as these three do. Express (morgan) doesn't: a line that contains a second request is bad, but visitors can append a host to their user agent, so log JSON instead."
     Common "common" "Common log format (Apache, nginx)" Combined
         "https://httpd.apache.org/docs/current/logs.html#common"
         "Contains no user agent, so agents can't be recognized. Use the combined format."
     TraefikClf "traefik_clf" "Traefik, common log format" Combined
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Use the JSON format instead. This format escapes nothing, not even line breaks: visitors can write whole lines, so agents aren't verified and visitors can forge figures. Traefik drops headers by default: set `accessLog.fields.headers.names.User-Agent: keep`."
+        "Use the JSON format instead. This format escapes nothing, not even line breaks, so visitors can write whole lines in any format and forge figures. If a body contains a line that ends like Traefik's, no agent in it is verified, except more than 1 MiB before the first such line. If a visitor's lines and the end of Traefik's line arrive in different bodies, forged agents can be verified. Traefik drops headers by default: set `accessLog.fields.headers.names.User-Agent: keep`."
     IngressNginx "ingress_nginx" "ingress-nginx" Combined
         "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/" ""
     AwsAlb "aws_alb" "AWS Application Load Balancer" Combined
@@ -155,13 +155,13 @@ formats! {
         "Capture `Host` and `User-Agent`, in this order; other captures are ignored. Times are read as UTC. Set `len 8192` in the `log` line: HAProxy truncates lines after 1,024 bytes, and a line that is truncated before its request is bad. `option httplog clf` logs no user agent, so its lines are bad."
     HaproxyHttps "haproxy_https" "HAProxy, HTTPS log format" Combined
         "https://docs.haproxy.org/3.0/configuration.html#8.2.4"
-        "Like the HTTP log format. Visitors choose the TLS server name at the end, which isn't escaped."
+        "Like the HTTP log format. Visitors choose the TLS server name at the end, which isn't escaped, so a line with it and a captured cookie is bad if it can be read in two ways."
     W3c "w3c" "W3C extended log format (IIS)" Combined
         "https://learn.microsoft.com/en-us/windows/win32/http/w3c-logging"
         "The `#Fields` line names the columns. Select `cs-host` and `cs(User-Agent)`."
     Bunny "bunny" "Bunny" Combined
         "https://docs.bunny.net/docs/cdn-log-format"
-        "Addresses are anonymized by default; anonymized addresses don't verify agents. A line that contains a request in the combined format is bad."
+        "Addresses are anonymized by default; anonymized addresses don't verify agents. A line with two URLs or with a request in the combined format is bad."
     AwsElb "aws_elb" "AWS Classic Load Balancer" Combined
         "https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/access-log-collection.html" ""
     Envoy "envoy" "Envoy, default text format" Combined

@@ -26,6 +26,7 @@ use std::ops::Range;
 pub(super) use azure::records_in;
 pub(super) use contradiction::contradicting_members;
 pub(super) use firehose::read_record;
+pub(super) use text::is_of_traefik;
 pub(super) use w3c::DirectiveState;
 
 /// Bodies that providers send to test a destination: Cloudflare's `test.txt.gz`, Akamai's validation, and an empty object.

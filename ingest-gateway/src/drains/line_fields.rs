@@ -246,6 +246,21 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Returns whether the text is `type/subtype`, with or without parameters (RFC 9110, section 8.3.1). The subtype can't be an address.
+pub(super) fn is_media_type(text: &str) -> bool {
+    const MAX_NAME_BYTES: usize = 127;
+    let is_subtype = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte);
+    let is_name = |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len());
+    let media_type = text.split(';').next().unwrap_or_default().trim();
+    media_type.split_once('/').is_some_and(|(kind, subtype)| {
+        is_name(kind)
+            && kind.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-')
+            && is_name(subtype)
+            && subtype.bytes().all(is_subtype)
+            && address_in(subtype).is_none()
+    })
+}
+
 /// Truncates text at a character boundary.
 pub(super) fn truncate(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
@@ -366,6 +381,35 @@ mod tests {
         }
         for text in ["2026-11-01,10:00:00", "2026-11-01T10:0\u{e9}0:00", "2026-11-01T10", "2026-11-01T10:00:00,", "2026-11-01"] {
             assert_eq!(time_in(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn media_types_are_two_names() {
+        for text in ["text/html", "TEXT/HTML; charset=utf-8", "image/svg+xml", "video/3gpp", "application/vnd.ms-excel", "x-a/b"]
+        {
+            assert!(is_media_type(text), "{text}");
+        }
+        let long = format!("text/{}", "x".repeat(128));
+        for text in [
+            "203.0.113.7",
+            "203.0.113.7/32",
+            "text/203.0.113.7",
+            "2001:db8::7",
+            "text/2001:db8::7",
+            "text",
+            "text/",
+            "/html",
+            "a/b/c",
+            "text/html x",
+            "text/a\u{e9}",
+            "ann@example.com/x",
+            "text/html, text/css",
+            "",
+            ";",
+            &long,
+        ] {
+            assert!(!is_media_type(text), "{text}");
         }
     }
 

@@ -3,8 +3,10 @@
 use super::agent_signature;
 use super::format_table::FormatId;
 use super::formats::{DirectiveState, NoRequest, decode_fields_of_bot, parse};
-use super::line_fields::{Field, Fields, MAX_USER_AGENT_BYTES, Reason, is_cache_status, is_country, public_host, truncate};
 use super::key_sets::KeySets;
+use super::line_fields::{
+    Field, Fields, MAX_USER_AGENT_BYTES, Reason, is_cache_status, is_country, is_media_type, public_host, truncate,
+};
 use super::line_id::{line_id, mark};
 use super::requested_host::HostFinder;
 use crate::record::normalize_event::{Origin, normalize_event};
@@ -96,6 +98,24 @@ pub(super) struct ProcessedLine {
     pub(super) format: Option<FormatId>,
 }
 
+impl ProcessedLine {
+    pub(super) fn is_verified(&self) -> bool {
+        self.verified() == Some(true)
+    }
+
+    pub(super) fn has_compared_address(&self) -> bool {
+        self.verified().is_some()
+    }
+
+    fn verified(&self) -> Option<bool> {
+        match &self.outcome {
+            LineOutcome::Kept(event) => event.crawler.as_ref()?.verified,
+            LineOutcome::Refused(fetch) => fetch.verified,
+            _ => None,
+        }
+    }
+}
+
 /// The rules for the lines of one request.
 pub(super) struct LineProcessor {
     pub(super) provider: DrainProvider,
@@ -119,6 +139,11 @@ pub(super) struct LineProcessor {
 impl LineProcessor {
     /// Returns a line's outcome.
     pub(super) fn process(&self, line: &[u8], heading: &DirectiveState) -> ProcessedLine {
+        self.process_as(line, heading, true)
+    }
+
+    /// Returns a line's outcome. If `verifies` is false, its address isn't compared with the agent's.
+    pub(super) fn process_as(&self, line: &[u8], heading: &DirectiveState, verifies: bool) -> ProcessedLine {
         let line = readable(line);
         let mut fields = match parse(self.provider, &line, heading) {
             Ok(fields) => fields,
@@ -126,6 +151,9 @@ impl LineProcessor {
             Err(NoRequest::Other) => return judged(LineOutcome::Dropped("no_request"), None, [0; 16]),
             Err(NoRequest::Bad(reason)) => return bad(reason),
         };
+        if !verifies {
+            [Field::Address, Field::Connection].into_iter().for_each(|field| drop(fields.take(field)));
+        }
         let judged = match self.instant(&fields) {
             Ok(at_ms) => {
                 let bot = self.bot(&mut fields);
@@ -302,7 +330,7 @@ impl LineProcessor {
                 "cache_status": fields.get(Field::Cache).filter(|text| is_cache_status(text)).map(Crawler::text),
                 "asn": Some(fields.number::<u32>(Field::Asn)).filter(|asn| *asn > 0),
                 "country": fields.get(Field::Country).filter(|text| is_country(text)).map(Crawler::text),
-                "media_type": fields.get(Field::MediaType).map(Crawler::media_type),
+                "media_type": fields.get(Field::MediaType).filter(|text| is_media_type(text)).map(Crawler::media_type),
             },
         })
     }

@@ -1,13 +1,18 @@
 //! Reads a body's lines in order. Directives apply to later lines, and JSON objects don't require line breaks.
 
-use super::formats::{DirectiveState, records_in};
+use super::container_lines::{ContainerLines, Joined};
+use super::format_table::FormatId;
+use super::formats::{DirectiveState, is_of_traefik, records_in};
 use super::line_processor::{LineOutcome, LineProcessor, ProcessedLine, bad};
 use super::split::{Item, MAX_LINE_BYTES, Nesting};
 use schemas::identity::{DrainBody, DrainProvider};
+use std::collections::VecDeque;
 use std::io;
 
 /// Maximum number of lines in one JSON object.
 const MAX_OBJECT_LINES: usize = 4_096;
+/// Maximum length of the lines that a visitor can write before the end of a line: Go's limit for a request's headers.
+const MAX_FORGED_BYTES: usize = 1024 * 1024;
 
 /// Callback for each line.
 type LineCallback<'t> = &'t mut dyn FnMut(Item<'_>, ProcessedLine) -> io::Result<()>;
@@ -19,11 +24,27 @@ pub(super) struct LineReader<'a> {
     pending: Vec<(u64, Vec<u8>)>,
     pending_bytes: usize,
     nesting: Nesting,
+    containers: ContainerLines,
+    /// Lines that wait for later ones, each with its number.
+    held: VecDeque<(u64, Option<Vec<u8>>, ProcessedLine)>,
+    held_bytes: usize,
+    /// Whether the body contains a line of Traefik's text format.
+    has_traefik: bool,
 }
 
 impl<'a> LineReader<'a> {
     pub(super) fn new(judge: &'a LineProcessor) -> Self {
-        Self { judge, heading: DirectiveState::default(), pending: Vec::new(), pending_bytes: 0, nesting: Nesting::default() }
+        Self {
+            judge,
+            heading: DirectiveState::default(),
+            pending: Vec::new(),
+            pending_bytes: 0,
+            nesting: Nesting::default(),
+            containers: ContainerLines::default(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            has_traefik: false,
+        }
     }
 
     /// Reads the next line, and passes on completed ones.
@@ -38,7 +59,7 @@ impl<'a> LineReader<'a> {
     fn read(&mut self, item: Item<'_>, take: LineCallback<'_>) -> io::Result<()> {
         let Some(line) = item.bytes else {
             self.flush_pending(take)?;
-            return take(item, bad("too_long"));
+            return self.finish(item, bad("too_long"), take);
         };
         if self.is_unescaped() && line.starts_with(b"{") {
             self.flush_pending(take)?;
@@ -57,7 +78,7 @@ impl<'a> LineReader<'a> {
         if line.first() == Some(&b'{') && matches!(judged.outcome, LineOutcome::Bad("not_json")) {
             return self.values_of(item.number, line, judged, take);
         }
-        take(item, judged)
+        self.finish(item, judged, take)
     }
 
     /// Returns whether visitors can end a log's objects and arrays, because Fastly's default format doesn't escape every text. If so, an
@@ -68,33 +89,100 @@ impl<'a> LineReader<'a> {
 
     /// Processes the rest of the body.
     pub(super) fn end(&mut self, take: LineCallback<'_>) -> io::Result<()> {
-        self.flush_pending(take)
+        self.flush_pending(take)?;
+        for number in self.containers.end() {
+            self.hold(Item { number, bytes: None }, bad("not_combined"), take)?;
+        }
+        self.release(0, take)
+    }
+
+    /// Joins lines that a container runtime split, and passes on the others.
+    fn finish(&mut self, item: Item<'_>, judged: ProcessedLine, take: LineCallback<'_>) -> io::Result<()> {
+        let provider = self.judge.provider;
+        let has_columns = matches!(self.heading, DirectiveState::Directives(_));
+        if has_columns || !matches!(provider, DrainProvider::Combined | DrainProvider::Ndjson) {
+            return take(item, judged);
+        }
+        let Some(line) = item.bytes else { return self.hold(item, judged, take) };
+        let is_parsed = provider == DrainProvider::Ndjson && !matches!(judged.format, None | Some(FormatId::Vector));
+        match self.containers.next(provider, (item.number, line), is_parsed) {
+            Joined::Whole => self.hold(item, judged, take),
+            Joined::MaybeRest => {
+                let judged = self.without_address(line, judged);
+                self.hold(item, judged, take)
+            }
+            Joined::Part => Ok(()),
+            Joined::Rest => self.hold(item, bad("not_combined"), take),
+            Joined::Line { number, text: None, .. } => self.hold(Item { number, bytes: None }, bad("too_long"), take),
+            Joined::Line { number, text: Some(text), verifies } => {
+                let judged = self.judge.process_as(&text, &self.heading, verifies);
+                self.hold(Item { number, bytes: Some(&text) }, judged, take)
+            }
+        }
+    }
+
+    /// Passes on a line. Lines with a verified agent, and those after them, wait until no line of Traefik's follows closely: Traefik doesn't
+    /// escape line breaks, so visitors can write whole lines before the end of its own.
+    fn hold(&mut self, item: Item<'_>, judged: ProcessedLine, take: LineCallback<'_>) -> io::Result<()> {
+        let line = item.bytes.unwrap_or_default();
+        if !self.has_traefik && is_of_traefik(self.judge.provider, line) {
+            self.has_traefik = true;
+            self.release(0, take)?;
+        }
+        if self.has_traefik {
+            let judged = self.without_address(line, judged);
+            return take(item, judged);
+        }
+        if self.held.is_empty() && !judged.is_verified() {
+            return take(item, judged);
+        }
+        self.held_bytes += line.len();
+        self.held.push_back((item.number, item.bytes.map(<[u8]>::to_vec), judged));
+        self.release(MAX_FORGED_BYTES, take)
+    }
+
+    /// Passes on the first held lines, until the others have at most this length.
+    fn release(&mut self, most: usize, take: LineCallback<'_>) -> io::Result<()> {
+        while self.held_bytes > most || most == 0 {
+            let Some((number, line, judged)) = self.held.pop_front() else { break };
+            let bytes = line.as_deref();
+            self.held_bytes -= bytes.map_or(0, <[u8]>::len);
+            let judged = if self.has_traefik { self.without_address(bytes.unwrap_or_default(), judged) } else { judged };
+            take(Item { number, bytes }, judged)?;
+        }
+        Ok(())
+    }
+
+    /// Processes a line again if its agent's address was compared.
+    fn without_address(&self, line: &[u8], judged: ProcessedLine) -> ProcessedLine {
+        if judged.has_compared_address() { self.judge.process_as(line, &self.heading, false) } else { judged }
     }
 
     /// Splits a line that has several JSON objects or begins one.
     fn values_of(&mut self, number: u64, line: &[u8], whole: ProcessedLine, take: LineCallback<'_>) -> io::Result<()> {
         let Some(end) = self.nesting.end_of_value(line) else {
             if std::mem::take(&mut self.nesting).is_within_text() {
-                return take(Item { number, bytes: Some(line) }, whole);
+                return self.finish(Item { number, bytes: Some(line) }, whole, take);
             }
             self.begin(number, line);
             return Ok(());
         };
         let (value, others) = line.split_at(end);
         if others.is_empty() || (self.is_unescaped() && !without_array(others).is_empty()) {
-            return take(Item { number, bytes: Some(line) }, whole);
+            return self.finish(Item { number, bytes: Some(line) }, whole, take);
         }
         let first = self.judge.process(value, &self.heading);
         if matches!(first.outcome, LineOutcome::Bad("not_json")) {
-            return take(Item { number, bytes: Some(line) }, whole);
+            return self.finish(Item { number, bytes: Some(line) }, whole, take);
         }
-        take(Item { number, bytes: Some(value) }, first)?;
+        self.finish(Item { number, bytes: Some(value) }, first, take)?;
         let mut rest = if self.is_unescaped() { without_array(others) } else { without_separators(others) };
         while rest.first() == Some(&b'{')
             && let Some(end) = self.nesting.end_of_value(rest)
         {
             let (value, others) = rest.split_at(end);
-            take(Item { number, bytes: Some(value) }, self.judge.process(value, &self.heading))?;
+            let judged = self.judge.process(value, &self.heading);
+            self.finish(Item { number, bytes: Some(value) }, judged, take)?;
             rest = without_separators(others);
         }
         match rest.first() {
@@ -103,7 +191,7 @@ impl<'a> LineReader<'a> {
                 self.begin(number, rest);
                 Ok(())
             }
-            Some(_) => take(Item { number, bytes: Some(rest) }, bad("not_json")),
+            Some(_) => self.finish(Item { number, bytes: Some(rest) }, bad("not_json"), take),
         }
     }
 
@@ -147,7 +235,7 @@ impl<'a> LineReader<'a> {
             return self.flush_pending(take);
         }
         self.pending.clear();
-        take(Item { number: first, bytes: Some(&value) }, judged)?;
+        self.finish(Item { number: first, bytes: Some(&value) }, judged, take)?;
         if rest.is_empty() { Ok(()) } else { self.read(Item { number, bytes: Some(rest) }, take) }
     }
 
@@ -156,7 +244,7 @@ impl<'a> LineReader<'a> {
         self.nesting = Nesting::default();
         for (number, line) in std::mem::take(&mut self.pending) {
             let judged = self.judge.process(&line, &self.heading);
-            take(Item { number, bytes: Some(&line) }, judged)?;
+            self.finish(Item { number, bytes: Some(&line) }, judged, take)?;
         }
         Ok(())
     }

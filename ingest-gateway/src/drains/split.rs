@@ -58,11 +58,21 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    fn lines_or_elements(mut self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
-        match self.layout()? {
-            (Layout::Array, _) => self.elements(Layout::Array, take).map(drop),
-            (_, passed) => lines(&mut self.reader, self.max_bytes, passed, take),
+    fn lines_or_elements(self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+        let mut body = self.without_byte_order_mark()?;
+        match body.layout()? {
+            (Layout::Array, _) => body.elements(Layout::Array, take).map(drop),
+            (_, passed) => lines(&mut body.reader, body.max_bytes, passed, take),
         }
+    }
+
+    fn without_byte_order_mark(mut self) -> io::Result<Splitter<impl Read>> {
+        let mut begin = Vec::with_capacity(BYTE_ORDER_MARK.len());
+        self.reader.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut begin)?;
+        if begin == BYTE_ORDER_MARK {
+            begin.clear();
+        }
+        Ok(Splitter::new(io::Cursor::new(begin).chain(self.reader), self.max_bytes))
     }
 
     /// Passes on a Firehose delivery's records, and returns its `requestId`.
@@ -483,6 +493,7 @@ mod tests {
             "{\"a\":1}\r\n\n  \n{\"b\":[2]}\n",
             "\u{feff}{\"a\":1}\n{\"b\":[2]}",
             " [{\"a\":1},{\"b\":[2]}]",
+            "\u{feff}[{\"a\":1},{\"b\":[2]}]",
             "[\n{\"a\": 1} ,\n{\"b\":[ 2 ]}\n]\n",
         ] {
             assert_eq!(split(body, 100).unwrap(), some(&["{\"a\":1}", "{\"b\":[2]}"]), "{body:?}");

@@ -4,6 +4,8 @@ mod added_text;
 mod long_texts;
 mod other_places;
 mod random_texts;
+mod split_lines;
+mod two_readings;
 
 use super::dry_run::{DrainDryRun, DryLine};
 use super::format_table::{FORMATS, FormatId, LogFormat};
@@ -203,7 +205,12 @@ impl Part {
         let is_text = matches!(format, FormatId::Combined | FormatId::Vector | FormatId::IngressNginx | FormatId::TraefikClf);
         let begins = |samples: &[FormatId]| samples.iter().any(|id| value == last_line(*id));
         match self {
-            Self::User | Self::Agent | Self::Appended | Self::MediaType | Self::Cookie => true,
+            Self::User | Self::Agent | Self::Appended | Self::MediaType => true,
+            // Cookies aren't escaped. Lines with two requests are bad.
+            Self::Cookie => {
+                let is_line = format == FormatId::HaproxyHttps && begins(&[FormatId::HaproxyHttps]);
+                !value.contains("+0000] \"") && !is_line
+            }
             // If a log begins with visitors' text, that text must look like a list.
             Self::Forwarded => !is_text || (is_list(value) && !begins(&[FormatId::AwsAlb, FormatId::Bunny])),
             Self::Host => !value.contains(char::is_whitespace),

@@ -13,7 +13,6 @@ use super::{FormatId, begins_with_day, put_request_line};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use schemas::site::Site;
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 
 /// Fields that can follow the quoted user agent.
@@ -70,11 +69,8 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     if is_host {
         fields.put(Field::UnsureHost, Cow::Borrowed(without_usual_port(first)));
         rest = after;
-    } else if first.parse::<SocketAddr>().is_ok_and(|own| is_private(own.ip())) && is_address(word(after).0) {
-        // This is the server's own address.
-        rest = after;
     }
-    let (address, rest) = address_seen(rest);
+    let (address, rest) = client_address(rest);
     // Here, `X-Forwarded-For` can contain more than addresses, so its last address, which a proxy appended, may be missing.
     let ends_as_usual = rest.split(' ').count() <= 2 && !rest.contains(',');
     if let Some(address) = address.filter(|_| ends_as_usual) {
@@ -87,26 +83,26 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     }
 }
 
-/// Returns the address that the owner's last proxy saw, and the text after the addresses. In a list, that is the rightmost address. A
-/// non-public address after others belongs to a proxy or a container network; the address before it in a list is what the visitor sent. Of
-/// two adjacent public addresses, either can come from a header that the visitor sent, so neither verifies an agent.
-fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
-    let (mut seen, mut is_disputed, mut is_first) = (None, false, true);
-    loop {
+/// Returns the client's address, and the text after the addresses. Of a list or of several addresses, any can come from a header that the
+/// visitor sent, so none verifies an agent. A missing header before the address is `-`.
+fn client_address(text: &str) -> (Option<&str>, &str) {
+    let ((mut client, mut rest), mut is_only) = (addresses(text), true);
+    while is_address(word(rest).0) {
         let (list, after) = addresses(rest);
         // An identity and a user follow.
-        let goes_on = is_first || is_address(list) && after.contains(' ');
-        if !goes_on {
-            return (seen.filter(|_| !is_disputed).map(|(text, _)| text), rest);
+        let is_column = after.contains(' ');
+        if client == "-" && is_column {
+            client = list;
+        } else {
+            is_only = false;
         }
-        let last = list.trim_matches('"').rsplit([',', ' ']).find(|part| !part.is_empty());
-        let last = last.and_then(|text| Some((text, address_in(text)?)));
-        let is_public = |address: Option<(&str, IpAddr)>| address.is_some_and(|(_, address)| !is_private(address));
-        is_disputed |= is_public(seen) && is_public(last) && seen.map(|(_, known)| known) != last.map(|(_, address)| address);
-        let is_proxy = last.is_some() && !is_public(last) && !list.contains(',');
-        seen = if is_proxy { seen.or(last) } else { last };
-        (rest, is_first) = (after, false);
+        if !is_column {
+            break;
+        }
+        rest = after;
     }
+    let client = client.trim_matches('"');
+    ((is_only && address_in(client).is_some()).then_some(client), rest)
 }
 
 /// Returns the leading address or list of addresses, whatever its first part is, and the text after it.
@@ -141,16 +137,6 @@ fn is_address(part: &str) -> bool {
     let part = part.strip_suffix(',').unwrap_or(part);
     let is_one = |part: &str| matches!(part, "unix:" | "localhost" | "unknown") || address_in(part).is_some();
     part.starts_with('"') || part.split(',').all(|part| is_one(part.trim()))
-}
-
-fn is_private(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            let [first, second, ..] = address.octets();
-            address.is_private() || address.is_loopback() || address.is_link_local() || (first == 100 && second & 0xc0 == 64)
-        }
-        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
-    }
 }
 
 /// Removes an invalid port, or a scheme's default port. Other ports identify a site.
@@ -238,23 +224,30 @@ pub(super) fn is_request_id(text: &str) -> bool {
     Uuid::try_parse(text).is_ok()
 }
 
-/// Returns the user agent before `N "router" "server" Nms`. Traefik doesn't escape quotes, so its own columns are counted from the end.
+/// Returns whether a line ends with Traefik's columns. Its beginning can be missing, because visitors can write line breaks.
+pub(super) fn is_of_traefik(line: &str) -> bool {
+    before_traefik_columns(line).is_some_and(|rest| rest.ends_with(['"', '-']))
+}
+
+/// Returns the user agent in Traefik's lines.
 fn of_traefik(text: &str) -> Option<&str> {
+    let rest = before_traefik_columns(text)?;
+    let agent = match rest.strip_prefix("- \"") {
+        Some(agent) => agent,
+        None => rest.strip_prefix('"')?.split_once("\" \"")?.1,
+    };
+    agent.strip_suffix('"')
+}
+
+/// Returns the text before `N "router" "server" Nms`. Traefik doesn't escape quotes, so its own columns are counted from the end.
+fn before_traefik_columns(text: &str) -> Option<&str> {
     let (rest, duration) = text.rsplit_once(' ')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !duration.strip_suffix("ms").is_some_and(is_number) {
         return None;
     }
     let rest = without_last(without_last(rest)?)?;
-    let (rest, count) = rest.rsplit_once(' ')?;
-    if !is_number(count) {
-        return None;
-    }
-    let agent = match rest.strip_prefix("- \"") {
-        Some(agent) => agent,
-        None => rest.strip_prefix('"')?.split_once("\" \"")?.1,
-    };
-    agent.strip_suffix('"')
+    rest.rsplit_once(' ').filter(|(_, count)| is_number(count)).map(|(rest, _)| rest)
 }
 
 /// Removes the last part, which is quoted or `-`.

@@ -7,7 +7,7 @@
 //!
 //! Envoy escapes nothing, so a line that can be read in two ways is bad. The addresses in it can be from headers.
 
-use super::super::line_fields::{Field, Fields};
+use super::super::line_fields::{Field, Fields, truncate};
 use super::{FormatId, NoRequest, combined, has_shape, put_request_line};
 use std::borrow::Cow;
 
@@ -16,6 +16,8 @@ const BEGINNING: &str = "[dddd-dd-ddTdd:dd:dd.dddZ] \"";
 /// The request field for a connection that isn't HTTP.
 const NO_REQUEST: &str = "- - -";
 const QUOTES: &str = "\" \"";
+/// Maximum length of the columns between the request and the visitors' strings.
+const MAX_COLUMN_BYTES: usize = 1_024;
 
 /// The columns after the request.
 struct Columns<'a> {
@@ -64,9 +66,16 @@ fn read(line: &str) -> Option<Fields<'_>> {
     Some(fields)
 }
 
-/// Returns each possible request with the columns after it.
+/// Returns each possible request with the columns after it. Visitors can write many beginnings of columns, so only a part of the line is
+/// read for each.
 fn request_ends(text: &str) -> impl Iterator<Item = (&str, Columns<'_>)> {
-    text.match_indices("\" ").filter_map(|(at, end)| Some((&text[..at], columns(&text[at + end.len()..])?)))
+    text.match_indices("\" ").filter_map(|(at, end)| {
+        let rest = &text[at + end.len()..];
+        let begin = truncate(rest, MAX_COLUMN_BYTES);
+        let columns = columns(begin)?;
+        let texts = &rest[begin.len() - columns.texts.len()..];
+        Some((&text[..at], Columns { texts, ..columns }))
+    })
 }
 
 fn columns(text: &str) -> Option<Columns<'_>> {
@@ -77,8 +86,8 @@ fn columns(text: &str) -> Option<Columns<'_>> {
     let (_, rest) = rest.split_once(' ').filter(|(flags, _)| flags.bytes().all(is_flag))?;
     let is_of_istio = !rest.split(' ').next().is_some_and(is_number);
     let rest = if is_of_istio {
-        let (details, rest) = rest.split_once(" \"")?;
-        rest.split_once("\" ").filter(|_| !details.contains('"'))?.1
+        let (details, rest) = rest.split_once('"')?;
+        rest.split_once("\" ").filter(|_| details.ends_with(' '))?.1
     } else {
         rest
     };

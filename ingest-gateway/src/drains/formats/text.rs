@@ -5,6 +5,8 @@ use super::without_agents;
 use super::{
     FormatId, NoRequest, begins_with_day, columns, combined, envoy, has_shape, put_request_line, put_url_host, unescaped,
 };
+use schemas::identity::DrainProvider;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
@@ -14,12 +16,14 @@ const ALB_TYPES: [&str; 6] = ["http", "https", "h2", "grpcs", "ws", "wss"];
 /// The time in the common log format and a quote, which user names can't contain because servers escape quotes.
 const COMMON_LOG_TIME: &str = "dd/aaa/dddd:dd:dd:dd sdddd] \"";
 const HAPROXY_TIME: &str = "dd/aaa/dddd:dd:dd:dd.ddd] ";
+/// Maximum number of quotes in a cookie that look like a request of HAProxy.
+const MAX_TLS_COLUMNS: usize = 4;
 
 type Recognizer = fn(&str) -> bool;
 type Parser = fn(&str) -> Result<Fields<'_>, NoRequest>;
 /// Formats that are recognized by the beginning of a line.
 const BY_BEGINNING: [(Recognizer, Parser); 8] = [
-    (is_application_load_balancer, |line| in_columns(application_load_balancer(line))),
+    (is_application_load_balancer, application_load_balancer),
     (is_classic_load_balancer, classic_load_balancer),
     (is_bunny, |line| in_columns(bunny(line))),
     (envoy::is_envoy, envoy::parse),
@@ -32,7 +36,7 @@ const BY_BEGINNING: [(Recognizer, Parser); 8] = [
 pub(super) fn parse(whole: &str) -> Result<Fields<'_>, NoRequest> {
     let line = without_header(whole);
     if let Some((_, parser)) = BY_BEGINNING.iter().find(|(is_its, _)| is_its(line)) {
-        match (parser(line), has_request(line)) {
+        match (parser(line), is_of_another_server(line)) {
             (Err(NoRequest::Bad(_)), true) => {}
             // Visitors' text at the beginning of a combined line can look like columns of another format.
             (_, true) => return Err("wrong_columns".into()),
@@ -41,6 +45,9 @@ pub(super) fn parse(whole: &str) -> Result<Fields<'_>, NoRequest> {
     }
     let common = cut_at_time(line, COMMON_LOG_TIME);
     if let Some((before, time, rest)) = cut_at_time(line, HAPROXY_TIME).filter(|of| is_of_haproxy(of.0, common.map(|of| of.0))) {
+        if is_of_another_server(rest) {
+            return Err("wrong_columns".into());
+        }
         return haproxy(before, time, rest).ok_or_else(|| "not_combined".into());
     }
     if let Some((before, time, rest)) = common {
@@ -103,17 +110,57 @@ fn is_of_haproxy(before: &str, before_common: Option<&str>) -> bool {
         && before_common.is_none_or(|common| common.len() > before.len() && !ends_with_list(common))
 }
 
+/// Returns whether a line, or the text that a shipper sends in it, ends like Traefik's.
+pub(in super::super) fn is_of_traefik(provider: DrainProvider, line: &[u8]) -> bool {
+    let is_its = |text: &str| combined::is_of_traefik(text.trim_end());
+    match provider {
+        DrainProvider::Combined => line.ends_with(b"ms") && is_its(&String::from_utf8_lossy(line)),
+        DrainProvider::Ndjson => {
+            let can_contain = [
+                r#"ms""#, r#"ms
+""#,
+            ]
+            .iter()
+            .any(|end| memchr::memmem::find(line, end.as_bytes()).is_some());
+            let read = can_contain.then(|| serde_json::from_slice::<Value>(line).ok()).flatten();
+            read.is_some_and(|read| {
+                let texts = [&read["log"], &read["message"], &read["event.original"], &read["event"]["original"]];
+                texts.into_iter().filter_map(Value::as_str).any(is_its)
+            })
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether a line contains a request in the common log format, or ends like Traefik's. If it begins like another format, one of
+/// both is a visitor's text.
+fn is_of_another_server(line: &str) -> bool {
+    has_request(line) || combined::is_of_traefik(line)
+}
+
 /// Returns whether the text contains a time and a request. After the line's own time, these are forged: nginx, Apache and Lighttpd escape
-/// quotes, so a quote ends a visitor's text, and a space, a `|` or nothing follows. Traefik, Express (morgan) and others don't escape
-/// quotes: a user name or forwarded header can contain the beginning of a line, and the server's own fields follow later.
+/// quotes, so a quote ends a visitor's text, and a space, KeyCDN's next column or nothing follows. Traefik, Express (morgan) and others
+/// don't escape quotes: a user name or forwarded header can contain the beginning of a line, and the server's own fields follow later.
 fn has_request(mut text: &str) -> bool {
     while let Some((_, _, rest)) = cut_at_time(text, COMMON_LOG_TIME) {
-        if rest.as_bytes().get(1).is_some_and(|byte| !matches!(byte, b' ' | b'|')) {
+        let quoted = rest.get(1..).unwrap_or_default();
+        let is_request = match quoted.as_bytes().first() {
+            None | Some(b' ') => false,
+            // Methods can contain it, and KeyCDN has it between columns.
+            Some(b'|') => quoted.trim_start_matches(is_of_method).starts_with(' '),
+            Some(_) => true,
+        };
+        if is_request {
             return true;
         }
         text = rest;
     }
     false
+}
+
+/// Returns whether a method can contain this character (RFC 9110, section 5.6.2).
+fn is_of_method(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }
 
 /// Splits a line at the first ` [` that is followed by a time of this shape. Returns the time, and the parts before and after it.
@@ -135,9 +182,8 @@ fn is_application_load_balancer(line: &str) -> bool {
 
 /// `type time elb client:port target:port … elb_status target_status received sent "request" "user agent" …` (AWS, "Access logs for your
 /// Application Load Balancer"). None of its ids identifies the request: visitors choose `Root=…`, and `TID_…` is the connection's.
-fn application_load_balancer(line: &str) -> Option<Fields<'_>> {
-    let (_, line) = line.split_once(' ')?;
-    load_balancer(FormatId::AwsAlb, line)
+fn application_load_balancer(line: &str) -> Result<Fields<'_>, NoRequest> {
+    load_balancer(FormatId::AwsAlb, line.split_once(' ').unwrap_or_default().1)
 }
 
 /// Returns whether a line begins with a time, the name of a load balancer and an address with a port.
@@ -146,13 +192,18 @@ fn is_classic_load_balancer(line: &str) -> bool {
     begins_with_day(line) && line.split(' ').nth(2).is_some_and(is_client)
 }
 
-/// Like the format of Application Load Balancers, without the type. TCP connections have no request.
+/// Like the format of Application Load Balancers, without the type.
 fn classic_load_balancer(line: &str) -> Result<Fields<'_>, NoRequest> {
-    let fields = in_columns(load_balancer(FormatId::AwsElb, line))?;
+    load_balancer(FormatId::AwsElb, line)
+}
+
+/// TCP connections, and connections that end before a whole request, have no request.
+fn load_balancer(format: FormatId, line: &str) -> Result<Fields<'_>, NoRequest> {
+    let fields = in_columns(load_balancer_columns(format, line))?;
     if fields.get(Field::Method).is_none() { Err(NoRequest::Other) } else { Ok(fields) }
 }
 
-fn load_balancer(format: FormatId, line: &str) -> Option<Fields<'_>> {
+fn load_balancer_columns(format: FormatId, line: &str) -> Option<Fields<'_>> {
     let mut fields = Fields::new(format);
     let mut words = line.splitn(12, ' ');
     let mut put = |place, field| {
@@ -186,7 +237,7 @@ fn is_bunny(line: &str) -> bool {
 
 /// `cache|status|time|bytes|pull zone|address|referer|url|edge|user agent|request id|country`, and three more columns if they are chosen
 /// (Bunny, "Log format"). It doesn't contain the method. Whether visitors' `|` characters are escaped isn't documented, so columns after
-/// the sixth are counted from both ends, around the only URL before an edge code.
+/// the sixth are counted from both ends, around the only URL, which an edge code follows.
 fn bunny(line: &str) -> Option<Fields<'_>> {
     let columns: Vec<&str> = line.split('|').collect();
     let is_of_code = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
@@ -196,8 +247,8 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
             && text.bytes().all(is_of_code)
     };
     let is_url = |text: &str| text.starts_with("https://") || text.starts_with("http://");
-    let mut urls = (7..columns.len().checked_sub(3)?).filter(|at| is_url(columns[*at]) && is_edge(columns[at + 1]));
-    let url = urls.next().filter(|_| urls.next().is_none())?;
+    let mut urls = (7..columns.len()).filter(|at| is_url(columns[*at]));
+    let url = urls.next().filter(|at| urls.next().is_none() && columns.get(at + 1).is_some_and(|edge| is_edge(edge)))?;
     let is_country = |text: &str| text == "-" || (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_uppercase()));
     let id = [columns.len().checked_sub(2)?, columns.len().checked_sub(5)?].into_iter().find(|at| {
         let is_id = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
@@ -222,7 +273,8 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
 /// `client:port [time] frontend backend/server timers status bytes cookie … [{captures}] "request"`, and in the format for HTTPS `errors
 /// name/version/cipher` after it (HAProxy, "HTTP log format", "HTTPS log format"). Captured headers have no names: the first is read as
 /// `Host`, the second as `User-Agent`, and others aren't read. Braces, quotes and `|` in captures and requests are written as `#HH`; a
-/// cookie before them and the TLS name after them aren't escaped. Syslog can truncate a line within its request.
+/// cookie before them and the TLS name after them aren't escaped, so a line with both is bad if it can be read in two ways. Syslog can
+/// truncate a line within its request.
 fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'a>> {
     let is_timers =
         |word: &str| word.split('/').count() == 5 && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'/' | b'-' | b'+'));
@@ -231,7 +283,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     columns.find(|word| is_timers(word))?;
     let (status, bytes) = (columns.next()?, columns.next()?);
     let has_cookie = columns.next()? != "-";
-    let (words, request) = if has_cookie { rest.rsplit_once(" \"") } else { rest.split_once(" \"") }?;
+    let (words, request) = if has_cookie { request_after_cookie(rest) } else { rest.split_once(" \"") }?;
     let (request, tls) = request.split_once('"').unwrap_or((request, ""));
     let (format, scheme) = match tls.rsplit('/').nth(1) {
         None => (FormatId::Haproxy, if frontend.ends_with('~') { "https" } else { "http" }),
@@ -261,15 +313,53 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     Some(fields)
 }
 
+/// Splits a line with a cookie before its request. The last quote begins the request, unless it is part of the TLS name at the end. Returns
+/// `None` if an earlier quote can begin it too.
+fn request_after_cookie(rest: &str) -> Option<(&str, &str)> {
+    let (words, request) = rest.rsplit_once(" \"")?;
+    let is_of_tls = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if !rest.rsplit('/').take(2).all(|part| part.bytes().all(is_of_tls)) {
+        return Some((words, request));
+    }
+    let is_certain = has_counts(words);
+    let parts = |at: usize| (&rest[..at], &rest[at + 2..]);
+    let mut earlier = words
+        .match_indices(" \"")
+        .map(|(at, _)| parts(at))
+        .filter(|(_, request)| request.split_once('"').is_some_and(|(_, tls)| is_tls_column(tls)));
+    // Checking each would take too long.
+    let is_other = |(words, _): (&str, &str)| !is_certain || has_counts(words);
+    let is_disputed = earlier.by_ref().take(MAX_TLS_COLUMNS).any(is_other) || earlier.next().is_some();
+    (!is_disputed).then_some((words, request))
+}
+
+/// Returns whether the text begins like the TLS column: ` error/error/error/error/resumed name/`.
+fn is_tls_column(text: &str) -> bool {
+    let errors = text.strip_prefix(' ').and_then(|text| text.split(' ').next()).unwrap_or_default();
+    errors.split('/').count() == 5 && errors.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'/' | b'-'))
+}
+
+/// Returns whether the text ends with the numbers of connections and of queued requests, and captures.
+fn has_counts(words: &str) -> bool {
+    let mut counts = split_captures(words).0.rsplit(' ');
+    let mut has = |length| counts.next().is_some_and(|word| word.split('/').count() == length);
+    has(2) && has(5)
+}
+
 /// Returns the captured request headers at the end, before any captured response headers.
 fn request_captures(words: &str) -> Option<&str> {
+    split_captures(words).1
+}
+
+/// Splits the captures from the end.
+fn split_captures(words: &str) -> (&str, Option<&str>) {
     let (mut words, mut captures) = (words, None);
     for _ in 0..2 {
         if let Some((rest, last)) = words.strip_suffix('}').and_then(|words| words.rsplit_once(" {")) {
             (words, captures) = (rest, Some(last));
         }
     }
-    captures
+    (words, captures)
 }
 
 /// Replaces HAProxy's `#HH` escapes with percent escapes.

@@ -1,0 +1,198 @@
+//! Lines that a container runtime or a visitor splits must not become several requests, and no part verifies an agent.
+
+use super::{BOT, outcomes};
+use crate::drains::dry_run::DryLine;
+use crate::drains::format_table::FormatId;
+use crate::drains::line_processor::LineOutcome;
+use serde_json::{Value, json};
+
+const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
+
+/// Returns each line's path with `verified`, or the reason why it is bad.
+fn read(format: FormatId, log: &str) -> Vec<String> {
+    let text = |DryLine { outcome, .. }| match outcome {
+        LineOutcome::Kept(event) => {
+            let url = event.content_url.unwrap();
+            format!("{} {:?}", url.trim_start_matches("https://www.example.com"), event.crawler.unwrap().verified)
+        }
+        LineOutcome::Bad(reason) => reason.to_owned(),
+        other => format!("{other:?}"),
+    };
+    outcomes(format.row(), Some("www.example.com"), log).into_iter().map(text).collect()
+}
+
+fn line(path: &str) -> String {
+    format!("132.196.86.7 - - {AT} \"GET {path} HTTP/1.1\" 200 10 \"-\" \"{BOT}\"")
+}
+
+/// Returns the halves of a visitor's line, whose user is so long that the second half is a whole line.
+fn halves() -> [String; 2] {
+    let mut first = format!("203.0.113.9 - {}", r"\xFF".repeat(4_090));
+    first.push_str(&"a".repeat(16_384 - first.len()));
+    [first, line("/forged").replace("- -", "- x")]
+}
+
+/// Writes an entry with this text.
+type Write = fn(&str) -> String;
+
+/// How shippers mark the parts of a line: the entries of a whole line, of a first part and of a last part.
+fn marks() -> Vec<(FormatId, [Write; 3])> {
+    fn entry(text: &str, more: Value) -> String {
+        let mut entry = json!({"log": text, "kubernetes": {"pod_name": "web-1"}, "time": "2026-11-01T10:00:00Z"});
+        let Value::Object(more) = more else { panic!("{more}") };
+        entry.as_object_mut().unwrap().extend(more);
+        entry.to_string()
+    }
+    vec![
+        (
+            FormatId::Combined,
+            [
+                |text| format!("2026-11-01T10:00:00.1Z stdout F {text}"),
+                |text| format!("2026-11-01T10:00:00.1Z stdout P {text}"),
+                |text| format!("2026-11-01T10:00:00.2Z stdout F {text}"),
+            ],
+        ),
+        (
+            FormatId::Vector,
+            [
+                |text| entry(text, json!({"stream": "stdout", "logtag": "F"})),
+                |text| entry(text, json!({"stream": "stdout", "logtag": "P"})),
+                |text| entry(text, json!({"stream": "stdout", "logtag": "F", "date": 1.5})),
+            ],
+        ),
+        (
+            FormatId::Vector,
+            [
+                |text| entry(text, json!({"_p": "F"})),
+                |text| entry(text, json!({"_p": "P"})),
+                |text| entry(text, json!({"_p": "F"})),
+            ],
+        ),
+        (
+            FormatId::Vector,
+            [
+                |text| json!({"message": text, "stream": "stdout", "_partial": false}).to_string(),
+                |text| json!({"message": text, "stream": "stdout", "_partial": true}).to_string(),
+                |text| json!({"message": text, "stream": "stdout", "timestamp": "2026-11-01T10:00:00Z"}).to_string(),
+            ],
+        ),
+        (
+            FormatId::Vector,
+            [
+                |text| entry(&format!("{text}\n"), json!({"stream": "stdout"})),
+                |text| entry(text, json!({"stream": "stdout"})),
+                |text| entry(&format!("{text}\n"), json!({"stream": "stdout"})),
+            ],
+        ),
+        (
+            FormatId::Vector,
+            [
+                |text| entry(text, json!({"stream": "stdout"})),
+                |text| entry(text, json!({"stream": "stdout"})),
+                |text| entry(text, json!({"stream": "stdout"})),
+            ],
+        ),
+    ]
+}
+
+/// A visitor's part is never read alone, and other lines stay what they are.
+#[test]
+fn visitors_cannot_split_lines() {
+    let [first, second] = halves();
+    for (format, [whole, begin, end]) in marks() {
+        let honest = [whole(&line("/1")), whole(&line("/2"))];
+        let what = honest[0].clone();
+        let log = |lines: &[String]| lines.join("\n");
+        let parts = [begin(&first), end(&second)];
+        assert_eq!(
+            read(format, &log(&[&honest[..], &parts, &honest].concat())),
+            ["/1 None", "/2 Some(true)", "/forged None", "/1 Some(true)", "/2 Some(true)"],
+            "{what}"
+        );
+        // The beginning may be in an earlier body.
+        assert_eq!(
+            read(format, &log(&[&parts[1..], &honest].concat())),
+            ["/forged None", "/1 Some(true)", "/2 Some(true)"],
+            "{what}"
+        );
+        assert_eq!(read(format, &log(&[&honest[..1], &parts[..1]].concat())), ["/1 None", "not_combined"], "{what}");
+        let middle = begin(&first[..16_384]);
+        assert_eq!(read(format, &log(&[middle, parts[0].clone(), parts[1].clone()])), ["/forged None"], "{what}");
+        let too_long = vec![begin(&first); 65];
+        assert_eq!(
+            read(format, &log(&[&too_long[..], &parts[1..], &honest].concat())),
+            ["too_long", "/1 Some(true)", "/2 Some(true)"],
+            "{what}"
+        );
+    }
+}
+
+/// Lines of several containers can alternate.
+#[test]
+fn parts_of_other_containers_are_not_joined() {
+    let [first, second] = halves();
+    let entry = |pod: &str, tag: &str, text: &str| {
+        json!({"log": text, "logtag": tag, "stream": "stdout", "kubernetes": {"pod_name": pod}}).to_string()
+    };
+    let lines = [
+        entry("a", "F", &line("/a")),
+        entry("b", "F", &line("/b")),
+        entry("a", "P", &first),
+        entry("b", "F", &line("/b")),
+        entry("a", "F", &second),
+        entry("a", "F", &line("/a")),
+    ];
+    assert_eq!(
+        read(FormatId::Vector, &lines.join("\n")),
+        ["/a None", "/b None", "/b Some(true)", "/forged None", "/a Some(true)"]
+    );
+    let texts = [("stdout P", first), ("stderr F", line("/err")), ("stdout F", second)];
+    let log = texts.map(|(mark, text)| format!("2026-11-01T10:00:00Z {mark} {text}"));
+    assert_eq!(read(FormatId::Combined, &log.join("\n")), ["/err None", "/forged None"]);
+}
+
+/// Docker's driver for Fluentd marks the last part, and shippers can parse a part.
+#[test]
+fn parts_that_cannot_be_joined_do_not_verify() {
+    let [first, second] = halves();
+    let of_docker = |text: &str, last: &str| {
+        json!({"log": text, "source": "stdout", "partial_message": "true", "partial_id": "x", "partial_last": last}).to_string()
+    };
+    let parts = [of_docker(&first, "false"), of_docker(&second, "true")];
+    assert_eq!(read(FormatId::Vector, &parts.join("\n")), ["/forged None"]);
+    assert_eq!(read(FormatId::Vector, &parts[1]), ["not_combined"]);
+    let json = FormatId::Json.row().sample.trim();
+    let inner = json!({"log": json, "logtag": "F", "stream": "stdout"}).to_string() + "\n";
+    assert_eq!(read(FormatId::Json, &inner.repeat(2)), ["/article?page=2 None", "/article?page=2 Some(true)"]);
+    let parsed = |tag: &str| FormatId::Json.row().sample.replacen('{', &format!("{{\"logtag\":\"{tag}\","), 1);
+    assert_eq!(
+        read(FormatId::Json, &(parsed("P") + &parsed("F") + &parsed("F"))),
+        ["not_combined", "/article?page=2 None", "/article?page=2 None"]
+    );
+}
+
+/// Traefik doesn't escape line breaks in user names.
+#[test]
+fn visitors_lines_before_traefik_lines_do_not_verify() {
+    let of_traefik = format!(
+        "203.0.113.9 - - {AT} \"GET /a HTTP/1.1\" 404 19 \"-\" \"curl/8\" 262 \"site@docker\" \"http://192.0.2.2:80\" 2ms"
+    );
+    let honest = vec![line("/1"); 3];
+    let forged =
+        [vec!["203.0.113.9 - x".to_owned()], honest.clone(), vec![of_traefik[14..].to_owned()], vec![line("/2")]].concat();
+    let shipped = |lines: &[String]| -> String { lines.iter().map(|line| json!({"message": line}).to_string() + "\n").collect() };
+    for (format, log) in [(FormatId::Combined, forged.join("\n")), (FormatId::Vector, shipped(&forged))] {
+        assert_eq!(read(format, &log), ["not_combined", "/1 None", "/1 None", "/1 None", "not_combined", "/2 None"], "{log}");
+    }
+    for (format, log) in [(FormatId::Combined, honest.join("\n")), (FormatId::Vector, shipped(&honest))] {
+        assert_eq!(read(format, &log), ["/1 Some(true)"; 3], "{log}");
+    }
+    let escaped = line("/3").replace(BOT, &format!("{BOT} 262 \\x22a\\x22 \\x22b\\x22 2ms"));
+    assert_eq!(read(FormatId::Combined, &format!("{}\n{escaped}", line("/1"))), ["/1 Some(true)", "/3 Some(true)"]);
+    // More than a visitor can write before the end of a line.
+    let far = [vec![line("/1"); 9_000], vec![of_traefik]].concat();
+    let far = read(FormatId::Combined, &far.join("\n"));
+    let verified = far.iter().filter(|text| text.ends_with("Some(true)")).count();
+    assert_eq!(verified, 9_000 - 1024 * 1024 / line("/1").len());
+    assert!(far[verified..9_000].iter().all(|text| text == "/1 None"));
+}
