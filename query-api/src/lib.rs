@@ -47,8 +47,8 @@ use crate::read_limiter::ReadLimiter;
 use crate::reads::Reads;
 use crate::reads::session_outcomes::OutcomeReader;
 use crate::routes::resolve::ResolveLimit;
-use axum::Router;
 use crate::statements::Statements;
+use axum::Router;
 use clap::{Args, Parser, Subcommand};
 use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
@@ -69,10 +69,10 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-
 use url::Url;
 
 const MAX_BODY_BYTES: usize = 16 * 1024;
+
 /// Return figures and events over HTTP
 #[derive(Parser, Clone, Debug)]
 #[command(name = "query-api", version)]
@@ -121,13 +121,13 @@ pub struct Settings {
     /// Bot table
     #[command(flatten)]
     pub bots: BotSettings,
-}
     /// Keys of statements
     #[command(flatten)]
     pub statements: StatementSettings,
     /// Public URL of this service, which statements name
     #[arg(long, env = "TELEMETRY_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<Url>,
+}
 
 impl Settings {
     /// Rejects settings that are only for development.
@@ -166,10 +166,10 @@ pub struct State {
     lookups: CallerRateLimits,
     read_limiter: Arc<ReadLimiter>,
     bots: Arc<BotTable>,
-    clock: Clock,
-    probes: Vec<Probe>,
     statements: Statements,
     bodies: BodyReader,
+    clock: Clock,
+    probes: Vec<Probe>,
 }
 
 impl HasIdentityTables for State {
@@ -207,14 +207,14 @@ impl State {
             lookups: CallerRateLimits::new(settings.clicks.click_lookup_rate),
             read_limiter: ReadLimiter::new(&settings.reads),
             bots: settings.bots.table()?,
+            statements: Statements::new(&settings.statements, settings.public_url.as_ref())?,
+            bodies: BodyReader::new(BodyLimits::with_bytes(MAX_BODY_BYTES)),
             pool,
             clock,
         });
         routes::reconciliation::alerts::start(Arc::downgrade(&state));
         Ok(state)
     }
-            statements: Statements::new(&settings.statements, settings.public_url.as_ref())?,
-            bodies: BodyReader::new(BodyLimits::with_bytes(MAX_BODY_BYTES)),
 
     /// Checks the reconciliation alerts of all owners, as the process does periodically. Returns the number of new exceptions.
     pub async fn check_alerts(&self) -> Result<u64, sqlx::Error> {

@@ -57,7 +57,8 @@ pub struct SeriesItem {
     pub status: Option<u16>,
     /// Split by outcome: `fetch`, `revalidation` or `failed`; empty for events other than fetches.
     pub outcome: Option<String>,
-    /// Split by evidence: `claimed`, `observed` or `corroborated`; empty if neither agents nor servers report it.
+    /// Split by evidence: `claimed`, `observed` or `corroborated`; empty if neither agents nor servers report it. `signed` counts
+    /// events with a valid signature again.
     pub evidence: Option<String>,
     /// Split by signature: `valid`, `invalid` or `none`.
     pub signature: Option<String>,
@@ -68,9 +69,9 @@ pub struct SeriesItem {
     pub total_events: u64,
     /// Distinct sessions of this bucket. A long session is in several buckets.
     pub total_sessions: u64,
-}
     /// Only in CSV and newline-delimited JSON: hours of the bucket with server data, if the hosts have a drain.
     pub covered_hours: Option<u64>,
+}
 
 /// Deserializes null differently from a missing member.
 fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<bool>>, D::Error> {

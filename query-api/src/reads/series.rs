@@ -54,17 +54,17 @@ pub(crate) enum Split {
     Status,
     /// A fetch's [`Outcome`]; empty for other events.
     Outcome,
-    /// `claimed`, `observed` or `corroborated`; empty if neither an agent nor another organization's server reports it.
-    /// An event with a valid signature also counts as `signed`.
+    /// `claimed`, `observed` or `corroborated`; empty if neither an agent nor another organization's server reports it. An event
+    /// with a valid signature also counts as `signed`.
     Evidence,
     /// `valid`, `invalid` or `none`.
     Signature,
 }
 
 impl Reads {
-    /// Returns a series. Its buckets add up to the events in the summary. Reads about outcomes also count log lines whose request returned
-    /// no content: with the split by outcome, or with the outcome revalidation or failed if there is no split or one by operator, bot,
-    /// purpose, verification, status, evidence or signature.
+    /// Returns a series. Its buckets add up to the events in the summary, apart from `signed`. Log lines whose request returned no content
+    /// are also counted if the series is split by outcome, or if it is filtered by the outcome revalidation or failed and is split by agent
+    /// or bot, operator, bot, purpose, verification, status, evidence or signature, or not at all.
     pub(crate) async fn series(
         &self,
         seen: &Visibility,

@@ -1,4 +1,3 @@
-
 use super::Reads;
 use super::scope::Scope;
 use super::statement::Statement;

@@ -87,13 +87,13 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON memberships, user_sessions, magic_links 
 GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE ON manifests, manifest_keys TO telemetry_identity;
 GRANT SELECT, INSERT, DELETE ON manifest_hosts TO telemetry_identity;
+GRANT SELECT, INSERT, UPDATE ON robots_checks TO telemetry_identity;
+GRANT SELECT, INSERT, UPDATE, DELETE ON robots_files TO telemetry_identity;
 GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports, analyst_upkeep TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON reconciliation_alerts TO telemetry_identity;
 GRANT SELECT ON reconciliation_exceptions TO telemetry_identity;
 GRANT SELECT, INSERT ON reconciliation_messages TO telemetry_identity;
 -- Messages never change; old ones are deleted with their log.
-GRANT SELECT, INSERT, UPDATE ON robots_checks TO telemetry_identity;
-GRANT SELECT, INSERT, UPDATE, DELETE ON robots_files TO telemetry_identity;
 GRANT SELECT, INSERT, DELETE ON webhook_deliveries TO telemetry_identity;
 GRANT SELECT, INSERT ON webhook_redeliveries TO telemetry_identity;
 -- identity-api reads the delivery log; the functions below and the deliverer write it. Locking rows before their deletion
