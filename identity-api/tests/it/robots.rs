@@ -5,6 +5,9 @@ use crate::fake_internet::FakeInternet;
 use crate::test_app::TestApp;
 use chrono::TimeDelta;
 
+/// A body, and the days between its first and last check.
+type Version = (String, i64);
+
 /// Returns the state of the check and, for each version, its body and the days on which it was seen.
 async fn stored(app: &TestApp) -> (String, Vec<Version>) {
     let pool = &app.stores.pool;

@@ -1,5 +1,7 @@
 //! Signed reports: the result in the record, nonces, and keys that require signatures.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
+
 use crate::harness::{Gateway, TestResponse, event, send_request};
 use crate::postgres_outages::gateway_and_database;
 use flate2::Compression;
@@ -9,6 +11,7 @@ use schemas::ids::OrgId;
 use schemas::log::LogRecord;
 use schemas::signature::SignatureResult;
 use serde_json::{Value, json};
+use service_kit::clock::Clock;
 use service_kit::testing::SeededOrg;
 use signatures::content_telemetry::{Signer, sign_request};
 use signatures::{PrivateKey, PublicKey, Request, verify_base};
@@ -84,7 +87,7 @@ impl SignedAgent {
 }
 
 fn now() -> i64 {
-    chrono::Utc::now().timestamp()
+    Clock::System.now().timestamp()
 }
 
 fn batch(id: &str) -> Value {

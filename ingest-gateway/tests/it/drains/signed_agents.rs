@@ -18,20 +18,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const AT: i64 = 1_793_527_200;
 const MEDIA_TYPE: &str = "application/http-message-signatures-directory+json";
 
+/// Path, response head without a length, and body.
+type CannedResponse = (&'static str, String, String);
+
 /// A server whose response to each path can be changed.
 struct Directories {
     receiver: TestReceiver,
     dns: TestDns,
     pem: NamedTempFile,
-    /// Response heads without a length, and bodies, by path.
-    responses: Arc<Mutex<Vec<(&'static str, String, String)>>>,
+    responses: Arc<Mutex<Vec<CannedResponse>>>,
 }
 
 impl Directories {
     async fn start() -> Self {
         let (authority, pem) = (TestAuthority::new(), NamedTempFile::new().unwrap());
         std::fs::write(pem.path(), &authority.pem).unwrap();
-        let responses: Arc<Mutex<Vec<(&'static str, String, String)>>> = Arc::default();
+        let responses: Arc<Mutex<Vec<CannedResponse>>> = Arc::default();
         let known = Arc::clone(&responses);
         let receiver = TestReceiver::start(authority.server_for(&["agent.test"]), move |mut stream| {
             let known = Arc::clone(&known);

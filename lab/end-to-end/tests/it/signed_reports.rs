@@ -5,6 +5,7 @@ use crate::pipeline::Pipeline;
 use crate::rebuild::rebuilt;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
+use service_kit::clock::Clock;
 use service_kit::testing::{Seed, SeededOrg, client};
 use signatures::content_telemetry::{Signer, sign_request};
 use signatures::{PrivateKey, Request};
@@ -37,7 +38,7 @@ impl Agent {
         let headers = [("content-type", "application/json")];
         let request = Request { method: "POST", target_uri: &url, headers: &headers };
         let key = if change == Change::Forged { &forged } else { &self.key };
-        let created = chrono::Utc::now().timestamp();
+        let created = Clock::System.now().timestamp();
         let signed = sign_request(&request, body.as_bytes(), &Signer { key, key_id: "k", created, nonce }).unwrap();
         if change == Change::Body {
             body = body.replace(page, &format!("{page}-2"));

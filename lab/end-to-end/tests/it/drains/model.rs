@@ -116,6 +116,9 @@ pub(super) struct Window {
     pub(super) is_narrowed: bool,
 }
 
+/// Fetches, bytes, corroborated fetches, fetches by status, and the time of the last fetch.
+type BotCounts = (u64, u64, u64, BTreeMap<u16, u64>, DateTime<Utc>);
+
 impl Window {
     fn covers(&self, at: DateTime<Utc>) -> bool {
         self.since <= at && at < self.until
@@ -285,7 +288,7 @@ impl Model {
     }
 
     pub(super) fn crawlers(&self, window: Window) -> Value {
-        let mut counted: BTreeMap<_, (u64, u64, u64, BTreeMap<u16, u64>, DateTime<Utc>)> = BTreeMap::new();
+        let mut counted: BTreeMap<_, BotCounts> = BTreeMap::new();
         let mut unknown = 0;
         for of in self.seen(window) {
             let Some((told, (bot, verified))) = told_by(&of).and_then(|told| Some((told, told.bot?))) else {
