@@ -171,7 +171,7 @@ fn is_stream(text: &str) -> bool {
 
 /// Returns the entry in a line of Docker, or of a shipper that reads containers' logs.
 fn json_entry(line: &[u8], is_parsed: bool) -> Option<Entry> {
-    let names = ["\"logtag\"", "\"_p", "\"stream\"", "\"partial_message\""];
+    let names = ["\"logtag\"", "\"_p", "\"stream\"", "\"partial_message\"", "stdout ", "stderr "];
     // Docker's own marks don't matter in lines with a request.
     let names = if is_parsed { &names[..2] } else { &names[..] };
     if !names.iter().any(|name| memchr::memmem::find(line, name.as_bytes()).is_some()) {
@@ -183,7 +183,15 @@ fn json_entry(line: &[u8], is_parsed: bool) -> Option<Entry> {
         _ => None,
     });
     ["log", "message"].iter().for_each(|name| drop(members.remove(*name)));
-    let part = json_part(&mut members)?;
+    let part = json_part(&mut members);
+    // A shipper can send the runtime's line as its text.
+    let (text, part) = match text.as_deref().and_then(|text| text_entry(text.as_bytes())) {
+        Some(inner) => {
+            members.insert("stream".to_owned(), inner.source.into());
+            (inner.text, inner.part)
+        }
+        None => (text, part?),
+    };
     ["time", "date", "timestamp", "@timestamp", "offset"].iter().for_each(|name| drop(members.remove(*name)));
     Some(Entry { source: Value::Object(members).to_string(), text, part })
 }

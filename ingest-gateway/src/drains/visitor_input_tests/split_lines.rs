@@ -63,6 +63,14 @@ fn marks() -> Vec<(FormatId, [Write; 3])> {
         (
             FormatId::Vector,
             [
+                |text| json!({"message": format!("2026-11-01T10:00:00Z stdout F {text}"), "file": "a.log"}).to_string(),
+                |text| json!({"message": format!("2026-11-01T10:00:00Z stdout P {text}"), "file": "a.log"}).to_string(),
+                |text| json!({"message": format!("2026-11-01T10:00:00Z stdout F {text}"), "file": "a.log"}).to_string(),
+            ],
+        ),
+        (
+            FormatId::Vector,
+            [
                 |text| entry(text, json!({"_p": "F"})),
                 |text| entry(text, json!({"_p": "P"})),
                 |text| entry(text, json!({"_p": "F"})),
