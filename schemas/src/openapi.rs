@@ -148,6 +148,14 @@ mod tests {
         }
     }
 
+    /// Checks and removes the only time in a statement. A statement is a signed file with its own canonical form, which has whole seconds
+    /// (docs/api/statements.md), so that every program that verifies it writes the same bytes.
+    fn remove_statement_time(statement: &mut Value) {
+        let closed = statement.as_object_mut().and_then(|members| members.remove("closed")).expect("a statement has this member");
+        let at = chrono::DateTime::parse_from_rfc3339(closed.as_str().unwrap()).unwrap().to_utc();
+        assert_eq!(closed, at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true));
+    }
+
     #[test]
     fn examples_have_the_standard_timestamp_format() {
         let document = document(&Surface::ALL);
@@ -158,8 +166,11 @@ mod tests {
         for (name, operation) in operations {
             for response in operation["responses"].as_object().into_iter().flatten().map(|(_, response)| response) {
                 for media in response["content"].as_object().into_iter().flatten().map(|(_, media)| media) {
-                    let mut found = Vec::new();
-                    texts(&media["example"], &mut found);
+                    let (mut example, mut found) = (media["example"].clone(), Vec::new());
+                    if media["schema"]["$ref"] == "#/components/schemas/Statement" {
+                        remove_statement_time(&mut example);
+                    }
+                    texts(&example, &mut found);
                     for text in found {
                         assert_eq!(instant::find_misformatted(text), None, "{name}: a timestamp in another format");
                         seen += usize::from(text.contains(".000Z"));
