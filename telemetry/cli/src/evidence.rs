@@ -48,7 +48,7 @@ pub(crate) async fn run(context: &Context, noun: &EvidenceNoun) -> Result<(), Fa
     let event = context.client(CredentialKind::KeyOrPerson)?.get(&path, &what.window.parameters(context)).await?;
     let reports = event["reports"].as_array().map(Vec::as_slice).unwrap_or_default();
     let checked: Vec<Checked> = reports.iter().map(|report| check(report, listed.as_deref())).collect();
-    let lines: String = checked.iter().map(|checked| visible(&checked.line) + "\n").collect();
+    let lines: String = checked.iter().flat_map(|checked| checked.line.lines()).map(|line| visible(line) + "\n").collect();
     write(lines.as_bytes())?;
     match checked.iter().filter(|checked| !checked.is_consistent).count() {
         0 if checked.iter().any(|checked| checked.is_verified) => Ok(()),

@@ -129,7 +129,7 @@ impl Tenant<'_> {
             let site: Site = domain.parse().map_err(|error| anyhow::anyhow!("{domain}: {error}"))?;
             let now = self.clock.now();
             domains::ensure_verified(&self.pool, id, &site, now).await?;
-            domains::seed_robots_file(&self.pool, &site, ROBOTS_TXT, [now - TimeDelta::days(60), now]).await?;
+            domains::seed_robots_file(&self.pool, &site, ROBOTS_TXT, [now - TimeDelta::days(365), now]).await?;
         }
         env.set(org.key_variable, self.key(org, id).await?);
         env.set(org.id_variable, id.to_string());

@@ -52,7 +52,11 @@ async fn sends_imports_and_reads_events_in_every_format() {
     assert!(table.stdout.lines().any(|line| line.split_whitespace().collect::<Vec<_>>() == ["Total", "5", "0"]), "{table:?}");
     assert!(read(&["summary", "-o", "csv"]).stdout.contains("total_events,5\n"));
     let series = read(&["series", "--split", "type", "-o", "csv"]);
-    assert_eq!(series.stdout.lines().next(), Some("start,event_type,total_events,total_sessions,other"), "{series:?}");
+    assert_eq!(
+        series.stdout.lines().next(),
+        Some("start,event_type,total_events,total_sessions,other,covered_hours"),
+        "{series:?}"
+    );
     let pages = read(&["urls", "-o", "ndjson"]);
     assert_eq!(pages.stdout.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 5, "{pages:?}");
     let first = read(&["urls", "--limit", "2"]);

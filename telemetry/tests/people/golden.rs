@@ -4,6 +4,7 @@
 //! `tests/golden`.
 
 mod complete;
+mod evidence;
 mod figures;
 mod local;
 mod operators;

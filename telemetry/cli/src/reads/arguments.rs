@@ -51,7 +51,7 @@ pub(crate) struct Filters {
     /// Only events of this type
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
-    /// Only events reported by an agent, by a server, by both or by neither, or signed ones
+    /// Only events with this evidence: by agent, server, both or neither, or signed
     #[arg(long, value_parser = ["claimed", "observed", "corroborated", "signed", "unknown"])]
     evidence: Option<String>,
     /// Only bots of this company; '' for events without a bot
@@ -60,7 +60,7 @@ pub(crate) struct Filters {
     /// Only fetches with this outcome
     #[arg(long, value_parser = ["fetch", "revalidation", "failed"])]
     outcome: Option<String>,
-    /// Only this path (/blog/a), paths with this prefix ('/blog/*'), or with this text ('*news*')
+    /// Only this path (/blog/a), or paths with a prefix ('/blog/*') or text ('*news*')
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Only events of this organization's agents

@@ -63,6 +63,8 @@ fn read(kept: &mut Transcript, owner: &Terminal, agent: &Terminal) {
         &["urls", "--by", "page,agent", "--evidence", "claimed"],
         &["series", "--split", "evidence"],
         &["crawlers"],
+        &["robots"],
+        &["reconciliation"],
         &["coverage"],
         &["funnel"],
         &["corroboration"],

@@ -46,6 +46,7 @@ async fn keys(owner: &Terminal) {
     key.run(owner, &["key", "create", "ci", "-o", "json"]);
     key.run_in_both_formats(owner, &["key", "list"]);
     key.run_in_both_formats(owner, &["key", "show", "ci"]);
+    key.run_in_both_formats(owner, &["key", "change", "ci", "--require-signature", "true"]);
     key.run(owner, &["key", "delete", "ci"]);
     key.run(owner, &["key", "delete", "ci", "--yes"]);
     key.run(owner, &["key", "delete", "nightly export", "--yes", "-o", "json"]);
