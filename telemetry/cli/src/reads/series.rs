@@ -61,7 +61,7 @@ pub(crate) enum Split {
     Verified,
     /// HTTP status code
     Status,
-    /// Evidence: claimed by an agent, observed by a server, corroborated; signed ones count again
+    /// Evidence: claimed, observed or corroborated; signed events count again
     Evidence,
     /// Signature check: valid, invalid or none
     Signature,
