@@ -150,7 +150,8 @@ impl Pages {
         let Some((shown, media)) = types.iter().find(|(name, _)| *name == "application/json").or_else(|| types.first()) else {
             return text;
         };
-        let kind = self.kind(&media["schema"]);
+        // Lines of NDJSON have a type of their own.
+        let kind = self.kind(media["schema"].get("contentSchema").unwrap_or(&media["schema"]));
         let others: Vec<_> = types.iter().filter(|(name, _)| name != shown).map(|(name, _)| format!("`{name}`")).collect();
         let others = if others.is_empty() { String::new() } else { format!(" Also {}.", others.join(", ")) };
         let _ = writeln!(text, "\n{title}: {kind} as `{shown}`.{others}");

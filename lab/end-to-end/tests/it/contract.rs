@@ -175,7 +175,8 @@ impl Validators<'_> {
         let mut bodies = BTreeMap::new();
         for (media, content) in answer["content"].as_object().into_iter().flatten() {
             let is_list = media.ends_with("ndjson") && !answer["content"]["application/json"].is_null();
-            let schema = if is_list { item_schema(self.components, answer)? } else { &content["schema"] };
+            let own = content["schema"].get("contentSchema").unwrap_or(&content["schema"]);
+            let schema = if is_list { item_schema(self.components, answer)? } else { own };
             let (validator, example) = (self.compile(schema)?, content.get("example").cloned());
             if let Some(example) = &example {
                 // Examples that aren't JSON are strings.

@@ -5,7 +5,7 @@ use crate::demo::Demo;
 use schemas::openapi::{self, Surface};
 use serde_json::Value;
 use service_kit::testing::{npm_package, npm_packages};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Validates OpenAPI documents with the meta-schema of their version.
@@ -97,8 +97,7 @@ fn list_examples_match_in_every_format() {
         let Some(answer) = operation.responses.get(&200) else { continue };
         for (media, example) in answer.examples().filter(|(media, _)| *media != "text/html") {
             let (Some(shown), Some(text)) = (answer.example(), example.and_then(Value::as_str)) else { continue };
-            let items = shown["items"].as_array().unwrap_or_else(|| panic!("{}: only lists are {media}", operation.id));
-            assert_eq!(parse_items(media, text, items), *items, "{} as {media}", operation.id);
+            check_items(media, text, shown, &format!("{} as {media}", operation.id));
             assert!(
                 text.ends_with('\n') && !text.contains('\r'),
                 "{} as {media}: lines end as the service ends them",
@@ -107,31 +106,68 @@ fn list_examples_match_in_every_format() {
             compared.insert((operation.id.clone(), media.to_owned()));
         }
     }
-    assert_eq!(compared.len(), 8 * 2, "{compared:?}");
+    assert_eq!(compared.len(), 10 * 2, "{compared:?}");
 }
 
-/// Parses the items in a text of this media type. A CSV cell is a string if the corresponding value in `like` is one, otherwise JSON. An
-/// empty cell is a missing member if `like` has none there.
-pub(crate) fn parse_items(media: &str, text: &str, like: &[Value]) -> Vec<Value> {
+/// Compares a list in another media type with its JSON page.
+pub(crate) fn check_items(media: &str, text: &str, page: &Value, at: &str) {
+    let items = page["items"].as_array().unwrap_or_else(|| panic!("{at}: only lists have other formats"));
     if media == "application/x-ndjson" {
-        return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines, *items, "{at}");
+        return;
     }
-    assert_eq!(media, "text/csv");
+    assert_eq!(media, "text/csv", "{at}");
     let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let columns = reader.headers().unwrap().clone();
-    let item = |(place, record): (usize, csv::StringRecord)| {
-        let cell = |(name, cell): (&str, &str)| {
-            let is_missing = cell.is_empty() && like.get(place).is_some_and(|item| item.get(name).is_none());
-            if is_missing {
-                return None;
+    let columns: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+    let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(records.len(), items.len(), "{at}");
+    for (record, item) in records.iter().zip(items) {
+        let mut cells: BTreeMap<String, String> = columns.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
+        // In JSON, the page has the coverage of all buckets.
+        if let Some(hours) = cells.remove("covered_hours") {
+            assert_eq!(hours.parse::<u64>().is_ok(), page["coverage"].is_object(), "{at}: covered_hours {hours:?}");
+        }
+        let expected = flat_cells(item, &columns);
+        let missing: Vec<_> = expected.keys().filter(|column| !cells.contains_key(*column)).collect();
+        assert!(missing.is_empty(), "{at}: no column {missing:?}");
+        cells.retain(|column, cell| expected.contains_key(column) || !cell.is_empty());
+        assert_eq!(cells, expected, "{at}");
+    }
+}
+
+/// Returns an item's cells. CSV has one column per member, also for members of objects, and leaves lists of counts out
+/// (docs/api/reads.md#formats).
+fn flat_cells(item: &Value, columns: &[String]) -> BTreeMap<String, String> {
+    let mut cells = BTreeMap::new();
+    for (name, value) in item.as_object().unwrap() {
+        let Value::Object(members) = value else {
+            if !value.is_array() {
+                cells.insert(name.clone(), flat_cell(value));
             }
-            let is_text = like.get(place).is_none_or(|item| item[name].is_string());
-            let value: Value = if is_text { cell.into() } else { serde_json::from_str(cell).unwrap() };
-            Some((name.to_owned(), value))
+            continue;
         };
-        columns.iter().zip(record.iter()).filter_map(cell).collect()
-    };
-    reader.records().map(Result::unwrap).enumerate().map(item).collect()
+        let mut others = Vec::new();
+        for (member, value) in members {
+            let column = format!("{name}_{member}");
+            if columns.contains(&column) {
+                cells.insert(column, flat_cell(value));
+            } else {
+                others.push(format!("{member}: {}", flat_cell(value)));
+            }
+        }
+        cells.insert(format!("{name}_other"), others.join("; "));
+    }
+    cells
+}
+
+fn flat_cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(flat_cell).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 #[test]
