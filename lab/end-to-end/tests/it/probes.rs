@@ -112,7 +112,7 @@ impl Comparison {
 fn without(text: &str, asked: &str) -> String {
     let canonical = asked.trim_matches(['{', '}']).to_lowercase();
     let hyphenated = Uuid::try_parse(asked).map(|id| id.to_string()).unwrap_or_default();
-    let spellings = [asked, &canonical, &hyphenated];
+    let spellings = [asked, &canonical, canonical.trim_end_matches('.'), &hyphenated];
     spellings.into_iter().filter(|spelling| !spelling.is_empty()).fold(text.to_owned(), |text, it| text.replace(it, "{it}"))
 }
 

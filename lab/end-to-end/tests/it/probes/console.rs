@@ -46,8 +46,19 @@ const PLAIN: [(&str, &str); 8] = [
     ("live", "1"),
     ("offset", "0"),
 ];
-const FILES: [&str; 9] =
-    ["events", "pages", "corroboration", "funnel", "crawlers", "series", "deliveries", "members", "own-events"];
+const FILES: [&str; 11] = [
+    "events",
+    "pages",
+    "corroboration",
+    "reconciliation",
+    "funnel",
+    "crawlers",
+    "robots",
+    "series",
+    "deliveries",
+    "members",
+    "own-events",
+];
 
 /// A console path, and whether it accepts a form.
 type Route = (&'static str, bool);
@@ -79,6 +90,7 @@ fn kind_of(path: &str) -> Kind {
         ("/members/invites/", Kind::Invite),
         ("/members/", Kind::Membership),
         ("/sessions/", Kind::Session),
+        ("/statements/", Kind::Statement),
         ("/event/", Kind::Event),
     ]
     .into_iter()

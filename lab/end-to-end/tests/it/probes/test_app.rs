@@ -13,6 +13,7 @@ use service_kit::testing::{Seed, TestDns};
 use uuid::Uuid;
 
 const IDENTITY: &str = "/api/v1/identity";
+const STATEMENTS: &str = "/content-owners/statements";
 /// Rate limits are off, because they would hide other responses.
 const UNLIMITED: [&str; 9] = [
     "TELEMETRY_IDENTITY_BYTES",
@@ -47,6 +48,8 @@ pub(super) enum Kind {
     Invite,
     AccessRequest,
     Session,
+    /// A statement's id.
+    Statement,
     /// The id that a reporter gave an event on the organization's domain.
     Event,
     /// A click token of an organization that doesn't share sessions.
@@ -97,6 +100,7 @@ impl TestApp {
         let mut scene = Self { demo, theirs: Vec::new(), callers, own, victim, _dns: dns };
         scene.plant_identity(owner).await;
         scene.plant_sessions().await;
+        scene.plant_statement().await;
         scene
     }
 
@@ -208,6 +212,13 @@ impl TestApp {
         self.note(Kind::Event, &json!(event_id));
     }
 
+    async fn plant_statement(&mut self) {
+        let request = self.demo.client.post(self.demo.url(STATEMENTS)).header("x-api-key", &self.victim);
+        let closed = send_request(request.json(&json!({"period": "2026-10"}))).await;
+        assert_eq!(closed.status, 201, "{}", closed.body);
+        self.note(Kind::Statement, &closed.body["id"]);
+    }
+
     pub(super) fn theirs(&self, kind: Kind) -> &str {
         let (_, value) = self.theirs.iter().find(|(planted, _)| *planted == kind).unwrap();
         value
@@ -216,7 +227,7 @@ impl TestApp {
     /// Returns everything that the organization itself can read about the planted data. Probes must not change it.
     pub(super) async fn holdings(&self) -> Vec<Value> {
         let mut holdings = Vec::new();
-        for path in [
+        let identity = [
             "/analysts",
             "/api-keys",
             "/delegations",
@@ -226,8 +237,9 @@ impl TestApp {
             "/manifests",
             "/webhooks",
             "/settings",
-        ] {
-            let url = self.demo.url(&format!("{IDENTITY}{path}"));
+        ];
+        for path in identity.map(|path| format!("{IDENTITY}{path}")).iter().map(String::as_str).chain([STATEMENTS]) {
+            let url = self.demo.url(path);
             let mut read = send_request(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
             // These reads update the time of the last use.
             read.as_array_mut().into_iter().flatten().for_each(|item| item["last_used_at"] = Value::Null);
