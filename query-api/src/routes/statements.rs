@@ -148,8 +148,12 @@ pub(crate) async fn read_evidence(
 }
 
 /// `GET /.well-known/content-telemetry.json`: the keys that sign statements.
-pub(crate) async fn read_manifest(Shared(state): Shared<Arc<State>>) -> Json<serde_json::Value> {
-    Json(state.statements.manifest())
+pub(crate) async fn read_manifest(
+    Shared(state): Shared<Arc<State>>,
+    Parameters(asked): Parameters<ReadParameters>,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    asked.reject_unsupported(&[])?;
+    Ok(Json(state.statements.manifest()))
 }
 
 fn table(state: &State) -> StatementTable {
