@@ -142,7 +142,9 @@ impl LogDelivery<'_> {
             items.as_array().unwrap().iter().map(|item| item[member].as_u64().unwrap()).sum::<u64>()
         };
         assert_eq!(summary["total_events"], kept, "{}: {summary}", self.trace);
-        assert_eq!((&urls["total"], &events["total"]), (&kept.into(), &kept.into()), "{}", self.trace);
+        // Each request has its own URL. URLs include those with only failed fetches.
+        assert_eq!((&urls["total"], &events["total"]), (&(kept + refused).into(), &kept.into()), "{}", self.trace);
+        assert_eq!((sum(&urls["items"], "fetched"), sum(&urls["items"], "failed")), (kept, refused), "{}: {urls}", self.trace);
         assert_eq!(sum(&by_bot["items"], "total_events"), kept, "{}: {by_bot}", self.trace);
         assert_eq!(sum(&crawlers["items"], "retrievals"), kept, "{}: {crawlers}", self.trace);
         assert_eq!(sum(&crawlers["refused"], "count"), refused, "{}: {crawlers}", self.trace);
