@@ -99,8 +99,10 @@ impl Pair<'_> {
         let steps = STEPS.map(|step| format!("countIf(event_type = 'content_{step}')")).join(", ");
         let claimant = "if(claimant_id = toUUID('00000000-0000-0000-0000-000000000000'), '', toString(claimant_id)), claimed_by";
         let of_types = STEPS.map(|step| format!("'content_{step}'")).join(", ");
-        let funnel = format!("SELECT {claimant}, {steps} FROM events WHERE event_type IN ({of_types}) GROUP BY 1, 2");
-        let members = [&["platform_id", "agent_id"][..], &STEPS].concat();
+        // The funnel divides events without an agent by bot.
+        let bot = "if(claimant_id = toUUID('00000000-0000-0000-0000-000000000000'), toString(bot), '')";
+        let funnel = format!("SELECT {claimant}, {bot}, {steps} FROM events WHERE event_type IN ({of_types}) GROUP BY 1, 2, 3");
+        let members = [&["platform_id", "agent_id", "bot"][..], &STEPS].concat();
         assert_eq!(self.asked(&funnel).await, self.listed("funnel", &[], &members).await);
         let funnel = format!("SELECT day, {steps} FROM events WHERE event_type IN ({of_types}) GROUP BY day");
         let members = [&["day"][..], &STEPS].concat();

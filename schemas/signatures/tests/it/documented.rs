@@ -33,5 +33,7 @@ fn documents_every_reason() {
     let rows: Vec<&str> =
         PAGE.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name).collect();
     let reasons: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    // The last reason is the service's own: it couldn't look up the key or the nonce.
+    let rows = rows.strip_suffix(&["unchecked"]).expect("the table ends with the service's reason");
     assert!(rows.ends_with(&reasons), "{rows:?}");
 }
