@@ -43,7 +43,7 @@ async fn stores_every_member_of_a_line() {
         // 2^64 - 1 - (microseconds * 4096 + place).
         let precedence = u64::MAX - (NEW_YEAR_US.unsigned_abs() * 4_096 + key - 1);
         format!(
-            "('com.example.shop','2026-01-01 00:00:00.005',202601,'/{key}','GPTBot','OpenAI','training','no',{status},\
+            "('com.example.shop','2026-01-01 00:00:00.005',202601,'/{key}','GPTBot','OpenAI','training','no',{status},'none','',\
              '00000000-0000-0000-0000-000000000007','00000000-0000-0000-0000-000000000009',{precedence})"
         )
     };

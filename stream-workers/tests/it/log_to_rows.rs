@@ -5,7 +5,7 @@ use serde_json::json;
 
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
 /// Each column of `reports` except `version` and `is_deleted`, for an event with all members and for one with only the required members.
-const COLUMNS: [(&str, &str, &str); 37] = [
+const COLUMNS: [(&str, &str, &str); 41] = [
     ("organization", "00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000008"),
     ("at", "2026-11-01 10:00:00.123", "1970-01-01 00:00:00.000"),
     ("identity", "", ""),
@@ -43,6 +43,10 @@ const COLUMNS: [(&str, &str, &str); 37] = [
     ("country", "US", ""),
     ("media_type", "text/html", ""),
     ("bots_version", "2026-11-29", ""),
+    ("signature", "invalid", "none"),
+    ("signature_reason", "replayed", ""),
+    ("signed_by", "https://agent.example", ""),
+    ("signature_proof", r#"{"base":"b","signature":"c2ln","key_id":"k","public_key":"z6Mk"}"#, ""),
     ("origin_partition", "0", "1"),
 ];
 
@@ -54,6 +58,8 @@ async fn stores_every_member_of_a_record() {
         "at_ms": 1_793_527_200_123_i64, "source_role": "origin", "site": "com.example.www",
         "content_url": "https://www.example.com/a?b=1", "content_id": "doi:10/1", "content_telemetry_id": "ct-1",
         "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "session_org": "00000000-0000-0000-0000-000000000009", "link": "other", "agent_id": "bot/1", "turn_id": "turn-1", "output_id": "output-1",
+        "signature": {"result": "invalid", "reason": "replayed", "signed_by": "https://agent.example",
+            "proof": {"base": "b", "signature": "c2ln", "key_id": "k", "public_key": "z6Mk"}},
         "crawler": {"bot": "GPTBot", "operator": "OpenAI", "purpose": "training", "verified": false, "response_status": 206,
             "response_bytes": 4_294_967_296_u64, "cache_status": "HIT", "asn": 8075, "country": "US", "media_type": "text/html", "bots_version": "2026-11-29"},
     });

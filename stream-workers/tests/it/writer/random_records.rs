@@ -75,23 +75,25 @@ impl RandomRecords {
     /// Returns records by partition, in reading order.
     pub(crate) fn records(self, seed: u64) -> Vec<(i32, Value)> {
         let mut random = StdRng::seed_from_u64(seed);
+        // Different requests are never accepted in the same microsecond, also those of two histories in one log.
+        let start_us = random.random_range(0..1_000_000) * 1_000;
         let mut records: Vec<(i32, Value)> = Vec::new();
         for n in 0..self.records {
             let copied = records.choose(&mut random).filter(|_| random.random_bool(0.2));
             let record = match copied {
                 Some((_, record)) => copy(record, &mut random),
-                None => self.record(n, &mut random),
+                None => self.record(start_us + n as i64, &mut random),
             };
             records.push((random.random_range(0..PARTITIONS), record));
         }
         records
     }
 
-    fn record(self, n: usize, random: &mut StdRng) -> Value {
+    fn record(self, offset_us: i64, random: &mut StdRng) -> Value {
         // Half of them are around the turn of the year, so that homes differ; one in five is earlier than its neighbors.
         let spread = if random.random_bool(0.5) { 2 } else { 20 * 24 };
         let delay = if random.random_bool(0.2) { random.random_range(0..48) } else { 0 };
-        let received_at_us = NEW_YEAR_US + (random.random_range(-spread..=spread) - delay) * HOUR_US + n as i64;
+        let received_at_us = NEW_YEAR_US + (random.random_range(-spread..=spread) - delay) * HOUR_US + offset_us;
         let drain = random.random_bool(0.3).then(|| Uuid::from_u128(random.random_range(1..3)));
         let events: Vec<Value> = (0..self.events_per_record).map(|_| self.event(received_at_us, random)).collect();
         let org = random.random_range(1..4);
