@@ -3,6 +3,7 @@
 use super::transcript::Transcript;
 use crate::test_service::{Service, wait_for_events};
 use serde_json::{Value, json};
+use service_kit::testing::client;
 use sqlx::PgPool;
 
 /// Registers a key in a manifest of an organization, as identity-api does after it fetched one.
@@ -31,7 +32,7 @@ async fn signed_reports_match_golden_output() {
     agent.file("body.json", &body);
     let url = format!("{}/events", service.url());
     let headers = agent.run(&["sign", "request", "--key", "k.jwk", "--key-id", "k", "--url", &url, "body.json"]).ok();
-    let mut request = reqwest::Client::new().post(&url).header("content-type", "application/json").body(body);
+    let mut request = client().post(&url).header("content-type", "application/json").body(body);
     for (name, value) in headers.stdout.lines().filter_map(|line| line.split_once(": ")) {
         request = request.header(name, value);
     }
