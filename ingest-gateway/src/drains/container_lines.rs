@@ -73,7 +73,10 @@ impl ContainerLines {
     pub(super) fn next(&mut self, provider: DrainProvider, (number, line): (u64, &[u8]), is_parsed: bool) -> Joined {
         let is_json = provider != DrainProvider::Combined;
         let entry = if is_json { json_entry(line, is_parsed) } else { text_entry(line) };
-        let Some(Entry { source, text, part }) = entry else { return Joined::Whole };
+        let Some(Entry { source, text, part }) = entry else {
+            // It can be the rest of a line, if its shipper marks only the other parts.
+            return if self.pending.is_empty() { Joined::Whole } else { Joined::MaybeRest };
+        };
         let Some(text) = text else {
             return match part {
                 PartKind::Begin => Joined::Rest,

@@ -135,6 +135,17 @@ fn visitors_cannot_split_lines() {
     }
 }
 
+/// A shipper can omit the mark and the stream of the last part.
+#[test]
+fn unmarked_lines_after_a_part_do_not_verify() {
+    let [first, second] = halves();
+    let (part, rest) = (json!({"message": first, "_partial": true}), json!({"message": second}));
+    assert_eq!(
+        read(FormatId::Vector, &format!("{rest}\n{part}\n{rest}")),
+        ["/forged Some(true)", "/forged None", "not_combined"]
+    );
+}
+
 /// Lines of several containers can alternate.
 #[test]
 fn parts_of_other_containers_are_not_joined() {
