@@ -57,7 +57,10 @@ pub fn measured_routes() -> Vec<MeasuredRoute> {
         let example = operation["requestBody"]["content"]["application/json"]["example"].clone();
         line(&format!("{method} {path}"), "", Work::Change(*dry_run, example))
     });
-    reports.into_iter().chain(logs).chain(changes).chain([line(MANIFEST, "", Work::Manifest)]).collect()
+    let close = "/content-owners/statements";
+    let example = document["paths"][close]["post"]["requestBody"]["content"]["application/json"]["example"].clone();
+    let close = line(&format!("POST {close}"), "", Work::Change(query_api::dry_run_close, example));
+    reports.into_iter().chain(logs).chain(changes).chain([close]).chain([line(MANIFEST, "", Work::Manifest)]).collect()
 }
 
 impl MeasuredRoute {
