@@ -30,28 +30,16 @@ pub struct RobotsFile {
     pub changed_at: Option<String>,
 }
 
-/// Result of the latest check of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RobotsState {
-    /// Not checked yet.
-    Pending,
-    Found,
-    /// The host has no file, so everything is allowed.
-    Missing,
-    /// The check failed, so the latest version applies.
-    Unreachable,
-}
-
-impl RobotsState {
-    /// Parses a stored state.
-    pub fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "found" => Self::Found,
-            "missing" => Self::Missing,
-            "unreachable" => Self::Unreachable,
-            _ => return None,
-        })
+named_enum! {
+    /// Result of the latest check of a file.
+    pub enum RobotsState {
+        /// Not checked yet.
+        Pending = "pending",
+        Found = "found",
+        /// The host has no file, so everything is allowed.
+        Missing = "missing",
+        /// The check failed, so the latest version applies.
+        Unreachable = "unreachable",
     }
 }
 

@@ -12,6 +12,7 @@ mod lru;
 pub mod private_files;
 pub mod health;
 pub mod hourly_deletion;
+pub mod periodic;
 pub mod crash_point;
 
 // The stores.

@@ -12,9 +12,9 @@ use chrono::{SubsecRound, TimeDelta};
 use schemas::identity::VerificationMethod;
 use schemas::instant;
 use service_kit::clock::Clock;
+use service_kit::periodic;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 
 pub(super) const EVERY: Duration = Duration::from_secs(600);
@@ -68,13 +68,9 @@ enum Outcome {
 
 /// Runs rounds until the handle is dropped.
 pub(crate) fn start(upkeep: DomainRecheck, clock: Clock) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        // Wait first, so that a process that restarts repeatedly doesn't check at every start.
-        let every = upkeep.terms.every;
-        let mut rounds = tokio::time::interval_at(Instant::now() + every, every);
-        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            rounds.tick().await;
+    periodic::start(upkeep.terms.every, move || {
+        let (upkeep, clock) = (upkeep.clone(), clock.clone());
+        async move {
             match upkeep.round(&clock).await {
                 Ok(RecheckCounts { present: 0, missing: 0, lapsed: 0 }) => {}
                 Ok(RecheckCounts { present, missing, lapsed }) if missing + lapsed > 0 => {
@@ -84,7 +80,7 @@ pub(crate) fn start(upkeep: DomainRecheck, clock: Clock) -> AbortOnDropHandle<()
                 Err(error) => tracing::warn!("failed to recheck domains; retrying in the next round: {error}"),
             }
         }
-    }))
+    })
 }
 
 impl DomainRecheck {

@@ -5,16 +5,19 @@
 use super::TokenFinder;
 use crate::access::prelude::*;
 use chrono::{SubsecRound, TimeDelta};
+use schemas::robots_responses::RobotsState;
 use schemas::site::Site;
 use service_kit::clock::Clock;
+use service_kit::periodic;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 
 const CHECK_AFTER: TimeDelta = TimeDelta::days(1);
 /// Versions that were last seen before this are deleted, except the latest one.
 const KEEP: TimeDelta = TimeDelta::days(400);
+/// Maximum duration of a request.
+const DEADLINE: Duration = Duration::from_secs(10);
 /// Number of concurrent checks.
 const AT_ONCE: i64 = 8;
 /// The part of a file that crawlers have to read (RFC 9309, section 2.5). The rest is ignored.
@@ -47,27 +50,25 @@ impl FetchedRobots {
         }
     }
 
-    fn state(&self) -> &'static str {
+    fn state(&self) -> RobotsState {
         match self {
-            Self::Found(_) => "found",
-            Self::Missing => "missing",
-            Self::Unreachable => "unreachable",
+            Self::Found(_) => RobotsState::Found,
+            Self::Missing => RobotsState::Missing,
+            Self::Unreachable => RobotsState::Unreachable,
         }
     }
 }
 
 /// Runs rounds until the handle is dropped.
 pub(crate) fn start(checks: RobotsChecks, clock: Clock, every: Duration) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let mut rounds = tokio::time::interval_at(Instant::now() + every, every);
-        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            rounds.tick().await;
+    periodic::start(every, move || {
+        let (checks, clock) = (checks.clone(), clock.clone());
+        async move {
             if let Err(error) = checks.round(&clock).await {
                 tracing::warn!("failed to check robots.txt files; retrying in the next round: {error}");
             }
         }
-    }))
+    })
 }
 
 impl RobotsChecks {
@@ -103,13 +104,11 @@ impl RobotsChecks {
             }
         }
     }
-}
 
-impl RobotsChecks {
     /// Fetches the file of a domain, or of its `www.` host if the domain redirects.
     async fn fetch(&self, domain: &str) -> FetchedRobots {
         for host in [domain.to_owned(), format!("www.{domain}")] {
-            match self.finder.get(&host, "/robots.txt", MAX_FILE_BYTES).await {
+            match self.finder.get(&host, "/robots.txt", (DEADLINE, MAX_FILE_BYTES)).await {
                 Some((300..=399, _)) => {}
                 Some((status, body)) => return FetchedRobots::of_response(status, &body),
                 None => break,
@@ -127,7 +126,7 @@ async fn store(pool: &PgPool, site: &Site, fetched: &FetchedRobots, now: DateTim
     )
     .bind(site.as_str())
     .bind(now)
-    .bind(fetched.state())
+    .bind(fetched.state().as_str())
     .fetch_optional(&mut *transaction)
     .await?;
     let body = match fetched {

@@ -114,10 +114,11 @@ impl TokenFinder {
 
     /// Returns a page's body. Any status except 200 is an error.
     async fn fetch(&self, claim: ExpectedToken<'_>, path: &str, until: Instant) -> Result<Vec<u8>, LookupFault> {
-        let url = Url::parse(&format!("https://{}:{}{path}", claim.domain, self.port)).map_err(|_| LookupFault::NoResponse)?;
         let remaining = until.saturating_duration_since(Instant::now());
-        let answer = self.egress.get(&url, remaining, MAX_DOCUMENT_BYTES).await.map_err(|_| LookupFault::NoResponse)?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(LookupFault::NoResponse) }
+        match self.get(claim.domain, path, (remaining, MAX_DOCUMENT_BYTES)).await {
+            Some((200, body)) => Ok(body),
+            _ => Err(LookupFault::NoResponse),
+        }
     }
 
     /// Returns whether a manifest contains the token. A truncated manifest can't be parsed.
@@ -155,9 +156,9 @@ impl TokenFinder {
     }
 
     /// Returns the status and at most `cap` bytes of the body of a path, or `None` if there is no response.
-    pub(super) async fn get(&self, host: &str, path: &str, cap: usize) -> Option<(u16, Vec<u8>)> {
+    pub(super) async fn get(&self, host: &str, path: &str, (deadline, cap): (Duration, usize)) -> Option<(u16, Vec<u8>)> {
         let url = Url::parse(&format!("https://{host}:{}{path}", self.port)).ok()?;
-        let response = self.egress.get(&url, DEADLINE, cap).await.ok()?;
+        let response = self.egress.get(&url, deadline, cap).await.ok()?;
         Some((response.status, response.body))
     }
 

@@ -7,8 +7,8 @@ use chrono::{NaiveDate, SubsecRound};
 use schemas::identity::{OrgType, ReconciliationAlert};
 use schemas::webhook::{Data, EventType, ReconciliationData};
 use service_kit::clock::Clock;
+use service_kit::periodic;
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 
 const EVERY: Duration = Duration::from_secs(60);
@@ -72,16 +72,14 @@ pub(crate) async fn set_alert(
 
 /// Writes messages every minute until the handle is dropped.
 pub(crate) fn start(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let mut rounds = tokio::time::interval_at(Instant::now() + EVERY, EVERY);
-        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            rounds.tick().await;
-            if let Err(error) = announce_all(&pool, clock.now()).await {
+    periodic::start(EVERY, move || {
+        let (pool, now) = (pool.clone(), clock.now());
+        async move {
+            if let Err(error) = announce_all(&pool, now).await {
                 tracing::warn!("failed to write webhook messages of reconciliation; retrying in the next round: {error:?}");
             }
         }
-    }))
+    })
 }
 
 /// Writes the messages of all new exceptions. Returns the number of exceptions.

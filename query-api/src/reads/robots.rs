@@ -44,6 +44,8 @@ impl Reads {
         let (mut row, mut rest) = self.first_row::<BotFetches>(statement).await?;
         while let Some(fetches) = row {
             each(fetches);
+            // A file can have tens of thousands of rules, so comparing one row can take milliseconds.
+            tokio::task::yield_now().await;
             row = following(&mut rest).await?;
         }
         Ok(())

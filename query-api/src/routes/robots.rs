@@ -102,7 +102,7 @@ impl Files {
             Some(file) => file.changed_at = changed_at,
             None => self.listed.push(RobotsFile {
                 host,
-                state: row.state.and_then(|state| RobotsState::parse(&state)).unwrap_or(RobotsState::Pending),
+                state: row.state.and_then(|state| state.parse().ok()).unwrap_or(RobotsState::Pending),
                 checked_at: row.checked_at.map(|at| instant(at.timestamp_millis())),
                 changed_at,
             }),
@@ -128,13 +128,24 @@ impl Files {
     }
 }
 
+/// Reversed host, path, bot and number of the line.
+type FoundKey = (String, String, String, u64);
+
+/// Fetches that a line disallows.
+struct Found {
+    operator: String,
+    purpose: String,
+    fetches: u64,
+    last_ms: i64,
+    rule: String,
+}
+
 /// Fetches compared with the files.
 struct Compared<'a> {
     files: &'a Files,
     changes: &'a [i64],
     counts: RobotsFetches,
-    /// By host, path, bot and line.
-    found: BTreeMap<(String, String, String, u64), DisallowedFetches>,
+    found: BTreeMap<FoundKey, Found>,
 }
 
 impl<'a> Compared<'a> {
@@ -155,19 +166,15 @@ impl<'a> Compared<'a> {
         self.counts.disallowed += row.fetches;
         let path = row.target.split('?').next().unwrap_or_default().to_owned();
         let key = (row.host, path, row.bot_name, line.number);
-        let item = self.found.entry(key).or_insert_with_key(|(site, path, bot, number)| DisallowedFetches {
-            host: Site::from_stored(site).domain(),
-            path: path.clone(),
-            bot: bot.clone(),
+        let found = self.found.entry(key).or_insert_with(|| Found {
             operator: row.operator_name,
             purpose: row.purpose_name,
             fetches: 0,
-            last_fetch: String::new(),
+            last_ms: row.last_ms,
             rule: line.text.clone(),
-            rule_line: *number,
         });
-        item.fetches += row.fetches;
-        item.last_fetch = std::mem::take(&mut item.last_fetch).max(instant(row.last_ms));
+        found.fetches += row.fetches;
+        found.last_ms = found.last_ms.max(row.last_ms);
         if self.found.len() > 2 * MAX_ITEMS {
             self.truncate();
         }
@@ -176,16 +183,27 @@ impl<'a> Compared<'a> {
     /// Keeps the items with the most fetches, and counts the others.
     fn truncate(&mut self) {
         let mut items: Vec<_> = std::mem::take(&mut self.found).into_iter().collect();
-        items.sort_by_key(|(_, item)| Reverse(item.fetches));
+        items.sort_by_key(|(_, found)| Reverse(found.fetches));
         let others = items.drain(items.len().min(MAX_ITEMS)..);
-        self.counts.other_disallowed += others.map(|(_, item)| item.fetches).sum::<u64>();
+        self.counts.other_disallowed += others.map(|(_, found)| found.fetches).sum::<u64>();
         self.found = items.into_iter().collect();
     }
 
     /// Returns the counts, and the items with the most fetches first.
     fn finish(mut self) -> (RobotsFetches, Vec<DisallowedFetches>) {
         self.truncate();
-        let mut items: Vec<_> = self.found.into_values().collect();
+        let item = |((site, path, bot, rule_line), found): (FoundKey, Found)| DisallowedFetches {
+            host: Site::from_stored(&site).domain(),
+            path,
+            bot,
+            operator: found.operator,
+            purpose: found.purpose,
+            fetches: found.fetches,
+            last_fetch: instant(found.last_ms),
+            rule: found.rule,
+            rule_line,
+        };
+        let mut items: Vec<_> = self.found.into_iter().map(item).collect();
         items.sort_by_key(|item| Reverse(item.fetches));
         (self.counts, items)
     }

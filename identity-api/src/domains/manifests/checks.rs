@@ -9,10 +9,10 @@ use chrono::{SubsecRound, TimeDelta};
 use schemas::identity::ManifestState;
 use schemas::site::Site;
 use service_kit::clock::Clock;
+use service_kit::periodic;
 use signatures::{Key, ManifestError, manifest_keys};
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
@@ -65,16 +65,14 @@ impl KeyColumns {
 
 /// Runs rounds until the handle is dropped.
 pub(crate) fn start(checks: ManifestChecks, clock: Clock, every: Duration) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let mut rounds = tokio::time::interval_at(Instant::now() + every, every);
-        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            rounds.tick().await;
+    periodic::start(every, move || {
+        let (checks, clock) = (checks.clone(), clock.clone());
+        async move {
             if let Err(error) = checks.round(&clock).await {
                 tracing::warn!("failed to refresh manifests; retrying in the next round: {error}");
             }
         }
-    }))
+    })
 }
 
 impl ManifestChecks {
