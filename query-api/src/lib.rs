@@ -35,10 +35,9 @@ pub mod analysts;
 pub use read_limiter::ReadSettings;
 pub use read_limiter::metrics::METRICS;
 pub use routes::click_lookup::ClickSettings;
-pub use routes::dry_run::{dry_run_manifest, parse_period};
+pub use routes::dry_run::{dry_run_close, dry_run_manifest, parse_period};
 pub use routes::resolve::ResolveSettings;
 pub use routes::routes;
-pub use routes::statements::dry_run_close;
 pub use statements::StatementSettings;
 
 use crate::access::organization_names::OrganizationNames;

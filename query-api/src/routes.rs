@@ -15,7 +15,7 @@ pub(crate) mod reconciliation;
 pub(crate) mod resolve;
 mod robots;
 mod series;
-pub(crate) mod statements;
+mod statements;
 
 use crate::State;
 use crate::respond::{compression, response_memory};

@@ -21,6 +21,11 @@ pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
     Ok((period.from_ms, period.before_ms))
 }
 
+/// Parses the body of a request to close a month.
+pub fn dry_run_close(body: &[u8]) -> Result<(), ApiError> {
+    super::statements::asked(body).map(drop)
+}
+
 /// Returns the manifest, as JSON, of a session that cites these URLs with their `data`, at the least strict privacy level and with all
 /// owners' consent.
 pub fn dry_run_manifest(cited: &[(String, String)]) -> Vec<u8> {

@@ -30,7 +30,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+pub(super) struct Asked {
     period: String,
     operator: Option<String>,
     by: Option<By>,
@@ -79,12 +79,7 @@ async fn close(state: Arc<State>, month: Closing, now: DateTime<Utc>) -> Result<
 }
 
 /// Returns 400 for a body that isn't a JSON object, and 422 if its members aren't the documented ones.
-/// Parses the body of a request to close a month, and does nothing else.
-pub fn dry_run_close(body: &[u8]) -> Result<(), ApiError> {
-    asked(body).map(drop)
-}
-
-fn asked(body: &[u8]) -> Result<Asked, ApiError> {
+pub(super) fn asked(body: &[u8]) -> Result<Asked, ApiError> {
     let unreadable = || ApiError::new(Code::InvalidBody, "Invalid body: it is not a JSON object.");
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(unreadable());
