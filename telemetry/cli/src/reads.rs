@@ -168,7 +168,7 @@ pub(crate) async fn funnel(context: &Context, what: &Funnel) -> Result<(), Failu
 }
 
 pub(crate) async fn crawlers(context: &Context, what: &PagedRead) -> Result<(), Failure> {
-    let parameters = [what.window.parameters(context), what.part.parameters(), what.filters.parameters()].concat();
+    let parameters = what.parameters(context);
     if let Some(answer) = list(context, "/content-owners/crawlers", &parameters, &CRAWLERS).await? {
         print_message(&labels::coverage(&answer["coverage"]));
     }
@@ -176,7 +176,7 @@ pub(crate) async fn crawlers(context: &Context, what: &PagedRead) -> Result<(), 
 }
 
 pub(crate) async fn robots(context: &Context, what: &PagedRead) -> Result<(), Failure> {
-    let parameters = [what.window.parameters(context), what.part.parameters(), what.filters.parameters()].concat();
+    let parameters = what.parameters(context);
     if let Some(answer) = list(context, "/content-owners/robots", &parameters, &ROBOTS).await? {
         let [disallowed, allowed, unknown] = ["disallowed", "allowed", "unknown"].map(|name| answer["fetches"][name].clone());
         print_message(&format!(

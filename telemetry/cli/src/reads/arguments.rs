@@ -136,11 +136,17 @@ pub struct UnpagedRead {
 #[derive(Args, Clone, Debug)]
 pub struct PagedRead {
     #[command(flatten)]
-    pub(super) window: Window,
+    window: Window,
     #[command(flatten)]
-    pub(super) part: PageArgs,
+    part: PageArgs,
     #[command(flatten)]
-    pub(super) filters: Filters,
+    filters: Filters,
+}
+
+impl PagedRead {
+    pub(super) fn parameters(&self, context: &Context) -> Parameters {
+        [self.window.parameters(context), self.part.parameters(), self.filters.parameters()].concat()
+    }
 }
 
 /// A read of a list that can be sorted.

@@ -35,8 +35,7 @@ const FINDING: [Column; 2] = [column("operator", "/operator"), column("finding",
 const FETCHES: [Column; 2] = [column("fetches", "/fetches"), column("last fetch", "/last_seen")];
 
 pub(crate) async fn reconciliation(context: &Context, what: &Reconciliation) -> Result<(), Failure> {
-    let mut parameters =
-        [what.list.window.parameters(context), what.list.part.parameters(), what.list.filters.parameters()].concat();
+    let mut parameters = what.list.parameters(context);
     parameters.push(("by", name(&what.by)));
     parameters.extend(what.finding.clone().map(|finding| ("finding", finding)));
     let (agent, url) = ([computed_column("agent", agent)], [column("page", "/content_url")]);
