@@ -178,10 +178,11 @@ pub(crate) async fn crawlers(context: &Context, what: &PagedRead) -> Result<(), 
 pub(crate) async fn robots(context: &Context, what: &PagedRead) -> Result<(), Failure> {
     let parameters = what.parameters(context);
     if let Some(answer) = list(context, "/content-owners/robots", &parameters, &ROBOTS).await? {
-        let [disallowed, allowed, unknown] = ["disallowed", "allowed", "unknown"].map(|name| answer["fetches"][name].clone());
-        print_message(&format!(
-            "robots.txt disallowed {disallowed} fetches and allowed {allowed}. Not compared, because the file was unknown: {unknown}."
-        ));
+        let [disallowed, allowed, unknown] = ["disallowed", "allowed", "unknown"].map(|name| &answer["fetches"][name]);
+        print_message(&format!("robots.txt disallowed {disallowed} fetches and allowed {allowed}."));
+        if *unknown != 0 {
+            print_message(&format!("Fetches that can't be compared, because robots.txt wasn't known: {unknown}."));
+        }
     }
     Ok(())
 }
