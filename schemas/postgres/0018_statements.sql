@@ -19,23 +19,21 @@ CREATE TABLE statements (
     sha256          text NOT NULL,
     reports         bigint NOT NULL, -- rows of the evidence file, without hours
     late_reports    bigint NOT NULL,
-    document        bytea NOT NULL,  -- canonical JSON, compressed with zstd
+    document        bytea STORAGE EXTERNAL NOT NULL, -- canonical JSON, compressed with zstd
     actor_kind      text NOT NULL CHECK (actor_kind IN ('key', 'user')),
     actor_id        uuid NOT NULL,
     -- Of two processes that close a month at the same time, one fails and tries again, so numbers have no gaps.
     UNIQUE NULLS NOT DISTINCT (organization_id, operator, number),
     UNIQUE NULLS NOT DISTINCT (organization_id, operator, period, lines_by, revision)
 );
-ALTER TABLE statements ALTER COLUMN document SET STORAGE EXTERNAL;
 
 -- Pieces of an evidence file, each a zstd frame. They are inserted before their statement, in its transaction.
 CREATE TABLE statement_evidence (
     statement_id uuid NOT NULL REFERENCES statements DEFERRABLE INITIALLY DEFERRED,
     piece        int NOT NULL,
-    content      bytea NOT NULL,
+    content      bytea STORAGE EXTERNAL NOT NULL,
     PRIMARY KEY (statement_id, piece)
 );
-ALTER TABLE statement_evidence ALTER COLUMN content SET STORAGE EXTERNAL;
 
 -- query-api can't write the audit log, so the database adds the entry, in the same transaction.
 CREATE FUNCTION audit_statement() RETURNS trigger LANGUAGE plpgsql AS $$
