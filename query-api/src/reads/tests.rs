@@ -29,6 +29,8 @@ use service_kit::testing::{random_seed, size};
 const EVENTS_PER_ROUND: usize = 2;
 /// Limit for tests whose first rounds don't compare enough.
 const MAX_ROUNDS: usize = 200;
+/// Limit for tests that repeat `compare` until it has compared enough kinds of values.
+const MOST_COMPARISONS: usize = 5;
 
 /// One comparison: an owner's read, and the events that the model returns for it.
 struct Round<'a> {

@@ -1,6 +1,6 @@
 //! U6: a measure has one number for a window and a filter, in every read that counts it.
 
-use super::{Round, compare};
+use super::{MOST_COMPARISONS, Round, compare};
 use crate::parameters::paging::Paging;
 use crate::read_limiter::ReadSettings;
 use crate::reads::series::{BucketLength, Split};
@@ -131,10 +131,21 @@ async fn summary(reads: &Reads, round: &Round<'_>, numbers: &mut Numbers) {
     );
 }
 
-/// Three filters per round.
 #[tokio::test]
 async fn u6_measures_have_one_number_equal_the_model() {
     let mut positive = BTreeSet::new();
+    // Strict filters can leave only a few measures in all rounds.
+    for _ in 0..MOST_COMPARISONS {
+        compare_numbers(&mut positive).await;
+        if positive.len() > 5 {
+            return;
+        }
+    }
+    panic!("only {positive:?} had numbers");
+}
+
+/// Compares all numbers of random histories, three filters per round, and adds the measures that had any.
+async fn compare_numbers(positive: &mut BTreeSet<&'static str>) {
     compare(6, async |round: &Round<'_>, _| {
         // Without the low limits of the other tests.
         let reads = Reads::new(&round.world.reads.client, &ReadSettings::default());
@@ -150,5 +161,4 @@ async fn u6_measures_have_one_number_equal_the_model() {
         }
     })
     .await;
-    assert!(positive.len() > 5, "only {positive:?} had numbers");
 }

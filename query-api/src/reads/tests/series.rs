@@ -2,7 +2,7 @@
 
 use super::fixture::{MOST, OwnerRead};
 use super::model::{Event, ShownReport, sessions};
-use super::{Round, compare, failed_fetches};
+use super::{MOST_COMPARISONS, Round, compare, failed_fetches};
 use crate::reads::list_limits::model::{is_standard, listed_for_owner};
 use crate::reads::series::Split;
 use crate::reads::series_cells;
@@ -159,9 +159,6 @@ async fn rest(cells: &mut series_cells::Cells) -> Vec<Cell> {
     }
     rest
 }
-
-/// Maximum number of comparisons until enough splits had unlisted values.
-const MOST_COMPARISONS: usize = 5;
 
 #[tokio::test]
 async fn series_equal_the_model() {
