@@ -1,4 +1,4 @@
-// Adds new events to the open list: rows that are shown stay as they are, with focus, selection and open details.
+// Adds new events to the list. Existing rows keep their focus, selection and open details.
 (function () {
   "use strict";
   var PAUSE_MS = 3000, MAX_ROWS = 500;

@@ -1,7 +1,7 @@
-// Shows each <time datetime> in the reader's time zone on hover; the page itself is in UTC.
-// Copies the text that a button names, and shows such a button only where the browser lets a page copy.
-// Shows the values of a chart where it is tapped.
-// Keeps an opened row of a part that refreshes open.
+// Shows each <time datetime> in the visitor's time zone on hover; the page itself uses UTC.
+// Shows copy buttons in browsers that support them, and copies their text.
+// Shows the values of a chart at the tapped position.
+// Defers the refresh of a part while one of its rows is open.
 (function () {
   "use strict";
   var format = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
@@ -36,7 +36,7 @@
     if (!navigator.clipboard) return;
     document.querySelectorAll("button[data-copy]").forEach(function (button) { button.hidden = false; });
   }
-  // Who reads an opened row is not interrupted: the part is asked for again once it is closed.
+  // A refresh would close the open row.
   function wait(event) {
     if (event.target.querySelector("details[open]")) event.preventDefault();
   }
