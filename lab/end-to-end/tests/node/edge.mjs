@@ -26,7 +26,7 @@ async function throughTheWorker() {
     const headers = { "user-agent": agent, "content-telemetry-id": id, "signature-agent": signer };
     const request = new Request(`https://www.example.com${path}`, { headers });
     const response = await worker.fetch(request, { DRAIN_URL, DRAIN_KEY }, context);
-    if ((await response.text()) !== "page") throw new Error("the visitor is not served");
+    if ((await response.text()) !== "page") throw new Error("the visitor did not receive the page");
   }
   await Promise.all(behind);
   globalThis.fetch = toTheNetwork;
@@ -45,13 +45,13 @@ async function throughCompute() {
     tell({ request, client, waitUntil: (promise) => behind.push(promise) }, answer(), { url: DRAIN_URL, key: DRAIN_KEY, send });
   }
   await Promise.all(behind);
-  if (tries !== 4) throw new Error(`${tries} lines were told, and not those of agents`);
+  if (tries !== 4) throw new Error(`${tries} lines were sent instead of the four of agents`);
 }
 
 async function throughTheServer() {
   // The first request fails, so the batch is sent again.
   let tries = 0;
-  const send = (...request) => (++tries === 1 ? Promise.reject(new Error("a bad line")) : fetch(...request));
+  const send = (...request) => (++tries === 1 ? Promise.reject(new Error("the connection failed")) : fetch(...request));
   const telemetry = contentTelemetry({ url: DRAIN_URL, key: DRAIN_KEY, send, everyMs: 20 });
   const server = http.createServer((request, response) => telemetry(request, response, () => response.end("page")));
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
@@ -69,7 +69,7 @@ async function throughTheServer() {
   server.close();
 }
 
-/** What a visitor reads counts, even if it closes the connection before the end. */
+/** A response counts even if the visitor closes the connection before its end. */
 async function throughAResetConnection() {
   const sent = [];
   const send = async (_, { body }) => {
@@ -97,10 +97,10 @@ async function throughAResetConnection() {
   await telemetry.close();
   server.close();
   const paths = sent.map((line) => JSON.parse(line).url);
-  if (paths.sort().join() !== "/reset,/whole") throw new Error(`${paths} were sent, and not each once`);
+  if (paths.sort().join() !== "/reset,/whole") throw new Error(`sent ${paths} instead of each path once`);
 }
 
-/** A flush begins no batch after its time: the second line waits for the next flush. */
+/** After `longestMs`, a flush starts no further batch: the second line is sent by the next flush. */
 async function throughALongFlush() {
   const sent = [];
   const send = async (_, { body }) => {
@@ -111,12 +111,12 @@ async function throughALongFlush() {
   const lines = new Lines({ url: DRAIN_URL, key: DRAIN_KEY, send, atOnce: 1, longestMs: 50 });
   [1, 2].forEach((line) => lines.add(line));
   await lines.flush();
-  if (sent.join() !== "1") throw new Error(`${sent} were sent, and not the first`);
+  if (sent.join() !== "1") throw new Error(`sent ${sent} instead of the first line`);
   await lines.flush();
-  if (sent.join() !== "1,2") throw new Error(`${sent} were sent, and not both`);
+  if (sent.join() !== "1,2") throw new Error(`sent ${sent} instead of both lines`);
 }
 
-/** Where lines that are being sent make room for others, the others are sent too. */
+/** Lines that are added to a full queue during a request are sent too. */
 async function throughAFullQueue() {
   const sent = [];
   const send = async (_, { body }) => {
@@ -127,7 +127,7 @@ async function throughAFullQueue() {
   const lines = new Lines({ url: DRAIN_URL, key: DRAIN_KEY, send, atOnce: 2, most: 3 });
   [1, 2, 3].forEach((line) => lines.add(line));
   await lines.flush();
-  if (sent.join() !== "1,2,3,4,5") throw new Error(`${sent} were sent, and not all`);
+  if (sent.join() !== "1,2,3,4,5") throw new Error(`sent ${sent} instead of all lines`);
 }
 
 await throughAResetConnection();

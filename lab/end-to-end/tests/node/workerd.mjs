@@ -12,7 +12,7 @@ const edge = fileURLToPath(new URL("../../../../infra/edge", import.meta.url));
 let isAway = false;
 let taken = [];
 
-/** What the Worker asks for: the drain, and the site behind it. */
+/** Handles the Worker's requests to the drain and to the site. */
 async function outbound(request) {
   if (request.url !== DRAIN_URL) {
     return new Response("page", { headers: { "content-type": "text/html", "content-length": "4", "cf-cache-status": "HIT" } });
@@ -20,7 +20,7 @@ async function outbound(request) {
   if (isAway) return new Response("", { status: 503 });
   const body = await request.text();
   const answer = await fetch(DRAIN_URL, { method: "POST", headers: Object.fromEntries(request.headers), body });
-  if (!answer.ok) throw new Error(`the service answered ${answer.status}: ${await answer.text()}`);
+  if (!answer.ok) throw new Error(`the service returned ${answer.status}: ${await answer.text()}`);
   taken.push(...body.trimEnd().split("\n").map((line) => JSON.parse(line)));
   return new Response("{}");
 }
@@ -39,13 +39,13 @@ const miniflare = new Miniflare({
 async function visit(path, agent, signer = '"https://agent.test"') {
   const headers = { "user-agent": agent, "cf-ray": `ray-${path}`, "cf-connecting-ip": "132.196.86.7", "signature-agent": signer };
   const response = await miniflare.dispatchFetch(`https://www.example.com${path}`, { headers });
-  if ((await response.text()) !== "page") throw new Error("the visitor is not served");
+  if ((await response.text()) !== "page") throw new Error("the visitor did not receive the page");
 }
 
 async function told(paths) {
   for (let tries = 0; taken.length < paths.length && tries < 1_000; tries++) await new Promise((soon) => setTimeout(soon, 50));
   const urls = taken.map((line) => line.url).sort();
-  if (urls.join() !== paths.join()) throw new Error(`${urls} were told, and not ${paths}`);
+  if (urls.join() !== paths.join()) throw new Error(`reported ${urls} instead of ${paths}`);
 }
 
 await Promise.all([visit("/1?a=b", AGENT), visit("/2", AGENT), visit("/person", PERSON, ""), visit("/3", AGENT)]);
@@ -53,8 +53,8 @@ await told(["/1?a=b", "/2", "/3"]);
 const { asn, country, cache_status, client_ip, request_id, signature_agent } = taken.find((line) => line.url === "/2");
 const said = JSON.stringify([asn, country, cache_status, client_ip, signature_agent]);
 const expected = JSON.stringify([64_500, "DE", "HIT", "132.196.86.7", '"https://agent.test"']);
-if (!/^[0-9a-f-]{36}$/.test(request_id)) throw new Error(`the id of a request is the visitor's: ${request_id}`);
-if (said !== expected) throw new Error(`${said} was told, and not ${expected}`);
+if (!/^[0-9a-f-]{36}$/.test(request_id)) throw new Error(`the request ID comes from the visitor: ${request_id}`);
+if (said !== expected) throw new Error(`reported ${said} instead of ${expected}`);
 
 // Unsent lines are sent with the next ones.
 [isAway, taken] = [true, []];

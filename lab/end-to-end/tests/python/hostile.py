@@ -238,7 +238,7 @@ for status in [300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 409, 413, 
     telemetry = ContentTelemetry(page, drain, "key-1", every=3_600)
     telemetry.waiting.extend(["1", "2"])
     telemetry._flush()
-    assert list(telemetry.waiting) == ["1", "2"], f"the lines are lost after {status}"
+    assert list(telemetry.waiting) == ["1", "2"], f"status {status} lost the lines"
     telemetry._flush()
     assert not telemetry.waiting and Drain.received == [["1", "2"], ["1", "2"]], (status, Drain.received)
 assert Elsewhere.received == [], "a redirect was followed"

@@ -5,7 +5,7 @@ import { gunzipSync } from "node:zlib";
 import forward from "../../../../../infra/edge/azure/forward/index.mjs";
 import { Lines } from "../../../../../infra/edge/lines.mjs";
 
-/** A server that responds as `respond` says and keeps what it was sent. */
+/** Starts a server that responds with `respond` and records its requests. */
 async function server(respond) {
   const received = [];
   const server = http.createServer(async (request, response) => {
@@ -23,7 +23,7 @@ async function server(respond) {
 
 const silent = { onError: () => {} };
 
-/** After each of these, the batch is sent again and is delivered. */
+/** After each of these responses, the batch is sent again and delivered. */
 async function failures() {
   const elsewhere = await server(() => [200]);
   for (const status of [300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 409, 410, 413, 415, 418, 429, 500, 502, 503, 504]) {
@@ -32,7 +32,7 @@ async function failures() {
     const lines = new Lines({ url: drain.url, key: "key-1", onError: (error) => errors.push(error.message) });
     [1, 2].forEach((line) => lines.add(line));
     await lines.flush();
-    assert.deepEqual(lines.waiting, ["1", "2"], `the lines are lost after ${status}`);
+    assert.deepEqual(lines.waiting, ["1", "2"], `status ${status} lost the lines`);
     assert.ok(errors.length === 1 && errors[0].includes(String(status)), errors.join());
     await lines.flush();
     assert.deepEqual(lines.waiting, [], `the lines still wait after ${status}`);
@@ -54,7 +54,7 @@ async function successes() {
   }
 }
 
-/** Lines that the service can't read are reported once and never sent again, and later ones are sent. */
+/** Lines that the service can't parse are reported once and not sent again. Later lines are sent. */
 async function unreadable() {
   const received = [];
   const send = async (_, { body }) => {
@@ -72,7 +72,10 @@ async function unreadable() {
   assert.deepEqual(lines.waiting, []);
 }
 
-/** The Azure Function fails after anything but a direct 2xx, so that its messages come again; after 422 they would never be read. */
+/**
+ * The Azure Function fails unless the response is a direct 2xx, so that its messages are delivered again. It succeeds after 422, because
+ * the service can never parse those messages.
+ */
 async function azureFunction() {
   const elsewhere = await server(() => [200]);
   const messages = [{ records: [{ properties: { userAgent: '"}]}\n{"records":[' } }] }, "no JSON"];
@@ -89,7 +92,7 @@ async function azureFunction() {
   }
   assert.deepEqual(elsewhere.received, [], "a redirect was followed");
   elsewhere.close();
-  await assert.rejects(forward({}, messages), "nobody listens");
+  await assert.rejects(forward({}, messages), "accepts messages although no server listens");
 }
 
 await azureFunction();

@@ -1,7 +1,7 @@
 // Every format of `infra/edge`, rendered for visitors who forge every header: each line contains what the server saw.
 //
-// NGINX_PROGRAM is nginx. With PROVIDER, DRAIN_URL and DRAIN_KEY, the lines of that provider are also sent to its drain, which must be
-// able to read every one of them.
+// NGINX_PROGRAM is the path of nginx. With PROVIDER, DRAIN_URL and DRAIN_KEY, that provider's lines are also sent to its drain, which
+// must parse all of them.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -23,20 +23,20 @@ const SIGNED = { "user-agent": PERSON, "signature-agent": '"https://chatgpt.com"
 const edge = (file) => fileURLToPath(new URL(`../../../../../infra/edge/${file}`, import.meta.url));
 const lines = { ndjson: [], fastly: [], combined: [] };
 
-/** Checks lines and keeps them for the drain. */
+/** Checks lines, and stores them for the drain. */
 function take(provider, ...checked) {
   checkLines(...checked);
   lines[provider].push(...checked[2]);
 }
 
-/** The visitors as they come through a proxy, which appends the address that it sees. */
+/** Visitors whose requests pass through a proxy, which appends the address it sees. */
 const throughProxy = () =>
   visitors().map((visitor) => {
     const forwarded = `${visitor.headers["x-forwarded-for"]}, ${ADDRESS}`;
     return { ...visitor, headers: { ...visitor.headers, "x-forwarded-for": forwarded } };
   });
 
-/** Sends a request byte by byte as it stands, and returns the status of the response. */
+/** Sends a request unchanged, and returns the status of the response. */
 function ask(port, { path, headers }) {
   return new Promise((done, failed) => {
     const fields = Object.entries({ host: HOST, ...headers, connection: "close" }).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -47,7 +47,7 @@ function ask(port, { path, headers }) {
   });
 }
 
-/** Sends the requests one after the other; returns those that were served, which must be nearly all. */
+/** Sends the requests one after the other. Returns those that the server accepts, which must be nearly all. */
 async function served(name, port, all) {
   const served = [];
   for (const visitor of all) if ((await ask(port, visitor)) === 200) served.push(visitor);
@@ -73,7 +73,7 @@ async function nodeMiddleware() {
   }
 }
 
-/** Addresses that only a configured proxy can have put in the header. */
+/** Addresses in the header count only if a trusted proxy added them. */
 async function proxyChains() {
   for (const [trustedProxies, forwarded, address] of [
     [["127.0.0.1", "10.0.0.0/8"], `132.196.86.7, ${ADDRESS}, 10.1.2.3`, ADDRESS],
@@ -163,7 +163,7 @@ function fastlyLogFormat() {
       "client.as.number": 64_500,
     };
     if (name in values) return values[name];
-    // HTTP strips surrounding white space.
+    // HTTP removes surrounding white space.
     if (name.startsWith("req.http.")) return headers[name.slice("req.http.".length).toLowerCase()]?.replace(/^[ \t]+|[ \t]+$/g, "");
     throw new Error(`the log format reads ${name}`);
   };
@@ -251,7 +251,7 @@ function freePort() {
   }));
 }
 
-/** Waits until a port is open, or until the program has ended. */
+/** Waits until a port is open. Fails if the program exits. */
 async function listening(port, exited) {
   let hasExited = false;
   exited.then(() => (hasExited = true));
@@ -260,12 +260,12 @@ async function listening(port, exited) {
     socket.on("error", () => done(undefined));
   });
   while (!(await isOpen())) {
-    if (hasExited) throw new Error("nginx ended before it listened");
+    if (hasExited) throw new Error("nginx exited before it listened");
     await new Promise((soon) => setTimeout(soon, 20));
   }
 }
 
-/** Formats whose lines the provider writes: they ask for named fields, and for no field that contains what visitors keep private. */
+/** Formats whose lines the provider writes. They request no fields with private data of visitors. */
 function namedFields() {
   const list = (file, begin) => readFileSync(edge(file), "utf8").split(begin)[1].split("]")[0].split('"').filter((_, at) => at % 2 === 1);
   const { output_options } = JSON.parse(readFileSync(edge("cloudflare/logpush-job.json"), "utf8"));
@@ -284,7 +284,7 @@ function namedFields() {
   assert.deepEqual(action_parameters.request_fields.map(({ name }) => name), ["content-telemetry-id", "signature-agent", "signature-input", "signature"]);
 }
 
-/** The drain reads every line of its provider. */
+/** The drain parses every line of its provider. */
 async function drain() {
   for (const sent = lines[PROVIDER]; sent.length > 0; ) {
     const batch = sent.splice(0, 500);

@@ -24,7 +24,7 @@ const SCRIPTS = [
 
 const folder = mkdtempSync(join(tmpdir(), "scripts-"));
 
-/** Programs that write their arguments down before they run: every account of a machine could list these. */
+/** Programs that record their arguments before they run, because every account on a machine can list them. */
 function watchedPrograms() {
   const bin = join(folder, "bin");
   mkdirSync(bin);
@@ -41,7 +41,7 @@ function watchedPrograms() {
   return bin;
 }
 
-/** What `azure/setup.sh` runs: the access log alone is sent, and the key reaches the settings of the function through a pipe. */
+/** `azure/setup.sh` sends only the access log, and passes the key to the function's settings through a pipe. */
 async function azureSetup(bin) {
   const appSettings = join(folder, "settings.json");
   for (const [input, status] of [[false, 0], [true, 0], [false, 1]]) {
@@ -75,7 +75,7 @@ async function server(status, headers = {}) {
   return { received, url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
-/** Runs a script; its secrets are in the environment, or lines of its input. */
+/** Runs a script with its secrets in the environment, or as lines of its input. */
 function run({ script, api, settings, secrets }, url, bin, input) {
   const listed = join(folder, "arguments");
   writeFileSync(listed, "");
@@ -123,7 +123,7 @@ try {
       const api = await server(status, { location: `${elsewhere.url}/` });
       const { code, stdout } = await run(script, api.url, bin, false);
       api.close();
-      assert.ok(code !== 0 && !stdout.includes("done"), `${script.script}: ${status} passes for a success`);
+      assert.ok(code !== 0 && !stdout.includes("done"), `${script.script}: ${status} counts as a success`);
       assert.equal(api.received.length, 1, `${script.script} goes on after ${status}`);
     }
     elsewhere.close();

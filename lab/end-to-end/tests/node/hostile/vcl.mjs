@@ -1,10 +1,10 @@
-// Evaluates Fastly VCL expressions as far as `infra/edge/fastly` uses them. Strings are "binary": one character per byte.
-// Functions as https://www.fastly.com/documentation/reference/vcl/functions/ describes them.
+// Evaluates the Fastly VCL expressions that `infra/edge/fastly` uses. Strings are "binary": one character per byte. Functions follow
+// https://www.fastly.com/documentation/reference/vcl/functions/.
 import { randomUUID } from "node:crypto";
 
 const TOKEN = /\s*(?:(\{"[\s\S]*?"\})|"([^"]*)"|(\d+)|([A-Za-z_][\w.-]*)|(&&|\|\||==|!=|<=|<|~|[(),]))/y;
 const isUtf8 = (text) => Buffer.from(Buffer.from(text, "latin1").toString()).toString("latin1") === text;
-/** A header that wasn't sent is the empty text where a function needs one. */
+/** Functions treat a missing header as an empty string. */
 const text = (value) => value ?? "";
 
 const FUNCTIONS = {
@@ -37,7 +37,7 @@ function jsonEscape(binary) {
   return Buffer.from(characters.join("")).toString("latin1");
 }
 
-/** The value of an expression. `variable` returns that of a variable; undefined is a header that wasn't sent. */
+/** Returns the value of an expression. `variable` returns the value of a variable, or undefined for a missing header. */
 export function evaluate(source, variable) {
   const tokens = tokenize(source);
   let at = 0;
@@ -67,17 +67,17 @@ export function evaluate(source, variable) {
     const token = next();
     if (token?.sign === "(") {
       const value = or();
-      if (!takes(")")) throw new Error(`a parenthesis is open in ${source}`);
+      if (!takes(")")) throw new Error(`unclosed parenthesis in ${source}`);
       return value;
     }
     if (token && "value" in token) return token.value;
-    if (token?.name === undefined) throw new Error(`no value at ${JSON.stringify(token)} in ${source}`);
+    if (token?.name === undefined) throw new Error(`missing value at ${JSON.stringify(token)} in ${source}`);
     if (!takes("(")) return variable(token.name);
     const values = [];
     while (!takes(")")) {
       values.push(or());
       takes(",");
-      if (at > tokens.length) throw new Error(`a parenthesis is open in ${source}`);
+      if (at > tokens.length) throw new Error(`unclosed parenthesis in ${source}`);
     }
     if (token.name === "if") return values[0] ? values[1] : values[2];
     const call = FUNCTIONS[token.name];
@@ -86,7 +86,7 @@ export function evaluate(source, variable) {
   }
 
   const value = or();
-  if (at < tokens.length) throw new Error(`${JSON.stringify(tokens[at])} is left in ${source}`);
+  if (at < tokens.length) throw new Error(`unexpected ${JSON.stringify(tokens[at])} in ${source}`);
   return value;
 }
 
@@ -101,7 +101,7 @@ function tokenize(source) {
   while (TOKEN.lastIndex < source.trimEnd().length) {
     const from = TOKEN.lastIndex;
     const found = TOKEN.exec(source);
-    if (!found) throw new Error(`cannot read ${source.slice(from)}`);
+    if (!found) throw new Error(`invalid expression ${source.slice(from)}`);
     const [, long, short, number, name, sign] = found;
     if (long !== undefined) tokens.push({ value: long.slice(2, -2) });
     else if (short !== undefined) tokens.push({ value: short });
@@ -111,7 +111,7 @@ function tokenize(source) {
   return tokens;
 }
 
-/** The line of a log format, version 2: `%{…}V` is the value of an expression, in which braces are escaped. */
+/** Returns the line of a log format, version 2. `%{…}V` is the value of an expression, in which braces are escaped. */
 export function render(format, variable) {
   return format.replace(/%\{((?:[^}\\]|\\[\s\S])*)\}V/g, (_, source) => {
     const value = evaluate(source.replace(/\\([{}])/g, "$1"), variable);

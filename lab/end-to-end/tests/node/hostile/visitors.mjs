@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 
 export const BOT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 export const HOST = "www.example.com";
-/** An address of OpenAI, which visitors claim to have. */
+/** An OpenAI address that visitors forge. */
 const FORGED_ADDRESS = "132.196.86.7";
-/** Ids of another line. */
+/** The ID of another line. */
 const OTHER_ID = "0195f3a0-0000-7000-8000-0000000000ff";
-/** Stands in cookies and credentials, and must be in no line. */
+/** Part of cookies and credentials. No line may contain it. */
 const SECRET = "private-7f1c";
 
-/** What each visitor sends besides its user agent. */
+/** Headers that each visitor sends in addition to its user agent. */
 const FORGED = {
   "x-forwarded-for": FORGED_ADDRESS,
   "x-real-ip": FORGED_ADDRESS,
@@ -34,7 +34,7 @@ const FORGED = {
   "x-api-key": SECRET,
 };
 
-/** What they write into one of these headers. */
+/** Values that visitors write into one of these headers. */
 const HOSTILE = [
   "",
   "-",
@@ -55,7 +55,7 @@ const HOSTILE = [
   "\xf0\x9f\x98\x80".repeat(1_700),
   "\xff".repeat(7_000),
 ];
-/** What they request. */
+/** Paths that visitors request. */
 const PATHS = [
   '/"',
   "/\\",
@@ -68,10 +68,10 @@ const PATHS = [
   `/${"\xff".repeat(7_000)}`,
   `/${"\xf0\x9f\x98\x80".repeat(1_700)}`,
 ];
-/** Values and paths that only some servers let through. */
+/** Values and paths that only some servers accept. */
 const TOO_MUCH = { values: ["a\nb", "a\r\n{}\n", "\x01".repeat(1_000), '"'.repeat(10_000)], paths: [`/${'"'.repeat(10_000)}`] };
 
-/** Every visitor; `tooMuch` adds those that no HTTP/1.1 server lets through. */
+/** Returns all visitors; with `tooMuch`, also those that no HTTP/1.1 server accepts. */
 export function visitors({ tooMuch = false } = {}) {
   const values = tooMuch ? [...HOSTILE, ...TOO_MUCH.values] : HOSTILE;
   const paths = tooMuch ? [...PATHS, ...TOO_MUCH.paths] : PATHS;
@@ -96,8 +96,8 @@ const utf8 = (binary) => Buffer.from(binary, "latin1").toString();
 const isUtf8 = (binary) => Buffer.from(utf8(binary)).toString("latin1") === binary;
 
 /**
- * Checks the lines of the visitors, in their order: fields are what the server saw, and no visitor reaches another field. `read` makes
- * an object of a line, with the names of the middleware's fields.
+ * Checks the visitors' lines, in order: they contain what the server saw, and no header changes another field. `read` converts a line
+ * to an object with the middleware's field names.
  */
 export function checkLines(name, sent, lines, expected, read = JSON.parse) {
   assert.equal(lines.length, sent.length, `${name}: lines`);
@@ -107,30 +107,30 @@ export function checkLines(name, sent, lines, expected, read = JSON.parse) {
     const about = `${name}, ${what}`;
     assert.ok(Buffer.byteLength(line) < 64 * 1024, `${about}: the line is longer than the service reads`);
     assert.ok(!line.includes(SECRET), `${about}: a cookie, a referer or a credential is in the line`);
-    assert.ok(!line.includes("\n"), `${about}: one line`);
+    assert.ok(!line.includes("\n"), `${about}: more than one line`);
     const { timestamp, request_id, user_agent, url, content_telemetry_id, signature_agent, signature_input, signature, bytes, content_type, ...others } = read(line);
     assert.ok(timestamp && bytes !== undefined, about);
     assert.match(request_id, /^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$/, about);
-    assert.ok(request_id !== OTHER_ID && !ids.has(request_id), `${about}: the id is the server's own`);
+    assert.ok(request_id !== OTHER_ID && !ids.has(request_id), `${about}: the ID is not the server's`);
     ids.add(request_id);
     assert.deepEqual(others, expected, about);
     checkUserAgent(`${about}: ${user_agent}`, user_agent, headers["user-agent"]);
     checkTelemetryId(`${about}: ${content_telemetry_id}`, content_telemetry_id, headers["content-telemetry-id"]);
-    // The combined format does not contain it.
+    // The combined format does not contain this header.
     if (signature_agent !== undefined) checkSignatureAgent(`${about}: ${signature_agent}`, signature_agent, headers["signature-agent"]);
     for (const text of [signature_input, signature]) assert.ok(text === undefined || (typeof text === "string" && text.length <= 2_048), about);
     checkUrl(`${about}: ${url}`, url, path);
   });
 }
 
-/** What is too long or isn't UTF-8 may be cut or escaped, but not lost. */
+/** User agents that are too long or not UTF-8 may be cut or escaped, but not removed. */
 function checkUserAgent(about, userAgent, sent) {
   assert.ok(userAgent.startsWith(BOT) && userAgent.length < 4_000, about);
   // Runtimes decode headers as UTF-8 or as one character per byte.
   if (isUtf8(sent) && sent.length <= 512) assert.ok([utf8(sent).trim(), sent.trim()].includes(userAgent.trim()), about);
 }
 
-/** Only a UUID is an id. Nothing else may become one. */
+/** Forged values must not become the correlation ID of another line. */
 function checkTelemetryId(about, id, sent) {
   if (/^[\w-]{2,64}$/.test(sent)) assert.equal(id, sent, about);
   else assert.ok(id !== OTHER_ID && id.length < 400, about);
