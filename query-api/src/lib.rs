@@ -43,7 +43,7 @@ pub use statements::StatementSettings;
 use crate::access::organization_names::OrganizationNames;
 use crate::access::reader::KEY_USES;
 use crate::access::reader::session_reads::SessionReads;
-use crate::read_limiter::ReadLimiter;
+use crate::read_limiter::{ReadLimiter, ReadPermit};
 use crate::reads::Reads;
 use crate::reads::session_outcomes::OutcomeReader;
 use crate::routes::resolve::ResolveLimit;
@@ -219,6 +219,11 @@ impl State {
     /// Checks the reconciliation alerts of all owners, as the process does periodically. Returns the number of new exceptions.
     pub async fn check_alerts(&self) -> Result<u64, sqlx::Error> {
         routes::reconciliation::alerts::round(self, self.clock.now()).await
+    }
+
+    /// Returns the reads for a request, with its priority.
+    fn reads(&self, permit: &ReadPermit) -> Reads {
+        self.telemetry.with_priority(permit.priority())
     }
 
     /// Returns the checks of `/ready`.

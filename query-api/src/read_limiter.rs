@@ -3,6 +3,9 @@
 //! A tenant never has more slots than are left for all others ([`Slots`]). A response in memory releases its slot at once, and uses its
 //! tenant's share of the response memory until it is sent. A larger response keeps its slot until it is sent. Large responses have at most
 //! half of the slots, so slow readers never block all of them.
+//!
+//! A tenant's second read in progress has a lower priority in ClickHouse than the first reads of others, its third a still lower one, and so
+//! on. Slots alone don't divide the CPU: with 20 reads in progress, a tenant would get 20 times the CPU of a tenant with one.
 
 pub(crate) mod metrics;
 pub(crate) mod time_limits;
@@ -90,6 +93,8 @@ pub(crate) struct ReadPermit {
     read_limiter: Arc<ReadLimiter>,
     credential: Credential,
     slot: Slot<Tenant>,
+    /// Number of the tenant's reads in progress when this one began, including it.
+    priority: usize,
     is_sending: bool,
 }
 
@@ -120,7 +125,8 @@ impl ReadLimiter {
         let slot = self.slots.take(tenant, self.per_organization).map_err(|why| refusal(why, self.size))?;
         of_credential.insert(credential, own + 1);
         metrics::set_running_reads(of_credential.values().sum());
-        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, slot, is_sending: false })
+        let priority = self.slots.taken_by(tenant);
+        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, slot, priority, is_sending: false })
     }
 }
 
@@ -143,6 +149,11 @@ impl ReadPermit {
 
     pub(crate) fn tenant(&self) -> Tenant {
         self.slot.key()
+    }
+
+    /// Returns the priority of the read's statements in ClickHouse; 1 is the highest.
+    pub(crate) fn priority(&self) -> usize {
+        self.priority
     }
 
     /// Releases the slot and reserves `bytes` for a response in memory. Returns 429 if its tenant already has as many as are left for
@@ -368,6 +379,16 @@ mod tests {
         assert_eq!(taken.len(), 48);
         assert_eq!(of_founder(99).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
         assert!(begin(&read_limiter, key(100), 100).is_ok());
+    }
+
+    #[test]
+    fn reads_in_progress_lower_only_their_tenants_priority() {
+        let read_limiter = ReadLimiter::new(&ReadSettings::default());
+        let taken: Vec<_> = (0..3).map(|number| begin(&read_limiter, key(number), 1).unwrap()).collect();
+        assert_eq!(taken.iter().map(ReadPermit::priority).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(begin(&read_limiter, key(9), 2).unwrap().priority(), 1);
+        drop(taken);
+        assert_eq!(begin(&read_limiter, key(0), 1).unwrap().priority(), 1);
     }
 
     #[test]

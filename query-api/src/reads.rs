@@ -83,6 +83,12 @@ impl Reads {
         }
     }
 
+    /// Returns the same reads with another priority in ClickHouse; 1 is the highest.
+    pub(crate) fn with_priority(&self, priority: usize) -> Self {
+        let client = query_limits::with_priority(&self.client, priority);
+        Self { client, times: self.times, list_limits: self.list_limits }
+    }
+
     /// Returns all rows of a statement with a small result.
     async fn all<R>(&self, statement: Statement) -> Result<Vec<R>, ApiError>
     where

@@ -141,6 +141,11 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.size.saturating_sub(self.lock().taken)
     }
 
+    /// Returns the number of a tenant's slots.
+    pub fn taken_by(&self, key: K) -> usize {
+        self.lock().taken_by(key)
+    }
+
     /// Returns the tenants that have slots, with their number.
     pub fn by_key(&self) -> Vec<(K, usize)> {
         self.lock().by_key.iter().map(|(key, taken)| (*key, *taken)).collect()

@@ -42,6 +42,17 @@ pub(super) fn with_limits(client: &Client, settings: &ReadSettings) -> Client {
         .with_setting("max_result_bytes", settings.read_bytes.to_string())
 }
 
+/// Longest time that a statement waits for statements with a higher priority, per block of rows. Bounds the delay if these never end.
+const WAIT_PER_BLOCK_MS: &str = "250";
+
+/// Sets the priority of statements; 1 is the highest. ClickHouse pauses a statement after each block while one with a higher priority runs.
+pub(super) fn with_priority(client: &Client, priority: usize) -> Client {
+    client
+        .clone()
+        .with_setting("priority", priority.to_string())
+        .with_setting("low_priority_query_wait_time_ms", WAIT_PER_BLOCK_MS)
+}
+
 /// Highest limit that the ClickHouse account may set (schemas/clickhouse/accounts.xml).
 const MOST_ROWS: &str = "10000000";
 
@@ -110,6 +121,27 @@ mod tests {
             (client.query(running).fetch_one::<u64>().await.unwrap() == 0).then_some(())
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn lower_priority_waits_for_higher_priority() {
+        let stores = TestStores::fresh().await;
+        let client = databases::clickhouse(&stores.clickhouse).unwrap();
+        let one_row_blocks = client.clone().with_setting("max_block_size", "1");
+        let settings = ReadSettings { read_start_seconds: 24, ..ReadSettings::default() };
+        let [first, third] = [1, 3].map(|priority| Reads::new(&one_row_blocks, &settings).with_priority(priority));
+        let running = || async {
+            let running = "SELECT count() FROM system.processes \
+                           WHERE current_database = currentDatabase() AND query LIKE 'SELECT toUInt64(sum(sleep%'";
+            client.query(running).fetch_one::<u64>().await.unwrap()
+        };
+        let slow = "SELECT toUInt64(sum(sleepEachRow(0.1))) AS total FROM numbers(20)";
+        let high = tokio::spawn(async move { rows(&first, slow).await.ok().unwrap() });
+        eventually("the statement runs", || async { (running().await == 1).then_some(()) }).await;
+        // 60 blocks wait for up to 15 seconds.
+        assert_eq!(rows(&third, "SELECT toUInt64(sum(number)) FROM numbers(60)").await.ok().unwrap(), [1_770]);
+        assert_eq!(running().await, 0, "it ended before");
+        high.await.unwrap();
     }
 
     /// When the client disconnects, the server drops the handler and with it the statement.

@@ -33,7 +33,7 @@ pub(crate) async fn read_own_summary(
     asked.reject_unsupported_of_organization(&[])?;
     let own = OwnReports::for_reader(&reading.reader)?;
     let period = asked.period()?;
-    let figures = state.telemetry.own_figures(&own, &period).await?;
+    let figures = state.reads(&reading.permit).own_figures(&own, &period).await?;
     let ended = state.outcomes.outcomes(reading.reader.tenant, &own, &period, None).await?;
     let summary = serde_json::to_vec(&assemble(&own, period, figures, &ended)).map_err(ApiError::internal)?;
     streamed_response::whole(summary, reading.permit)
@@ -134,7 +134,7 @@ pub(crate) async fn read_own_series(
         AgentSplit::Outcome => (of_outcomes, Source::Loaded(ended.into_iter())),
         AgentSplit::Reports(split) => {
             ended.iter().for_each(|cell| *per_bucket.entry(cell.bucket).or_default() += cell.outcomes);
-            let cells = state.telemetry.own_series(&own, &period, by, split).await?;
+            let cells = state.reads(&reading.permit).own_series(&own, &period, by, split).await?;
             let both = Extent { buckets: around(cells.extent.buckets, of_outcomes.buckets), ..cells.extent };
             (both, Source::Stored(Box::new(cells)))
         }

@@ -47,7 +47,7 @@ pub(crate) async fn read_manifest(
     let token = uri.path().rsplit('/').next().unwrap_or_default();
     let hash = PlainClickToken::presented(token).hash();
     let clicked = find_clicked(&state.pool, &hash, state.clock.now()).await?.ok_or_else(not_found)?;
-    let read = state.telemetry.session_events(clicked.scope, SessionPart::Disclosable).await?;
+    let read = state.reads(&reading.permit).session_events(clicked.scope, SessionPart::Disclosable).await?;
     let consents = consents(&state.pool, click_manifest::sites(&read.events)).await?;
     // Each text is searched for the session id, which takes a while for long sessions.
     let manifest = spawn_blocking(move || serde_json::to_vec(&click_manifest::manifest(&clicked, &read, &consents))).await;

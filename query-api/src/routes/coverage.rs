@@ -6,6 +6,7 @@
 use crate::State;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
+use crate::read_limiter::ReadPermit;
 use crate::reads::Servers;
 use chrono::{DateTime, Utc};
 use schemas::coverage::{Coverage, CoverageSpan};
@@ -22,26 +23,33 @@ const MAX_SPANS_WITH_FIGURES: usize = 1_000;
 
 /// Returns a period's covered hours: those in which one of the owner's drains has a line for its own hosts, or a server of the owner or a
 /// partner reported an event. Contains the latest [`SPANS`] spans, and the sums of all hours.
-pub(crate) async fn coverage(state: &State, tenant: Tenant, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
+pub(crate) async fn coverage(
+    state: &State,
+    permit: &ReadPermit,
+    seen: &Visibility,
+    period: &Period,
+) -> Result<Coverage, ApiError> {
+    let tenant = permit.tenant();
     let sources = state.outcomes.with_slot(tenant, sources_of(state, seen)).await?;
     let told = state.outcomes.with_slot(tenant, hours_of_drains(&sources, state, seen, period)).await?;
-    covered(state, &sources, seen, period, told).await.map(|whole| latest(whole, SPANS))
+    covered(state, permit, &sources, seen, period, told).await.map(|whole| latest(whole, SPANS))
 }
 
 /// Like [`coverage`], for another read's response. Returns `None` if the hosts have no drain and no drain had a line in the period, because
 /// missing server logs are expected then.
 pub(crate) async fn coverage_for_figures(
     state: &State,
-    tenant: Tenant,
+    permit: &ReadPermit,
     seen: &Visibility,
     period: &Period,
 ) -> Result<Option<Coverage>, ApiError> {
+    let tenant = permit.tenant();
     let sources = state.outcomes.with_slot(tenant, sources_of(state, seen)).await?;
     let told = state.outcomes.with_slot(tenant, hours_of_drains(&sources, state, seen, period)).await?;
     if told.is_empty() && !sources.has_drain {
         return Ok(None);
     }
-    covered(state, &sources, seen, period, told).await.map(|whole| Some(latest(whole, MAX_SPANS_WITH_FIGURES)))
+    covered(state, permit, &sources, seen, period, told).await.map(|whole| Some(latest(whole, MAX_SPANS_WITH_FIGURES)))
 }
 
 /// Limits the spans to the last ones. The sums still cover all hours.
@@ -52,12 +60,13 @@ fn latest(mut whole: Coverage, spans: usize) -> Coverage {
 
 async fn covered(
     state: &State,
+    permit: &ReadPermit,
     sources: &Sources,
     seen: &Visibility,
     period: &Period,
     told: Vec<i64>,
 ) -> Result<Coverage, ApiError> {
-    let reported = state.telemetry.hours_seen(seen, period, &sources.observers).await?;
+    let reported = state.reads(permit).hours_seen(seen, period, &sources.observers).await?;
     Ok(spans(period, &told.into_iter().chain(reported).collect()))
 }
 

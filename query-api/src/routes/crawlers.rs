@@ -51,8 +51,9 @@ pub(crate) async fn read_crawlers(
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let mut claims = Claims::new(&state.bots);
-    let requests = state.telemetry.crawlers(seen, period, &asked.filter, |id, agent, counts| claims.add(id, agent, counts));
-    let (coverage, requests) = tokio::try_join!(coverage(&state, asked.tenant(), seen, period), requests)?;
+    let reads = state.reads(&asked.permit);
+    let requests = reads.crawlers(seen, period, &asked.filter, |id, agent, counts| claims.add(id, agent, counts));
+    let (coverage, requests) = tokio::try_join!(coverage(&state, &asked.permit, seen, period), requests)?;
     let Requests { bots, unknown, refused } = requests;
     let refused = sort_by_count(refused);
     let agents = claims.listed();

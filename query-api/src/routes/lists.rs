@@ -34,7 +34,7 @@ pub(crate) struct ListRequest {
     pub(crate) period: Period,
     pub(crate) paging: Paging,
     pub(crate) filter: EventFilter,
-    permit: ReadPermit,
+    pub(crate) permit: ReadPermit,
 }
 
 impl ListRequest {
@@ -140,7 +140,8 @@ pub(crate) async fn read_events(
     asked.reject_unsupported_by_filtered(&["limit", "offset", "after"])?;
     let walk = parse_cursor(&asked)?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, &asked.filter, (asked.paging, &walk)).await?;
+    let found =
+        state.reads(&asked.permit).owners_events(&asked.visibility, &asked.period, &asked.filter, (asked.paging, &walk)).await?;
     let at = asked.paging;
     let found = NamedRows { rows: found, names: state.names.clone(), platform: |row| row.platform };
     let item = |(row, name)| EventItem { platform_name: Some(name), ..event(row, Audience::Owner) };
@@ -163,7 +164,8 @@ pub(crate) async fn read_urls(
     };
     let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::parse(&state, reading, &asked, URLS_PAGE).await?;
-    let found = state.telemetry.urls(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
+    let found =
+        state.reads(&asked.permit).urls(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
     let at = asked.paging;
     let found = NamedRows { rows: found, names: state.names.clone(), platform: |row| row.platform };
     page::respond(asked.response_options(&headers, columns), at, found, move |row| url_metric(row, by)).await
@@ -182,7 +184,7 @@ pub(crate) async fn read_own_events(
     let walk = parse_cursor(&asked)?;
     let own = OwnReports::for_reader(&reading.reader)?;
     let period = asked.period()?;
-    let found = state.telemetry.own_events(&own, &period, reported_by, (paging, &walk)).await?;
+    let found = state.reads(&reading.permit).own_events(&own, &period, reported_by, (paging, &walk)).await?;
     page::respond(ResponseOptions::new(&headers, &AGENT_EVENT_COLUMNS, reading.permit), paging, found, agent_event).await
 }
 
@@ -210,7 +212,10 @@ pub(crate) async fn read_corroboration(
     };
     let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
+    let found = state
+        .reads(&asked.permit)
+        .corroboration(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging)
+        .await?;
     let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
         domains: asked.visibility.domains().to_vec(),
@@ -244,7 +249,8 @@ pub(crate) async fn read_funnel(
     };
     let order = SortOrder::parse(asked.get("sort"), by.sortable())?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
+    let found =
+        state.reads(&asked.permit).funnel(&asked.visibility, &asked.period, (by, order, &asked.filter), asked.paging).await?;
     let at = asked.paging;
     let found = NamedRows { rows: found, names: state.names.clone(), platform: |row| row.platform };
     page::respond(asked.response_options(&headers, columns), at, found, move |row| funnel(row, by)).await

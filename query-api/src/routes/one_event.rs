@@ -33,7 +33,7 @@ pub(crate) async fn read_event(
     if event_id.contains('\0') {
         return Err(unknown());
     }
-    let found = state.telemetry.owners_event(&visibility, &period, &event_id).await?.ok_or_else(unknown)?;
+    let found = state.reads(&reading.permit).owners_event(&visibility, &period, &event_id).await?.ok_or_else(unknown)?;
     let platforms = found.reports.iter().chain([&found.event]).map(|row| row.platform);
     let names = state.names.names(platforms).await;
     let told = serde_json::to_vec(&response(found, &names)).map_err(ApiError::internal)?;

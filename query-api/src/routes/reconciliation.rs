@@ -1,4 +1,4 @@
-//! `GET /content-owners/reconciliation`: what agents claim and what the owner's servers saw (docs/api/reconciliation.md).
+//! `GET /content-owners/reconciliation`: what agents claim and what servers saw (docs/api/reconciliation.md).
 
 pub(crate) mod alerts;
 
@@ -41,8 +41,10 @@ pub(crate) async fn read_reconciliation(
     let fetches = ReconciledFetches { by, operator, finding, filter };
     let servers = coverage::servers(&state, asked.tenant(), &asked.visibility, &scanned_days(&asked.period)).await?;
     let at = asked.paging;
-    let (total, rows) =
-        state.telemetry.reconciliation(&asked.visibility, &asked.period, (&fetches, &servers, &state.bots), at).await?;
+    let (total, rows) = state
+        .reads(&asked.permit)
+        .reconciliation(&asked.visibility, &asked.period, (&fetches, &servers, &state.bots), at)
+        .await?;
     let envelope = Page::<()> { items: Vec::new(), total, limit: at.limit, offset: at.offset };
     let rows = page::in_memory(rows, crate::parameters::paging::Paging { offset: 0, ..at });
     page::respond_with_total(asked.response_options(&headers, columns), &envelope, total, rows, move |row| item(row, by)).await

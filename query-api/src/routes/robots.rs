@@ -42,7 +42,7 @@ pub(crate) async fn read_robots(
     let files = state.outcomes.with_slot(asked.tenant(), Files::read(&state, seen, period)).await??;
     let changes = files.changes();
     let mut compared = Compared::new(&files, &changes);
-    state.telemetry.bot_fetches(seen, period, &asked.filter, &changes, |fetches| compared.add(fetches)).await?;
+    state.reads(&asked.permit).bot_fetches(seen, period, &asked.filter, &changes, |fetches| compared.add(fetches)).await?;
     let (counts, items) = compared.finish();
     let total = items.len() as u64;
     let envelope = RobotsCompliance {

@@ -85,11 +85,12 @@ pub(crate) async fn read_series(
     buckets::for_period(&period, by, None)?;
     let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
 
-    let answering = ResponseOptions::new(&headers, columns, reading.permit);
-    let coverage = coverage::coverage_for_figures(&state, reading.reader.tenant, &visibility, &period).await?;
+    let (reads, permit) = (state.reads(&reading.permit), reading.permit);
+    let coverage = coverage::coverage_for_figures(&state, &permit, &visibility, &period).await?;
+    let answering = ResponseOptions::new(&headers, columns, permit);
     // JSON contains the coverage itself.
     let hours = coverage.as_ref().filter(|_| answering.format != Format::Json).map(CoveredHours::new);
-    let cells = state.telemetry.series(&visibility, &period, (by, split), &filter).await?;
+    let cells = reads.series(&visibility, &period, (by, split), &filter).await?;
     let extent = cells.extent;
     let buckets = buckets::for_period(&period, by, extent.buckets)?;
     let filled = FilledSeries::begin(buckets, split == Split::Nothing, extent, Source::Stored(Box::new(cells))).await?;

@@ -52,14 +52,14 @@ pub(crate) async fn read_document(
     let session = uri.path().rsplit('/').nth(1).and_then(|id| Uuid::try_parse(id).ok()).map(SessionId).ok_or_else(unknown)?;
     let facts = facts_of(&state.pool, org, session).await?.ok_or_else(unknown)?;
     let scope = SessionScope::granted(org, session);
-    let read = state.telemetry.session_events(scope, SessionPart::Whole).await?;
+    let read = state.reads(&reading.permit).session_events(scope, SessionPart::Whole).await?;
     if !read.is_whole {
         return Err(ApiError::new(
             Code::TooLarge,
             "The session has too many events for one document. Page through them with GET /agent/events.",
         ));
     }
-    let clicks = state.telemetry.session_events(scope, SessionPart::Clicks).await?;
+    let clicks = state.reads(&reading.permit).session_events(scope, SessionPart::Clicks).await?;
     let document = spawn_blocking(move || Box::<str>::from(assemble::document(session, &facts, &read.events, clicks))).await;
     let document = document.map_err(ApiError::internal)?;
     streamed_response::whole(String::from(document), reading.permit)

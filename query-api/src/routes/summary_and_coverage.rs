@@ -29,8 +29,8 @@ pub(crate) async fn read_summary(
     asked.reject_unsupported_by_filtered(&[])?;
     let (filter, period) = (EventFilter::parse(&asked)?, asked.period()?);
     let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
-    let coverage = coverage::coverage_for_figures(&state, reading.permit.tenant(), &visibility, &period).await?;
-    let figures = state.telemetry.summary(&visibility, &period, &filter).await?;
+    let coverage = coverage::coverage_for_figures(&state, &reading.permit, &visibility, &period).await?;
+    let figures = state.reads(&reading.permit).summary(&visibility, &period, &filter).await?;
     let summary = assemble(&visibility, period, figures, coverage);
     let summary = serde_json::to_vec(&summary).map_err(ApiError::internal)?;
     streamed_response::whole(summary, reading.permit)
@@ -44,8 +44,8 @@ pub(crate) async fn read_coverage(
     asked.reject_unsupported_by_owners(&[])?;
     let period = asked.period()?;
     let visibility = Visibility::for_read(&state.directory, &reading.reader, &asked).await?;
-    let coverage = coverage::coverage(&state, reading.permit.tenant(), &visibility, &period).await?;
-    let drains = state.telemetry.drain_lines(&visibility, &period).await?;
+    let coverage = coverage::coverage(&state, &reading.permit, &visibility, &period).await?;
+    let drains = state.reads(&reading.permit).drain_lines(&visibility, &period).await?;
     let read = CoverageRead {
         organization_id: visibility.organization_id(),
         domains: visibility.domains().to_vec(),
