@@ -1,14 +1,13 @@
 // Collects log lines and posts them to /drains/ndjson in batches. Shared by the edge functions and the Node.js middleware.
 //
-// A batch is delivered only when the drain itself responds with 2xx. After any other response, redirects included, its lines are kept
-// and sent again; their request_id makes a repeat harmless. The exception is 422: the drain has read every line, and none is valid, so
-// they are dropped and reported. When more than `most` lines wait, the oldest are dropped, so that a site never runs out of memory
-// because of its log.
+// A batch is delivered when the drain itself responds with 2xx. After other responses, including redirects, its lines are sent again;
+// their request_id makes repeats harmless. The exception is 422, which means that every line is invalid: they are dropped and reported.
+// When more than `most` lines are waiting, the oldest are dropped, so that the site doesn't run out of memory.
 
-/** Matches every user agent that may be a bot. The service decides by its own table. */
+/** Matches every user agent that may be a bot. The service has its own table and decides. */
 export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b|kendra|qbusiness|tabstack|fetcher|autorag|-citations|laion|img2d|lightpanda|buyforme|anomura|modelcontextprotocol|twinagent|aiwebindex|copilotchat|cohere-|imagemind|novellum|semantic-visions|turingos|terra ?cotta|prorata/i;
 
-// Visitors choose these texts. Longer ones are cut, or a visitor could make its own line longer than the service reads.
+// Visitors choose these texts. Longer ones are cut, so that no line exceeds the service's limit.
 const MAX_HEADER = 2_048;
 const MAX_TELEMETRY_ID = 64;
 const MAX_URL = 8_192;
@@ -16,13 +15,13 @@ const MAX_URL = 8_192;
 /** Reports a failed delivery, so that lines of a drain whose key was revoked aren't lost silently. */
 export const warn = (error) => console.warn(`telemetry: ${error.message}`);
 
-/** Whether a request may be a bot's: by its user agent, or because it names a signing agent. Other requests never leave the server. */
+/** Returns whether a request may come from a bot: by its user agent, or because it names a signing agent. Others are not reported. */
 export const mayBeABot = (header) => Boolean(header("signature-agent")) || MAY_BE_A_BOT.test(header("user-agent") ?? "");
 
-/** The first `most` characters of a text, without half a surrogate pair at the end. */
+/** Returns the first `most` characters of a text, without half a surrogate pair at the end. */
 const cut = (text, most) => (text ?? "").slice(0, most).replace(/[\ud800-\udbff]$/, "");
 
-/** The part of a line that the visitor chooses; `header` returns the text of a header. */
+/** Returns the fields of a line that the visitor chooses. `header` returns the text of a header. */
 export function visitorFields(url, header) {
   return {
     url: cut(url, MAX_URL),
@@ -35,8 +34,8 @@ export function visitorFields(url, header) {
 }
 
 /**
- * The line of a request that an edge function responds to, from the `Request` and the `Response`. `more` has what only the provider
- * knows. The id is random: a request id in a header may be the visitor's own.
+ * Returns the line of a request to an edge function. `more` contains the fields that only the provider knows. The ID is random, because
+ * visitors can send a request ID in a header.
  */
 export function edgeLine(request, response, more) {
   const url = new URL(request.url);

@@ -24,7 +24,7 @@ WITH
             HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            -- On hosts that had another owner, only later events.
+            -- On hosts with a previous owner, only later events.
             AND if({is_dated:UInt8}, at_ms >= {dated_ms:Int64} OR at_ms >= owned_since(site), 1)
             AND NOT startsWith(type, 'turn_')
             -- filters.sql

@@ -1,5 +1,5 @@
--- The reports and bots' log lines of an owner's month, as its evidence file contains them: by event and acceptance. Of each event of
--- the month all reports, whatever their own times. Copies are merged, and `first_key` to `last_key` is a part of the events.
+-- The reports and bots' log lines of an owner's month for its evidence file, sorted by event and acceptance. Contains all reports of
+-- each event in the month, whatever their own times. Copies are merged, and `first_key` to `last_key` selects a part of the events.
 WITH
     (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
     host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
@@ -12,7 +12,7 @@ WITH
         WHERE site IN own AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             AND key BETWEEN {first_key:UInt128} AND {last_key:UInt128} AND reports.identity[1] != 0),
-    -- Events of one report with a correlation id, because its observer had used the id before.
+    -- Events with a single report, because its observer had used the correlation ID before.
     separate AS (SELECT key FROM events FINAL
         WHERE site IN own AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC') AND key IN (SELECT identity FROM reports FINAL

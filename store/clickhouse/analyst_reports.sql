@@ -51,7 +51,7 @@ FROM (
         arrayEnumerate(all_roles) AS positions,
         arrayMap((n, one, session) -> one = 1 OR (session != 0 AND (n != representative OR is_told)),
             positions, all_roles, reports.session) AS are_agents,
-        -- Hide whose server saw an event that another report represents.
+        -- Hide which organization's server saw an event that another report represents.
         arrayMap((n, is_agent, one) -> multiIf(n = representative, if(is_told, platform, organization), is_agent, one, nobody),
             positions, are_agents, reports.platform) AS all_platforms,
         arrayMap((n, is_agent, one) -> multiIf(n = representative, if(is_told, toString(agent), ''), is_agent, toString(one), ''),

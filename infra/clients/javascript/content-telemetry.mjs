@@ -7,7 +7,7 @@ const MAX_EVENTS = 1_000;
 const MAX_BYTES = 900_000;
 const REPEATED = new Set([408, 429, 502, 503, 504]);
 
-/** The service refused a request. `faults` has one entry for each broken rule, with the event's `index`. */
+/** The service rejected a request. `faults` lists each broken rule, with the event's `index`. */
 export class ApiError extends Error {
   constructor(status, problem, retryAfter) {
     super(problem.detail ?? `The service answered ${status}.`);
@@ -159,7 +159,7 @@ function identified(event) {
   return event;
 }
 
-/** Rejects lone surrogates, such as in a text that was cut within an emoji, because JSON parsers reject them. */
+/** Rejects lone surrogates, as in a text that was cut within an emoji, because JSON parsers reject them. */
 function wellFormed(name, value) {
   if (!name.isWellFormed() || (typeof value === "string" && !value.isWellFormed())) throw new TypeError(`${name} has a lone surrogate`);
   return value;
@@ -228,7 +228,7 @@ export async function verifyWebhook(secret, headers, body, now = Date.now() / 1_
   const key = await crypto.subtle.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
   const claimed = /^[0-9a-f]{64}$/.test(signature ?? "") ? Uint8Array.from(signature.match(/../g), (pair) => parseInt(pair, 16)) : new Uint8Array();
   const signed = new Uint8Array([...bytes(`${timestamp}.`), ...(typeof body === "string" ? bytes(body) : body)]);
-  if (!(await crypto.subtle.verify("HMAC", key, claimed, signed))) throw new Error("The signature is not the endpoint's.");
+  if (!(await crypto.subtle.verify("HMAC", key, claimed, signed))) throw new Error("The signature is invalid.");
   if (!(Math.abs(now - Number(timestamp)) <= 300)) throw new Error("The delivery is too old.");
   return JSON.parse(new TextDecoder().decode(signed.subarray(timestamp.length + 1)));
 }

@@ -17,7 +17,7 @@ export function clicks(client, origin, onError = (error) => console.error(`faile
     page.search = query ?? "";
     const event = clickOf(page);
     if (!event) return;
-    if (waiting === MOST_WAITING) return onError(new Error(`${MOST_WAITING} wait already`));
+    if (waiting === MOST_WAITING) return onError(new Error(`${MOST_WAITING} visits are queued`));
     waiting += 1;
     client.report(event).catch(onError).finally(() => (waiting -= 1));
   };

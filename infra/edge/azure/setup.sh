@@ -49,7 +49,7 @@ printf '[{"name": "DRAIN_URL", "value": "%s/drains/azure"}, {"name": "DRAIN_KEY"
   azure functionapp config appsettings set --name "$NAME" --settings @-
 azure functionapp deployment source config-zip --name "$NAME" --src "$archive"
 
-# The access log only: the other categories aren't about requests of visitors.
+# Only the access log, because the other categories don't describe visitors' requests.
 profile=$(az afd profile show --profile-name "$FRONT_DOOR" --resource-group "$RESOURCE_GROUP" --query id --output tsv)
 az monitor diagnostic-settings create --name content-telemetry --resource "$profile" --event-hub front-door \
   --event-hub-rule "$hub/authorizationRules/RootManageSharedAccessKey" \

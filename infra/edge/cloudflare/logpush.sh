@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets up Cloudflare Logpush into a drain: adds the headers to the zone's custom fields, then creates the job. Needs jq.
+# Sets up Cloudflare Logpush to a drain: adds the headers to the zone's custom fields, then creates the job. Needs jq.
 # Logpush for zones needs Cloudflare's Enterprise plan. On other plans, use worker.mjs.
 #   ZONE_ID  TELEMETRY_URL (https://telemetry.example.com)
 # Prompts for these without echo, unless they are in the environment. In piped input, each is one line:

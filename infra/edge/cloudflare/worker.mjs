@@ -28,7 +28,7 @@ export default {
     lines.add(
       edgeLine(request, response, {
         cache_status: response.headers.get("cf-cache-status") ?? "",
-        // The connection's address: Cloudflare overwrites what the visitor sends under this name.
+        // The connection's address. Cloudflare replaces this header if a visitor sends it.
         client_ip: request.headers.get("cf-connecting-ip") ?? "",
         country: request.cf?.country ?? "",
         asn: request.cf?.asn ?? 0,

@@ -1,3 +1,3 @@
-# Response condition of the logging endpoint. Only requests that may be an agent's leave Fastly, and only those that a visitor sent to
-# this node: on a shield, client.ip is the address of another Fastly node. The service drops the others as well; this saves the bytes.
+# Response condition of the logging endpoint. Fastly logs only requests that may come from an agent, and only on the node that received
+# them from the visitor: on a shield, client.ip is another Fastly node. The service drops other lines too; this saves bandwidth.
 fastly.ff.visits_this_service == 0 && (req.method == "GET" || req.method == "HEAD") && (req.http.Signature-Agent || req.http.User-Agent ~ "(?i)bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b|kendra|qbusiness|tabstack|fetcher|autorag|-citations|laion|img2d|lightpanda|buyforme|anomura|modelcontextprotocol|twinagent|aiwebindex|copilotchat|cohere-|imagemind|novellum|semantic-visions|turingos|terra ?cotta|prorata")

@@ -66,19 +66,19 @@ function responseFields(response) {
   };
 }
 
-/** A header as text; Node.js reads each byte of it as one character. */
+/** Returns a header as text. Node.js decodes each byte of it as one character. */
 function header(request, name) {
   return Buffer.from(request.headers[name] ?? "", "latin1").toString();
 }
 
-/** The path and the query, with bytes that aren't ASCII as percent escapes. */
+/** Returns the path and the query, with percent escapes for bytes that aren't ASCII. */
 function target(sent) {
   const path = sent.replace(/^https?:\/\/[^/?]*/i, "");
   const escaped = path.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`);
   return escaped.startsWith("/") ? escaped : `/${escaped}`;
 }
 
-/** The connection's address or, through trusted proxies, the rightmost address that isn't one of theirs; empty if it is unknown. */
+/** Returns the connection's address or, behind trusted proxies, the rightmost address that isn't theirs. Empty if unknown. */
 function clientAddress(request, isProxy) {
   const forwarded = header(request, "x-forwarded-for").split(",");
   let address = bare(request.socket.remoteAddress ?? "");
@@ -88,13 +88,13 @@ function clientAddress(request, isProxy) {
   return isIP(address) > 0 ? address : "";
 }
 
-/** An address without port, brackets and IPv4-in-IPv6 prefix. */
+/** Returns an address without port, brackets and IPv4-in-IPv6 prefix. */
 function bare(address) {
   const [, v6, v4] = /^\[([^\]]*)\](?::\d+)?$|^([\d.]+)(?::\d+)?$/.exec(address.trim()) ?? [];
   return (v6 ?? v4 ?? address.trim()).replace(/^::ffff:(?=\d+\.)/i, "");
 }
 
-/** Returns a function that tests whether an address (empty for a socket file) is a proxy's. Throws if an entry is invalid. */
+/** Returns a function that tests whether an address (empty for a socket file) belongs to a proxy. Throws if an entry is invalid. */
 function proxyTest(proxies) {
   const family = (address) => (isIP(address) === 6 ? "ipv6" : "ipv4");
   const list = new BlockList();

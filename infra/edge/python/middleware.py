@@ -9,10 +9,10 @@
     scheme="https"                            # if they terminate TLS
     host="www.example.com"                    # if they change the Host header
 
-Each proxy must append the address it sees to X-Forwarded-For. Without drops_underscores that header is ignored: WSGI doesn't tell it
-from X_Forwarded_For, which visitors can send through most proxies. X-Forwarded-Host, X-Forwarded-Proto and X-Request-ID are ignored,
-because visitors can send them too. A thread of its own sends the lines, so that no visitor waits. Lines that could not be sent are sent again;
-their request_id makes a repeat harmless. Lines that the service can't read (422) are dropped and logged.
+Each proxy must append the address it sees to X-Forwarded-For. Without drops_underscores, that header is ignored: in WSGI, it looks
+like X_Forwarded_For, which visitors can send through most proxies. X-Forwarded-Host, X-Forwarded-Proto and X-Request-ID are ignored,
+because visitors can send them too. A separate thread sends the lines, so visitors never wait. Lines are sent again after a failure;
+their request_id makes repeats harmless. Lines that the service can't parse (422) are dropped and logged.
 """
 
 import collections
@@ -28,23 +28,23 @@ import urllib.parse
 import urllib.request
 import uuid
 
-# Matches every user agent that may be a bot. The service decides by its own table.
+# Matches every user agent that may be a bot. The service has its own table and decides.
 MAY_BE_A_BOT = re.compile(
     r"bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b|kendra|qbusiness|tabstack|fetcher|autorag|-citations|laion|img2d|lightpanda|buyforme|anomura|modelcontextprotocol|twinagent|aiwebindex|copilotchat|cohere-|imagemind|novellum|semantic-visions|turingos|terra ?cotta|prorata",
     re.IGNORECASE,
 )
-# Visitors choose these texts. Longer ones are cut, or a visitor could make its own line longer than the service reads.
+# Visitors choose these texts. Longer ones are cut, so that no line exceeds the service's limit.
 MAX_HEADER = 2_048
 MAX_TELEMETRY_ID = 64
 MAX_URL = 8_192
-# What a request target contains without escapes.
+# Characters that a request target contains without escapes.
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 
 log = logging.getLogger("content_telemetry")
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes redirects an error: they would send the key elsewhere, and the final page could be mistaken for the drain's response."""
+    """Rejects redirects, which would send the key elsewhere, and whose final page could be mistaken for the drain's response."""
 
     def redirect_request(self, *_):
         return None
@@ -59,14 +59,14 @@ class ContentTelemetry:
         self.every, self.at_once, self.timeout = every, at_once, timeout
         self.site = Site(trusted_proxies, scheme, host, drops_underscores)
         self.opener = urllib.request.build_opener(NoRedirects)
-        # When more lines wait, the oldest are dropped: a site must not run out of memory because of its log.
+        # When more lines are waiting, the oldest are dropped, so that the site doesn't run out of memory.
         self.waiting = collections.deque(maxlen=most)
         self.closing = threading.Event()
         self.thread = threading.Thread(target=self._run, name="content-telemetry", daemon=True)
         self.thread.start()
 
     def __call__(self, environ, start_response):
-        # Other requests never leave the server.
+        # Other requests are not reported.
         if not environ.get("HTTP_SIGNATURE_AGENT") and not MAY_BE_A_BOT.search(environ.get("HTTP_USER_AGENT", "")):
             return self.application(environ, start_response)
         # Captured before the application can change it.
@@ -89,7 +89,7 @@ class ContentTelemetry:
         self.waiting.append(json.dumps(line, ensure_ascii=False))
 
     def close(self):
-        """Sends the lines that are left."""
+        """Sends the remaining lines."""
         self.closing.set()
         self.thread.join(self.timeout)
 
@@ -103,13 +103,13 @@ class ContentTelemetry:
             batch = [self.waiting.popleft() for _ in range(min(self.at_once, len(self.waiting)))]
             if self._post(batch):
                 continue
-            # A full queue would drop lines at its other end.
+            # If the queue is full, `extendleft` would drop the newest lines.
             room = self.waiting.maxlen - len(self.waiting)
             self.waiting.extendleft(reversed(batch[max(len(batch) - room, 0) :]))
             return
 
     def _post(self, batch):
-        """Sends a batch. Returns False if it must be sent again: after anything but a direct 2xx and 422."""
+        """Sends a batch. Returns False if it must be sent again, which is not the case after a direct 2xx or 422."""
         body = ("\n".join(batch) + "\n").encode()
         headers = {"Content-Type": "application/x-ndjson", "X-API-Key": self.key}
         try:
@@ -167,7 +167,7 @@ class Site:
         self.networks = [ipaddress.ip_network(proxy, strict=False) for proxy in trusted_proxies if proxy != "unix"]
 
     def request(self, environ):
-        """The part of a line that is known when the request arrives."""
+        """Returns the fields of a line that are known when the request arrives."""
         return {
             "timestamp": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
             "request_id": str(uuid.uuid4()),
@@ -184,7 +184,7 @@ class Site:
         }
 
     def client_address(self, environ):
-        """The connection's address or, through trusted proxies, the rightmost address that isn't one of theirs; empty if unknown."""
+        """Returns the connection's address or, behind trusted proxies, the rightmost address that isn't theirs. Empty if unknown."""
         forwarded = environ.get("HTTP_X_FORWARDED_FOR", "").split(",") if self.drops_underscores else [""]
         peer = environ.get("REMOTE_ADDR", "")
         address = bare(peer)
@@ -199,7 +199,7 @@ class Site:
 
 
 def bare(written):
-    """The address without port, brackets and IPv4-in-IPv6 prefix; None if it is no address."""
+    """Returns the address without port, brackets and IPv4-in-IPv6 prefix, or None if it isn't an address."""
     written = written.strip()
     with_port = re.fullmatch(r"\[([^\]]*)\](?::\d+)?|([\d.]+)(?::\d+)?", written)
     try:
@@ -210,28 +210,28 @@ def bare(written):
 
 
 def text(environ, name, most):
-    """A header as text; WSGI has each byte of it as one character."""
+    """Returns a header as text. WSGI decodes each byte of it as one character."""
     return environ.get(name, "").encode("latin-1", "replace").decode("utf-8", "replace")[:most]
 
 
 def target(environ):
-    """The path and the query as they were sent: ``/a%2Fb`` is not the page ``/a/b``, and agents report the URL they asked for."""
+    """Returns the path and the query as sent: ``/a%2Fb`` is another page than ``/a/b``, and agents report the URL they requested."""
     sent = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
     if sent.lower().startswith(("/", "http://", "https://")):
         path = urllib.parse.quote(re.sub(r"(?i)^https?://[^/?]*", "", sent).encode("latin-1", "replace"), safe=PRINTABLE)
         return path if path.startswith("/") else "/" + path
-    # Other servers provide the path only without its escapes, each byte as a character.
+    # Other servers provide only the unescaped path, with each byte as one character.
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
     query = environ.get("QUERY_STRING", "").encode("latin-1", "replace")
     return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + ("?" + urllib.parse.quote(query, safe=PRINTABLE) if query else "")
 
 
-# Status that servers return if the application fails before it responds.
+# The response of servers if the application fails before it responds.
 FAILED = {"status": 500, "bytes": 0, "content_type": ""}
 
 
 def response(status, headers):
-    """The part of a line that is known when the response starts."""
+    """Returns the fields of a line that are known when the response starts."""
     sent = {name.lower(): value for name, value in headers}
     length = sent.get("content-length", "0")
     return {

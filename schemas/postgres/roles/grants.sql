@@ -30,12 +30,12 @@ GRANT SELECT ON _sqlx_migrations
 -- ── ingest-gateway: looks up callers, the hosts that owners can report for, and drains; writes click tokens, and sessions for
 -- calls of /sessions/* and /click-tokens ──────────────────────────────────────────────────────────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, drains TO telemetry_gateway;
--- Who shares an organization's slots: its earliest owner.
+-- Organizations with the same earliest owner share slots.
 GRANT SELECT (organization_id, user_id, role, created_at) ON memberships TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON click_tokens TO telemetry_gateway;
 -- Keys of signed reports.
 GRANT SELECT ON manifest_keys TO telemetry_gateway, telemetry_worker;
--- Only stream-workers writes what events contain about their session: its parent.
+-- Only stream-workers writes the parent of a session, which events contain.
 GRANT SELECT, DELETE,
     INSERT (organization_id, session_id, initiator_type, agent_id, agent_named_at, manifest_ref, content_scope, external_session_id,
         prior_session_ids, privacy_level, started_at, ended_at, outcome, extra, created_at),
@@ -65,10 +65,10 @@ GRANT UPDATE (created_at) ON webhook_endpoints TO telemetry_deliverer;
 
 -- ── query-api: looks up callers, owners of hosts, and click tokens ─────────────────────────────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, delegations, sessions, click_tokens, drain_hours TO telemetry_query;
--- Which hosts have drains, but no other column.
+-- Only the columns that show which hosts have drains.
 GRANT SELECT (id, organization_id, hosts, deleted_at) ON drains TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
--- A person reads by session, for one of their organizations; the first read is recorded.
+-- People read with a user session, for one of their organizations. The first read is recorded.
 GRANT SELECT (token_hash, user_id, expires_at, idle_until, ended_at) ON user_sessions TO telemetry_query;
 GRANT SELECT (organization_id, user_id, role, created_at) ON memberships TO telemetry_query;
 GRANT SELECT, INSERT ON session_reads TO telemetry_query;
@@ -107,10 +107,10 @@ ALTER FUNCTION queue_webhook_delivery() SECURITY DEFINER;
 ALTER FUNCTION queue_webhook_delivery() SET search_path = public, pg_temp;
 ALTER FUNCTION queue_webhook_redelivery() SECURITY DEFINER;
 ALTER FUNCTION queue_webhook_redelivery() SET search_path = public, pg_temp;
--- Pending messages of a disabled endpoint are dropped the same way.
+-- The same applies to pending messages of a disabled endpoint, which are dropped.
 ALTER FUNCTION drop_what_waited_for_webhook() SECURITY DEFINER;
 ALTER FUNCTION drop_what_waited_for_webhook() SET search_path = public, pg_temp;
--- So is a row in the audit trail for reads by session and for statements, because query-api can't write the trail.
+-- The same applies to the audit trail's entries for reads and statements, because query-api can't write the trail.
 ALTER FUNCTION audit_session_read() SECURITY DEFINER;
 ALTER FUNCTION audit_session_read() SET search_path = public, pg_temp;
 ALTER FUNCTION audit_statement() SECURITY DEFINER;

@@ -1,4 +1,4 @@
--- Ends the current versions that the manifest no longer lists; the others were seen now.
+-- Ends the current versions that the manifest no longer lists, and updates `last_seen` of the others.
 UPDATE manifest_keys k SET
     ended_at = CASE WHEN l.key_id IS NULL THEN $2 END,
     last_seen = CASE WHEN l.key_id IS NULL THEN k.last_seen ELSE $2 END

@@ -1,5 +1,5 @@
--- Returns a key whose name is another key's name in another manifest of the organization, if any, and how many versions the
--- organization would have since $6.
+-- Returns a key ID that another manifest of the organization uses for a different key, if any, and how many key versions the
+-- organization would have added since $6.
 WITH listed AS (
     SELECT * FROM unnest($3::text[], $4::text[], $5::bytea[], $7::timestamptz[]) AS k (key_id, thumbprint, public_key, expires)
 )

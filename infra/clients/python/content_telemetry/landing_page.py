@@ -52,7 +52,7 @@ class ClickReporter:
         try:
             self._clicks.put_nowait(event)
         except queue.Full:
-            LOG.error("failed to report a visit: 10,000 wait already")
+            LOG.error("failed to report a visit: 10,000 visits are queued")
 
     def _send(self) -> None:
         while True:
@@ -60,7 +60,7 @@ class ClickReporter:
             try:
                 for _, faults in self._client.report([event]):
                     LOG.error("failed to report a visit: %s", faults)
-            except Exception:  # the thread outlives any failure of one click
+            except Exception:  # a failed click must not end the thread
                 LOG.exception("failed to report a visit")
             finally:
                 self._clicks.task_done()

@@ -50,7 +50,7 @@ await owner.flush();
 const errors = [];
 const stuck = clicks({ report: () => new Promise(() => {}) }, "https://www.example.com", (error) => errors.push(error.message));
 for (let visit = 0; visit <= 10_000; visit += 1) stuck({ method: "GET", url: "/?ctx=ctx_1" });
-assert.deepEqual(errors, ["10000 wait already"]);
+assert.deepEqual(errors, ["10000 visits are queued"]);
 assert.equal(clickOf("https://www.example.com/?ctx=other"), undefined);
 assert.equal(clickOf(link.split("#")[0]).content_url, page(`landing?${query}`));
 await agent.endSession(session, { type: "browse" });
@@ -58,10 +58,10 @@ await agent.endSession(session, { type: "browse" });
 const refused = new ContentTelemetry({ url: PROXY, apiKey: "svc_pk_unknown" });
 await assert.rejects(refused.startSession(), { name: "ApiError", status: 401 });
 
-// Repeated after a failure, an event is the same event, even if it was accepted and the response was lost.
+// An event that is repeated after a failure counts once, even if it was accepted and the response was lost.
 const deaf = new ContentTelemetry({ url: PROXY, apiKey: AGENT_KEY, giveUpAfterMs: 300, flushAfterMs: 1, fetch: async (...request) => {
   await fetch(...request);
-  throw new Error("the answer is lost");
+  throw new Error("the response was lost");
 } });
 const again = retrieved("again");
 await assert.rejects(deaf.report(again));

@@ -34,7 +34,7 @@ def fails(kind, call):
         call()
     except kind as error:
         return error
-    raise AssertionError(f"{kind} was expected")
+    raise AssertionError(f"expected {kind}")
 
 
 agent = ContentTelemetry(PROXY, AGENT_KEY)
@@ -73,7 +73,7 @@ agent.end_session(session, {"type": "browse"})
 
 assert fails(ApiError, ContentTelemetry(PROXY, "svc_pk_unknown").start_session).status == 401
 
-# Repeated after a failure, events are the same events, even if it is unknown whether they were accepted.
+# Events that are repeated after a failure count once, even if it is unknown whether they were accepted.
 twice = [retrieved("again-1"), retrieved("again-2")]
 fails(OSError, lambda: ContentTelemetry("http://127.0.0.1:1", AGENT_KEY, give_up_after=0.3, batch_size=1).report(twice[:1]))
 agent.report(twice)

@@ -1,7 +1,7 @@
 // A Worker, Fastly Compute and a Node.js server with visitors: agents' fetches are reported to the drain, people's are not.
 import http from "node:http";
 import worker from "../../../../infra/edge/cloudflare/worker.mjs";
-import { tell } from "../../../../infra/edge/fastly/compute.mjs";
+import { report } from "../../../../infra/edge/fastly/compute.mjs";
 import { Lines } from "../../../../infra/edge/lines.mjs";
 import { contentTelemetry } from "../../../../infra/edge/node/middleware.mjs";
 
@@ -42,7 +42,7 @@ async function throughCompute() {
     const headers = { "user-agent": agent, "content-telemetry-id": id, "signature-agent": signer };
     const request = new Request(`https://www.example.com${path}`, { headers });
     const send = (url, { backend, ...rest }) => (++tries, fetch(url, rest));
-    tell({ request, client, waitUntil: (promise) => behind.push(promise) }, answer(), { url: DRAIN_URL, key: DRAIN_KEY, send });
+    report({ request, client, waitUntil: (promise) => behind.push(promise) }, answer(), { url: DRAIN_URL, key: DRAIN_KEY, send });
   }
   await Promise.all(behind);
   if (tries !== 4) throw new Error(`${tries} lines were sent instead of the four of agents`);

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import worker from "../../../../../infra/edge/cloudflare/worker.mjs";
-import { tell } from "../../../../../infra/edge/fastly/compute.mjs";
+import { report } from "../../../../../infra/edge/fastly/compute.mjs";
 import { contentTelemetry } from "../../../../../infra/edge/node/middleware.mjs";
 import { evaluate, render } from "./vcl.mjs";
 import { BOT, HOST, checkLines, visitors } from "./visitors.mjs";
@@ -135,7 +135,7 @@ async function fastlyCompute() {
     const request = new Request(`https://${HOST}${Buffer.from(path, "latin1").toString()}`, { headers });
     const client = { address: ADDRESS, geo: { country_code: "de", as_number: 64_500 } };
     const send = async (_, { body }) => (told.push(body.trimEnd()), { ok: true });
-    tell({ request, client, waitUntil: (promise) => behind.push(promise) }, new Response("page"), { url: "", key: "key-1", send });
+    report({ request, client, waitUntil: (promise) => behind.push(promise) }, new Response("page"), { url: "", key: "key-1", send });
     await behind.pop();
   }
   const expected = { host: HOST, scheme: "https", method: "GET", status: 200, client_ip: ADDRESS, cache_status: "", country: "de", asn: 64_500 };
