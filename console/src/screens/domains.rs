@@ -34,6 +34,30 @@ pub(crate) struct Domains {
     typed: String,
     /// Domain that was added for a pasted URL.
     used: Option<String>,
+    /// Text for the owner's licenses, if a domain is verified.
+    license_terms: Option<LicenseTerms>,
+}
+
+/// Asks licensed agents to report their use to this service.
+struct LicenseTerms {
+    /// `<reporting>` element of an RSL license, as defined by the profile at <https://contenttelemetry.org/profiles/spur>.
+    rsl: String,
+    /// Member of a CoMP license.
+    comp: String,
+}
+
+impl LicenseTerms {
+    fn new(state: &State) -> Self {
+        let endpoint = format!("{}/events", state.public_base());
+        let attribute = endpoint.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+        Self {
+            rsl: format!(
+                "<reporting type=\"telemetry\"\n    profile=\"https://contenttelemetry.org/profiles/spur\"\n    endpoint=\"{attribute}\">\n\
+                 <![CDATA[{{\"conformance_level\": \"grounding\", \"privacy_level\": \"minimal\"}}]]>\n</reporting>"
+            ),
+            comp: format!("\"reporturl\": {}", json!(endpoint)),
+        }
+    }
 }
 
 /// Query parameters of the page.
@@ -96,8 +120,12 @@ impl Domain {
 }
 
 /// `GET /console/o/{organization}/domains`
-pub(crate) async fn show(member: Member, Query(asked): Query<DomainParameters>) -> Result<Page<Domains>, Failure> {
-    view(&member, &asked, None, String::new()).await
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<DomainParameters>,
+) -> Result<Page<Domains>, Failure> {
+    view(&state, &member, &asked, None, String::new()).await
 }
 
 /// `POST /console/o/{organization}/domains`
@@ -108,7 +136,10 @@ pub(crate) async fn register(Shared(state): Shared<Arc<State>>, member: Member, 
         Ok(added) if added.domain.eq_ignore_ascii_case(&typed) => Ok(back(&member, "")),
         Ok(added) => Ok(back(&member, &format!("?used={}", path_segment(&added.domain)))),
         Err(failure) if is_of_guide(&form) => Ok(start::view(&state, &member, Some(failure.refusal()?)).await?.into_response()),
-        Err(failure) => Ok(view(&member, &DomainParameters::default(), Some(failure.refusal()?), typed).await?.into_response()),
+        Err(failure) => {
+            let asked = DomainParameters::default();
+            Ok(view(&state, &member, &asked, Some(failure.refusal()?), typed).await?.into_response())
+        }
     }
 }
 
@@ -133,7 +164,7 @@ pub(crate) async fn verify(
     match asked {
         Ok(()) if is_of_guide(&form) => Ok(to_guide(&member)),
         Err(failure) if is_of_guide(&form) => Ok(start::view(&state, &member, Some(failure.refusal()?)).await?.into_response()),
-        asked => changed(&member, asked).await,
+        asked => changed(&state, &member, asked).await,
     }
 }
 
@@ -149,16 +180,20 @@ fn not_yet(failure: Failure) -> Failure {
 }
 
 /// `POST /console/o/{organization}/domains/{id}/release`
-pub(crate) async fn release(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+pub(crate) async fn release(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Response, Failure> {
     let path = format!("{DOMAINS}/{}", id(&named)?);
-    changed(&member, member.api().send(Method::DELETE, &path, None).await.map(drop)).await
+    changed(&state, &member, member.api().send(Method::DELETE, &path, None).await.map(drop)).await
 }
 
-async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
+async fn changed(state: &State, member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
     match done {
         Ok(()) => Ok(back(member, "")),
         Err(failure) => {
-            Ok(view(member, &DomainParameters::default(), Some(failure.refusal()?), String::new()).await?.into_response())
+            Ok(view(state, member, &DomainParameters::default(), Some(failure.refusal()?), String::new()).await?.into_response())
         }
     }
 }
@@ -171,7 +206,13 @@ fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-async fn view(member: &Member, asked: &DomainParameters, problem: FormError, typed: String) -> Result<Page<Domains>, Failure> {
+async fn view(
+    state: &State,
+    member: &Member,
+    asked: &DomainParameters,
+    problem: FormError,
+    typed: String,
+) -> Result<Page<Domains>, Failure> {
     let mut domains: Vec<Domain> = member.api().get(DOMAINS, &Vec::new()).await?;
     let headings = Headings::new(format!("{}/domains", member.organization.home()), &asked.sort, "");
     headings.sort(&mut domains, Domain::key);
@@ -180,6 +221,7 @@ async fn view(member: &Member, asked: &DomainParameters, problem: FormError, typ
         frame: member.frame("Domains", ""),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
+        license_terms: domains.iter().any(|domain| domain.verified).then(|| LicenseTerms::new(state)),
         used: domains.iter().find(|domain| domain.domain == asked.used).map(|domain| domain.domain.clone()),
         domains,
         behind: TableFooter::identity(member, "domains", DOMAINS, ""),

@@ -1,7 +1,7 @@
 //! Tests forms: their API requests, and how they show API errors.
 
 use super::all_links::{kind, walk};
-use super::reader::{Page, Reader};
+use super::reader::{Page, Reader, unescaped};
 use super::stub::{AGENT, Call, HOSTILE, OWNER, Stub};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -338,4 +338,21 @@ async fn accepts_a_pasted_url_as_a_domain() {
         assert_eq!(added.html.contains(told), is_told, "{typed}: {}", added.html);
     }
     assert!(!reader.open(&format!("{OWNER}/domains?used=evil.example")).await.html.contains("was added"));
+}
+
+#[tokio::test]
+async fn owners_of_a_verified_domain_get_license_terms() {
+    let (stub, mut reader) = Stub::start().await;
+    let domain = |is_verified: bool| {
+        json!([{"id": NUMBER, "organization_id": NUMBER, "domain": "example.net", "verified": is_verified, "verification_method": null,
+            "verification_token": "svcv_0", "created_at": "2026-11-01T10:00:00.000Z", "verified_at": null}])
+    };
+    for is_verified in [false, true] {
+        stub.says("GET /api/v1/identity/domains", 200, domain(is_verified));
+        let page = reader.open(&format!("{OWNER}/domains")).await.html;
+        let text = unescaped(&page);
+        for terms in ["<reporting type=\"telemetry\"", "/events\">\n<![CDATA[{\"conformance_level\"", "\"reporturl\": \"http"] {
+            assert_eq!(text.contains(terms), is_verified, "{terms}: {text}");
+        }
+    }
 }
