@@ -14,7 +14,7 @@ FROM (
                     has_claim AND has_server, multiIf(
                         of_agent NOT IN ('', 'other') AND operator NOT IN ('', 'other') AND of_agent != operator, 'identity_mismatch',
                         outcome = 'failed', 'content_mismatch',
-                        arrayAll(time -> abs(toUnixTimestamp64Milli(time) - claim_ms) > 2000, seen_at), 'timestamp_mismatch',
+                        arrayAll(report -> abs(toUnixTimestamp64Milli(report.1) - claim_ms) > 2000, sightings), 'timestamp_mismatch',
                         'matched'),
                     claimed_nearby AND seen_nearby, 'content_mismatch',
                     NOT has_claim, 'missing',
@@ -26,9 +26,9 @@ FROM (
                     if(has_claim AND may_name, named, '') AS claiming_agent,
                     (key, toString(organization), toUnixTimestamp64Milli(reported_at), identity) AS one_event,
                     shared_key NOT IN (0, key) AS is_repeat, if(id = '', toString(key), id) AS common_id,
-                    arrayFilter(line -> abs(line.1 - ms) <= 2000, times) AS near,
-                    max(has_server) OVER (PARTITION BY site, intDiv(ms, 3600000)) AS seen_in_hour,
-                    max(has_server AND (has_claim OR shared_key != 0)) OVER (PARTITION BY site, intDiv(ms, 86400000)) AS logs_ids,
+                    arrayFilter(line -> abs(line.1 - ms) <= 2000 AND NOT has(claimants, line.3), times) AS near,
+                    max(is_covering) OVER (PARTITION BY site, intDiv(ms, 3600000)) AS seen_in_hour,
+                    max(is_covering AND (has_claim OR shared_key != 0)) OVER (PARTITION BY site, intDiv(ms, 86400000)) AS logs_ids,
                     max(has_claim AND NOT is_repeat) OVER nearby AS claimed_nearby,
                     max(has_server AND NOT is_repeat) OVER nearby AS seen_nearby
                 FROM fetches

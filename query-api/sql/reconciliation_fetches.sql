@@ -1,5 +1,5 @@
--- The first half of reconciliation.sql: an owner's fetches with what agents claim and its servers saw. Contains whole days around
--- the period, and all fetches whatever the filters are, so that a finding depends on neither.
+-- The first half of reconciliation.sql: an owner's fetches with what agents claim and servers saw. Contains whole days around the
+-- period, and all fetches whatever the filters are, so that a finding depends on neither.
 WITH
     (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
     (SELECT (groupArray(agent), groupArray(operator)) FROM agent_operators) AS agents,
@@ -21,9 +21,10 @@ WITH
             if(is_told, reports.platform[claim], reports.organization[claim]) AS named_by,
             arrayFilter((by, as_role, in_session) -> claims(as_role, in_session), reports.organization, reports.role, reports.session)
                 AS claimants,
-            arrayFilter((time, by, as_role) -> as_role IN (2, 3) AND by IN {observers:Array(UUID)} AND NOT has(claimants, by),
-                reports.at, reports.organization, reports.role) AS seen_at,
-            notEmpty(seen_at) AS has_server, is_told AS may_name,
+            arrayFilter(report -> report.3 IN (2, 3) AND NOT has(claimants, report.2),
+                arrayZip(reports.at, reports.organization, reports.role)) AS sightings,
+            is_seen AS has_server, arrayExists(report -> report.2 IN {observers:Array(UUID)}, sightings) AS is_covering,
+            is_told AS may_name,
             if(has_claim AND is_told, transform(named, agents.1, agents.2, '\0'), '') AS of_agent,
             (1
             -- filters.sql
@@ -49,16 +50,17 @@ WITH
     lines AS (
         SELECT site AS on_site, path AS on_path, operator AS by_operator,
             arrayJoin([-1, 0, 1]) + intDiv(toUnixTimestamp64Milli(at), 2000) AS slot,
-            groupUniqArray((toUnixTimestamp64Milli(at), toUInt8(status = 304))) AS times
+            groupUniqArray((toUnixTimestamp64Milli(at), toUInt8(status = 304), organization)) AS times
         FROM failed_fetches FINAL
         WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
             AND at >= fromUnixTimestamp64Milli({scan_from_ms:Int64}, 'UTC')
-            AND at < fromUnixTimestamp64Milli({scan_until_ms:Int64}, 'UTC') AND organization IN {observers:Array(UUID)}
+            AND at < fromUnixTimestamp64Milli({scan_until_ms:Int64}, 'UTC')
         GROUP BY on_site, on_path, by_operator, slot
         SETTINGS do_not_merge_across_partitions_select_final = 0
     ),
     covered AS (
-        SELECT on_site AS site, intDiv(arrayJoin(times).1, 3600000) AS hour FROM lines
+        SELECT on_site AS site, intDiv(line.1, 3600000) AS hour FROM lines ARRAY JOIN times AS line
+        WHERE line.3 IN {observers:Array(UUID)}
         UNION DISTINCT
         SELECT site, hour FROM sites INNER JOIN drain_hours ON above = drain_hours.host
     )

@@ -178,7 +178,7 @@ pub struct Corroboration {
 }
 
 named_enum! {
-    /// Result of comparing what agents claim about a fetch with what the owner's servers saw (docs/api/reconciliation.md).
+    /// Result of comparing what agents claim about a fetch with what servers saw (docs/api/reconciliation.md).
     pub enum Finding {
         SignatureUnverified = "signature_unverified",
         DuplicateReport = "duplicate_report",

@@ -1,4 +1,4 @@
-//! Reconciliation: what agents claim next to what the owner's servers saw, by licensee and finding.
+//! Reconciliation: what agents claim next to what servers saw, by licensee and finding.
 
 use super::filters::host_and_path;
 use super::{Filters, Pager, TableFooter};
@@ -21,10 +21,14 @@ const BY: [(&str, &str); 4] = [("finding", "By finding"), ("agent", "By agent"),
 /// Names of findings in the API, labels and explanations.
 const FINDINGS: [(&str, &str, &str); 9] = [
     ("matched", "Matched", "Claimed and seen."),
-    ("missing", "Not claimed", "Your servers saw the fetch, but no agent claims it."),
-    ("extra", "Not seen", "An agent claims the fetch. Your servers reported in that hour, but didn’t see it."),
-    ("no_coverage", "No server data", "An agent claims the fetch, but your servers reported nothing comparable in that hour."),
-    ("content_mismatch", "Different content", "Your servers returned another page, or no content."),
+    ("missing", "Not claimed", "A server saw the fetch, but no agent claims it."),
+    ("extra", "Not seen", "An agent claims the fetch. Your servers reported in that hour, but no server saw it."),
+    (
+        "no_coverage",
+        "No server data",
+        "An agent claims the fetch. No server saw it, and yours reported nothing comparable in that hour.",
+    ),
+    ("content_mismatch", "Different content", "A server returned another page, or no content."),
     ("identity_mismatch", "Different operator", "One operator’s agent claims the fetch, but another operator’s bot made it."),
     ("timestamp_mismatch", "Different time", "The times of agent and server differ by more than two seconds."),
     ("duplicate_report", "Reported twice", "The same reporter reported the fetch before."),

@@ -1,4 +1,4 @@
-//! Differences between the fetches that agents claim and those that the owner's servers saw (docs/api/reconciliation.md).
+//! Differences between the fetches that agents claim and those that servers saw (docs/api/reconciliation.md).
 //!
 //! Two statements: the first returns the names of the agents, whose operators the bot table knows. The second skips fetches of
 //! agents that appeared since.
@@ -31,7 +31,7 @@ pub(crate) enum ReconciledBy {
     Event,
 }
 
-/// The servers of an owner and its partners, and the hours in which a drain of a host had a line.
+/// The organizations whose servers cover hours, and the hours in which a drain of a host had a line.
 pub(crate) struct Servers {
     pub(crate) observers: Vec<Uuid>,
     /// Hosts with hours since 1970; subdomains are included.

@@ -46,7 +46,8 @@ impl World {
             let agent = seed.org(name, OrgType::Agent).await;
             keys.extend([Sender::Agent(nth), Sender::Forger(nth)].map(|sender| (sender, agent.key.clone())));
         }
-        keys.extend([(Sender::StrangersLog, keys[&Sender::Stranger].clone()), (Sender::PartnersAgent, partner.key.clone())]);
+        let partners = [Sender::PartnersAgent, Sender::PartnersLog].map(|sender| (sender, partner.key.clone()));
+        keys.extend(partners.into_iter().chain([(Sender::StrangersLog, keys[&Sender::Stranger].clone())]));
         for (sender, hosts) in [(Sender::PaperDrain, vec![DOMAINS[0]]), (Sender::SharedDrain, Vec::new())] {
             let (id, key) = seed.drain(owner.id, OrgType::ContentOwner, DrainProvider::Ndjson).await;
             let update = sqlx::query("UPDATE drains SET hosts = $2 WHERE id = $1").bind(id.0).bind(&hosts);
@@ -67,7 +68,9 @@ impl World {
 
     async fn send(&self, sender: Sender, key: &str, reports: &[Value]) {
         let (path, body) = match sender {
-            Sender::PaperDrain | Sender::SharedDrain | Sender::StrangersLog => ("/drains/ndjson", json!(reports)),
+            Sender::PaperDrain | Sender::SharedDrain | Sender::StrangersLog | Sender::PartnersLog => {
+                ("/drains/ndjson", json!(reports))
+            }
             Sender::Agent(_) | Sender::Forger(_) | Sender::PartnersAgent => {
                 let nth = if let Sender::Agent(nth) | Sender::Forger(nth) = sender { nth } else { 0 };
                 let session = "67e55044-10b1-426f-9247-bb680e5fe0c8";
@@ -134,6 +137,26 @@ fn sums(expected: &Found, name: impl Fn(&(String, String, String)) -> Vec<String
     sums
 }
 
+/// Asserts that claims and sightings are those of the evidence filter and of corroboration.
+async fn assert_agrees_with_corroboration(world: &World) {
+    let path = "/content-owners/corroboration?by=day&limit=1000";
+    let page: Value = serde_json::from_str(&world.pipeline.read(&world.owner, path).await).unwrap();
+    let days = page["items"].as_array().unwrap();
+    let counts = [("corroborated", "seen_by_both"), ("claimed", "claimed_by_agent_only"), ("observed", "seen_by_server_only")];
+    for (evidence, count) in counts {
+        let expected: u64 = days.iter().map(|day| day[count].as_u64().unwrap()).sum();
+        let found = world.sums(&world.owner, &format!("by=finding&outcome=fetch&evidence={evidence}"), &["operator"]).await;
+        assert_eq!(found.values().sum::<u64>(), expected, "{evidence}");
+        assert!(expected > 0, "{evidence}");
+        let by_finding = world.sums(&world.owner, &format!("by=finding&evidence={evidence}"), &["finding"]).await;
+        let only =
+            [("extra", "claimed"), ("no_coverage", "claimed"), ("missing", "observed"), ("timestamp_mismatch", "corroborated")];
+        for (finding, tier) in only {
+            assert_eq!(by_finding.contains_key(&vec![finding.to_owned()]), tier == evidence, "{finding} {evidence}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn finds_planted_differences_and_no_others() {
     let seed = random_seed();
@@ -175,6 +198,7 @@ async fn finds_planted_differences_and_no_others() {
     let same_path = found(month.expected.iter().filter(|fetch| fetch.url.ends_with(&format!(".example{path}"))));
     assert_found(&world.found(&format!("path={path}")).await, &same_path, path);
 
+    assert_agrees_with_corroboration(&world).await;
     for item in world.items(&world.owner, "by=event").await.iter().step_by(97) {
         let path = format!("/content-owners/events/{}", item["event_id"].as_str().unwrap());
         let event: Value = serde_json::from_str(&world.pipeline.read(&world.owner, &path).await).unwrap();

@@ -32,6 +32,7 @@ pub(super) enum Sender {
     PartnersAgent,
     Stranger,
     StrangersLog,
+    PartnersLog,
     /// A drain of the first domain alone.
     PaperDrain,
     /// A drain of both domains.
@@ -176,7 +177,7 @@ impl Month {
         let other_host =
             Fetch { host: other_host.unwrap_or(&slot.host), ..if other_host.is_some() { near.clone() } else { far.clone() } };
         let (log, of_other) = (Sender::SharedDrain, AGENTS[(agent + 1) % UNKNOWN].2);
-        let (by, line, user_agent, status, finding) = match self.random.random_range(0..9) {
+        let (by, line, user_agent, status, finding) = match self.random.random_range(0..10) {
             0 => return self.plan_claim_only(slot),
             1 => {
                 // Without the header of the id.
@@ -189,7 +190,13 @@ impl Month {
             5 => (log, far, AGENTS[agent].2, 304, unmatched),
             6 => (log, other_host, AGENTS[agent].2, 403, unmatched),
             7 => (log, near, of_other, 403, unmatched),
-            _ => (Sender::StrangersLog, near, AGENTS[agent].2, 403, unmatched),
+            8 => {
+                // A server confirms no claim of its own organization.
+                self.claim_by(Sender::PartnersAgent, &fetch);
+                self.line(Sender::PartnersLog, &near, AGENTS[0].2, 304);
+                return self.expect(&fetch, 0, unmatched);
+            }
+            _ => (Sender::StrangersLog, near, AGENTS[agent].2, 403, "content_mismatch"),
         };
         self.claim(&fetch, agent);
         self.line(by, &line, user_agent, status);
@@ -248,15 +255,13 @@ impl Month {
                 self.expect(&fetch, agent, "matched");
             }
             8 => {
-                let event = self.reported("agent", &fetch);
-                self.reports.entry(Sender::Forger(agent)).or_default().push(event);
+                self.claim_by(Sender::Forger(agent), &fetch);
                 self.seen(&later(skew), (agent + 1) % UNKNOWN, 200);
                 self.expect(&fetch, agent, "signature_unverified");
             }
             9 => {
                 // A server confirms no claim of its own organization.
-                let event = self.reported("agent", &fetch);
-                self.reports.entry(Sender::PartnersAgent).or_default().push(event);
+                self.claim_by(Sender::PartnersAgent, &fetch);
                 self.event(Sender::Partner, "edge", &later(skew), 0, 200);
                 self.expect(&fetch, 0, "extra");
             }
@@ -307,21 +312,33 @@ impl Month {
         *[2_001, far, -2_001, -far].choose(&mut self.random).unwrap()
     }
 
-    /// Plans a claim that no server of the owner confirms, or a fetch that only a stranger saw.
+    /// Plans a fetch that no server of the owner saw, but perhaps one of a stranger, who covers no hour.
     fn plan_claim_only(&mut self, slot: &Slot) {
         let fetch = self.fetch(slot);
-        let agent = self.random.random_range(0..AGENTS.len());
-        let finding = if slot.is_covered && slot.logs_ids { "extra" } else { "no_coverage" };
-        match self.random.random_range(0..4) {
-            0 => self.event(Sender::Stranger, "edge", &fetch, agent, 200),
-            1 => {
-                let by = *[Sender::Stranger, Sender::Agent(agent)].choose(&mut self.random).unwrap();
-                self.claim(&fetch, agent);
-                self.event(by, "edge", &fetch, if by == Sender::Stranger { agent } else { UNKNOWN }, 200);
-                self.expect(&fetch, agent, finding);
+        let agent = self.random.random_range(0..UNKNOWN);
+        let unseen = if slot.is_covered && slot.logs_ids { "extra" } else { "no_coverage" };
+        let (mut claimed, mut seen) = (Some(unseen), None);
+        match self.random.random_range(0..5) {
+            0 => (claimed, seen) = (None, Some((Sender::Stranger, "missing"))),
+            1 if fetch.id.is_some() => (claimed, seen) = (Some("matched"), Some((Sender::Stranger, ""))),
+            1 => seen = Some((Sender::Stranger, "missing")),
+            // Without an id, nothing shows that it is the agent's own claim.
+            2 => seen = Some((Sender::Agent(agent), if fetch.id.is_some() { "" } else { "missing" })),
+            3 => {
+                let other = Fetch { path: format!("{}/other", fetch.path), ..fetch.clone() };
+                self.line(Sender::StrangersLog, &other, AGENTS[agent].2, 404);
+                self.claim(&fetch, UNKNOWN);
+                return self.expect(&fetch, UNKNOWN, unseen);
             }
-            _ => {
-                self.claim(&fetch, agent);
+            _ => {}
+        }
+        if let Some(finding) = claimed {
+            self.claim(&fetch, agent);
+            self.expect(&fetch, agent, finding);
+        }
+        if let Some((by, finding)) = seen {
+            self.event(by, "edge", &fetch, agent, 200);
+            if !finding.is_empty() {
                 self.expect(&fetch, agent, finding);
             }
         }
@@ -353,8 +370,12 @@ impl Month {
     }
 
     fn claim(&mut self, fetch: &Fetch, agent: usize) {
+        self.claim_by(Sender::Agent(agent), fetch);
+    }
+
+    fn claim_by(&mut self, sender: Sender, fetch: &Fetch) {
         let event = self.reported("agent", fetch);
-        self.reports.entry(Sender::Agent(agent)).or_default().push(event);
+        self.reports.entry(sender).or_default().push(event);
     }
 
     fn event(&mut self, by: Sender, role: &str, fetch: &Fetch, agent: usize, status: u16) {
