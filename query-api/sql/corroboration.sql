@@ -1,5 +1,5 @@
--- A page of corroboration: fetches per day and agent, or per day alone, by whether an agent claims them and whether a server of
--- another organization reports them. Rows and order as in urls.sql.
+-- A page of corroboration: fetches per day and agent, or per day alone, by whether an agent claims them and whether
+-- another organization's server reports them. Rows and order as in urls.sql.
 SELECT total, toUInt8(place >= {offset:UInt64}) AS is_item, day, platform_id AS platform, agent, retrievals, both, claimed_only,
     seen_only, neither
 FROM (

@@ -1,6 +1,6 @@
 -- Conditions of the filters on events, each starting with AND. The requested ones replace the comment "filters.sql" in a statement
 -- that defines is_told. Agent and platform are those that the reader sees. Evidence is "claimed" if an agent reports the event,
--- "observed" if a server of another organization does, and "corroborated" if both do. "signed" events have one of these values too.
+-- "observed" if another organization's server does, and "corroborated" if both do. "signed" events have one of these values too.
 AND if(is_told, toString(agent), '') = {agent_id:String}
 AND if(is_claim AND (is_told OR role = 1), if(is_told, toString(agent), ''), toString(bot)) = {agent_or_bot:String}
 AND toString(bot) = {bot:String}

@@ -1,5 +1,5 @@
--- The conditions of filters.sql for log lines without content, in the place of the comment "filters_lines.sql". A line is
--- observed and has no agent. Filters by type, platform and role select no lines, because lines aren't events.
+-- Like filters.sql, for log lines without content. Replaces the comment "filters_lines.sql" in a statement. A line is observed and
+-- has no agent. Filters by type, platform and role exclude all lines, because lines aren't events.
 AND {agent_id:String} = ''
 AND toString(bot) = {agent_or_bot:String}
 AND toString(bot) = {bot:String}

@@ -22,7 +22,7 @@ FROM (
             groupArray((of_bucket, of_events, of_sessions)) AS cells,
             row_number() OVER (PARTITION BY value.1 ORDER BY sum(of_events) DESC, value) AS place
         FROM (
-            -- Events whose agent the reader may not see have no session, so they add no session to other agents.
+            -- Events whose agent the reader may not see have no session, so they don't add sessions to other agents.
             SELECT
                 of_bucket,
                 one_role = 1 OR (is_told AND one_session != 0) AS has_agent,

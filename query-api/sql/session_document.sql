@@ -1,5 +1,5 @@
--- An organization's reports of one of its sessions, oldest first. The index of sessions finds the places of reports that name
--- the session in any version. The newest version of each place counts, unless it is a deletion or names another session. A
+-- An organization's reports of one of its sessions, oldest first. The session index returns the places of all reports that
+-- have ever named the session. Only the newest version at each place is returned, unless it is a deletion or names another session. A
 -- report with another organization's click token belongs to that organization's session (platform), even if both sessions have
 -- the same id.
 SELECT key, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,

@@ -1,4 +1,4 @@
--- People and how they sign in. All four tables are written by identity-api.
+-- People and how they sign in. identity-api writes all four tables.
 
 -- A person, identified by the email address they sign in with.
 CREATE TABLE users (
@@ -8,8 +8,8 @@ CREATE TABLE users (
     created_at  timestamptz NOT NULL DEFAULT now()
 );
 
--- A sign-in session. Only the SHA-256 of the bearer value is stored. A session ends at `expires_at`, or earlier, at
--- `idle_until`, when it is not used. Both change only on sign-in and on use; `last_seen_at` is updated rarely.
+-- A user session. Only the SHA-256 of the bearer value is stored. A session ends at `expires_at`, or at
+-- `idle_until` if it isn't used before. Only sign-in and use change them; `last_seen_at` is updated rarely.
 CREATE TABLE user_sessions (
     token_hash   bytea PRIMARY KEY CHECK (length(token_hash) = 32),
     user_id      uuid NOT NULL REFERENCES users,

@@ -1,4 +1,4 @@
--- The audit log. A row is inserted in the transaction of the change and contains no secret. Written by identity-api.
+-- The audit trail. A row is inserted in the transaction of the change and contains no secrets. Written by identity-api.
 CREATE TABLE audit_log (
     id              uuid PRIMARY KEY DEFAULT uuidv7(),
     at              timestamptz NOT NULL,

@@ -1,5 +1,5 @@
 -- API keys. Only the SHA-256 of a key is stored; `prefix` is the part that lists show. A drain's key has no scopes, so only its
--- drain accepts it. `created_by` is the creator, as in the audit log: a person (as a member or as an operator) or another key;
+-- drain accepts it. `created_by` is the creator, as in the audit trail: a person (as a member or as an operator) or another key;
 -- null for the command line. Removing a person revokes the keys they created. Written by identity-api.
 CREATE TABLE api_keys (
     id              uuid PRIMARY KEY DEFAULT uuidv7(),

@@ -4,10 +4,10 @@ CREATE EXTENSION IF NOT EXISTS btree_gist;
 -- identity-api.
 --
 -- The owner publishes `verification_token` in DNS, in the manifest or on the root page, so it is not secret. Every
--- registration has its own: the token of another organization, or of an earlier registration, verifies nothing.
+-- registration has its own: another organization's token, or that of an earlier registration, doesn't verify the domain.
 --
 -- While the domain is verified, the token is checked again and again: `proved_at` is when it was last found, `proof_due_at`
--- the next check, `unproved_since` since when it is missing, `proof_failures` how often it was. `proof_due_at` is also the
+-- the next check, `unproved_since` since when it is missing, `proof_failures` how many checks have failed since then. `proof_due_at` is also the
 -- lease of the process that checks: it is moved forward before the check, so that only one process checks. All four are
 -- empty for a domain that a partner attested.
 CREATE TABLE domains (

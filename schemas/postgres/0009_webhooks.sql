@@ -1,6 +1,6 @@
--- Webhook endpoints and the messages to them. All three tables are written by identity-api.
+-- Webhook endpoints and the messages to them. identity-api writes all three tables.
 
--- A receiver of webhooks. Its secret has to sign, so it is not hashed but encrypted, with the key in TELEMETRY_SECRETS_KEY,
+-- A webhook endpoint. Its secret signs requests, so it is encrypted instead of hashed, with the key in TELEMETRY_SECRETS_KEY,
 -- and bound to the row's id. An organization has at most ten active endpoints: adding one locks the organization's row
 -- while counting. A disabled endpoint can be enabled again; a deleted one stays disabled and no list shows it. `created_by`
 -- is set as in `api_keys`; removing a person deletes the endpoints they created.

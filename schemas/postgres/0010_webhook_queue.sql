@@ -1,5 +1,5 @@
--- The status of each delivery. Messages and their status are two tables because they have two writers: identity-api writes a
--- message in the transaction of the change and never again, stream-workers writes its status.
+-- The status of each delivery. Messages and statuses are separate tables, because each has its own writer: identity-api writes a
+-- message once, in the transaction of the change, and stream-workers updates its status.
 
 -- One row per delivery, inserted by the trigger below in the transaction that writes the message, so a deliverer never has
 -- to search for new messages. A pending row is due at `due_at`. During an attempt, `due_at` is when the attempt counts as
@@ -37,9 +37,9 @@ CREATE FUNCTION webhook_backlog_exceeds(endpoint uuid, count bigint) RETURNS boo
     SELECT EXISTS (SELECT FROM webhook_queue WHERE endpoint_id = endpoint AND status = 'pending' OFFSET count LIMIT 1)
 $$;
 
--- Returns whether another organization has used up its share of an endpoint's queue, a hundredth, or the content owners without a
--- verified domain theirs, half of it for all of them: new accounts can't displace the messages of others. Writers of one sender
--- hold its row or the pair's lock, so they run one after the other.
+-- Returns whether a sender's share of an endpoint's queue is full. Another organization may use a hundredth of the queue, and all
+-- content owners without a verified domain together half of it, so new accounts can't displace others' messages. Writers of one
+-- sender hold its row or the pair's lock, so they run one after the other.
 CREATE FUNCTION webhook_share_is_full(endpoint uuid, sender uuid, unverified boolean, most bigint) RETURNS boolean
     LANGUAGE sql VOLATILE AS $$
     SELECT EXISTS (SELECT FROM webhook_queue WHERE endpoint_id = endpoint AND status = 'pending'
@@ -48,11 +48,10 @@ CREATE FUNCTION webhook_share_is_full(endpoint uuid, sender uuid, unverified boo
                                    AND is_unverified AND sender_id IS NOT NULL OFFSET greatest(most / 2, 1) - 1 LIMIT 1))
 $$;
 
--- Returns whether the queue of an endpoint is full, or the sender's share of it. The limit keeps a dead endpoint, or an
+-- Returns whether the endpoint's queue, or the sender's share of it, is full. The limit prevents a dead endpoint, or an
 -- organization that floods its own, from filling the database. identity-api sets it (TELEMETRY_WEBHOOK_PENDING) on its
--- connections; the default applies to any other. Near half of the limit and beyond, writers take turns until they commit, so
--- that each counts the rows of the one before. The margin is far more than can be in progress at once and avoids the lock
--- everywhere else.
+-- connections; others use the default. From 1,000 below half the limit, each writer holds a lock until it commits, so concurrent
+-- writers can't exceed the limit. Below that, no lock is needed: the remaining room far exceeds the writes in progress.
 CREATE FUNCTION webhook_backlog_is_full(endpoint uuid, sender uuid, unverified boolean) RETURNS boolean
     LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Sessions and click tokens, which a reporter's next call must be able to read.
+-- Sessions and click tokens, which the reporter's next call can already use.
 
 -- A reported session. The key starts with the organization, so an id always belongs to its caller, who can neither change another
 -- organization's session nor find out about it. The first value of a column stays, with two exceptions: a privacy level can
@@ -33,7 +33,7 @@ CREATE TABLE sessions (
     CONSTRAINT sessions_agent_has_time CHECK ((agent_id IS NULL) = (agent_named_at IS NULL))
 );
 CREATE INDEX sessions_by_age ON sessions (created_at);
--- For the outcomes of a period: an outcome belongs to the session's end, else to its start, else to its first report.
+-- For the outcomes of a period: an outcome belongs to the session's end, otherwise to its start, otherwise to its first report.
 CREATE INDEX sessions_by_outcome ON sessions (organization_id, (coalesce(ended_at, started_at, created_at)))
     WHERE outcome IS NOT NULL;
 

@@ -1,4 +1,4 @@
--- The organizations that a sign-in session has read telemetry for, one row each, written before the first response. Rows are
+-- The organizations for which a user session has read telemetry, one row each, written before the first response. Rows are
 -- deleted with their session. Written by query-api.
 CREATE TABLE session_reads (
     token_hash      bytea NOT NULL REFERENCES user_sessions ON DELETE CASCADE,
@@ -8,7 +8,7 @@ CREATE TABLE session_reads (
     PRIMARY KEY (token_hash, organization_id)
 );
 
--- query-api can't write the audit log, so the database adds the entry, in the same transaction.
+-- query-api can't write the audit trail, so the database adds the entry, in the same transaction.
 CREATE FUNCTION audit_session_read() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail)

@@ -1,4 +1,4 @@
--- Lines received from drains, by hour (docs/api/drains.md#coverage). All three tables are written by ingest-gateway once the
+-- Lines received from drains, by hour (docs/api/drains.md#coverage). ingest-gateway writes all three tables once the
 -- records of a body are durable. They contain counts of requests by people and no other data about people.
 
 -- One row per drain and hour: the sums over its bodies. An hour without a row has no coverage. Lines that are neither kept,

@@ -1,7 +1,7 @@
 -- Analyst accounts in ClickHouse. An account can read its organization's own data or, with `grantor_org_id`, the data that this
 -- organization shares with it, for as long as it does. Only the SHA-256 of the password is stored, also in ClickHouse. Removing
 -- the creator, or the member who uses it, revokes it; `created_by` is set as in `api_keys`. Rows are never deleted, so a login is
--- never reused. Written by identity-api; query-api keeps ClickHouse in step.
+-- never reused. Written by identity-api; query-api updates ClickHouse.
 CREATE TABLE analyst_accounts (
     id              uuid PRIMARY KEY DEFAULT uuidv7(),
     organization_id uuid NOT NULL REFERENCES organizations,

@@ -35,7 +35,7 @@ CREATE TABLE statement_evidence (
     PRIMARY KEY (statement_id, piece)
 );
 
--- query-api can't write the audit log, so the database adds the entry, in the same transaction.
+-- query-api can't write the audit trail, so the database adds the entry, in the same transaction.
 CREATE FUNCTION audit_statement() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail)

@@ -1,4 +1,4 @@
--- Hosts that decide what an analyst account can see: one row per account, so that a change is atomic. `telemetry query-api
+-- Hosts that determine what an analyst account can see: one row per account, so that a change is atomic. `telemetry query-api
 -- analysts` inserts a row after each check (docs/operating/analytics.md#accounts); the newest row counts.
 CREATE TABLE IF NOT EXISTS analyst_access
 (

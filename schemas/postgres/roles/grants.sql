@@ -23,7 +23,7 @@ END $$;
 REVOKE ALL ON ALL TABLES IN SCHEMA public
     FROM PUBLIC, telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
 
--- Each service checks at its start that the tables match its build.
+-- At startup, each service checks that the tables match its build.
 GRANT SELECT ON _sqlx_migrations
     TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
 
@@ -102,7 +102,7 @@ GRANT SELECT, UPDATE (delivery_id) ON webhook_queue TO telemetry_identity;
 -- Append-only, even for its writer: no UPDATE, DELETE or TRUNCATE, and no way to drop the trigger that rejects them.
 GRANT SELECT, INSERT ON audit_log TO telemetry_identity;
 
--- The database queues messages with the rights of the tables' owner, so writers of messages need no access to the queue.
+-- The trigger queues messages with the table owner's privileges, so services that write messages need no access to the queue.
 ALTER FUNCTION queue_webhook_delivery() SECURITY DEFINER;
 ALTER FUNCTION queue_webhook_delivery() SET search_path = public, pg_temp;
 ALTER FUNCTION queue_webhook_redelivery() SECURITY DEFINER;

@@ -1,4 +1,4 @@
--- Moves due checks forward and returns their sites. New domains are due at once.
+-- Reschedules due checks and returns their sites. New domains are due immediately.
 WITH verified AS (
     SELECT DISTINCT site FROM domains
     WHERE verified_at IS NOT NULL AND released_at IS NULL AND proof_due_at IS NOT NULL

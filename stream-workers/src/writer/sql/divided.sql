@@ -1,5 +1,5 @@
--- Events with parts both in an expired month and in a later one. The parts are the event's row and the rows of its reports. A home
--- of 0 is the event's.
+-- Events with parts both in an expired month and in a later one. The parts are the event's row and the rows of its reports. Home 0
+-- means the event's home.
 SELECT home, site, at, key, reports.organization, reports.platform, reports.at, reports.identity, reports.home
 FROM events FINAL
 WHERE if(home < {first_month:UInt32},
