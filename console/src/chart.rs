@@ -412,7 +412,7 @@ struct Point {
     /// Its bucket's number.
     at: usize,
     x: usize,
-    /// In tenths.
+    /// Vertical position, in tenths.
     y: u128,
 }
 

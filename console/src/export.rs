@@ -69,7 +69,7 @@ struct Progress {
     path: &'static str,
     parameters: Parameters,
     next: Option<Next>,
-    /// For a CSV file, until its last line is written.
+    /// Totals of a CSV file, until its last line is written.
     totals: Option<Totals<'static>>,
 }
 

@@ -20,11 +20,11 @@ const SIGNATURE_REASONS: &[Label] = &[
     ("malformed", "malformed headers"),
     ("incomplete", "incomplete"),
     ("unsupported", "unsupported form"),
-    ("digest_mismatch", "another body"),
+    ("digest_mismatch", "different body"),
     ("stale", "expired"),
     ("no_key", "unknown key"),
     ("expired_key", "expired key"),
-    ("bad_signature", "another key"),
+    ("bad_signature", "signed with another key"),
     ("replayed", "used before"),
     ("unchecked", "not checked"),
 ];

@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// Context of `base.html`.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Without the product name.
+    /// The title, without the product name.
     pub(crate) title: String,
     pub(crate) who: Option<SessionInfo>,
     /// Organization of the page.

@@ -153,7 +153,7 @@ impl Window {
         Ok((
             window.clone(),
             Some(DateProblem {
-                detail: format!("{detail} Showing data {} instead.", window.describe()),
+                detail: format!("{detail} Showing the last {} days instead.", window.days()),
                 is_of_since: is_reversed || day(&asked.since, "").is_err(),
                 is_of_until: is_reversed || day(&asked.until, "").is_err(),
             }),

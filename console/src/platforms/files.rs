@@ -50,7 +50,7 @@ pub(super) const ALL: &[Platform] = &[
         files: &[
             file!("fastly/log-format.txt", "Log format, version 2, on one line"),
             file!("fastly/condition.vcl", "Response condition"),
-            file!("fastly/logging.tf", "The same in Terraform. Save next to the other two files."),
+            file!("fastly/logging.tf", "Terraform: the same logging endpoint. Save next to the other two files."),
         ],
     },
     Platform {
@@ -63,7 +63,7 @@ pub(super) const ALL: &[Platform] = &[
         commands: &[run(
             "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_contract_id='…' TF_VAR_group_id='…' TF_VAR_properties='[\"…\"]' terraform apply",
         )],
-        files: &[file!("akamai/datastream.tf", "A DataStream 2 stream in Terraform")],
+        files: &[file!("akamai/datastream.tf", "Terraform: DataStream 2 stream")],
     },
     Platform {
         name: "cloudfront",
@@ -75,7 +75,7 @@ pub(super) const ALL: &[Platform] = &[
         commands: &[run(
             "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_distribution_arn='…' TF_VAR_backup_bucket_arn='…' terraform apply",
         )],
-        files: &[file!("cloudfront/firehose.tf", "Standard logs through Firehose, in Terraform")],
+        files: &[file!("cloudfront/firehose.tf", "Terraform: standard logs through Firehose")],
     },
     Platform {
         name: "vercel",

@@ -163,7 +163,7 @@ struct Row {
     is_other: bool,
     purpose: String,
     verified: Option<bool>,
-    /// Of a bot; agents have claims instead.
+    /// Fetches of a bot; agents have claims instead.
     fetches: Option<Count>,
     claims: Option<Count>,
     /// Claims that a server confirmed, and fetches that an agent claims.

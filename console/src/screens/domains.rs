@@ -109,7 +109,7 @@ impl Domain {
     pub(crate) fn held_by(&self) -> &str {
         match self.verification_method.as_deref() {
             Some("dns_txt") => "TXT record",
-            Some("well_known") => "website file",
+            Some("well_known") => "file on the website",
             Some("meta_tag") => "meta tag",
             Some("attested" | "partner_attested") => "a partner",
             Some("operator") => "an operator",

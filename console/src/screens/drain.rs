@@ -141,8 +141,8 @@ impl BadLine {
             "no_path" => "No path",
             "no_status" => "No status code",
             "bad_status" => "Invalid status code",
-            "wrong_columns" => "Other columns than its format has",
-            "no_columns" => "No #Fields line before it",
+            "wrong_columns" => "Columns don\u{2019}t match the format",
+            "no_columns" => "No #Fields line precedes it",
             "bad_url" => "Invalid URL",
             "bad_text" => "Invalid text",
             other => other,
@@ -166,7 +166,7 @@ impl Hour {
 pub(crate) struct NewDrainKey {
     /// The drain, with its key.
     pub(crate) drain: Drain,
-    /// Whether it replaces another key.
+    /// Whether the key replaces another one.
     pub(crate) is_another: bool,
 }
 

@@ -70,8 +70,8 @@ impl OneEvent {
     /// Returns a sentence with the reporters.
     fn describe(&self) -> &'static str {
         match self.corroboration.as_deref() {
-            Some("seen_by_both") => "An AI agent claims this fetch, and a server of another organization confirmed it.",
-            Some("claimed_by_agent_only") => "An AI agent claims this fetch. No server of another organization has confirmed it.",
+            Some("seen_by_both") => "An AI agent claims this fetch, and another organization’s server confirmed it.",
+            Some("claimed_by_agent_only") => "An AI agent claims this fetch. No other organization’s server has confirmed it.",
             Some("seen_by_server_only") => "A server reported this fetch. No AI agent has claimed it.",
             Some(_) => "Neither an AI agent nor a CDN or web server reported this fetch.",
             None if self.event_type == "content_retrieved" => {

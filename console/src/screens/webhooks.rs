@@ -25,7 +25,7 @@ const TYPES: [(&str, &str); 5] = [
     ("delegation.created", "Data access granted"),
     ("delegation.revoked", "Data access revoked"),
     ("reconciliation.exception", "Claims and server reports differ"),
-    ("invite.claimed", "Invite to an organization you set up accepted"),
+    ("invite.claimed", "Invite accepted to an organization you set up"),
 ];
 /// Delivery filters: value in the address and the API, and label.
 const STATES: [(&str, &str); 4] = [("", "All"), ("pending", "Pending"), ("dead_letter", "Failed"), ("delivered", "Delivered")];
@@ -219,7 +219,7 @@ pub(crate) struct Webhooks {
     frame: Layout,
     headings: Headings,
     home: String,
-    /// Whether the reader can create endpoints and rotate secrets, which only owners can.
+    /// Whether the reader can create endpoints and replace secrets, which only owners can.
     may_change: bool,
     types: [(&'static str, &'static str); 5],
     /// `None` if only the new endpoint is known.

@@ -220,7 +220,7 @@ async fn invalid_dates_keep_the_filters() {
         for screen in ["overview", "pages", "assistants"] {
             let page = reader.open(&format!("{OWNER}/{screen}?{dates}&domain=example.com")).await;
             assert!(page.status == 200 && page.html.contains(said), "{screen}: {}", page.html);
-            assert!(page.html.contains("Showing data in the last 30 days instead."), "{screen}: {}", page.html);
+            assert!(page.html.contains("Showing the last 30 days instead."), "{screen}: {}", page.html);
             let inputs =
                 page.all_between("<input type=\"date\" name=\"", ">").filter(|input| input.contains("aria-invalid=\"true\""));
             let marked: Vec<_> = inputs.filter_map(|input| input.split('"').next()).collect();
