@@ -7,7 +7,7 @@
 /** Matches every user agent that may be a bot. The service has its own table and decides. */
 export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b|kendra|qbusiness|tabstack|fetcher|autorag|-citations|laion|img2d|lightpanda|buyforme|anomura|modelcontextprotocol|twinagent|aiwebindex|copilotchat|cohere-|imagemind|novellum|semantic-visions|turingos|terra ?cotta|prorata/i;
 
-// Visitors choose these texts. Longer ones are cut, so that no line exceeds the service's limit.
+// Visitors choose these values. Longer ones are truncated, so that no line exceeds the service's limit.
 const MAX_HEADER = 2_048;
 const MAX_TELEMETRY_ID = 64;
 const MAX_URL = 8_192;

@@ -159,7 +159,7 @@ function identified(event) {
   return event;
 }
 
-/** Rejects lone surrogates, as in a text that was cut within an emoji, because JSON parsers reject them. */
+/** Rejects lone surrogates, as in a string that was truncated within an emoji, because JSON parsers reject them. */
 function wellFormed(name, value) {
   if (!name.isWellFormed() || (typeof value === "string" && !value.isWellFormed())) throw new TypeError(`${name} has a lone surrogate`);
   return value;

@@ -1,4 +1,4 @@
-# DataStream 2 into a drain of the provider akamai. The property needs the behavior "DataStream" with this stream. For the correlation
+# DataStream 2 into an akamai drain. The property needs the behavior "DataStream" with this stream. For the correlation
 # header it needs "Set Variable", which puts the request header Content-Telemetry-ID into PMUSER_TELEMETRY_ID, and "Log Request
 # Details" with the custom log field content-telemetry-id={{user.PMUSER_TELEMETRY_ID}}. Leave the other options of that behavior off:
 # cookies, referer and X-Forwarded-For aren't read.

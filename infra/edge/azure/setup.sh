@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates an event hub, an Azure Function that forwards its messages to a drain of the provider azure, and the diagnostic setting that
+# Creates an event hub, an Azure Function that forwards its messages to an azure drain, and the diagnostic setting that
 # sends Front Door's access log there. Needs the Azure CLI, signed in (az login), and zip.
 #   RESOURCE_GROUP  LOCATION  FRONT_DOOR (the profile's name)  NAME (of what it creates: 3 to 20 lowercase letters and digits, unique in Azure)
 #   TELEMETRY_URL (https://telemetry.example.com)

@@ -1,6 +1,6 @@
 // A Cloudflare Worker for sites without Logpush: reports what agents fetch to POST /drains/ndjson.
 //
-// Variables: DRAIN_URL (https://telemetry.example.com/drains/ndjson). Secret: DRAIN_KEY, the key of a drain of the provider ndjson.
+// Variables: DRAIN_URL (https://telemetry.example.com/drains/ndjson). Secret: DRAIN_KEY, the key of an ndjson drain.
 // Visitors never wait: each isolate sends its lines after the response, in batches, a second after the first line.
 import { Lines, edgeLine, mayBeABot } from "../lines.mjs";
 

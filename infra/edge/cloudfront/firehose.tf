@@ -1,4 +1,4 @@
-# CloudFront standard logging (v2) through Amazon Data Firehose into a drain of the provider firehose. Firehose stores records that it
+# CloudFront standard logging (v2) through Amazon Data Firehose into a firehose drain. Firehose stores records that it
 # couldn't deliver in the bucket. CloudFront delivers its logs from us-east-1: apply this in that region.
 variable "telemetry_url" { default = "https://telemetry.example.com" }
 variable "drain_key" { sensitive = true }

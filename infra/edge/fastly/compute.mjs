@@ -10,9 +10,9 @@
 //   }
 //   addEventListener("fetch", (event) => event.respondWith(handle(event)));
 //
-// `key` is the key of a drain of the provider ndjson, or a function that returns it; `backend` is the name of the backend for the
+// `key` is the key of an ndjson drain, or a function that returns it; `backend` is the name of the backend for the
 // drain's host. The key is read and the line is sent after the response, so visitors never wait and a missing key never breaks a
-// page. A Compute instance handles one request, so each line is a separate request; if you have a lot of agent traffic, use Fastly's log
+// page. A Compute instance handles one request, so each line is a separate request; if agents send many requests, use Fastly's log
 // streams (log-format.txt).
 import { Lines, edgeLine, mayBeABot, warn } from "../lines.mjs";
 

@@ -1,4 +1,4 @@
-# A block of the service, `fastly_service_vcl`: HTTPS logging into a drain of the provider fastly.
+# A block of the service, `fastly_service_vcl`: HTTPS logging into a fastly drain.
 variable "telemetry_url" { default = "https://telemetry.example.com" }
 variable "drain_key" { sensitive = true }
 

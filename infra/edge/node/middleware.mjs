@@ -4,7 +4,7 @@
 //   app.use(telemetry);                       // before the routes
 //   process.on("SIGTERM", () => telemetry.close());
 //
-// `key` is the key of a drain of the provider ndjson with the role "origin". Behind proxies of your own, also pass:
+// `key` is the key of an ndjson drain with the role "origin". Behind proxies of your own, also pass:
 //
 //   trustedProxies: ["10.0.0.0/8", "unix"]    // their addresses and networks; "unix" if they connect through a socket file
 //   scheme: "https"                           // if they terminate TLS

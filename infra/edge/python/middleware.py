@@ -2,7 +2,7 @@
 
     application = ContentTelemetry(application, url="https://telemetry.example.com/drains/ndjson", key=os.environ["DRAIN_KEY"])
 
-``key`` is the key of a drain of the provider ndjson with the role "origin". Behind proxies of your own, also pass:
+``key`` is the key of an ndjson drain with the role "origin". Behind proxies of your own, also pass:
 
     trusted_proxies=["10.0.0.0/8", "unix"]    # their addresses and networks; "unix" if they connect through a socket file
     drops_underscores=True                    # if they, or your WSGI server, drop headers with an underscore in the name
@@ -33,7 +33,7 @@ MAY_BE_A_BOT = re.compile(
     r"bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b|kendra|qbusiness|tabstack|fetcher|autorag|-citations|laion|img2d|lightpanda|buyforme|anomura|modelcontextprotocol|twinagent|aiwebindex|copilotchat|cohere-|imagemind|novellum|semantic-visions|turingos|terra ?cotta|prorata",
     re.IGNORECASE,
 )
-# Visitors choose these texts. Longer ones are cut, so that no line exceeds the service's limit.
+# Visitors choose these values. Longer ones are truncated, so that no line exceeds the service's limit.
 MAX_HEADER = 2_048
 MAX_TELEMETRY_ID = 64
 MAX_URL = 8_192

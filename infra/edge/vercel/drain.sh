@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates a Vercel drain that sends a team's request logs to a drain of the provider vercel.
+# Creates a Vercel drain that sends a team's request logs to a vercel drain.
 #   TEAM_ID  PROJECT_ID  TELEMETRY_URL (https://telemetry.example.com)
 # Prompts for these without echo, unless they are in the environment. In piped input, each is one line:
 #   VERCEL_TOKEN  DRAIN_KEY  DRAIN_SECRET (the "secret" of the drain)

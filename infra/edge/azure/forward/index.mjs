@@ -1,6 +1,6 @@
 // An Azure Function that forwards Front Door's access log from an event hub to POST /drains/azure.
 //
-// Settings: DRAIN_URL (https://telemetry.example.com/drains/azure) and DRAIN_KEY, the key of a drain of the provider azure.
+// Settings: DRAIN_URL (https://telemetry.example.com/drains/azure) and DRAIN_KEY, the key of an azure drain.
 // If the function fails, its messages are delivered again (function.json). A line that is sent twice is counted once.
 import { gzipSync } from "node:zlib";
 
