@@ -23,7 +23,7 @@ use service_kit::optional_postgres::OptionalPostgres;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-/// The table `click_tokens`. Only this crate writes to it.
+/// The `click_tokens` table. Only this crate writes to it.
 pub(crate) struct ClickTokens {
     database: OptionalPostgres,
     /// Cache for when PostgreSQL is unavailable. A token's meaning never changes.

@@ -58,7 +58,7 @@ pub(crate) fn is_kept(name: &str) -> bool {
 #[derive(Clone, Copy, Debug)]
 enum Withheld {
     Hashes,
-    /// Address hashes, and conversation texts that the level doesn't permit.
+    /// Address hashes, and parts of the conversation that the level doesn't permit.
     Texts(PrivacyLevel),
     /// Address hashes, and all conversation members above the level.
     Conversation(PrivacyLevel),
@@ -87,7 +87,7 @@ pub(crate) fn strip_members(object: &RawValue, around: Option<PrivacyLevel>) -> 
         .map(redact_click_tokens::json_without_click_tokens)
 }
 
-/// Returns the `data` of an event other than a turn. Conversation texts have the same limits there.
+/// Returns the `data` of an event other than a turn. Conversation fields have the same limits there.
 pub(crate) fn without_texts(value: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
     without(value, Withheld::Texts(around.unwrap_or(PrivacyLevel::Minimal)))
 }

@@ -1,6 +1,6 @@
 //! Limits concurrent reads per key or person, per tenant, and in total. `reads` limits the cost of each read.
 //!
-//! A tenant never has more slots than are left for all others ([`Slots`]). A response in memory releases its slot at once, and uses its
+//! A tenant never has more slots than are left for all others ([`Slots`]). A response in memory releases its slot immediately, and uses its
 //! tenant's share of the response memory until it is sent. A larger response keeps its slot until it is sent. Large responses have at most
 //! half of the slots, so slow readers never block all of them.
 //!

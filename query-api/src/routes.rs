@@ -1,6 +1,6 @@
 //! Routes of the reads, with one module per path.
 //!
-//! Handlers contain no logic of their own: `access` decides what is visible, and `reads` counts.
+//! Handlers contain no logic of their own: `access` determines what is visible, and `reads` counts.
 
 mod agent_figures;
 pub(crate) mod click_lookup;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of a string in a column.
 const MAX_TEXT_BYTES: usize = 128;
 
-/// Columns of the table `reports`.
+/// Columns of the `reports` table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Crawler {

@@ -69,7 +69,7 @@ pub struct AgentClaims {
 pub struct ClaimCounts {
     /// Distinct fetches that an agent claims, whether or not a server saw them.
     pub claimed: u64,
-    /// Claims that a server of another organization reports too.
+    /// Claims that another organization's server reports too.
     pub confirmed: u64,
     pub cited: u64,
     pub presented: u64,

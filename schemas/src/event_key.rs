@@ -1,4 +1,4 @@
-//! The keys that decide which reports describe the same event (docs/api/event-keys.md#keys).
+//! The keys that determine which reports describe the same event (docs/api/event-keys.md#keys).
 //!
 //! Keys must never change: stored keys are compared with the keys of replayed records. Changing a rule here requires a new domain word and
 //! a rebuild of the store.

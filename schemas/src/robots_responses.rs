@@ -48,7 +48,7 @@ named_enum! {
 pub struct RobotsFetches {
     pub allowed: u64,
     pub disallowed: u64,
-    /// Before the first version of the host's file was seen, or on a host whose file isn't checked.
+    /// The fetch was before the first known version of the host's file, or the host's file isn't checked.
     pub unknown: u64,
     /// The part of `disallowed` that no item lists.
     pub other_disallowed: u64,
@@ -58,7 +58,7 @@ pub struct RobotsFetches {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisallowedFetches {
     pub host: String,
-    /// Without the query.
+    /// Path of the URL, without the query.
     pub path: String,
     pub bot: String,
     pub operator: String,

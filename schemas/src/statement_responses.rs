@@ -27,11 +27,11 @@ pub struct StatementItem {
     pub number: i64,
     pub revision: i64,
     pub closed: String,
-    /// Of the document.
+    /// SHA-256 of the document.
     pub sha256: String,
     /// Rows of the evidence file that are reports or log lines.
     pub reports: i64,
-    /// Of these, rows that were accepted after the revision before was closed.
+    /// Rows of the evidence that were accepted after the previous revision was closed.
     pub late_reports: i64,
 }
 

@@ -103,7 +103,7 @@ pub struct InviteData {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReconciliationData {
     pub organization_id: OrgId,
-    /// In UTC, as `2026-11-01`.
+    /// Day in UTC, as `2026-11-01`.
     pub day: String,
     /// The licensee; empty if unknown.
     pub operator: String,

@@ -26,7 +26,7 @@ pub fn cost(rows: usize, bytes: usize) -> u64 {
 
 /// Budgets of equal size, one for each `K`.
 pub struct Budgets<K: Copy + Eq + Hash = OrgId> {
-    /// In bytes; 0 means unlimited.
+    /// Limit in bytes; 0 means unlimited.
     size: u64,
     spent: Mutex<Tenants<K>>,
 }

@@ -54,7 +54,7 @@ struct ActsFor {
     organization_id: Option<String>,
 }
 
-/// Returns the organization in the parameter `organization_id`.
+/// Returns the organization in the `organization_id` parameter.
 pub fn named_organization(uri: &Uri) -> Result<Option<OrgId>, ApiError> {
     let Parameters(ActsFor { organization_id }) = Parameters::from_uri(uri)?;
     let parsed = organization_id.map(|id| id.parse().map_err(|_| invalid_organization()));

@@ -52,7 +52,7 @@ pub enum EgressError {
 #[derive(Clone, Debug)]
 pub struct EgressRequest {
     pub method: Method,
-    /// In addition to the connection's headers, which are set here.
+    /// Additional headers. The connection's own headers, such as `Host`, are always set.
     pub headers: HeaderMap,
     pub body: Bytes,
 }

@@ -167,7 +167,7 @@ const OVERSTAY: TimeDelta = TimeDelta::days(30);
 
 impl Retention {
     /// Returns how long to keep data that a record may reference up to `after` its creation; `None` means forever. The log's retention is
-    /// the minimum. If the log is kept forever, `wished` decides, and replays may find older data missing.
+    /// the minimum. If the log is kept forever, `wished` applies, and replays may find older data missing.
     pub fn retention_for(self, wished: Option<TimeDelta>, after: TimeDelta) -> Option<TimeDelta> {
         let Self::For(kept) = self else { return wished };
         let needed = TimeDelta::from_std(kept).ok()?.checked_add(&(after + OVERSTAY))?;

@@ -23,7 +23,7 @@ use tracing_subscriber::EnvFilter;
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// In seconds, from a fast cache hit to a request at its deadline or an event that waited for the end of an outage.
+/// Buckets in seconds, from a fast cache hit to a request at its deadline or an event that waited for the end of an outage.
 const DURATION_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
 

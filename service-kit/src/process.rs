@@ -40,8 +40,8 @@ where
     run(work).await
 }
 
-/// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal or a drain timeout ends the process at once. Returns
-/// a failure if the work ends early or fails.
+/// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal or a drain timeout ends the process immediately.
+/// Returns a failure if the work ends early or fails.
 pub async fn run<F, Fut>(work: F) -> ExitCode
 where
     F: FnOnce(CancellationToken) -> Fut,
@@ -60,7 +60,7 @@ where
     stop.cancel();
     tokio::select! {
         ended = &mut work => report(ended, true),
-        () = signal() => { tracing::warn!("received a second stop signal, exiting at once"); ExitCode::FAILURE }
+        () = signal() => { tracing::warn!("received a second stop signal, exiting immediately"); ExitCode::FAILURE }
         () = tokio::time::sleep(DRAIN_DEADLINE + GRACE) => { tracing::error!("draining timed out, exiting"); ExitCode::FAILURE }
     }
 }

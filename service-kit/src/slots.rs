@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn growing_leaves_as_many_slots_as_it_uses() {
+    fn growth_must_leave_as_many_slots_free_as_it_uses() {
         let slots = Slots::new(Pool::Bodies, 100);
         let (mut first, mut second) = (slots.take(1, usize::MAX).unwrap(), slots.take(2, usize::MAX).unwrap());
         assert_eq!((first.grow_to(49), first.grow_to(51), first.grow_to(10)), (Ok(()), Err(NoSlot::OwnShare), Ok(())));

@@ -1,6 +1,6 @@
 //! A lookup cache that serves stale results while the store is unavailable.
 //!
-//! Use it only for writes: reads and identity-api must apply revocations at once. During an outage, a key that was never looked up is
+//! Use it only for writes: reads and identity-api must apply revocations immediately. During an outage, a key that was never looked up is
 //! unavailable, not rejected. Unsuccessful lookups don't evict successful ones (`a11_unknown_keys_do_not_evict_known_ones`).
 
 use crate::clock::Clock;

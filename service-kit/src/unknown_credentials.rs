@@ -8,7 +8,7 @@
 //!      └── first time ── a token of the address, or 429 ──► lookup
 //! ```
 //!
-//! A recognized credential is still looked up each time, so that a revocation takes effect at once.
+//! A recognized credential is still looked up each time, so that a revocation takes effect immediately.
 
 use crate::client_address::{ClientAddress, ClientSettings};
 use crate::clock::Clock;

@@ -6,8 +6,8 @@
 //! - The first accepted report of each observer joins the event. Of more than 32 observers, the 32 that reported first join.
 //! - Every other report is an event of its own, whose key is the report's identity.
 //!
-//! `merge::properties` compares this with a model that knows all reports. The current rows are sufficient: a report that leaves
-//! an event takes its entry along, and returns only as an earlier copy of itself.
+//! `merge::properties` compares this with a model that knows all reports. The current rows are enough input: when a report moves
+//! out of an event, its entry moves with it, and it can rejoin only if an earlier copy of it arrives.
 
 mod arrange;
 mod changes;
@@ -48,7 +48,7 @@ impl<F> Default for CurrentRows<F> {
 /// The rows to write, in the order of insertion: `reports`, `events_first`, `events`. Each list is one statement, or part of
 /// one: statements of different groups can be combined.
 ///
-/// `reports` is first because `events` alone decides what is stored: a report that is in `events` is never written to `reports`
+/// `reports` is first because `events` alone determines what is stored: a report that is in `events` is never written to `reports`
 /// again. A statement over several partitions isn't atomic. `events_first` contains the rows that must be visible before the
 /// others, because a report moves from the shared event to a partition that another report leaves. In each partition it deletes
 /// as many events as it adds, so totals are never wrong in between.

@@ -57,12 +57,12 @@ impl Observer {
     }
 }
 
-/// The order of acceptance: by time, by place in the request, by identity. The order is total, so exactly one report is the first.
+/// The order of acceptance: by time, index in the request, and identity. The order is total, so exactly one report is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Acceptance {
     /// When the gateway accepted the request, in microseconds UTC.
     pub at_us: i64,
-    /// Place in the request, from 0. A request has at most 1,000 events.
+    /// Index in the request, from 0. A request has at most 1,000 events.
     pub place: u16,
     /// Identifies the report. Of its copies, the first accepted counts.
     ///
@@ -71,16 +71,16 @@ pub struct Acceptance {
     pub identity: EventKey,
 }
 
-/// Number of bits in [`Acceptance::stored`] for the place in the request.
+/// Number of bits in [`Acceptance::stored`] for the index in the request.
 const PLACE_BITS: u32 = 12;
 
 impl Acceptance {
-    /// Returns time and place as stored in the column `received`: microseconds * 4096 + place.
+    /// Returns time and index as stored in the `received` column: microseconds * 4096 + index.
     pub fn stored(&self) -> u64 {
         u64::try_from(self.at_us).unwrap_or(0) << PLACE_BITS | u64::from(self.place)
     }
 
-    /// Limits a place to the maximum that [`stored`](Self::stored) can encode. The gateway's records never exceed it.
+    /// Limits an index to the maximum that [`stored`](Self::stored) can encode. The gateway's records never exceed it.
     pub fn clamp_place(place: usize) -> u16 {
         const LAST: u16 = (1 << PLACE_BITS) - 1;
         u16::try_from(place).unwrap_or(LAST).min(LAST)
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn timely_means_a_day_before_to_an_hour_after() {
+    fn timely_is_24_hours_before_to_1_hour_after_acceptance() {
         let (now_ms, hour_ms) = (1_767_225_600_000, 3_600_000);
         let is_timely = |at_ms| accepted(now_ms * 1_000).is_timely(at_ms);
         assert!(is_timely(now_ms - 24 * hour_ms) && is_timely(now_ms + hour_ms));

@@ -23,8 +23,8 @@ pub struct EventRow<F> {
 }
 
 impl<F> EventRow<F> {
-    /// Returns the event's time in milliseconds UTC: that of its first accepted timely report, or else of its first accepted report. So an
-    /// observer can't move an event that another observer reported in time.
+    /// Returns the event's time in milliseconds UTC: that of its first accepted timely report, otherwise of its first accepted report. So
+    /// an observer can't move an event that another observer reported in time.
     pub fn at_ms(&self) -> i64 {
         let timely = self.reports.iter().find(|report| report.accepted.is_timely(report.at_ms));
         timely.or(self.reports.first()).map_or(0, |report| report.at_ms)

@@ -88,8 +88,8 @@ impl Default for ConcurrencySettings {
     }
 }
 
-/// Offset added to the database's clock, which decides what is due. Only tests set it. Several deliverers agree on the time, because all of
-/// them use that clock.
+/// Offset added to the database's clock, which determines what is due. Only tests set it. Several deliverers agree on the time, because
+/// all of them use that clock.
 #[derive(Clone, Debug, Default)]
 pub struct ClockOffset(Arc<AtomicI64>);
 

@@ -55,7 +55,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "stream-workers", version, subcommand_negates_reqs = true)]
 pub struct Cli {
-    /// Command; runs the worker by default
+    /// Command to run; default: the worker
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Listener and log
@@ -155,7 +155,7 @@ pub struct Tuning {
     /// Milliseconds without a heartbeat after which a standby worker takes over
     #[arg(long, env = "TELEMETRY_TAKEOVER_AFTER_MS", default_value_t = 8_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub takeover_after_ms: u64,
-    /// Shard of this worker, such as 2/3 for the second of three; CLICKHOUSE_URL is its server
+    /// This worker's shard, such as 2/3; CLICKHOUSE_URL must be that shard's server
     #[arg(long, env = "TELEMETRY_SHARD", value_name = "NUMBER/COUNT", default_value_t)]
     pub shard: Shard,
 }

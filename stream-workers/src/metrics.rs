@@ -29,7 +29,7 @@ metric_definitions! {
     REPEATED = Metric::counter("worker_statements_repeated_total", "statements", "Inserts that were repeated because their outcome was unknown");
     FETCHED = Metric::counter("worker_rows_fetched_total", "rows", "Current event rows fetched from ClickHouse because they weren't cached");
     DUPLICATES = Metric::gauge("worker_duplicate_keys", "keys", "Events with two live rows, checked daily; must be 0");
-    PARTS = Metric::gauge("worker_parts_of_month", "parts", "Active parts in the largest month of the table `events`, checked every minute");
+    PARTS = Metric::gauge("worker_parts_of_month", "parts", "Active parts in the largest month of the `events` table, checked every minute");
     DRAIN = Metric::duration("worker_drain_seconds", "Time from a takeover until earlier writers' statements ended");
     TAKEOVER = Metric::duration("worker_takeover_seconds", "Time from claiming an epoch to the first block, without reading the log");
     BLOCK = Metric::duration("worker_block_duration_seconds", "Time to store a block, including retries");

@@ -357,7 +357,7 @@ async fn send_heartbeats(server: &Server, (topic, every): (&str, Duration), stat
     }
 }
 
-/// Returns this process's name in the table `writers`. Successive processes in a container can have the same host name and process id, so
+/// Returns this process's name in the `writers` table. Successive processes in a container can have the same host name and process id, so
 /// the name contains a random number.
 fn writer_name() -> &'static str {
     static NAME: LazyLock<String> =

@@ -77,7 +77,7 @@ pub(crate) fn start(upkeep: DomainRecheck, clock: Clock) -> AbortOnDropHandle<()
                     tracing::warn!(present, missing, lapsed, "rechecked domains; some tokens are missing");
                 }
                 Ok(RecheckCounts { present, .. }) => tracing::info!(present, "rechecked domains"),
-                Err(error) => tracing::warn!("failed to recheck domains; retrying in the next round: {error}"),
+                Err(error) => tracing::warn!("failed to recheck domains, retrying in the next round: {error}"),
             }
         }
     })

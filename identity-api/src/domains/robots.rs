@@ -65,7 +65,7 @@ pub(crate) fn start(checks: RobotsChecks, clock: Clock, every: Duration) -> Abor
         let (checks, clock) = (checks.clone(), clock.clone());
         async move {
             if let Err(error) = checks.round(&clock).await {
-                tracing::warn!("failed to check robots.txt files; retrying in the next round: {error}");
+                tracing::warn!("failed to check robots.txt files, retrying in the next round: {error}");
             }
         }
     })
@@ -118,7 +118,7 @@ impl RobotsChecks {
     }
 }
 
-/// Stores the result of a check that began at `now`. A file that didn't change adds no version.
+/// Stores the result of a check that began at `now`. An unchanged file doesn't add a version.
 async fn store(pool: &PgPool, site: &Site, fetched: &FetchedRobots, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
     let mut transaction = pool.begin().await?;
     let is_newest: Option<bool> = sqlx::query_scalar(

@@ -101,7 +101,7 @@ pub(crate) fn opening(entrance: Option<Url>) -> String {
 
 async fn note_mailed(pool: &PgPool, id: InviteId, now: DateTime<Utc>) -> bool {
     let noted = sqlx::query("UPDATE invites SET mailed_at = $2 WHERE id = $1").bind(id.0).bind(now).execute(pool).await;
-    noted.inspect_err(|error| tracing::error!(invite = %id, "failed to store that an invite was emailed: {error}")).is_ok()
+    noted.inspect_err(|error| tracing::error!(invite = %id, "failed to mark an invite as emailed: {error}")).is_ok()
 }
 
 /// Emails the result of an access request to the requester, with the next step.

@@ -217,7 +217,7 @@ async fn unclaimed(transaction: &mut PgConnection, partner: &Partner, org: &str)
     .fetch_optional(transaction)
     .await?;
     if has_members.ok_or_else(not_found)? {
-        return Err(ApiError::new(Code::Forbidden, "The organization already has members. Its owners send the invites."));
+        return Err(ApiError::new(Code::Forbidden, "The organization already has members. Ask an owner to send the invite."));
     }
     Ok(org)
 }

@@ -76,7 +76,7 @@ pub(crate) fn start(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
         let (pool, now) = (pool.clone(), clock.now());
         async move {
             if let Err(error) = announce_all(&pool, now).await {
-                tracing::warn!("failed to write webhook messages of reconciliation; retrying in the next round: {error:?}");
+                tracing::warn!("failed to write webhook messages of reconciliation, retrying in the next round: {error:?}");
             }
         }
     })

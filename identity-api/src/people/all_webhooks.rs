@@ -59,7 +59,7 @@ pub(crate) struct OperatorWebhook {
     id: WebhookEndpointId,
     organization_id: OrgId,
     organization_name: String,
-    /// With the port, if it isn't 443.
+    /// Hostname, with the port if it isn't 443.
     host: String,
     event_types: Vec<EventType>,
     #[serde(with = "schemas::instant")]

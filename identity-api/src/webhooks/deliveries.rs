@@ -136,7 +136,7 @@ pub(crate) async fn redeliver(
     Ok((StatusCode::ACCEPTED, Json(ordered)))
 }
 
-/// State that decides whether an endpoint gets deliveries.
+/// State that determines whether an endpoint gets deliveries.
 #[derive(Clone, Copy)]
 pub(super) struct EndpointState {
     is_disabled: bool,

@@ -118,7 +118,7 @@ async fn adds_lists_and_removes_operators() {
     let added = json_of(&app, "operator add Ada@A.test").await;
     assert_eq!((&added["id"], text(&added, "email"), &added["is_operator"]), (&json!(ada.id), "ada@a.test", &json!(true)));
     let ada = app.back(&ada).await;
-    assert_eq!(app.get(ada.credentials(), REVIEWS).await.status, 200, "takes effect at once");
+    assert_eq!(app.get(ada.credentials(), REVIEWS).await.status, 200, "takes effect immediately");
     assert_eq!(json_of(&app, "operator add ada@a.test").await, added, "repeating it changes nothing");
     assert_eq!(author_of(&app, "operator.added").await, [system()]);
     json_of(&app, "operator add bob@a.test --as ada@a.test").await;
@@ -179,7 +179,7 @@ async fn creates_lists_and_revokes_keys() {
     assert!(!listed.to_string().contains(&key[12..]));
     let revoked = json_of(&app, &format!("key revoke {}", text(&created, "id"))).await;
     assert!(revoked["revoked_at"].is_string());
-    assert_eq!(app.get(Credentials::Key(&key), KEYS).await.status, 401, "takes effect at once");
+    assert_eq!(app.get(Credentials::Key(&key), KEYS).await.status, 401, "takes effect immediately");
     let again = json_of(&app, &format!("key revoke {}", text(&created, "id"))).await;
     assert_eq!(again["revoked_at"], revoked["revoked_at"], "repeating it changes nothing");
     assert!(refusal(&app, &format!("key revoke {UNKNOWN_ID}"), 4).await.contains("API key not found"));
@@ -266,7 +266,7 @@ async fn trusts_and_untrusts_partners() {
     assert_eq!(provision("a.test").await, 201);
     let table = run(&app, &format!("partner untrust {org}")).await;
     assert!(table.code == Some(0) && table.stdout.contains("is_trusted_partner"), "{table:?}");
-    assert_eq!(provision("b.test").await, 403, "takes effect at once");
+    assert_eq!(provision("b.test").await, 403, "takes effect immediately");
     refusal(&app, &format!("partner trust {UNKNOWN_ID}"), 4).await;
     assert_eq!(app.audited(org).await, ["partner.trusted", "partner.untrusted"]);
 }

@@ -41,7 +41,7 @@ async fn members_of_several_organizations_must_name_one() {
     assert_eq!(answers[1].body["organization_id"], json!(two));
     let elsewhere =
         all_three(&app, Credentials::Session(&several), &format!("?organization_id={one}"), &generate(&two_key).await).await;
-    assert_eq!(statuses(&elsewhere), [200, 201, 404], "keys of the other organization are unknown");
+    assert_eq!(statuses(&elsewhere), [200, 201, 404], "the other organization's keys are unknown");
 
     let stranger = app.session("stranger@a.test", &[]).await;
     let id = generate(&other_key).await;

@@ -100,7 +100,7 @@ async fn lists_deliveries_newest_first_with_status() {
         assert_eq!(told.list(query).await.refusal(), (400, "invalid_parameter"), "{query}");
     }
     assert_eq!(told.app.delete(Credentials::Key(&told.owner), &told.path("")).await.status, 204);
-    assert_eq!(told.listed("?status=dropped").await, [told.ids[2].clone()], "pending deliveries are dropped at once");
+    assert_eq!(told.listed("?status=dropped").await, [told.ids[2].clone()], "pending deliveries are dropped immediately");
     assert_eq!(told.listed("?status=pending").await, Vec::<String>::new());
     assert!(told.list("?status=dropped").await.body[0]["next_attempt_at"].is_null());
 }

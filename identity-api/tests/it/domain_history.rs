@@ -62,7 +62,7 @@ async fn r7_later_owners_do_not_see_earlier_history() {
     let registered = own(&app, &internet, &first_key, "a.test").await;
     later(&app);
     assert_eq!(release(&app, &first_key, &registered).await, 204);
-    assert_eq!((owner_of(&app, "a.test").await, sees(&app, first).await), (None, vec![]), "takes effect at once");
+    assert_eq!((owner_of(&app, "a.test").await, sees(&app, first).await), (None, vec![]), "takes effect immediately");
     // There was no other owner in between.
     later(&app);
     let registered = own(&app, &internet, &first_key, "a.test").await;

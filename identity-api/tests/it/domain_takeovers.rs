@@ -82,7 +82,7 @@ async fn a8_dns_verification_overrides_an_attestation() {
     publish_text(&internet, &registered);
     let taken = verify(&app, &key, &registered, &["dns_txt", "well_known"]).await;
     assert_eq!((taken.status, taken.text("verification_method")), (200, "dns_txt"), "{}", taken.body);
-    assert_eq!(owner_of(&app, "blog.a.test").await, Some(owner), "takes effect at once");
+    assert_eq!(owner_of(&app, "blog.a.test").await, Some(owner), "takes effect immediately");
     assert_eq!(app.get(sam.credentials(), DOMAINS).await.body, json!([]));
     let seen = IdentityTables::new(app.stores.pool.clone()).owned_sites(owner).await.unwrap();
     assert_eq!(seen[0].visible_from, Some(app.clock.now()), "earlier history stays with the first owner");

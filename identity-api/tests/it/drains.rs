@@ -104,7 +104,7 @@ async fn replaced_drain_key_stays_valid_for_an_hour() {
     assert_eq!(until, [&in_an_hour, &Value::Null]);
 
     let third = rotate().await;
-    assert_eq!(app.fed_by(&first).await, None, "the key before the last expires at once");
+    assert_eq!(app.fed_by(&first).await, None, "the key before the last expires immediately");
     assert_eq!((app.fed_by(&second).await, app.fed_by(&third).await), (Some(id), Some(id)));
     app.let_keys_expire().await;
     assert_eq!((app.fed_by(&second).await, app.fed_by(&third).await), (None, Some(id)));

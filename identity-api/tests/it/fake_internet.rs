@@ -22,7 +22,7 @@ pub(crate) struct FakeInternet {
 #[derive(Default)]
 struct Published {
     texts: HashMap<String, Vec<String>>,
-    /// By `host/path`.
+    /// Pages by `host/path`.
     pages: HashMap<String, (u16, String)>,
     addresses: HashMap<String, IpAddr>,
 }

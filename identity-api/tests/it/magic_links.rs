@@ -286,7 +286,7 @@ async fn other_devices_sign_in_by_entering_the_address() {
     assert_eq!(described(&token, &cookie).await.body, expected(false), "the cookie is valid for 15 minutes");
 }
 
-/// Only `TELEMETRY_SIGN_IN_KEEP` decides when links are deleted. Sending one doesn't delete others.
+/// Only `TELEMETRY_SIGN_IN_KEEP` determines when links are deleted. Sending one doesn't delete others.
 #[tokio::test]
 async fn expired_links_remain_until_cleanup() {
     let app = TestApp::open_with_manual_clock().await;

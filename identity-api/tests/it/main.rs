@@ -68,6 +68,6 @@ mod webhooks;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]
-fn as_the_service() {
+fn run_service() {
     service_kit::testing::run_as_service(identity_api::start);
 }

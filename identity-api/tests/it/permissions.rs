@@ -171,7 +171,7 @@ async fn members_cannot_see_signing_secrets() {
     assert_eq!(rotate(&app, bob.credentials(), &endpoint).await.status, 200, "owners can");
 }
 
-/// Only the last person who rotated the secret knows it.
+/// Only the person who last replaced the secret knows it.
 #[tokio::test]
 async fn removing_a_person_deletes_endpoints_they_rotated_last() {
     let app = TestApp::open().await;

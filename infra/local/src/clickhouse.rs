@@ -71,16 +71,16 @@ pub(crate) struct Serve {
     /// The engine, libchdb.so
     #[arg(long)]
     library: PathBuf,
-    /// Where the tables are
+    /// Folder of the tables
     #[arg(long)]
     data: PathBuf,
     /// Port of the HTTP interface
     #[arg(long)]
     http_port: u16,
-    /// Port of the native protocol, where that is wanted
+    /// Port of the native protocol, if needed
     #[arg(long)]
     native_port: Option<u16>,
-    /// Configuration besides the engine's own
+    /// Additional configuration file
     #[arg(long)]
     config: Option<PathBuf>,
 }

@@ -105,7 +105,7 @@ struct Tools {
     name: &'static str,
     version: &'static str,
     release: String,
-    /// How packages are verified that have no checksum in the repository.
+    /// How packages without a checksum in the repository were verified.
     checked: &'static str,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct KillOnExit {
 }
 
 impl KillOnExit {
-    /// Ties a process to ours. The helper also deletes the folder `delete`.
+    /// Ties a process to ours. The helper also deletes the `delete` folder.
     pub(crate) fn attach(launcher: &Path, process: Process, delete: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(launcher);
         command.args(["tether", "--pid", &process.pid.to_string(), "--started", &process.started.to_string()]);

@@ -116,7 +116,7 @@ pub(crate) fn command(site: &ServerConfig) -> Command {
     command
 }
 
-/// Succeeds once the server accepts the user `telemetry` for the database `telemetry`, or asks for a password. A server that isn't ready
+/// Succeeds once the server accepts the `telemetry` user for the `telemetry` database, or asks for a password. A server that isn't ready
 /// rejects connections earlier.
 pub(crate) fn probe(port: u16) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -26,7 +26,7 @@ pub(crate) enum Purpose {
 /// A program, with its package for each package manager.
 struct Tool {
     program: &'static str,
-    /// For apt-get, dnf, apk and brew.
+    /// Package names for apt-get, dnf, apk and brew.
     packages: [&'static str; 4],
 }
 
@@ -45,7 +45,7 @@ const FETCHERS: [Tool; 3] = [
     Tool { program: "node", packages: ["nodejs", "nodejs", "nodejs", "node"] },
     Tool { program: "npm", packages: ["npm", "nodejs-npm", "npm", "node"] },
 ];
-/// For librdkafka's TLS.
+/// OpenSSL, for librdkafka's TLS.
 const OPENSSL: &str = "the OpenSSL headers";
 const COMPILERS: [Tool; 6] = [
     Tool { program: "cmake", packages: ["cmake", "cmake", "cmake", "cmake"] },
@@ -55,14 +55,14 @@ const COMPILERS: [Tool; 6] = [
     Tool { program: "pkg-config", packages: ["pkg-config", "pkgconf-pkg-config", "pkgconf", "pkgconf"] },
     Tool { program: OPENSSL, packages: ["libssl-dev", "openssl-devel", "openssl-dev", "openssl@3"] },
 ];
-/// For the console's tests.
+/// A browser for the console's tests.
 const BROWSER: [Tool; 2] = [
     Tool { program: "chromium", packages: ["chromium", "chromium", "chromium", "chromium"] },
     Tool { program: "chromedriver", packages: ["chromium-driver", "chromedriver", "chromium-chromedriver", "chromedriver"] },
 ];
-/// For the examples in docs/api/webhooks.md.
+/// Python, for the examples in docs/api/webhooks.md.
 const PYTHON: Tool = Tool { program: "python3", packages: ["python3", "python3", "python3", "python"] };
-/// For the documented commands, because it is the default shell of macOS.
+/// A shell for the documented commands, because it is the default shell of macOS.
 const ZSH: Tool = Tool { program: "zsh", packages: ["zsh", "zsh", "zsh", "zsh"] };
 const MANAGERS: [Manager; 4] = [
     Manager {

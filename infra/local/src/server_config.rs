@@ -17,7 +17,7 @@ use crate::workspace::create_open_folder;
 pub(crate) struct Broker {
     /// The broker's number, starting at 1.
     pub(crate) number: usize,
-    /// Advertised port, which is the proxy's.
+    /// Advertised port, which belongs to the proxy.
     pub(crate) advertised: u16,
     /// Port for direct connections between brokers, without a proxy.
     pub(crate) internal: u16,

@@ -114,7 +114,7 @@ impl StackSession {
             if let Err(error) = self.stack.restart_ended(&self.progress, &self.interrupt)
                 && !must_end()
             {
-                self.progress.print_line(&format!("error: {error:#}; retrying"));
+                self.progress.print_line(&format!("error: {error:#}, retrying"));
                 pause = AFTER_FAILURE;
             }
             let naps = pause.as_millis() / 100;

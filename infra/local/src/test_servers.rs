@@ -36,7 +36,7 @@ pub struct Kafka(Server);
 #[derive(Debug)]
 pub struct Postgres(Server);
 
-/// A test's ClickHouse server, with the database `telemetry`.
+/// A test's ClickHouse server, with the `telemetry` database.
 #[derive(Debug)]
 pub struct ClickHouse(Server);
 
@@ -119,7 +119,7 @@ impl ClickHouse {
         Server::launch(site).map(Self)
     }
 
-    /// Like `with_users`, with the native protocol open. A wrong password there makes the engine exit.
+    /// Like `with_users`, but also listens on the native protocol. A wrong password for the default user makes the engine exit.
     pub fn with_users_and_native(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
         let mut site = site(ServerKind::ClickHouse, &dir.join(ServerKind::ClickHouse.name()), &fetched(ServerKind::ClickHouse)?)?;
         let mut ports = Ports::default();
@@ -128,7 +128,7 @@ impl ClickHouse {
         Server::launch(site).map(Self)
     }
 
-    /// Starts several servers as the shards of the cluster `telemetry`.
+    /// Starts several servers as the shards of the `telemetry` cluster.
     pub fn shards(dir: &Path, count: usize) -> Result<Vec<Self>> {
         let launcher = fetched(ServerKind::ClickHouse)?;
         let mut ports = Ports::default();

@@ -50,7 +50,7 @@ impl LineBatch {
 
 /// Counts of one body.
 pub(super) struct BodyCounts {
-    /// By start of the hour, in milliseconds UTC.
+    /// Counts by start of the hour, in milliseconds UTC.
     pub(super) hours: BTreeMap<i64, Hour>,
     pub(super) bad_lines: Vec<BadLine>,
     pub(super) lines: u64,

@@ -15,7 +15,7 @@ const MAX_PENDING_BYTES: usize = 4 * MAX_LINE_BYTES;
 /// Maximum number of containers whose lines are known to be complete.
 const MAX_COMPLETE: usize = 4_096;
 
-/// What a line becomes.
+/// What a container's entry becomes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Joined {
     /// A complete line that verifies agents.
@@ -145,7 +145,7 @@ impl ContainerLines {
     }
 }
 
-/// Adds a container. A forgotten container's next line verifies no agent.
+/// Adds a container. A forgotten container's next line doesn't verify an agent.
 fn remember(known: &mut HashSet<String>, source: &str) {
     if known.len() >= MAX_COMPLETE {
         known.clear();
@@ -199,7 +199,7 @@ fn json_entry(line: &[u8], is_parsed: bool) -> Option<Entry> {
     Some(Entry { source: Value::Object(members).to_string(), text, part })
 }
 
-/// Removes the members that tell which part of a line an entry is. Returns `None` if it isn't a container's.
+/// Removes the members that identify an entry's part of a line. Returns `None` if the entry doesn't come from a container.
 fn json_part(members: &mut Map<String, Value>) -> Option<PartKind> {
     let is_true = |value: &Value| value == true || value == "true";
     let mut remove = |name: &str| members.remove(name);

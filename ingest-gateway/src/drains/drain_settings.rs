@@ -15,7 +15,7 @@ pub struct DrainSettings {
     /// Maximum lines in a drain body
     #[arg(long, env = "TELEMETRY_DRAIN_LINES", default_value_t = 1_000_000, value_parser = at_least::<u64>(1))]
     pub drain_lines: u64,
-    /// Maximum length of a log line, in bytes. In longer lines, texts over 16 KiB are truncated; lines that are still too long are bad lines
+    /// Maximum length of a log line, in bytes. In longer lines, strings over 16 KiB are truncated; lines that are still too long are bad lines
     #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = MAX_LINE_BYTES, value_parser = at_least::<usize>(1))]
     pub drain_line_bytes: usize,
     /// Maximum concurrent drain bodies; no owner can use more than are left for others

@@ -207,7 +207,7 @@ fn f58_copied_requests_do_not_hide_the_agents_fetch() {
 
 /// nginx often logs `"$http_x_forwarded_for" "$request_time" "$upstream_response_time"` after the user agent.
 #[test]
-fn f58_times_instead_of_ids_do_not_merge_requests() {
+fn f58_durations_are_not_request_ids() {
     let line = |bot: &str, bytes: u32| {
         format!("{OF_OTHER} - - {AT} \"GET /a HTTP/1.1\" 200 {bytes} \"-\" \"{bot}\" \"-\" \"0.001\" \"0.001\"")
     };
@@ -239,7 +239,7 @@ fn f60_second_address_in_a_line_does_not_verify() {
 fn f61_similar_fastly_member_names_do_not_forge_fields() {
     let sample = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);
     assert_eq!(kept(FormatId::Fastly, None, &sample).len(), 1);
-    // Customers' formats don't escape every text either.
+    // Customers' formats don't escape every value either.
     let samples = [sample.as_str(), FormatId::Fastly.row().sample];
     for added in [
         "\"server_name\":\"victim.test\"",

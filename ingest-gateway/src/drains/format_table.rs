@@ -100,7 +100,7 @@ formats! {
         "The `#Fields` line names the columns."
     AkamaiJson "akamai_json" "Akamai DataStream 2, JSON" Akamai
         "https://techdocs.akamai.com/datastream2/docs/data-set-parameters"
-        "Akamai omits an empty user agent. Without the field `UA`, every line counts as a person."
+        "Akamai omits an empty user agent. Without the `UA` field, every line counts as a person."
     AkamaiText "akamai_text" "Akamai DataStream 2, structured" Akamai
         "https://techdocs.akamai.com/datastream2/docs/data-set-parameters" "Select the fields in the [documented order](akamai.md)."
     Vercel "vercel" "Vercel" Vercel
@@ -175,7 +175,7 @@ formats! {
     Gcore "gcore" "Gcore" Combined
         "https://gcore.com/docs/cdn/logs/logs-uploader" ""
     KeyCdn "keycdn" "KeyCDN" Combined
-        "https://www.keycdn.com/support/cdn-log-format" "Addresses are anonymized and don't verify agents. The host is the zone's."
+        "https://www.keycdn.com/support/cdn-log-format" "Addresses are anonymized and don't verify agents. The host is that of the zone."
     AmazonS3 "amazon_s3" "Amazon S3 server access logs" Combined
         "https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html"
         "The name of a website's bucket is its host. Operations other than `GET` and `HEAD` of objects are skipped."

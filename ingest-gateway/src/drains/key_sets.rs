@@ -29,7 +29,7 @@ const MAX_WAITING: usize = 100;
 const MAX_COPIES: usize = 1_000;
 /// Maximum URLs whose last attempt is remembered.
 const MAX_ATTEMPTS: usize = 10_000;
-/// Pause between looking for copies of other gateways.
+/// Pause between lookups of other gateways' copies.
 const SHARE_EVERY: Duration = Duration::from_secs(30);
 const KEEP: TimeDelta = TimeDelta::days(30);
 
@@ -102,7 +102,7 @@ fn lock<T>(cache: &Mutex<T>) -> MutexGuard<'_, T> {
     cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps a copy unless there is a later one.
+/// Stores a copy unless there is a later one.
 fn keep(copies: &Copies, url: String, document: &[u8], fetched_at: DateTime<Utc>) -> bool {
     let Ok(keys) = key_set(document) else { return false };
     let mut copies = lock(copies);
@@ -129,7 +129,7 @@ async fn fetch_wanted(mut waiting: mpsc::Receiver<Url>, egress: Egress, copies: 
     }
 }
 
-/// Returns the document if it is one: status 200, without redirects, and of the right media type.
+/// Returns the document if the response is one: status 200, without redirects, and of the right media type.
 async fn fetch(egress: &Egress, url: &Url) -> Option<Vec<u8>> {
     let response = egress.get(url, DEADLINE, MAX_DOCUMENT_BYTES).await.ok()?;
     let media_type = response.headers.get(header::CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim();

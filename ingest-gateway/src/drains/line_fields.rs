@@ -48,7 +48,7 @@ pub(crate) enum Field {
     Country,
     /// The response's media type.
     MediaType,
-    /// A media type under a name that doesn't say whether it is the response's. Visitors choose the request's media type.
+    /// A media type under a name that doesn't show whether it belongs to the response. Visitors choose the request's media type.
     ContentType,
     Category,
     SignatureAgent,

@@ -12,8 +12,8 @@ use uuid::{Builder, Uuid};
 /// place, and JSON logs can contain an id from a visitor's header, so these ids don't replace the rest. `host` is the requested host's
 /// name. A visitor can copy everything that an agent sends except its address, so a verified request has a different id.
 ///
-/// The id must not depend on a text that can be a visitor's address and isn't stored: logs can have other fields in place of ids and hosts,
-/// and a reader who knows the rest of the line could find the address by trying all of them.
+/// The id must not depend on a value that can be a visitor's address and isn't stored: logs can have other fields in place of ids and
+/// hosts, and a reader who knows the rest of the line could find the address by trying all of them.
 pub(super) fn line_id(
     org: OrgId,
     provider: DrainProvider,

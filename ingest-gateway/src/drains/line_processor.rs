@@ -367,8 +367,8 @@ fn readable(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Returns whether a response isn't content. The media type decides, because the server chooses it, while the visitor chooses the path.
-/// Without a media type, or if it is vague or an error page's, the path's extension decides.
+/// Returns whether a response isn't content. Uses the media type, because the server chooses it, while the visitor chooses the path.
+/// Without a media type, or if it is generic or that of an error page, uses the file extension.
 fn is_asset(url: &str, media_type: &str, is_of_page: bool) -> bool {
     let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind)) {
@@ -447,7 +447,7 @@ mod tests {
 
     /// Servers send these types for unknown extensions.
     #[test]
-    fn path_endings_decide_for_vague_media_types() {
+    fn path_endings_are_used_for_generic_media_types() {
         for media_type in ["text/plain", "Application/JSON; charset=utf-8", "application/octet-stream", "text/xml", "html", ""] {
             for asset in ["https://a.test/x.mjs", "https://a.test/x.avif", "https://a.test/x.js.map", "https://a.test/x.svg"] {
                 assert!(is_asset(asset, media_type, true), "{asset} {media_type}");

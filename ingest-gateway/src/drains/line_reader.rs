@@ -81,7 +81,7 @@ impl<'a> LineReader<'a> {
         self.finish(item, judged, take)
     }
 
-    /// Returns whether visitors can end a log's objects and arrays, because Fastly's default format doesn't escape every text. If so, an
+    /// Returns whether visitors can end a log's objects and arrays, because Fastly's default format doesn't escape every value. If so, an
     /// object must end its line, and a multi-line object ends before the next one begins.
     fn is_unescaped(&self) -> bool {
         self.judge.provider == DrainProvider::Fastly
@@ -121,8 +121,8 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// Passes on a line. Lines with a verified agent, and those after them, wait until no line of Traefik's follows closely: Traefik doesn't
-    /// escape line breaks, so visitors can write whole lines before the end of its own.
+    /// Passes on a line. Lines with a verified agent, and those after them, wait until no line from Traefik follows closely: Traefik
+    /// doesn't escape line breaks, so visitors can write whole lines before the end of its own.
     fn hold(&mut self, item: Item<'_>, judged: ProcessedLine, take: LineCallback<'_>) -> io::Result<()> {
         let line = item.bytes.unwrap_or_default();
         if !self.has_traefik && is_of_traefik(self.judge.provider, line) {

@@ -1,4 +1,4 @@
-//! Responses to log senders, in each provider's format (docs/api/drains.md#answers).
+//! Responses to log senders, in each provider's format (docs/api/drains.md#responses).
 
 use super::body_counts::BodyCounts;
 use axum::Json;

@@ -122,7 +122,7 @@ impl<R: Read> Splitter<R> {
 }
 
 /// Passes on each line; `passed` lines precede the first. Consecutive JSON objects without line breaks are split when they exceed the
-/// maximum length, and long texts are truncated.
+/// maximum length, and long strings are truncated.
 pub(super) fn lines(
     reader: &mut impl BufRead,
     max_bytes: usize,
@@ -180,8 +180,8 @@ pub(super) fn lines_of(text: &[u8], max_bytes: usize, mut take: impl FnMut(Item<
     Ok(())
 }
 
-/// Truncates long texts in an incomplete line. Returns whether there is enough room for the rest, because shortening it byte by byte would
-/// be too expensive.
+/// Truncates long strings in an incomplete line. Returns whether there is enough room for the rest, because shortening it byte by byte
+/// would be too expensive.
 fn shorten(reader: &mut impl BufRead, line: &mut Vec<u8>, max_bytes: usize) -> io::Result<bool> {
     let (mut short, rest) = without_long_texts(line, max_text(max_bytes));
     if let Some(mut rest) = rest {
@@ -433,7 +433,7 @@ impl Scanner {
         }
     }
 
-    /// Truncates an element's long texts; a Firehose record's text is the record itself. Returns whether there is enough room afterwards.
+    /// Truncates an element's long strings; a Firehose record's string is the record itself. Returns whether there is enough room then.
     fn shorten(&mut self) -> bool {
         if self.layout == Layout::Records {
             return false;

@@ -155,7 +155,7 @@ impl Part {
         let is_json = matches!(Escapes::for_format(format), Escapes::Json);
         match (self, format) {
             (Self::Agent, _) if is_json => member("referer"),
-            // The first text in quotes is the server's, or the header `X-Forwarded-For`.
+            // The first quoted value comes from the server, or from the `X-Forwarded-For` header.
             (Self::Agent, FormatId::Envoy | FormatId::Istio | FormatId::Gcore) => line.to_owned(),
             (Self::Agent, _) => line.replacen("\"-\" ", &format!("\"{text}\" "), 1),
             (Self::User, FormatId::W3c) => line.replace(" 443 - ", &format!(" 443 {text} ")),
@@ -185,11 +185,11 @@ impl Part {
                 line.trim_end().strip_suffix('}').unwrap().to_owned() + &format!(",\"x\":\"{text}\"}}")
             }
             (Self::Host, FormatId::Combined) => format!("{text} {line}"),
-            // Their servers write the host in a URL.
+            // Formats whose servers write the host in a URL.
             (Self::Host, _) if line.contains("://www.example.com") => line.to_owned(),
-            // Their hosts belong to the owner, for example as a zone or a bucket.
+            // Formats whose hosts belong to the owner, for example as a zone or a bucket.
             (Self::Host, FormatId::KeyCdn | FormatId::AmazonS3) => line.to_owned(),
-            // They also log another host.
+            // Formats that also log another host.
             (Self::Host, FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard | FormatId::Vercel) => line.to_owned(),
             (Self::Host, _) => line.replace("www.example.com", text),
             (Self::MediaType, FormatId::Json) => {

@@ -46,7 +46,7 @@ struct Open {
     /// Offsets of the last comma and of the current member or element.
     comma: usize,
     element: usize,
-    /// Number of cuts before the current member or element.
+    /// Number of removed ranges before the current member or element.
     cuts_before: usize,
 }
 

@@ -38,7 +38,7 @@ impl<'a> ConversationMembers<'a> {
             || self.data.is_some_and(|data| is_turn || names_text(data))
     }
 
-    /// Returns the `data` to store. On a turn it has the same limits as `turn`; on other events, only its texts are limited.
+    /// Returns the `data` to store. On a turn it has the same limits as `turn`; on other events, only its strings are limited.
     pub(crate) fn data(&self, level: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
         if self.event_type.family() == EventFamily::Turn {
             return privacy::strip_members(self.data?, level);

@@ -24,7 +24,7 @@ use sqlx::PgPool;
 use used_nonces::UsedNonces;
 
 const MALFORMED: &str = "malformed";
-/// Longest signature base: every event of the request is stored with it.
+/// Maximum length of a signature base, which is stored with every event of the request.
 const MAX_BASE_BYTES: usize = 4_096;
 /// Headers that a signature can cover, or that contain it.
 const HEADERS: [&str; 5] = ["content-type", "content-encoding", "content-digest", "signature-input", "signature"];
@@ -65,7 +65,7 @@ struct Nonce {
     expires: i64,
 }
 
-/// Returns whether a request has headers of a signature.
+/// Returns whether a request has signature headers.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
     headers.contains_key("signature-input")
 }

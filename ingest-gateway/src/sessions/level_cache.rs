@@ -47,7 +47,7 @@ impl SessionLevelCache {
         Self { database, known: Mutex::new(LruCache::new(REMEMBERED)) }
     }
 
-    /// Remembers the sessions of a record on the log, so this gateway finds them at once and applies their levels.
+    /// Remembers the sessions of a record on the log, so this gateway finds them immediately and applies their levels.
     pub(crate) fn note_accepted(&self, org: OrgId, named: &[SessionReport]) {
         let mut known = self.known.lock().expect("no holder of the lock panics");
         for report in named {

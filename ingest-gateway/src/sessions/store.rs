@@ -1,4 +1,4 @@
-//! The table `sessions`: writes of `/sessions/*` calls, and the levels that events need.
+//! The `sessions` table: writes of `/sessions/*` calls, and the levels that events need.
 //!
 //! Races are resolved in the statements: the first outcome is kept, and a privacy level only becomes stricter.
 

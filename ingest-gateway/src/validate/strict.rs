@@ -1,10 +1,10 @@
 //! Strict mode: all public 1.0 rules (docs/api/events.md#strict-mode), for keys or gateways that enable it. The looser rules in `validate`
 //! apply as well.
 //!
-//! It only adds faults that the looser rules don't find, and reports all of them at once. Accepted events are stored as in default mode.
+//! It only adds faults that the looser rules don't find, and reports all of them together. Accepted events are stored as in default mode.
 //!
-//! Where docs/api and the public rules differ, docs/api wins: click tokens may start with `ctx_` as well as `ct_`, an event may name its
-//! own session, and `checkout_completed` may have a token.
+//! Where docs/api and the public rules differ, docs/api takes precedence: click tokens may start with `ctx_` as well as `ct_`, an event may
+//! name its own session, and `checkout_completed` may have a token.
 
 mod shape;
 mod schema_tables;
@@ -43,7 +43,7 @@ pub(super) fn known_in_turn() -> Box<dyn Iterator<Item = &'static str>> {
 
 pub(super) use shape::last_part;
 
-/// Adds one event's faults under the public rules. `level` is the envelope's.
+/// Adds one event's faults under the public rules. `level` is the level in the envelope.
 pub(super) fn check_event(event: &RawObject<'_>, around: DocumentKind, level: Option<PrivacyLevel>, faults: &mut Faults) {
     check(event, schema_tables::EVENT, faults);
     let Some(event_type) = event.get("type").and_then(crate::request::raw_json::as_str).and_then(|name| EventType::parse(&name))

@@ -1,5 +1,5 @@
 //! C9, C12: brokers and gateways are killed, stopped and paused under load. Events confirmed with a 2xx are never lost, and events rejected
-//! at once never appear.
+//! immediately never appear.
 
 use crate::harness::{head, retrieval, with};
 use crate::outage_harness::{Load, OutageFixture, Outcome, Sender, acked, spilled_files};
@@ -106,7 +106,7 @@ async fn c9_killed_gateways_do_not_lose_spilled_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c9_full_quota_rejects_at_once_without_writing() {
+async fn c9_full_quota_rejects_immediately_without_writing() {
     let mut site = OutageFixture::new().await;
     let gateway = site.start(&[("TELEMETRY_SPILL_MAX_BYTES", "100000")]).await;
     site.kill_broker().await;
@@ -246,7 +246,7 @@ async fn c12_stops_in_time_with_a_dead_broker_and_hung_clients() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rejects_overload_at_once() {
+async fn rejects_overload_immediately() {
     let site = OutageFixture::new().await;
     let gateway = site.start(&[("TELEMETRY_MAX_IN_PROGRESS", "16"), ("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
     gateway.sender.post_until_acknowledged("up").await;

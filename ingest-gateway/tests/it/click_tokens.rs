@@ -190,7 +190,7 @@ async fn stores_tokens_on_other_event_types_as_hashes() {
 }
 
 #[tokio::test]
-async fn events_bound_by_a_token_get_its_url_and_owner() {
+async fn events_with_a_token_get_the_links_url_and_owner() {
     let (gateway, issuer, shop, token) = issuer_shop_and_token("https://www.a.test/offer?x=1#y").await;
     let host = stored_site("https://www.a.test/");
     let named = engaged("named", json!({"ctx_token": token, "content_url": "https://b.test/"}));

@@ -105,7 +105,7 @@ async fn removed_members_do_not_change_event_keys() {
 
 /// The gateway applies a declared level before the worker has stored it.
 #[tokio::test]
-async fn s4_event_levels_apply_at_once_on_their_gateway() {
+async fn s4_event_levels_apply_immediately_on_their_gateway() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let declared = json!({"privacy_level": "intent", "events": [with(turn(&session, None), json!({"id": "declared"}))]});

@@ -33,6 +33,6 @@ mod threats_sessions;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]
-fn as_the_service() {
+fn run_service() {
     service_kit::testing::run_as_service(ingest_gateway::start);
 }

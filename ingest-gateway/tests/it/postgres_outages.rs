@@ -99,7 +99,7 @@ async fn removes_texts_of_sessions_it_cannot_look_up() {
     assert!(log.contains("text-before") && log.contains("text-met"), "the known level still applies: {log}");
     assert!(!log.contains("text-unmet"), "its session may have a stricter level: {log}");
     assert!(!log.contains("text-clicked"), "its session is unknown: {log}");
-    assert!(!log.contains("text-tightened") && !log.contains("text-after"), "a stricter level applies at once: {log}");
+    assert!(!log.contains("text-tightened") && !log.contains("text-after"), "a stricter level applies immediately: {log}");
     assert_eq!(log.matches("query_tokens").count(), 5, "the events themselves are stored");
 }
 

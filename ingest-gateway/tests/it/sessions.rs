@@ -139,7 +139,7 @@ async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
 }
 
 #[tokio::test]
-async fn se4_sessions_named_by_events_can_be_used_at_once() {
+async fn se4_sessions_named_by_events_can_be_used_immediately() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
     let key = gateway.key("relay", OrgType::Platform).await;

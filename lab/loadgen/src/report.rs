@@ -113,7 +113,7 @@ impl LoadReport {
     pub fn from_result(name: &str, ridden: &LoadResult, processes: Vec<Cost>) -> Self {
         let LoadResult { tally, elapsed } = ridden;
         let millions = tally.events(Fate::Acked) as f64 / 1e6;
-        let of_a_million = |cost: &Cost| if millions > 0.0 { cost.cpu_seconds / millions } else { 0.0 };
+        let per_million = |cost: &Cost| if millions > 0.0 { cost.cpu_seconds / millions } else { 0.0 };
         Self {
             name: name.to_owned(),
             seconds: elapsed.as_secs_f64(),
@@ -128,7 +128,7 @@ impl LoadReport {
             refusal: Quantiles::from(&tally.refusal),
             busiest_tenant: Quantiles::from(&tally.busiest),
             other_tenants: Quantiles::from(&tally.others),
-            cpu_seconds_per_million: processes.iter().map(|cost| (cost.name.clone(), of_a_million(cost))).collect(),
+            cpu_seconds_per_million: processes.iter().map(|cost| (cost.name.clone(), per_million(cost))).collect(),
             processes,
         }
     }
@@ -182,10 +182,10 @@ impl fmt::Display for LoadReport {
             writeln!(f, "  others   {}", self.other_tenants)?;
         }
         for cost in &self.processes {
-            let of_a_million = self.cpu_seconds_per_million.get(&cost.name).copied().unwrap_or(0.0);
+            let per_million = self.cpu_seconds_per_million.get(&cost.name).copied().unwrap_or(0.0);
             let share = cost.cpu_seconds / self.seconds * 100.0;
             write!(f, "  {:<16}{:>7.2} CPU-s ({share:>4.0} %)", cost.name, cost.cpu_seconds)?;
-            write!(f, "{of_a_million:>9.2} CPU-s/1M events",)?;
+            write!(f, "{per_million:>9.2} CPU-s/1M events",)?;
             write!(f, "   RSS {:.0} MiB, most {:.0} MiB", cost.rss_before_mib, cost.rss_most_mib)?;
             writeln!(f, "{}", if cost.is_shared { "   (shared: includes other work)" } else { "" })?;
         }

@@ -79,7 +79,7 @@ impl Consents {
     }
 }
 
-/// Looks up the consents for these hosts. The owner of the longest verified parent decides. Events from the time when another organization
+/// Looks up the consents for these hosts. The owner of the longest verified parent gives it. Events from the time when another organization
 /// had the host, or a host between it and the owner's, are not covered.
 pub(crate) async fn consents(pool: &PgPool, sites: BTreeSet<&str>) -> Result<Consents, sqlx::Error> {
     let mut tenures: BTreeMap<String, Vec<Ownership>> = BTreeMap::new();

@@ -5,9 +5,9 @@ use clickhouse::{Client, Row};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// Value of `visible_from_ms` for hosts of other owners.
+/// Value of `visible_from_ms` for other owners' hosts.
 const NEVER_MS: i64 = i64::MAX;
-/// Value of `visible_from_ms` for hosts without a start time: the year 1900, the minimum of the column `at`.
+/// Value of `visible_from_ms` for hosts without a start time: the year 1900, the minimum of the `at` column.
 const ALWAYS_MS: i64 = -2_208_988_800_000;
 
 #[derive(Row, Serialize)]
@@ -43,7 +43,7 @@ impl Permissions {
     }
 }
 
-/// Returns the row that ends an account's access at once.
+/// Returns the row that ends an account's access immediately.
 pub(super) fn ended(login: String, now_ms: i64) -> AccessRow {
     AccessRow { login, hosts: Vec::new(), visible_from_ms: Vec::new(), checked: now_ms, until: now_ms }
 }

@@ -23,7 +23,7 @@ pub(crate) const MAX_COUNT: u64 = 100_000_000;
 pub(crate) enum Location {
     /// Beside `type`.
     Event,
-    /// In `data`.
+    /// A member of `data`.
     Data,
 }
 

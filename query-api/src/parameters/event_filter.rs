@@ -106,7 +106,7 @@ fn path(path: &str) -> Result<String, &'static str> {
     let within = path.strip_suffix(WILDCARD).unwrap_or(path);
     let part = within.strip_prefix(WILDCARD).filter(|part| !part.is_empty() && within.len() < path.len());
     if part.is_none() && !path.starts_with('/') {
-        return Err("must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*.");
+        return Err("must start with a slash, such as /blog/a or /blog/*, or contain text between asterisks, such as *news*.");
     }
     let within = part.unwrap_or(within);
     if within.contains(WILDCARD) {
@@ -230,12 +230,12 @@ mod tests {
             ("event_type", "", "must not be empty."),
             ("evidence", "", "must be one of: claimed, observed, corroborated, signed, unknown."),
             ("outcome", "fetch,failed", "must be one of: fetch, revalidation, failed."),
-            ("path", " /a", "must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*."),
-            ("path", "", "must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*."),
+            ("path", " /a", "must start with a slash, such as /blog/a or /blog/*, or contain text between asterisks, such as *news*."),
+            ("path", "", "must start with a slash, such as /blog/a or /blog/*, or contain text between asterisks, such as *news*."),
             ("path", "/*a", "can contain * only at its end, for example /blog/*, or at both ends, for example *news*."),
             ("path", "/**", "can contain * only at its end, for example /blog/*, or at both ends, for example *news*."),
-            ("path", "*news", "must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*."),
-            ("path", "**", "must start with a slash, for example /blog/a or /blog/*, or be a text, for example *news*."),
+            ("path", "*news", "must start with a slash, such as /blog/a or /blog/*, or contain text between asterisks, such as *news*."),
+            ("path", "**", "must start with a slash, such as /blog/a or /blog/*, or contain text between asterisks, such as *news*."),
             ("path", "*a*b*", "can contain * only at its end, for example /blog/*, or at both ends, for example *news*."),
             ("path", "*a?*", "must not contain ? or #. Leave out the query and the fragment."),
             ("path", "/a?b", "must not contain ? or #. Leave out the query and the fragment."),

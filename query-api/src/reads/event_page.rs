@@ -40,7 +40,7 @@ pub(crate) struct EventRow {
     /// Unknown members as JSON.
     pub(crate) unknown: String,
     pub(crate) roles: Vec<u8>,
-    /// For an event, not for a report: its outcome and its bot.
+    /// Outcome and bot of an event; `None` for a report.
     pub(crate) fetch: Option<(String, String)>,
     pub(crate) signature: ReportSignature,
 }

@@ -52,7 +52,7 @@ struct KeyedEvent {
     is_claimed: u8,
     is_seen: u8,
     shows_agent: u8,
-    /// In order of acceptance.
+    /// Reports in order of acceptance.
     visible_reports: Vec<VisibleReport>,
 }
 

@@ -108,7 +108,7 @@ impl EvidenceRows<'_> {
             .with_table("reporters", "id UUID", self.organizations.iter().map(|id| [id.as_str().into()]))
             .with("first_key", first.to_string())
             .with("last_key", last.to_string())
-            // In the format of the column `received`.
+            // In the format of the `received` column.
             .with("closed", self.closed_us << 12);
         let query = without_size_limit(statement.query(&self.reads.client)).with_setting("max_execution_time", MAX_SECONDS);
         let mut rows = query.with_setting("http_send_timeout", MAX_SECONDS).fetch().map_err(to_api_error)?;

@@ -1,4 +1,4 @@
-//! Reports with all their members, by their positions in the table `reports`.
+//! Reports with all their members, by their positions in the `reports` table.
 
 use super::Reads;
 use super::rows::following;

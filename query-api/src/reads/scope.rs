@@ -8,7 +8,7 @@ use schemas::ids::OrgId;
 use schemas::site::Site;
 use std::collections::BTreeMap;
 
-/// Limits of the column `at`: the years 1900 to 2299. Every accepted event is between them.
+/// Limits of the `at` column: the years 1900 to 2299. Every accepted event is between them.
 pub(super) const FIRST_MS: i64 = -2_208_988_800_000;
 pub(super) const LAST_MS: i64 = 10_413_791_999_999;
 /// Start time for other owners' hosts, later than every event.

@@ -34,7 +34,7 @@ impl BucketLength {
 /// The split of an owner's series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Split {
-    /// Not split: one value without a name.
+    /// No split: one value without a name.
     Nothing,
     Type,
     /// An event counts for each role that reported it.

@@ -22,7 +22,7 @@ pub(crate) struct Cell {
     pub(crate) sessions: u64,
     pub(crate) clicks: u64,
     pub(crate) outcomes: u64,
-    /// In minor units of the currency.
+    /// Amount in minor units of the currency.
     pub(crate) amount: u128,
 }
 

@@ -26,7 +26,7 @@ struct Table {
     name: &'static str,
     /// Names and types of its columns.
     structure: &'static str,
-    /// In TabSeparated format.
+    /// Query parameters, in TabSeparated format.
     rows: String,
 }
 
@@ -96,7 +96,7 @@ impl Statement {
         Self { text: text.into(), parameters: Vec::new(), tables: Vec::new() }
     }
 
-    /// Sets the parameter `name`. ClickHouse ignores parameters that the statement doesn't use.
+    /// Sets the `name` parameter. ClickHouse ignores parameters that the statement doesn't use.
     pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.parameters.push((name, value.into()));
         self
@@ -174,7 +174,7 @@ mod tests {
     use service_kit::databases;
     use service_kit::testing::TestStores;
 
-    /// Texts with all characters that must be escaped or that end a field, a row or a form.
+    /// Strings with all characters that must be escaped or that end a field, a row or a form.
     const TEXTS: [&str; 8] = ["", "'", "a\\'b", "\t\n\r\n", "\\N", "\r\n--x--\r\n", "`{a:String}`", "\u{e4}?"];
 
     #[derive(Debug, PartialEq, Eq, clickhouse::Row, serde::Deserialize)]

@@ -218,7 +218,7 @@ mod tests {
         BotFetches { host, target: target.to_owned(), bot_name, operator_name, purpose_name, interval, fetches, last_ms: 0 }
     }
 
-    /// The version at the time of the fetch decides.
+    /// Uses the version at the time of the fetch.
     #[test]
     fn fetches_are_compared_with_the_version_of_their_time() {
         let mut files = Files::default();

@@ -111,7 +111,7 @@ pub(crate) async fn read_series(
     respond_series(answering, &envelope, filled, item).await
 }
 
-/// Returns a series; formats without an envelope have the header `x-series-filled`.
+/// Returns a series; formats without an envelope have the `x-series-filled` header.
 pub(crate) async fn respond_series<T: Serialize + 'static>(
     answering: ResponseOptions,
     envelope: &Series<()>,

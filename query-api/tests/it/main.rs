@@ -45,6 +45,6 @@ mod cursor_paging;
 
 #[test]
 #[ignore = "the service, started by other tests"]
-fn as_the_service() {
+fn run_service() {
     service_kit::testing::run_as_service(query_api::start);
 }

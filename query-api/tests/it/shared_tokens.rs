@@ -8,7 +8,7 @@ use service_kit::testing::client;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// Stored codes for a URL that is the token's, is on its host, or is on another host.
+/// Stored codes for the token's URL, another URL on its host, and a URL on another host.
 const TAKEN: i8 = 1;
 const SAME: i8 = 2;
 const OTHER: i8 = 3;

@@ -30,7 +30,7 @@ fn unfiltered(statement: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the names of the files by their texts.
+/// Returns the names of the files by their content.
 pub(crate) fn files() -> BTreeMap<String, String> {
     let folders = ["/sql", "/../store/clickhouse"].map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());

@@ -182,7 +182,7 @@ impl Observation {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let raw = |text: &String| (!text.is_empty()).then(|| RawValue::from_string(text.clone()).unwrap());
         let id = format!("{} {}", self.event_key, self.own);
-        // Observers may report different URLs, because the gateway decides which reports belong together.
+        // Observers may report different URLs, because the gateway determines which reports belong together.
         let joins = || EventKey::correlation(&self.event_key.to_string(), FetchedContent::Page(""));
         LogEvent {
             own_key: EventKey::own(&OwnId::Reported { org: self.org(), id: &id }),

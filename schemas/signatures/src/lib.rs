@@ -1,7 +1,7 @@
 //! Signs and verifies HTTP Message Signatures (RFC 9421) with Ed25519, for reports (docs/api/signatures.md) and for agents that fetch pages
 //! (Web Bot Auth).
 //!
-//! Opens no socket and reads no clock: the caller passes the request, the keys, the time and a nonce check.
+//! Doesn't open sockets or read clocks: the caller passes the request, the keys, the time and a nonce check.
 
 mod signature_base;
 mod request_signature;

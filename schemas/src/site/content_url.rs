@@ -12,7 +12,7 @@ const CLICK_TOKEN_PARAMETER: &str = "ctx";
 /// A content URL in stored form, with the parts that keys need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentUrl {
-    /// Without user info, fragment, `ctx` parameter and the host's trailing dot.
+    /// The URL without user info, fragment, `ctx` parameter and the host's trailing dot.
     pub stored: String,
     /// The page, the same for all spellings of the URL, so all observers of a fetch agree on it.
     pub keyed: String,

@@ -4,7 +4,7 @@ use anyhow::ensure;
 
 pub(super) struct Contract {
     pub(super) name: &'static str,
-    /// With arguments, such as `ReplacingMergeTree(version, is_deleted)`.
+    /// Engine with arguments, such as `ReplacingMergeTree(version, is_deleted)`.
     engine: &'static str,
     partition_key: &'static str,
     sorting_key: &'static str,

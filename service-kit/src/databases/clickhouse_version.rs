@@ -5,20 +5,20 @@
 //! readers of the tables don't, so the server needs the fix too.
 
 /// The first fixed release of each line. Every later line has the fix, and no earlier one does.
-const MENDED: [[u32; 4]; 3] = [[26, 3, 13, 13], [26, 4, 4, 15], [26, 5, 2, 12]];
+const FIXED: [[u32; 4]; 3] = [[26, 3, 13, 13], [26, 4, 4, 15], [26, 5, 2, 12]];
 
 /// Returns an error with the reason if this version is not supported.
 pub(super) fn refuse(version: &str) -> Result<(), String> {
     let Some(found) = parse(version) else { return Err(format!("unknown ClickHouse version {version:?}")) };
     let line = |of: &[u32; 4]| [of[0], of[1]];
-    let is_mended = match MENDED.iter().find(|mended| line(mended) == line(&found)) {
-        Some(mended) => found >= *mended,
-        None => MENDED.iter().all(|mended| line(mended) < line(&found)),
+    let is_fixed = match FIXED.iter().find(|fixed| line(fixed) == line(&found)) {
+        Some(fixed) => found >= *fixed,
+        None => FIXED.iter().all(|fixed| line(fixed) < line(&found)),
     };
-    if is_mended {
+    if is_fixed {
         return Ok(());
     }
-    let [oldest, _, newest] = MENDED.map(dotted);
+    let [oldest, _, newest] = FIXED.map(dotted);
     Err(format!("ClickHouse {version} can return too few rows (ClickHouse#104781); use {newest} or later, or LTS {oldest}"))
 }
 

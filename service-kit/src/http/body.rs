@@ -15,9 +15,9 @@ const BODY_DEADLINE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// Before decompression.
+    /// Bytes before decompression.
     pub wire_bytes: usize,
-    /// After decompression.
+    /// Bytes after decompression.
     pub inflated_bytes: usize,
 }
 

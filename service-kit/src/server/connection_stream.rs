@@ -43,7 +43,7 @@ impl ConnectionStream {
         Self { stream, framing: Framing::new(), passed: Vec::new(), seen: 0, progress: ReadProgress::new(pace), lingering: None }
     }
 
-    /// Reads and drops further request bytes. Closing at once would reset the connection and lose the response (RFC 9112, 9.6).
+    /// Reads and drops further request bytes. Closing immediately would reset the connection and lose the response (RFC 9112, 9.6).
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let until = self.lingering.get_or_insert_with(|| Box::pin(sleep(LINGERING)));
         if until.as_mut().poll(context).is_ready() {

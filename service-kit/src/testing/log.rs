@@ -77,7 +77,7 @@ impl TestLog {
         self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room")
     }
 
-    /// Returns the number of records in the topic that are not stored yet, according to the table `progress`.
+    /// Returns the number of records in the topic that are not stored yet, according to the `progress` table.
     pub async fn not_stored(&self, clickhouse: &ClickHouseSettings) -> i64 {
         let settings = self.settings.clone();
         let ends = tokio::task::spawn_blocking(move || ends(&observer(&settings, "observer"), &settings.topic));

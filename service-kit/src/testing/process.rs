@@ -17,14 +17,14 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
 /// Arguments that run the ignored test whose body is [`run_as_service`]. It must be in the root of the test program.
-const SERVICE: [&str; 5] = ["as_the_service", "--exact", "--ignored", "--nocapture", "--test-threads=2"];
+const SERVICE: [&str; 5] = ["run_service", "--exact", "--ignored", "--nocapture", "--test-threads=2"];
 /// Environment variable with the service's arguments.
 const WORDS: &str = "TEST_SERVICE_WORDS";
 const SEPARATOR: char = '\u{1f}';
 /// The test runner's output before the service's own.
 const RUNNER_SAYS: &str = "\nrunning 1 test\n";
 
-/// Body of the ignored test `as_the_service`, in which this process becomes the service until it exits.
+/// Body of the ignored test `run_service`, in which this process becomes the service until it exits.
 pub fn run_as_service<S, Fut>(start: impl FnOnce(S) -> Fut)
 where
     S: Parser,

@@ -15,9 +15,9 @@ use tokio_rustls::server::TlsStream;
 use url::Url;
 
 pub(crate) const CAP: usize = 64 * 1024;
-/// For receivers that respond.
+/// Timeout for receivers that respond.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
-/// For receivers that never finish.
+/// Timeout for receivers that never finish.
 const SHORT: Duration = Duration::from_millis(1_500);
 
 /// A guard whose DNS server resolves every name to this machine, and a trusted authority.

@@ -41,8 +41,8 @@ fn statuses(answer: &str) -> Vec<&str> {
 const SIZES: &[usize] = &[1, 7, 1_000];
 const GOOD: &str = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// Returns requests that get a 400, each with the piece sizes to use. A head that is rejected as a whole gets its response at once, which
-/// leaves no time for more pieces.
+/// Returns requests that get a 400, each with the piece sizes to use. A head that is rejected as a whole gets its response immediately,
+/// which leaves no time for more pieces.
 fn refused() -> Vec<(String, &'static [usize])> {
     let mut refused: Vec<(String, &'static [usize])> = [
         "GET /hello HTTP/1.1\nhost: a\r\n\r\n",

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use url::Url;
 
-/// As required by S5.
+/// Number of address changes that S5 requires.
 const FLIPS: usize = 1_000;
 /// Global unicast, but not assigned to anyone.
 const NOBODYS: &str = "2d00::1";

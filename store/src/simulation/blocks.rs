@@ -24,8 +24,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Cuts a block of random size with records of one month; `None` at the end of the log. While interrupted reports remain to be covered,
-    /// the block contains all of them in its groups.
+    /// Returns a block of random size with records of one month; `None` at the end of the log. While interrupted reports remain to be
+    /// covered, the block contains all of them in its groups.
     pub(super) fn cut(
         log: &Log,
         from: &Offsets,

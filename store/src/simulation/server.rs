@@ -126,7 +126,7 @@ pub(super) struct Request {
     pub(super) call: u64,
     pub(super) slot: Slot,
     pub(super) statement: Rc<Statement>,
-    /// Whether the network delays it for a long time.
+    /// Whether the network delays the statement for a long time.
     pub(super) is_slow: bool,
 }
 
@@ -192,7 +192,7 @@ impl Server {
         Head { writers: writers.clone(), progress_epoch: progress.epoch, largest_version }
     }
 
-    /// Starts a statement. Returns the reply if it ends at once.
+    /// Starts a statement. Returns the reply if it ends immediately.
     pub(super) fn begin(&mut self, request: Request, is_slow: bool) -> Option<(Request, Reply)> {
         let is_busy = self.running.iter().any(|running| running.request.slot == request.slot);
         let tables = &self.tables;

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 /// Decodes rows with the columns of [`FETCHED_COLUMNS`](super::FETCHED_COLUMNS), without the deleted ones.
 ///
-/// `reports.details` starts with a byte of flags: whether the report's URL differs from the event's, and whether the report is
-/// the owner's, and the result for its signature. An event with one report has that report's other facts in its own columns. An event with several reports has
-/// the role, platform, agent and session of each in `reports`, and the rest in `reports.details`: the URL if it differs, the
-/// link's site, and the fetch if there is one.
+/// `reports.details` starts with a byte of flags: whether the report's URL differs from the event's, whether the report is the owner's, and
+/// the result for its signature. An event with one report has that report's other facts in its own columns. An event with several reports
+/// has the role, platform, agent and session of each in `reports`, and the rest in `reports.details`: the URL if it differs, the link's
+/// site, and the fetch if there is one.
 pub fn decode_events(response: &[u8]) -> Result<Vec<EventRow<Facts>>, Malformed> {
     Ok(Decoder(response).rows(event)?.into_iter().flatten().collect())
 }

@@ -77,7 +77,7 @@ fn representative(row: &EventRow<Facts>) -> usize {
     (0..row.reports.len()).min_by_key(order).unwrap_or(0)
 }
 
-/// Returns whether an agent claims the fetch, and whether a server reports it whose organization doesn't claim it
+/// Returns whether an agent claims the fetch, and whether a server of an organization that doesn't claim it reports it
 /// (docs/api/event-keys.md#figures).
 pub fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     let is_retrieval = row.reports.iter().any(|entry| entry.facts.event_type == CONTENT_RETRIEVED);

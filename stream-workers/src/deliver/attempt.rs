@@ -23,7 +23,7 @@ const BODY_BYTES: usize = 0;
 /// An attempt that takes longer counts as hung, whatever its outcome, because a response after 9.9 seconds occupies a lane as long as a
 /// timeout.
 const SLOW: Duration = ATTEMPT_DEADLINE.checked_div(2).expect("two is not zero");
-/// Like `SLOW`, for unreachable receivers. A refused connection fails at once; only dropped packets take seconds.
+/// Like `SLOW`, for unreachable receivers. A refused connection fails immediately; only dropped packets take seconds.
 const SLOW_TO_REACH: Duration = Duration::from_secs(1);
 /// Pause before a delivery that can't be signed is attempted again. The operator must fix the key first.
 const UNSIGNED_PAUSE: Duration = Duration::from_secs(60);

@@ -48,7 +48,7 @@ pub(super) struct ClaimedDelivery {
     pub(super) body: String,
     pub(super) url: String,
     pub(super) secret_sealed: Vec<u8>,
-    /// By the database's clock.
+    /// Time by the database's clock.
     pub(super) started_at: DateTime<Utc>,
 }
 

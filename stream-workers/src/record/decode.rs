@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Range of milliseconds UTC that a `DateTime64` column stores without clamping: 1900 to 2299, without some months at both ends.
 const STORABLE_MS: RangeInclusive<i64> = -2_200_000_000_000..=10_400_000_000_000;
-/// Range of microseconds UTC that fits into the 52 bits of the column `received`: 1970 to 2112.
+/// Range of microseconds UTC that fits into the 52 bits of the `received` column: 1970 to 2112.
 const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
 
 /// The earliest year of a session. PostgreSQL's calendar starts a few years earlier.

@@ -11,7 +11,7 @@ use store::tables::FailedFetchRow;
 #[derive(Default)]
 pub(super) struct Records {
     pub(super) all: Vec<Origin>,
-    /// Each failed fetch's record.
+    /// The records of the failed fetches, in the same order.
     pub(super) of_failed_fetches: Vec<Origin>,
 }
 

@@ -7,7 +7,7 @@
 //! - A block is complete only when all records of the interrupted one are covered, so that another successor finds the same
 //!   rows.
 //!
-//! Otherwise, blocks are cut as usual, so a long backlog, as after a restore from a backup, doesn't need a large block.
+//! Otherwise, blocks are divided as usual, so a long backlog, as after a restore from a backup, doesn't need a large block.
 
 use super::progress::NextOffsets;
 use crate::consume::Origin;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_groups_cover_every_interrupted_report() {
+    fn unknown_groups_extend_blocks_to_all_interrupted_reports() {
         let mut cover = InterruptedRows::new(vec![row(1, 7, (0, 3)), row(2, 8, (1, 20))]);
         cover.read_unknown();
         assert!(!cover.may_end(&offsets([(0, 4), (1, 20)])) && cover.may_end(&offsets([(0, 4), (1, 21)])));

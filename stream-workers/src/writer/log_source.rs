@@ -1,4 +1,4 @@
-//! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides which writer is
+//! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse determines which writer is
 //! active, not Kafka.
 
 use super::batch::Records;

@@ -24,7 +24,7 @@ pub(super) fn bytes_of(row: &EventRow<Facts>) -> usize {
 }
 
 pub(super) struct RowCache {
-    /// In the order of their last write.
+    /// Rows in the order of their last write.
     rows: LruCache<EventKey, (Instant, EventRow<Facts>)>,
     bytes: usize,
 }

@@ -1,4 +1,4 @@
-//! The hosts in the table `sites`.
+//! The hosts in the `sites` table.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};

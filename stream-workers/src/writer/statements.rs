@@ -226,7 +226,7 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the result of a read that names the table `places`, retried until it succeeds; `None` if the result is larger
+    /// Returns the result of a read that names the `places` table, retried until it succeeds; `None` if the result is larger
     /// than `most_bytes`.
     pub(super) async fn fetch(&self, sql: &str, places: &[u8], most_bytes: Option<usize>) -> Option<Bytes> {
         let most_bytes = most_bytes.unwrap_or(0).to_string();

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn fetches_select_the_decoded_columns() {
+    fn fetch_sql_selects_the_decoded_columns() {
         let sql = without_spaces(include_str!("sql/fetch.sql"));
         assert!(sql.contains(&format!("SELECT{}FROMevents", FETCHED_COLUMNS.join(","))), "{sql}");
     }

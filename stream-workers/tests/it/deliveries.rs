@@ -137,8 +137,8 @@ async fn s7_v10_becomes_a_dead_letter_after_eight_attempts() {
     deliverer.stop().await;
 }
 
-/// The connection is accepted at once and the request is read seconds later, as on a slow network. For the receiver, an attempt starts when
-/// it reads the request.
+/// The connection is accepted immediately, and the request is read seconds later, as on a slow network. For the receiver, an attempt starts
+/// when it reads the request.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_does_not_retry_slow_receivers_early() {
     let office = DeliveryFixture::new().await;

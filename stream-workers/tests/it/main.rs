@@ -41,6 +41,6 @@ mod writer;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]
-fn as_the_service() {
+fn run_service() {
     service_kit::testing::run_as_service(stream_workers::start);
 }

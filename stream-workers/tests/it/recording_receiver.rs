@@ -19,7 +19,7 @@ pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: Vec<u8>,
-    /// By this machine's clock.
+    /// Time by this machine's clock.
     pub(crate) at: DateTime<Utc>,
 }
 

@@ -29,7 +29,7 @@ pub(crate) const fn column(title: &'static str, pointer: &'static str) -> Column
     Column { title, content: Content::Value(pointer) }
 }
 
-/// A column with a computed text.
+/// Returns a column whose value is computed.
 pub(crate) const fn computed_column(title: &'static str, of: fn(&Value) -> String) -> Column {
     Column { title, content: Content::Computed(of) }
 }
@@ -132,7 +132,7 @@ fn json_line(value: &Value) -> Result<(), Failure> {
     write(format!("{}\n", sanitize_text::json_for_terminal(&value.to_string())).as_bytes())
 }
 
-/// Prints a response of the service as it arrives.
+/// Prints the service's response as it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct PassThrough {
     is_csv: bool,

@@ -150,7 +150,7 @@ pub(crate) async fn urls(context: &Context, what: &Urls) -> Result<(), Failure> 
 pub(crate) async fn corroboration(context: &Context, what: &SortedRead) -> Result<(), Failure> {
     let parameters = what.parameters(context);
     if list(context, "/content-owners/corroboration", &parameters, &CORROBORATION).await?.is_some() {
-        print_message("A fetch is confirmed if its agent and a server of another organization reported it.");
+        print_message("A fetch is confirmed if its agent and another organization's server reported it.");
     }
     Ok(())
 }

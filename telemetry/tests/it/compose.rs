@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use stores::Stores;
 
-/// In the order in which they run.
+/// Services in the order in which they run.
 const ONE_SHOT: [&str; 2] = ["migrate", "prepare"];
 
 /// Path that returns the person of a session, and 401 for API keys.

@@ -24,7 +24,7 @@ mod webhooks;
 
 #[test]
 #[ignore = "run as a process by other tests"]
-fn as_the_service() {
+fn run_service() {
     use service_kit::clock::Clock;
     service_kit::testing::run_as_service(|cli: telemetry::all::Cli| {
         service_kit::process::run(move |stop| telemetry::all::run(cli, Clock::System, stop))

@@ -59,7 +59,7 @@ impl Service {
         Terminal::new().with("TELEMETRY_URL", self.url()).with("TELEMETRY_KEY", self.value(key))
     }
 
-    /// Returns a directory whose `.local` is the service's, like the clone that runs it.
+    /// Returns a directory with the service's `.local`, like the clone that runs it.
     pub(crate) fn clone_folder(&self) -> &Path {
         self.clone.path()
     }

@@ -69,7 +69,7 @@ pub(crate) fn start(checks: ManifestChecks, clock: Clock, every: Duration) -> Ab
         let (checks, clock) = (checks.clone(), clock.clone());
         async move {
             if let Err(error) = checks.round(&clock).await {
-                tracing::warn!("failed to refresh manifests; retrying in the next round: {error}");
+                tracing::warn!("failed to refresh manifests, retrying in the next round: {error}");
             }
         }
     })

@@ -1,6 +1,6 @@
 //! Validates the body of a new drain.
 //!
-//! Reports all faults at once. Another organization's host gets the same error as an unknown host.
+//! Reports all faults together. Another organization's host gets the same error as an unknown host.
 
 use crate::request::bodies::{self, fault};
 use crate::request::ownable_host::pasted;
@@ -133,7 +133,7 @@ mod tests {
         let of = |org_type, body: &str| parse(body.as_bytes(), org_type, &[own("a.test")]).map(|wanted| wanted.hosts);
         assert_eq!(of(OrgType::ContentOwner, &body).unwrap(), ["a.test", "b.a.test"]);
         let body = body.replace("WWW.a.test", "c.test");
-        assert!(of(OrgType::ContentOwner, &body).is_err(), "host of another organization");
+        assert!(of(OrgType::ContentOwner, &body).is_err(), "another organization's host");
         assert_eq!(of(OrgType::Platform, &body).unwrap(), ["a.test", "b.a.test", "c.test"], "a platform reports for any host");
         for org_type in [OrgType::ContentOwner, OrgType::Agent] {
             assert_eq!(of(org_type, r#"{"name":"n","provider":"ndjson"}"#).unwrap(), [""; 0], "no hosts means all");

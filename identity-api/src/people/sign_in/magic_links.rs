@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 /// Maximum number of emails sent concurrently, divided among client addresses.
-const MAX_IN_THE_MAKING: usize = 256;
+const MAX_CONCURRENT_EMAILS: usize = 256;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) const LINK: &str = "/api/v1/identity/auth/magic-link";
 const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
@@ -29,7 +29,7 @@ pub(crate) struct LinkEmails {
 
 impl Default for LinkEmails {
     fn default() -> Self {
-        Self { mails: TaskTracker::new(), slots: Slots::new(Pool::SignInMails, MAX_IN_THE_MAKING) }
+        Self { mails: TaskTracker::new(), slots: Slots::new(Pool::SignInMails, MAX_CONCURRENT_EMAILS) }
     }
 }
 
@@ -73,7 +73,7 @@ fn no_slot(why: NoSlot) -> ApiError {
                 "Too many sign-in emails are being sent from this address. Wait for the time in Retry-After, then try again.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
-        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{MAX_IN_THE_MAKING} sign-in emails are in progress")),
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{MAX_CONCURRENT_EMAILS} sign-in emails are in progress")),
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         let outbox = LinkEmails::default();
         let take = |host| outbox.slots.take(ClientAddress::from(IpAddr::from([192, 0, 2, host])), usize::MAX);
         let busy: Vec<_> = (0..1_000).map_while(|_| take(1).ok()).collect();
-        assert_eq!(busy.len(), MAX_IN_THE_MAKING / 2);
+        assert_eq!(busy.len(), MAX_CONCURRENT_EMAILS / 2);
         assert_eq!(no_slot(take(1).unwrap_err()).code(), Code::TooManyRequests);
         assert!(take(2).is_ok());
     }

@@ -162,7 +162,7 @@ async fn pending(store: impl PgExecutor<'_>, state: &State, token: &PlainSignInT
     email.and_then(|email| EmailAddress::parse(&email).ok()).ok_or_else(refuse)
 }
 
-/// Redeems a link and invalidates the address's other links. A single statement decides, so only one of two concurrent calls succeeds.
+/// Redeems a link and invalidates the address's other links. Uses a single statement, so only one of two concurrent calls succeeds.
 async fn redeem(
     connection: &mut PgConnection,
     state: &State,

@@ -19,7 +19,7 @@ pub(super) fn is_token(text: &str) -> bool {
 }
 
 pub(super) struct LinkPage {
-    /// As in the link. Escaped in the page.
+    /// The token from the link. Escaped in the page.
     pub(super) token: String,
     pub(super) email: String,
     pub(super) is_requesting_browser: bool,

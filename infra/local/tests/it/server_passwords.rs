@@ -114,7 +114,7 @@ fn first_message(port: u16, user: &str) -> (u8, u32) {
     (head[0], u32::from_be_bytes(head[5..9].try_into().unwrap()))
 }
 
-/// The user `telemetry` with an empty password, for `Authorization`.
+/// The `telemetry` user with an empty password, for `Authorization`.
 const NO_PASSWORD: &str = "Authorization: Basic dGVsZW1ldHJ5Og==\r\n";
 
 /// Requests that try to get in as `default`, which has no password.

@@ -90,7 +90,7 @@ fn truncated_records_count_as_empty() {
     let whole = fs::read(&file).unwrap();
     for length in 0..whole.len() - 2 {
         fs::write(&file, &whole[..length]).unwrap();
-        assert_eq!(Record::load(folder.path()), Record::default(), "cut to {length} bytes");
+        assert_eq!(Record::load(folder.path()), Record::default(), "truncated to {length} bytes");
     }
 }
 

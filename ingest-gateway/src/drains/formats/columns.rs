@@ -17,7 +17,7 @@ pub(super) fn is_nginx_proxy_manager(line: &str) -> bool {
 }
 
 /// `[time] [cache upstream] status - method scheme host "target" [Client address] [Length bytes] [Gzip ratio] [Sent-to server]
-/// "user agent" "referer"`. The address isn't read, because it is the header `X-Real-IP` of every request from a private network.
+/// "user agent" "referer"`. The address isn't read, because it is the `X-Real-IP` header of every request from a private network.
 pub(super) fn nginx_proxy_manager(line: &str) -> Option<Fields<'_>> {
     let (time, rest) = line.strip_prefix('[')?.split_once("] ")?;
     let (head, rest) = rest.split_at(rest.find(" \"")?);

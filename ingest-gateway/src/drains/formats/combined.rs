@@ -290,7 +290,7 @@ fn end_of_quoted(text: &str) -> Option<usize> {
     Some(at)
 }
 
-/// Decodes a text's escapes.
+/// Decodes the escapes in a value.
 pub(super) fn unescaped_text(logged: &str) -> Cow<'_, str> {
     if logged.contains('\\') {
         Cow::Owned(String::from_utf8_lossy(&unescaped(logged)).replace('\0', "\u{fffd}"))

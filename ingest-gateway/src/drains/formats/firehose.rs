@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_replace_the_text_of_earlier_ones() {
+    fn reading_a_record_clears_the_buffer() {
         let mut text = Vec::new();
         for (record, expected) in [
             (r#"{"data":"YWJj"}"#, Ok("abc")),

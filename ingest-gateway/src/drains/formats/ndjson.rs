@@ -137,8 +137,8 @@ fn recognize(fields: &mut Fields<'_>, otherwise: FormatId) {
     }
 }
 
-/// Sets the media type. nginx's `$content_type` is the request's, and its logs often use this name for it. Otherwise it is the response's,
-/// as in Fastly's formats and ours.
+/// Sets the media type. nginx's `$content_type` is that of the request, and its logs often use this name for it. Otherwise it is
+/// that of the response, as in Fastly's formats and ours.
 fn put_media_type(fields: &mut Fields<'_>, otherwise: FormatId) {
     let content_type = fields.take(Field::ContentType);
     let has_request_line = fields.get(Field::RequestLine).is_some_and(|line| line.contains(' '));
@@ -149,7 +149,7 @@ fn put_media_type(fields: &mut Fields<'_>, otherwise: FormatId) {
 }
 
 /// Returns whether a visitor may have added members to a Fastly line, because a field has another value under another name. The default
-/// format doesn't escape every text, and customers' formats may not either. The default format has no objects.
+/// format doesn't escape every value, and customers' formats may not either. The default format has no objects.
 fn has_added_members(fields: &Fields<'_>) -> bool {
     let own = [Field::Time, Field::Host, Field::Path, Field::Method, Field::UserAgent, Field::Status];
     let is_default = fields.get(Field::Connection).is_some();
@@ -426,7 +426,7 @@ fn traefik(name: &str) -> FieldMapping {
         "DownstreamStatus" => FieldMapping::is(Field::Status),
         "DownstreamContentSize" => FieldMapping::is(Field::Bytes),
         "ClientHost" => FieldMapping::is(Field::Address),
-        // `ClientHost` is the header `X-Forwarded-For`, if present.
+        // `ClientHost` is the `X-Forwarded-For` header, if present.
         "ClientAddr" => FieldMapping::is(Field::Connection),
         _ => {
             let of_response = name.strip_prefix("downstream_").map_or(FieldMapping::NONE, response_header);

@@ -96,8 +96,8 @@ fn without_header(line: &str) -> &str {
     ends.filter(|end| rest[..*end].ends_with(": ")).map(|end| &rest[end..]).next().unwrap_or(line)
 }
 
-/// Returns whether a line is HAProxy's, given the text before its time and the text before a time in the common log format. HAProxy doesn't
-/// escape cookies, so the first time counts. If a list of addresses ends before the second one, the first can be in the header
+/// Returns whether a line comes from HAProxy, given the text before its time and the text before a time in the common log format. HAProxy
+/// doesn't escape cookies, so the first time counts. If a list of addresses ends before the second one, the first can be in the header
 /// `X-Forwarded-For`.
 fn is_of_haproxy(before: &str, before_common: Option<&str>) -> bool {
     let ends_with_list = |text: &str| {
@@ -132,8 +132,8 @@ pub(in super::super) fn is_of_traefik(provider: DrainProvider, line: &[u8]) -> b
     }
 }
 
-/// Returns whether a line contains a request in the common log format, or ends like Traefik's. If it begins like another format, one of
-/// both is a visitor's text.
+/// Returns whether a line contains a request in the common log format, or ends like Traefik's. If it begins like another format, one of the
+/// two is visitors' text.
 fn is_of_another_server(line: &str) -> bool {
     has_request(line) || combined::is_of_traefik(line)
 }

@@ -147,7 +147,7 @@ fn parses_each_envoy_line_in_only_one_way() {
             assert_eq!(of(agent, &format!("{agent}{kept}")), "https://www.example.com/article?page=2 None", "{kept}");
         }
         for forged in [
-            // Would store the address that a proxy appended to the header, as the user agent.
+            // This would store the address that a proxy appended to the header as the user agent.
             of(forwarded, " 1 \"x\" \"y, 203.0.113.5\" "),
             of(agent, &format!("{agent}\" \"203.0.113.5")),
             of(path, "/f HTTP/2\" 404 - 0 9 1 1 \"a"),

@@ -38,7 +38,7 @@ impl DirectiveState {
 impl Columns {
     /// Returns a row's fields. Rejects rows with another number of columns.
     pub(super) fn read<'a>(&self, row: &'a str) -> Result<Fields<'a>, Reason> {
-        // The first column is the server's. Visitors can write either separator into later ones.
+        // The server writes the first column. Visitors can write either separator into later ones.
         let (separator, format) = match row.find(['\t', ' ']) {
             Some(at) if row[at..].starts_with('\t') => ('\t', FormatId::CloudFrontStandard),
             _ => (' ', FormatId::W3c),

@@ -216,7 +216,7 @@ fn bunny_edge_names_can_have_digits() {
     assert_eq!(url(FormatId::Bunny, &line), "https://www.example.com/article?page=2");
 }
 
-/// Many nginx configurations log the header `X-Request-ID` under this name.
+/// Many nginx configurations log the `X-Request-ID` header under this name.
 #[test]
 fn visitors_request_ids_do_not_merge_json_lines() {
     let one = FormatId::Json.row().sample;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 const OF_BOT: &str = "132.196.86.7";
 const OF_VISITOR: &str = "203.0.113.5";
 
-/// Texts that have a meaning in some format.
+/// Strings that have a meaning in some format.
 const TOKENS: &[&str] = &[
     " ",
     " ",

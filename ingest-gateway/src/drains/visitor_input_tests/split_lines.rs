@@ -1,4 +1,4 @@
-//! Lines that a container runtime or a visitor splits must not become several requests, and no part verifies an agent.
+//! A line that a container runtime or a visitor splits counts as one request, and its parts never verify an agent.
 
 use super::{BOT, outcomes};
 use crate::drains::dry_run::DryLine;
@@ -170,14 +170,14 @@ fn parts_of_other_containers_are_not_joined() {
     assert_eq!(read(FormatId::Combined, &log.join("\n")), ["/err None", "/forged None"]);
 }
 
-/// Docker's driver for Fluentd marks the last part, and shippers can parse a part.
+/// Docker's Fluentd driver marks the last part, and log shippers may parse each part separately.
 #[test]
 fn parts_that_cannot_be_joined_do_not_verify() {
     let [first, second] = halves();
-    let of_docker = |text: &str, last: &str| {
+    let docker_line = |text: &str, last: &str| {
         json!({"log": text, "source": "stdout", "partial_message": "true", "partial_id": "x", "partial_last": last}).to_string()
     };
-    let parts = [of_docker(&first, "false"), of_docker(&second, "true")];
+    let parts = [docker_line(&first, "false"), docker_line(&second, "true")];
     assert_eq!(read(FormatId::Vector, &parts.join("\n")), ["/forged None"]);
     assert_eq!(read(FormatId::Vector, &parts[1]), ["not_combined"]);
     let json = FormatId::Json.row().sample.trim();

@@ -9,7 +9,7 @@ fn parts(uri: &str, headers: &[(&str, &str)]) -> Parts {
 }
 
 #[test]
-fn covers_the_requested_url_under_both_schemes() {
+fn accepts_signatures_over_http_and_https_urls() {
     let host = [("host", "telemetry.example:8443")];
     for (uri, headers, expected) in [
         ("/events?a=1", &host[..], "telemetry.example:8443/events?a=1"),

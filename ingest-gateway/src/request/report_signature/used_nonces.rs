@@ -1,4 +1,4 @@
-//! Nonces of valid signatures, which every key may use once. PostgreSQL decides, so this is exact across gateways.
+//! Nonces of valid signatures, which every key may use once. They are stored in PostgreSQL, so the check is exact across gateways.
 
 use super::Nonce;
 use chrono::{DateTime, TimeDelta};

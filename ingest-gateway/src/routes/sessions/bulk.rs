@@ -1,4 +1,4 @@
-//! `POST /sessions/bulk`: stores a whole session in one request and makes it visible at once. A repeat is merged.
+//! `POST /sessions/bulk`: stores a whole session in one request and makes it visible as a whole. A repeat is merged.
 
 use super::assigned_id;
 use crate::State;

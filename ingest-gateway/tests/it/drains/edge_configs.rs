@@ -103,7 +103,7 @@ async fn d6_documented_configurations_send_the_fields_we_read() {
         }
         let event = gateway.records(1).await.remove(0).events.remove(0);
         assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{provider}");
-        // CloudFront can't log a single header, and all headers include cookies and credentials.
+        // CloudFront can't log individual headers, and all headers include cookies and credentials.
         let telemetry_id = (provider != "firehose").then_some("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f");
         assert_eq!(event.content_telemetry_id.as_deref(), telemetry_id, "{provider}");
         let at_ms = if provider == "fastly" { 1_793_527_200_000 } else { 1_793_527_200_123 };

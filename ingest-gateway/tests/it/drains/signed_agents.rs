@@ -129,7 +129,7 @@ async fn signed_fetches_are_verified_with_the_agents_key_set() {
     directories.serve("/page", "200 OK\r\ncontent-type: application/json", &[key.public()]);
     directories.serve("/missing", &format!("404 Not Found\r\ncontent-type: {MEDIA_TYPE}"), &[key.public()]);
     directories.serve("/moved", &format!("302 Found\r\nlocation: {origin}/keys\r\ncontent-type: {MEDIA_TYPE}"), &[key.public()]);
-    // Nobody answers for /slow.
+    // The server doesn't respond for /slow.
     let of = |id: &str, path: &str| line(id, &key, &format!("{origin}{path}"), "a.test", 200);
     let slow: Vec<Value> = (0..6).map(|n| of(&format!("slow-{n}"), &format!("/slow-{n}"))).collect();
     let began = std::time::Instant::now();

@@ -48,13 +48,13 @@ const OF_AN_HOUR: &str = "WebhooksWithoutRoom";
 
 /// Returns the alerts that resolve soon after the fault is repaired. The others fire until their window ends, five minutes to an hour
 /// later.
-fn resolved_when_mended() -> BTreeSet<String> {
+fn resolved_after_repair() -> BTreeSet<String> {
     let windows = alerts_of_a_window();
     alerts_in_the_rules().into_iter().filter(|alert| !windows.contains(alert) && alert != OF_AN_HOUR).collect()
 }
 
 #[test]
-fn k5_every_alert_has_a_fault() {
+fn k5_every_alert_is_covered_by_a_fault() {
     let listed: Vec<&str> = FAULTS.iter().flat_map(|(_, alerts)| alerts.iter().copied()).collect();
     let distinct: BTreeSet<String> = listed.iter().map(|alert| (*alert).to_owned()).collect();
     assert_eq!(distinct.len(), listed.len(), "an alert is listed twice");
@@ -65,7 +65,7 @@ fn k5_every_alert_has_a_fault() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "cargo verify --full: takes four minutes"]
-async fn k5_every_alert_fires_by_a_real_fault() {
+async fn k5_real_faults_fire_every_alert() {
     let mut stage = TestApp::set().await;
     stage.wait_until_no_alert_fires().await;
     for (fault, alerts) in FAULTS {
@@ -77,7 +77,7 @@ async fn k5_every_alert_fires_by_a_real_fault() {
         stage.repair(fault).await;
         eprintln!("{fault}: {} after {:?}", alerts.join(", "), begun.elapsed());
     }
-    let (begun, resolved) = (std::time::Instant::now(), resolved_when_mended());
+    let (begun, resolved) = (std::time::Instant::now(), resolved_after_repair());
     assert!(resolved.contains("ServiceDown") && resolved.contains("SpillInUse"), "{resolved:?}");
     stage.wait_until_resolved(&resolved).await;
     eprintln!("all faults are repaired: {resolved:?} resolved after {:?}", begun.elapsed());

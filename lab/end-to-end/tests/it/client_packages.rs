@@ -20,7 +20,7 @@ fn run(folder: &Path, demo: Option<&Demo>, program: &str, arguments: &[&str]) ->
     printed
 }
 
-/// Returns the file that a packer wrote.
+/// Returns the package file in a folder.
 fn packed(folder: &Path, extension: &str) -> PathBuf {
     let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files.find(|file| file.extension().is_some_and(|found| found == extension)).expect("no package was written")

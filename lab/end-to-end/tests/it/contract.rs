@@ -11,7 +11,7 @@ const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "op
 const SHARED_HEADERS: [&str; 3] = ["x-request-id", "x-content-type-options", "x-frame-options"];
 
 pub(crate) struct Contract {
-    /// In the order of the document.
+    /// Operations, in document order.
     pub(crate) operations: Vec<Operation>,
 }
 

@@ -58,6 +58,6 @@ mod withholding_proxy;
 
 #[test]
 #[ignore = "run as a process by other tests"]
-fn as_the_service() {
+fn run_service() {
     service_kit::testing::run_as_service(telemetry::start);
 }

@@ -231,7 +231,7 @@ impl ExampleRun {
             "list_disallowed_fetches" => self.report_a_crawler("/prices/a", "/content-owners/robots").await,
             // An event that a network reports with the click token.
             "list_agent_events" => self.report_a_click().await,
-            // The first closing returns 201.
+            // Closing a month for the first time returns 201.
             "close_month" => {
                 let request = self.demo.client.post(self.demo.url("/content-owners/statements"));
                 let request = request.header("x-api-key", self.demo.env("OWNER_KEY")).json(&json!({"period": "2026-10"}));

@@ -263,7 +263,7 @@ enum Revocation {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_revocations_apply_at_once_in_every_process() {
+async fn s4_revocations_apply_immediately_in_every_process() {
     let pair = TwoProcesses::start().await;
     for round in 0..size("TEST_ROUNDS", USUAL) {
         pair.revoke_under_load(round, round / KINDS % 2, round / KINDS / 2 % 2).await;

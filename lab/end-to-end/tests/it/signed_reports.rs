@@ -114,7 +114,7 @@ async fn figures_by_signature_survive_a_rebuild() {
     for (page, nonce, change) in [
         ("valid", "nonce of the valid one", Change::Nothing),
         ("retried", "nonce of the retried one", Change::Retry),
-        // The same signed request, made another report by the key that no signature covers.
+        // The same signed request as another report, because signatures don't cover the idempotency key.
         ("valid", "nonce of the valid one", Change::Idempotency("another")),
         ("tampered", "nonce of the tampered", Change::Body),
         ("unsigned", "nonce of the unsigned", Change::Unsigned),
@@ -125,7 +125,7 @@ async fn figures_by_signature_survive_a_rebuild() {
     pipeline.run_worker_until_idle().await;
     check_figures(&pipeline, &owner.key).await;
 
-    // Neither keys nor nonces decide again.
+    // Keys and nonces are not checked again.
     for statement in ["DELETE FROM used_nonces", "UPDATE manifest_keys SET ended_at = first_seen"] {
         sqlx::query(statement).execute(&pipeline.stores.pool).await.unwrap();
     }

@@ -100,7 +100,7 @@ async function throughAResetConnection() {
   if (paths.sort().join() !== "/reset,/whole") throw new Error(`sent ${paths} instead of each path once`);
 }
 
-/** After `longestMs`, a flush starts no further batch: the second line is sent by the next flush. */
+/** After `longestMs`, a flush doesn't start another batch: the next flush sends the second line. */
 async function throughALongFlush() {
   const sent = [];
   const send = async (_, { body }) => {

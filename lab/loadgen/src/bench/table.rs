@@ -65,7 +65,7 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     /// Returns a process's CPU seconds per million acknowledged events.
-    fn of_a_million(&self, name: &str) -> f64 {
+    fn cpu_seconds_per_million(&self, name: &str) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "only for display")]
         let millions = self.load.events.get(&Fate::Acked).copied().unwrap_or(0) as f64 / 1e6;
         let cost = self.whole.iter().find(|cost| cost.name == name);
@@ -134,7 +134,7 @@ impl BenchReport {
         let events = events as f64;
         write!(f, "P3  drain: {events:.0} events readable after {seconds:.1} s, {:.0} a second; ", events / seconds)?;
         writeln!(f, "{:.0} per CPU-second of the worker (target ≥ 250000)", events / worker_cpu_seconds.max(0.01))?;
-        let of = |name: &str| self.pipeline.of_a_million(name);
+        let of = |name: &str| self.pipeline.cpu_seconds_per_million(name);
         let (gateway, worker, clickhouse) = (of("ingest-gateway"), of("stream-workers"), of("clickhouse"));
         writeln!(f, "P2  whole pipeline at batch 100: {:.0} acked events/s", self.pipeline.load.acked_events_per_second)?;
         write!(f, "    CPU-s/1M: gateway {gateway:.2} + worker {worker:.2} + clickhouse {clickhouse:.2} = ")?;

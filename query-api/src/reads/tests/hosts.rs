@@ -98,7 +98,7 @@ async fn longest_verified_host_wins() {
     ] {
         assert_eq!(total_of(&world, &hosts, domain).await, expected, "{domain:?}");
     }
-    assert_eq!(total_of(&world, &hosts[..1], None).await, 4, "hosts of other owners are not read");
+    assert_eq!(total_of(&world, &hosts[..1], None).await, 4, "other owners' hosts are not read");
     assert_eq!(total_of(&world, &[owned("a.test", &[], None)], None).await, 12);
     assert_eq!(total_of(&world, &[], None).await, 0);
 }

@@ -33,7 +33,7 @@ pub(crate) fn start(state: Weak<State>) {
             rounds.tick().await;
             let Some(state) = state.upgrade() else { return };
             if let Err(error) = round(&state, state.clock.now()).await {
-                tracing::warn!("failed to check reconciliation alerts; retrying in the next round: {error}");
+                tracing::warn!("failed to check reconciliation alerts, retrying in the next round: {error}");
             }
         }
     });

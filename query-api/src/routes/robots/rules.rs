@@ -17,7 +17,7 @@ pub(crate) struct RobotsRules {
 #[derive(Clone, Debug)]
 struct Rule {
     is_allow: bool,
-    /// In the form of [`encoded`].
+    /// Pattern, in the form of [`encoded`].
     pattern: Vec<u8>,
     line: RuleLine,
 }
@@ -76,7 +76,7 @@ impl RobotsRules {
         let path = encoded(path);
         let rules = self.groups.get(&bot.to_ascii_lowercase()).or_else(|| self.groups.get(EVERY_BOT))?;
         let matching = rules.iter().filter(|rule| matches(&rule.pattern, &path));
-        // The longest pattern decides, and `Allow` between equally long ones.
+        // The longest pattern applies, and `Allow` takes precedence over an equally long one.
         let deciding = matching.max_by_key(|rule| (rule.pattern.len(), rule.is_allow))?;
         (!deciding.is_allow).then_some(&deciding.line)
     }

@@ -41,7 +41,7 @@ impl Drop for Network {
     }
 }
 
-/// Connections end when the network is cut, and new ones end immediately.
+/// Connections end when the network is interrupted, and new ones end immediately.
 async fn carry(mut client: TcpStream, broker: String, mut open: watch::Receiver<bool>) {
     if !*open.borrow() {
         return;
@@ -53,7 +53,7 @@ async fn carry(mut client: TcpStream, broker: String, mut open: watch::Receiver<
     }
 }
 
-/// Stores with a Kafka that can also be reached through a network that can be cut.
+/// Stores with a Kafka that can also be reached through a network that can be interrupted.
 struct Cluster {
     world: WriterFixture,
     network: Network,

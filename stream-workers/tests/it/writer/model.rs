@@ -33,7 +33,7 @@ struct Report {
     /// The role that the report counts for.
     role: u8,
     is_owners: bool,
-    /// From the log line, otherwise from the request.
+    /// Signature from the log line, otherwise from the request.
     signature: Option<RecordedSignature>,
     event: LogEvent,
 }

@@ -197,7 +197,7 @@ fn accepts_only_signatures_with_the_right_key_and_algorithm() {
     }
 }
 
-/// Returns the provider `id` at a server with these keys and token response; counts requests for keys.
+/// Returns a provider whose server has these keys and this token response; counts requests for keys.
 async fn rotating(keys: &Arc<Mutex<(Value, usize)>>, token: &Arc<Mutex<String>>) -> (Providers, String, TestServer) {
     let issuer: Arc<Mutex<String>> = Arc::default();
     let (described, keys, token) = (Arc::clone(&issuer), Arc::clone(keys), Arc::clone(token));

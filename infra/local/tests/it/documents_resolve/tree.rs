@@ -66,7 +66,7 @@ pub(crate) fn is_a(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|own| own == extension)
 }
 
-/// Resolves `path`, relative to the file `name`, from the root.
+/// Resolves `path`, relative to the `name` file, from the root.
 pub(crate) fn join(name: &str, path: &str) -> String {
     let mut parts: Vec<&str> = name.split('/').collect();
     parts.pop();

@@ -14,7 +14,7 @@ use service_kit::clock::Clock;
 use service_kit::testing::{Seed, eventually};
 use tokio::net::TcpListener;
 
-/// Reports which of its parts ran.
+/// Hostile text that reports which of its parts ran.
 const HOSTILE: &str = "\"'><script>ran(1)</script><img src=x onerror=ran(2)><svg onload=ran(3)></svg>{{7*7}}";
 /// Like `HOSTILE`, but without slashes, which names can't contain.
 const NAME: &str = "\"'><img src=x onerror=ran(4)><svg onload=ran(5)>";

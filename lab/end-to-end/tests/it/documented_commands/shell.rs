@@ -116,7 +116,7 @@ impl FakeClone {
         desk.install(
             "target/debug/telemetry",
             &r#"set -o pipefail
-TEST_SERVICE_WORDS=$(printf '%s\037' "$@") 'PROGRAM' as_the_service --exact --ignored --nocapture --test-threads=2 | sed 1,2d
+TEST_SERVICE_WORDS=$(printf '%s\037' "$@") 'PROGRAM' run_service --exact --ignored --nocapture --test-threads=2 | sed 1,2d
 code=$?
 [ $code = 141 ] && code=0
 printf '%s\037%s\036' "$PASTED_BLOCK" "$code $code telemetry $*" >> "$PASTED_REQUESTS"

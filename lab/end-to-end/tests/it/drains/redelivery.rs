@@ -1,5 +1,5 @@
-//! D3: reads return the same if a log is sent twice, reordered, cut at any byte and sent again, sent by overlapping jobs, or imported as a
-//! file.
+//! D3: reads return the same if a log is sent twice, reordered, truncated at any byte and sent again, sent by overlapping jobs, or imported
+//! as a file.
 //!
 //! `TEST_ROUNDS` sets the number of logs. Each log has its own day and format.
 

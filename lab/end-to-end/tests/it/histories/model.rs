@@ -135,7 +135,7 @@ impl Model {
         before.map_or(now_us, |tenure| tenure.seen_from_us)
     }
 
-    /// Returns the ownership that decides who owns the host now: that of the longest verified parent.
+    /// Returns the ownership that determines who owns the host now: that of the longest verified parent.
     fn current_ownership(&self, host: &str) -> Option<&Ownership> {
         let above = self.tenures.iter().filter(|tenure| is_within(host, &tenure.host) && tenure.until_us.is_none());
         above.max_by_key(|tenure| tenure.host.len())

@@ -102,7 +102,7 @@ impl RandomHistory {
         assert_eq!(status, 204, "{answer}");
     }
 
-    /// Registers a domain without verifying it, which changes no count. Another owner may have verified it.
+    /// Registers a domain without verifying it, which doesn't change any count. Another owner may have verified it.
     async fn register(&mut self, town: &TestApp) {
         let host = self.own_hosts().choose(&mut self.random).unwrap().clone();
         let owner = self.organizations.owners.choose(&mut self.random).unwrap();

@@ -50,7 +50,7 @@ pub(super) struct Observation {
     pub(super) org_id: Uuid,
     /// Whether a content owner reported it.
     pub(super) is_owners: bool,
-    /// In microseconds; unique for each report.
+    /// Time of acceptance in microseconds, unique for each report.
     pub(super) accepted_us: i64,
     pub(super) source_role: i8,
     /// Status of the response, or 0 if not reported.

@@ -38,7 +38,7 @@ The active worker exports sums over all workers, including those that crashed:
     records on the log up to the stored offsets = worker_processed_records + worker_missing_records
     their events = worker_processed_events: stored + rejected
 
-*Stored* includes repeats, which change no figure. *Rejected* are the events of dead letters, if they could be counted. *Missing* are offsets that the log deleted before they
+*Stored* includes repeats, which don't change any figure. *Rejected* are the events of dead letters, if they could be counted. *Missing* are offsets that the log deleted before they
 were read. `telemetry stream-workers processed` shows the same figures by partition. Replays don't count.
 
 Other counters start at 0 in each process. While no process crashes, this holds over all gateways and workers of one log, in events:
