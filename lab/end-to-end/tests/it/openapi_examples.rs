@@ -28,13 +28,13 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("get_summary", "OWNER_KEY"),
     ("list_events", "OWNER_KEY"), ("get_event", "OWNER_KEY"), ("list_urls", "OWNER_KEY"), ("list_corroboration", "OWNER_KEY"), ("list_reconciliation", "OWNER_KEY"), ("list_funnels", "OWNER_KEY"),
     ("get_series", "OWNER_KEY"), ("list_crawlers", "OWNER_KEY"), ("get_coverage", "OWNER_KEY"),
-    ("close_month", "OWNER_KEY"), ("list_statements", "OWNER_SESSION"), ("get_statement", "OWNER_KEY"),
+    ("create_statement", "OWNER_KEY"), ("list_statements", "OWNER_SESSION"), ("get_statement", "OWNER_KEY"),
     ("get_statement_evidence", "OWNER_KEY"), ("get_service_manifest", ""),
     ("list_disallowed_fetches", "OWNER_KEY"),
     ("get_agent_summary", "AGENT_KEY"), ("get_agent_series", "AGENT_KEY"),
     ("send_log_lines", "NETWORK_KEY"), ("get_fastly_challenge", ""),
     ("list_agent_events", "AGENT_KEY"), ("get_click_manifest", "NETWORK_KEY"), ("get_session_document", "AGENT_KEY"),
-    ("create_api_key", "OWNER_KEY"), ("list_api_keys", "OWNER_SESSION"), ("change_api_key", "OWNER_KEY"), ("revoke_api_key", "OWNER_KEY"),
+    ("create_api_key", "OWNER_KEY"), ("list_api_keys", "OWNER_SESSION"), ("update_api_key", "OWNER_KEY"), ("revoke_api_key", "OWNER_KEY"),
     ("list_analysts", "OWNER_SESSION"), ("revoke_analyst", "OWNER_KEY"),
     ("create_webhook", "OWNER_KEY"), ("list_webhooks", "OWNER_KEY"), ("get_webhook", "OWNER_KEY"),
     ("create_delegation_request", "NETWORK_KEY"), ("list_delegation_requests", "OWNER_KEY"),
@@ -47,7 +47,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("delete_drain", "OWNER_KEY"),
     ("create_manifest", "OWNER_KEY"), ("list_manifests", "OWNER_SESSION"), ("get_manifest", "OWNER_KEY"), ("refresh_manifest", "OWNER_KEY"),
     ("delete_manifest", "OWNER_KEY"),
-    ("set_reconciliation_alert", "OWNER_KEY"), ("get_reconciliation_alert", "OWNER_KEY"), ("update_settings", "OWNER_KEY"), ("get_settings", "OWNER_KEY"),
+    ("update_reconciliation_alert", "OWNER_KEY"), ("get_reconciliation_alert", "OWNER_KEY"), ("update_settings", "OWNER_KEY"), ("get_settings", "OWNER_KEY"),
     ("list_all_webhooks", "OPERATOR_SESSION"), ("get_any_webhook", "OPERATOR_SESSION"), ("list_any_webhook_deliveries", "OPERATOR_SESSION"),
     ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook_delivery", "OWNER_KEY"), ("test_webhook", "OWNER_SESSION"),
     ("rotate_webhook_secret", "OWNER_KEY"), ("update_webhook", "OWNER_KEY"), ("delete_webhook", "OWNER_KEY"),
@@ -232,7 +232,7 @@ impl ExampleRun {
             // An event that a network reports with the click token.
             "list_agent_events" => self.report_a_click().await,
             // Closing a month for the first time returns 201.
-            "close_month" => {
+            "create_statement" => {
                 let request = self.demo.client.post(self.demo.url("/content-owners/statements"));
                 let request = request.header("x-api-key", self.demo.env("OWNER_KEY")).json(&json!({"period": "2026-10"}));
                 assert_eq!(crate::demo::send_request(request).await.status, 201);
