@@ -79,8 +79,8 @@ pub struct Settings {
     /// Base URL of the API for the console (plain HTTP)
     #[arg(long, env = "TELEMETRY_API_URL", value_name = "URL", value_parser = api_address)]
     pub api_url: Url,
-    /// Public URL of this service; with http, cookies are not Secure [default: http:// and the address it listens on, when only this
-    /// machine reaches that]
+    /// Public URL of this service; with http, cookies are not Secure [default: http:// and the listen address, if only this machine
+    /// can reach it]
     #[arg(long, env = "TELEMETRY_PUBLIC_URL", value_name = "URL", value_parser = web_address)]
     pub public_url: Option<Url>,
 }
@@ -118,7 +118,7 @@ impl State {
     /// Checks the settings without contacting the API. If the API is unavailable, pages show an error.
     pub fn new(settings: &Settings, clients: ClientSettings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let public_url = settings.public_url.clone().context(
-            "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",
+            "TELEMETRY_PUBLIC_URL is not set: set it to the console's public URL, for example https://telemetry.example.com",
         )?;
         let (api, forms) = (Arc::new(Api::at(settings.api_url.clone())?), BodyReader::new(forms::LIMITS));
         Ok(Arc::new(Self { api, forms, public_url, clients, clock }))

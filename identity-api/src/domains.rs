@@ -49,7 +49,7 @@ pub struct DomainSettings {
     /// Days a verification token can be missing before the domain is released
     #[arg(long, env = "TELEMETRY_DOMAIN_LAPSE_DAYS", default_value_t = 7, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]
     pub domain_lapse_days: u16,
-    /// Pause between two rounds that look at the proofs which are due; tests have a shorter one
+    /// Pause between two rounds of due checks; tests use a shorter one
     #[arg(skip = recheck::EVERY)]
     pub proof_round: Duration,
 }

@@ -1,4 +1,4 @@
-//! 7 QUERY: reads for content owners, their partners and agents, and the public lookup of a domain's owner.
+//! The query API: reads for content owners, their partners and agents, and the public lookup of a domain's owner.
 //!
 //! ```text
 //!  GET /content-owners/*, /agent/*                        GET /resolve

@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn tables_have_headers_and_right_aligned_numbers() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        let rows = [row(["0", "12", "open"]), row(["all", "1234", "put back as x"])];
-        let expected = "PARTITION  RECORDS  STATE\n0               12  open\nall           1234  put back as x\n";
+        let rows = [row(["0", "12", "open"]), row(["all", "1234", "requeued as x"])];
+        let expected = "PARTITION  RECORDS  STATE\n0               12  open\nall           1234  requeued as x\n";
         assert_eq!(table(&["partition", "records", "state"], &rows), expected);
         assert_eq!(table(&["partition"], &[]), "PARTITION\n");
     }

@@ -90,7 +90,7 @@ async fn write_uses(uses: Weak<Mutex<Uses>>, pool: PgPool, statement: &'static s
             // PostgreSQL would reject a retry as well. The next use is recorded as usual.
             Err(error @ sqlx::Error::Database(_)) => tracing::warn!(keys = taken.len(), "failed to record key uses: {error}"),
             Err(error) => {
-                tracing::debug!(keys = taken.len(), "failed to record key uses, will retry: {error}");
+                tracing::debug!(keys = taken.len(), "failed to record key uses, retrying later: {error}");
                 uses.lock().expect("no holder of the lock panics").put_back(taken);
             }
         }

@@ -148,7 +148,7 @@ pub(crate) async fn grant(pool: &PgPool) -> anyhow::Result<()> {
 }
 
 /// Returns the statement that only a server administrator can run: it revokes the creation of large objects, which PostgreSQL grants to
-/// everyone. `None` if it isn't needed any more.
+/// everyone. `None` if it is no longer needed.
 pub async fn statement_for_administrator(pool: &PgPool) -> anyhow::Result<Option<String>> {
     let statement = sqlx::query_scalar(
         "SELECT 'REVOKE EXECUTE ON FUNCTION ' || string_agg(oid::regprocedure::text, ', ' ORDER BY oid) || ' FROM PUBLIC' \

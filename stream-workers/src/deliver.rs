@@ -1,7 +1,7 @@
 //! Delivers webhooks: sends what identity-api wrote to the outbox as signed POSTs, each at least once.
 //!
 //! ```text
-//!  webhook_queue ── claim: a lease on what is due (queue) ──► lanes: so many of an endpoint, of an organization and in all
+//!  webhook_queue ── claim: a lease on what is due (queue) ──► lanes: limits per endpoint, per organization and in total
 //!        ▲                                                        │
 //!        │                                                        ▼
 //!        └── finish: delivered, due again, or a dead letter ◄── attempt: sign, POST through the guard, ten seconds

@@ -21,7 +21,7 @@ pub async fn progress_by_partition(
 ) -> anyhow::Result<BTreeMap<i32, (PartitionStats, i64)>> {
     let parts = TopicReader::open(kafka, &kafka.topic)?.whole().await?;
     ensure!(!parts.is_empty(), "topic {} does not exist: create it with `telemetry stream-workers prepare`", kafka.topic);
-    let stored = progress_of(clickhouse, &kafka.topic).await.context("CLICKHOUSE_URL: failed to read the table progress")?;
+    let stored = progress_of(clickhouse, &kafka.topic).await.context("CLICKHOUSE_URL: failed to read the progress table")?;
     let of = |partition: &i32| stored.get(partition).copied().unwrap_or_else(|| PartitionStats::starting_at(0));
     Ok(parts.into_iter().map(|part| (part.partition, (of(&part.partition), part.to))).collect())
 }

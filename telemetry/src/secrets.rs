@@ -35,7 +35,7 @@ const MODE: u32 = 0o600;
 /// Arguments of `telemetry secrets`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Secrets {
-    /// File to write, which must not be there yet and only its owner can read; standard output when absent
+    /// New file, readable only by its owner [default: standard output]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }

@@ -302,7 +302,7 @@ fn sentence(window: &Window, before: Before<'_>, now: &Period) -> Option<String>
     let agents = match summary.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
         0 => String::new(),
         1 => " One agent reported its activity.".to_owned(),
-        more => format!(" Activity was reported by {} agents.", grouped(more as u64)),
+        more => format!(" {} agents reported their activity.", grouped(more as u64)),
     };
     let (told, fetched) = (window.describe(), times(now.of_outcome("fetch")?));
     let cited = times(summary.of_type("content_cited"));

@@ -68,7 +68,7 @@ pub(crate) async fn require_held(transaction: &mut PgConnection, author: Author,
     let held = held(transaction, key).await?;
     let Some(lacking) = scopes.iter().find(|scope| !held.contains(scope)) else { return Ok(()) };
     let detail = format!(
-        "This API key doesn't have {}, so it can't grant it. In scopes, list only scopes that the key has.",
+        "This API key can't grant {}, because it doesn't have this scope. In scopes, list only scopes that the key has.",
         lacking.as_str()
     );
     Err(ApiError::new(Code::MissingScope, detail))

@@ -13,7 +13,7 @@ use service_kit::http::ApiError;
 pub(super) enum AdminCommand {
     /// Let an organization publish manifests on a host and below it
     Attest(Host),
-    /// Withdraw this; the keys end with the next check, within an hour
+    /// Withdraw the permission; the keys become invalid at the next check, within an hour
     Withdraw(Host),
 }
 

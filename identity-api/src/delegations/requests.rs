@@ -112,7 +112,7 @@ fn refused(invalid: InvalidTransition) -> ApiError {
     }
 }
 
-/// Returns the request if the caller can answer it. Returns 403 for the requester, and 404 for all others.
+/// Returns the request if the caller can approve or deny it. Returns 403 for the requester, and 404 for all others.
 async fn addressed_to(pool: &PgPool, actor: &Actor, id: &str) -> Result<(DelegationRequestId, Pair), ApiError> {
     let id: DelegationRequestId = id.parse().map_err(|_| not_found())?;
     let parties: Option<(Uuid, Uuid)> =

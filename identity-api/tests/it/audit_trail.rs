@@ -88,12 +88,12 @@ async fn s2_audit_trails_hide_actors_from_other_organizations() {
 }
 
 #[tokio::test]
-async fn audit_trails_do_not_name_the_rival_of_a_contest() {
+async fn audit_trails_do_not_name_the_new_owner_of_a_host() {
     let app = TestApp::open().await;
     let (org, key) = app.org("held").await;
     let (eve, others) = app.create_owner("eve@e.test", "e.test").await;
     let bob = app.joined(&eve, &others, "bob@e.test", "owner").await;
-    // Insert the entry that a contest for a host records.
+    // Insert the entry of an organization that lost a host to another one.
     let lost = "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \
                 VALUES (now(), 'user', $1, $2, 'domain.lost', 'domain', gen_random_uuid(), '{}')";
     for rival in [&eve, &bob] {

@@ -1,4 +1,4 @@
-//! Forty answers to one request at the same time: approvals, denials, late approvals, grants and further requests for the pair. Exactly one
+//! Forty concurrent calls for one request: approvals, denials, late approvals, grants and further requests for the pair. Exactly one
 //! wins (S12, G6).
 
 use crate::races::{PARALLEL, at_once, rounds as rounds_of};

@@ -130,7 +130,7 @@ impl Coverage {
 async fn write_later(pool: PgPool, mut reports: mpsc::UnboundedReceiver<BodyCoverage>, waiting: Arc<AtomicUsize>) {
     while let Some(report) = reports.recv().await {
         while let Err(error) = report.write(&pool).await {
-            tracing::debug!(%error, "failed to store drain coverage, will retry");
+            tracing::debug!(%error, "failed to store drain coverage, retrying");
             tokio::time::sleep(PAUSE).await;
         }
         let rows = report.rows();

@@ -138,7 +138,7 @@ fn load_state(
         request_lengths: REQUEST_LENGTHS.to_vec(),
     };
     let gateways = cluster.gateways.iter().map(|post| Endpoint::parse(&post.slot.url())).collect::<Result<Vec<_>, _>>()?;
-    // The factor allows for repeats, which are acknowledged too, and for outages, during which nothing is.
+    // The factor allows for repeats, which are acknowledged too, and for outages, during which no request is.
     #[expect(clippy::cast_precision_loss, reason = "a pace needs no precision")]
     let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
     let logs = CdnLog::new(&cluster.log_owner, &gateways, &queries(cluster)?[0], Clock::System.now(), history);

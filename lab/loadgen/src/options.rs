@@ -40,7 +40,7 @@ pub struct ReadBenchOptions {
     /// Reports in the store
     #[arg(long, default_value_t = 12_000_000)]
     pub reports: u64,
-    /// One report in this many is about the owner who reads; the others are about other owners
+    /// One of this many reports is about the reading owner; the others are about other owners
     #[arg(long, default_value_t = 10)]
     pub share: u32,
     /// Number of reports, all about the owner: --reports REPORTS --share 1
@@ -214,7 +214,7 @@ impl DrainOptions {
 }
 
 impl ReadBenchOptions {
-    /// Replaces `owner_reports` with the options that it stands for.
+    /// Replaces `owner_reports` with the equivalent options.
     pub fn resolved(&self) -> Self {
         match self.owner_reports {
             Some(reports) => Self { reports, share: 1, ..self.clone() },

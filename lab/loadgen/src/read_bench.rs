@@ -61,7 +61,7 @@ const OTHERS: [(&str, &str); 5] = [
 const OWN: [(&str, &str); 1] = [("agent/events", "/agent/events?")];
 
 /// Simpler statements that count the owner's events, for comparison: one doesn't merge row versions, so it isn't exact, and one does.
-/// `{site}` stands for the condition on the owner's sites.
+/// `{site}` is replaced with the condition on the owner's sites.
 const ALTERNATIVES: [(&str, &str); 2] = [
     ("rows, not exact", "SELECT type, count() FROM events WHERE {site} GROUP BY type"),
     (

@@ -113,7 +113,7 @@ fn path(path: &str) -> Result<String, &'static str> {
         return Err("can contain * only at its end, for example /blog/*, or at both ends, for example *news*.");
     }
     if within.contains(['?', '#']) {
-        return Err("must not contain ? or #. Leave out the query and the fragment.");
+        return Err("must not contain ? or #. Omit the query and the fragment.");
     }
     text(path)
 }
@@ -237,8 +237,8 @@ mod tests {
             ("path", "*news", "must start with a slash, such as /blog/a or /blog/*, or contain text between asterisks, such as *news*."),
             ("path", "**", "must start with a slash, such as /blog/a or /blog/*, or contain text between asterisks, such as *news*."),
             ("path", "*a*b*", "can contain * only at its end, for example /blog/*, or at both ends, for example *news*."),
-            ("path", "*a?*", "must not contain ? or #. Leave out the query and the fragment."),
-            ("path", "/a?b", "must not contain ? or #. Leave out the query and the fragment."),
+            ("path", "*a?*", "must not contain ? or #. Omit the query and the fragment."),
+            ("path", "/a?b", "must not contain ? or #. Omit the query and the fragment."),
             ("path", "/\0*", "must not contain NUL characters."),
             ("platform_id", "x", "must be a UUID."),
             ("purpose", "User", "must be one of: training, search, user, unknown."),

@@ -135,7 +135,7 @@ impl Reads {
         found.into_iter().next().ok_or_else(|| ApiError::internal(anyhow::anyhow!("an aggregation returned no row")))
     }
 
-    /// Returns the hours since 1970 with reports of servers of these organizations, by host.
+    /// Returns the hours since 1970 in which these organizations' servers reported, by host.
     pub(crate) async fn evidence_hours(
         &self,
         seen: &Visibility,

@@ -21,7 +21,7 @@ pub(super) struct Scope {
     owner: OrgId,
     /// Start times of the owner's events by verified host. A subdomain has the start time of the longest host above it.
     start_times: BTreeMap<Site, i64>,
-    /// The deciders within the requested host, and the host itself.
+    /// The hosts with a start time within the requested host, and the host itself.
     requested_hosts: BTreeMap<Site, i64>,
     window: (i64, i64),
     filter: EventFilter,

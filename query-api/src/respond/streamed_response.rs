@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 /// Number of pieces that are buffered for a slow reader.
 const MAX_BUFFERED_PIECES: usize = 4;
-/// Responses up to this size are sent at once. Connections buffer about as much anyway.
+/// Responses up to this size are sent in one piece. Connections buffer about as much anyway.
 const SMALL: usize = 256 * 1024;
 /// Size of the pieces of a large response that is in memory.
 const PIECE: usize = 64 * 1024;

@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long an outcome is kept for its requester.
+/// How long an outcome is available to its requester.
 const KEPT: TimeDelta = TimeDelta::minutes(15);
 
 type Outcome = Result<MonthClosed, ApiError>;
@@ -27,7 +27,7 @@ impl<K: Eq + Hash + Clone> Running<K> {
         Self(Mutex::default())
     }
 
-    /// Starts a closing, or joins the one that runs. Returns `None` if it takes longer than `patience`; it then goes on. Of the
+    /// Starts a closing, or joins the one that runs. Returns `None` if it takes longer than `patience`; it then continues. Of the
     /// requests that receive a new statement, only one learns that it is new.
     pub(crate) async fn join(
         &self,

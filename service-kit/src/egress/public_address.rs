@@ -36,8 +36,8 @@ const FORBIDDEN_V4: [Ipv4Net; 15] = [
 const INSIDE_CLOUDS: [Ipv4Net; 4] = [
     Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32), // Azure: metadata, DNS, health
     Ipv4Net::new_assert(Ipv4Addr::new(192, 80, 8, 124), 32),  // Equinix Metal: metadata
-    v4(161, 26, 0, 16),                                       // IBM Cloud: services of the inside
-    v4(166, 8, 0, 14),                                        // IBM Cloud: services of the inside
+    v4(161, 26, 0, 16),                                       // IBM Cloud: internal services
+    v4(166, 8, 0, 14),                                        // IBM Cloud: internal services
 ];
 /// Global unicast.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);

@@ -53,7 +53,7 @@ impl Framing {
         Self { place: ParserState::Head, head: Vec::new() }
     }
 
-    /// Returns whether a request is incomplete whose head was passed on. Its response may already be sent.
+    /// Returns whether a request whose head was passed on is incomplete. Its response may already be sent.
     pub(super) fn is_inside_request(&self) -> bool {
         self.place != ParserState::Head
     }

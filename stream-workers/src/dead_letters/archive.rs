@@ -1,4 +1,4 @@
-//! All dead letters on the topic: the first of each origin, and whether it was put back.
+//! All dead letters on the topic: the first of each origin, and whether it was requeued.
 
 use crate::consume::QUARANTINED;
 use crate::consume::topic_reader::TopicReader;
@@ -21,7 +21,7 @@ pub(super) struct StoredDeadLetter {
     /// Empty if the archive was read without payloads, which may not fit into memory.
     pub(super) payload: Vec<u8>,
     pub(super) headers: OwnedHeaders,
-    /// Position of its copy, once it was put back.
+    /// Position of its copy, once it was requeued.
     pub(super) retried: Option<String>,
 }
 

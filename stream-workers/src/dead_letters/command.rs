@@ -27,11 +27,11 @@ pub enum RejectedCommand {
         #[command(flatten)]
         output: OutputOptions,
     },
-    /// Put dead letters that can be read now back on the log, each at most once
+    /// Append dead letters to the log again if they can now be read, each at most once
     Retry(Retry),
 }
 
-/// The letters to put back.
+/// The letters to retry.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 pub(super) struct DeadLetterSelection {
@@ -81,7 +81,7 @@ fn list(archive: &Archive, form: OutputFormat) -> anyhow::Result<()> {
 }
 
 fn row(letter: &StoredDeadLetter) -> Vec<String> {
-    let state = letter.retried.as_ref().map_or_else(|| "open".to_owned(), |copy| format!("put back as {copy}"));
+    let state = letter.retried.as_ref().map_or_else(|| "open".to_owned(), |copy| format!("requeued as {copy}"));
     let cells =
         [letter.origin.clone(), set_aside_at(letter).unwrap_or_default(), letter.bytes.to_string(), state, letter.reason.clone()];
     cells.iter().map(|cell| harmless(cell)).collect()
@@ -142,10 +142,10 @@ async fn retry(settings: &Settings, letters: &[&StoredDeadLetter], form: OutputF
             }
         }
     }
-    // Even after a failure, print what was put back before.
+    // Print the requeued letters even after a failure.
     match form {
         OutputFormat::Json => print_json(&outcomes.iter().map(|(origin, outcome)| outcome.document(origin)).collect::<Vec<_>>())?,
-        OutputFormat::Table if outcomes.is_empty() => eprintln!("no dead letters to put back"),
+        OutputFormat::Table if outcomes.is_empty() => eprintln!("no dead letters to retry"),
         OutputFormat::Table => {
             let rows: Vec<_> = outcomes.iter().map(|(origin, outcome)| outcome.row(origin)).collect();
             print_table(&["origin", "became", "place or reason"], &rows)?;
@@ -155,7 +155,7 @@ async fn retry(settings: &Settings, letters: &[&StoredDeadLetter], form: OutputF
     let refused = outcomes.iter().filter(|(_, outcome)| outcome.status == REFUSED).count();
     if refused > 0 {
         bail!(
-            "{refused} of {} records were not put back: a worker would reject them again; to see one, run `rejected show`",
+            "{refused} of {} records were not requeued: a worker would reject them again. To see one, run `rejected show`.",
             letters.len()
         );
     }

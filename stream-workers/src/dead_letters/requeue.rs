@@ -29,14 +29,14 @@ impl<'a> Requeue<'a> {
         Ok(Self { settings, producer, resolver: Resolver::connect(&settings.postgres)? })
     }
 
-    /// Puts a letter back if it can be read and was not put back before.
+    /// Requeues a letter if it can be read and was not requeued before.
     pub(super) async fn retry(&self, letter: &StoredDeadLetter) -> anyhow::Result<Outcome> {
         if let Some(copy) = &letter.retried {
-            return Ok(Outcome { status: "put back before", detail: copy.clone() });
+            return Ok(Outcome { status: "requeued before", detail: copy.clone() });
         }
         Ok(match self.rejection_reason(letter).await? {
             Some(detail) => Outcome { status: REFUSED, detail },
-            None => Outcome { status: "put back", detail: self.append_to_log(letter).await? },
+            None => Outcome { status: "requeued", detail: self.append_to_log(letter).await? },
         })
     }
 
@@ -57,7 +57,7 @@ impl<'a> Requeue<'a> {
         let place = format!("{}/{}/{}", kafka.topic, place.partition, place.offset);
         let headers = OwnedHeaders::new()
             .insert(Header { key: header::ORIGIN, value: Some(letter.origin.as_str()) })
-            .insert(Header { key: header::REASON, value: Some("put back") })
+            .insert(Header { key: header::REASON, value: Some("requeued") })
             .insert(Header { key: header::RETRIED, value: Some(place.as_str()) });
         let note = FutureRecord::<str, [u8]>::to(&kafka.rejected_topic).key(letter.origin.as_str()).headers(headers);
         self.producer.send_result(note).map_err(|(error, _)| error)?.await?.map_err(|(error, _)| error)?;

@@ -1,6 +1,6 @@
 //! `telemetry stream-workers rebuild`: fills an empty database from the log.
 //!
-//! Runs a writer with its own `writers` and `progress`, and stops it when everything is stored that was on the log at the start.
+//! Runs a writer with its own `writers` and `progress`, and stops it when everything that was on the log at the start is stored.
 
 use super::range::Range;
 use crate::consume::topic_reader::{OffsetRange, TopicReader};

@@ -144,7 +144,8 @@ impl Replays {
         if replay.status == Status::Running && replay.is_read() {
             replay.status = Status::Done;
         }
-        tracing::info!(replay = %replay.id, status = ?replay.status, message = replay.message, "replay ended or is waiting for the log");
+        let what = if replay.status == Status::Running { "replay is waiting for records" } else { "replay ended" };
+        tracing::info!(replay = %replay.id, status = ?replay.status, message = replay.message, "{what}");
         insert(&replay, state, server).await
     }
 }

@@ -68,7 +68,7 @@ async fn unresolved_tokens_wait_for_postgres() {
     app.wait_until_caught_up().await;
     assert_eq!(app.visible().await, ids(0..120));
 
-    // The agent of a token's session can't change any more, so it isn't looked up again.
+    // The agent of a token's session can no longer change, so it isn't looked up again.
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
     app.wait_until_caught_up().await;
     server.kill_9();

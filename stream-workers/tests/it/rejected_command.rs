@@ -1,4 +1,4 @@
-//! C8: `rejected list|show|retry` with the real binary. A dead letter is shown unchanged, and put back once.
+//! C8: `rejected list|show|retry` with the real binary. A dead letter is shown unchanged, and requeued once.
 
 use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
 
@@ -45,7 +45,7 @@ async fn does_not_retry_unreadable_records() {
     let (code, stdout, stderr) = app.command(&["rejected", "retry", &origin]).await;
     assert_eq!(code, Some(1));
     assert!(stdout.contains(&format!("{origin}  refused  not a record: ")), "{stdout}");
-    assert!(stderr.contains("1 of 1 records were not put back"), "{stderr}");
+    assert!(stderr.contains("1 of 1 records were not requeued"), "{stderr}");
     assert_eq!(app.not_stored().await, 0, "a record was put on the log");
 }
 
@@ -65,7 +65,7 @@ async fn retry_restores_a_record_only_once() {
 
     let (code, stdout, stderr) = app.command(&["rejected", "retry", "--all"]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(stdout.contains(&format!("{origin}  put back  {}/", app.stores.kafka.topic)), "{stdout}");
+    assert!(stdout.contains(&format!("{origin}  requeued  {}/", app.stores.kafka.topic)), "{stdout}");
     assert_eq!(stdout.lines().count(), 2, "two letters with one origin count once: {stdout}");
     app.process_all().await;
     assert_eq!(app.visible().await, ["event-000001", "event-000002", "event-000003"]);
@@ -73,12 +73,12 @@ async fn retry_restores_a_record_only_once() {
 
     let (code, stdout, _) = app.command(&["rejected", "retry", &origin]).await;
     assert_eq!(code, Some(0));
-    assert!(stdout.contains("  put back before  "), "{stdout}");
+    assert!(stdout.contains("  requeued before  "), "{stdout}");
     let (_, nothing, _) = app.command(&["rejected", "retry", "--all"]).await;
     assert_eq!(nothing, "", "no letter is open");
     assert_eq!(app.not_stored().await, 0, "the log has new records");
     let (_, list, _) = app.command(&["rejected", "list"]).await;
-    assert!(list.contains("put back as") && list.lines().count() == 2, "{list}");
+    assert!(list.contains("requeued as") && list.lines().count() == 2, "{list}");
     app.process_all().await;
     assert_eq!(app.table().await, before);
 }

@@ -198,7 +198,7 @@ async fn v7_v4_sends_nothing_to_untrusted_servers() {
     office.open_port(&redirecting);
     office.open_port(&canary);
     waiting.push(("a redirect", "bad_status", office.enqueue(&office.endpoint(&redirecting).await).await));
-    // The receiver was allowed when it was registered, but isn't any more.
+    // The receiver was allowed when it was registered, but no longer is.
     let inside = office.endpoint_at(office.org().await, &format!("https://localhost:{}/", canary.address.port())).await;
     waiting.push(("an internal host name", "no_public_address", office.enqueue(&inside).await));
     let deliverer = office.deliverer();

@@ -44,7 +44,7 @@ async fn killed_workers_neither_lose_nor_duplicate_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stopped_worker_is_replaced_at_once() {
+async fn stopped_worker_is_replaced_immediately() {
     let app = TestApp::new().await;
     let mut settings = app.settings();
     // A takeover after the silence would time out.

@@ -34,7 +34,7 @@ pub(crate) struct Verify {
     /// ID of the event
     #[arg(value_name = "EVENT")]
     event: String,
-    /// Manifest of the reporter; has to list the keys
+    /// Manifest of the reporter, which must list the keys
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub(crate) async fn run(context: &Context, noun: &EvidenceNoun) -> Result<(), Fa
         0 if checked.iter().any(|checked| checked.is_verified) => Ok(()),
         0 => Err(Failure::Failed("no report of this event has a valid signature".to_owned())),
         wrong => {
-            Err(Failure::Failed(format!("{wrong} of {} reports don't have the signature that the service shows", checked.len())))
+            Err(Failure::Failed(format!("the service shows a wrong signature result for {wrong} of {} reports", checked.len())))
         }
     }
 }
@@ -77,7 +77,7 @@ fn keys(file: &PathBuf) -> Result<Vec<Key>, Failure> {
 #[derive(Debug, PartialEq, Eq)]
 struct Checked {
     line: String,
-    /// Whether the service shows the result that this check has.
+    /// Whether the service shows the same result as this check.
     is_consistent: bool,
     /// Whether its key signed the signature base.
     is_verified: bool,
@@ -120,7 +120,7 @@ mod tests {
     use signatures::Request;
     use signatures::content_telemetry::{Signer, read, sign_request};
 
-    /// Returns a report that the service shows like this, with a signature by the key.
+    /// Returns a report that the key signed, with this signature result.
     fn report(key: &PrivateKey, signature: &str, reason: &str) -> Value {
         let request =
             Request { method: "POST", target_uri: "https://a.example/events", headers: &[("content-type", "application/json")] };

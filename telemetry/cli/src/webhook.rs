@@ -198,5 +198,5 @@ async fn first_attempt(client: &Client, id: &str, sent: &Value, patience: Durati
         }
         sleep(POLL_INTERVAL).await;
     }
-    Err(Failure::Unreachable("no delivery was attempted in time; is the service's deliverer running?".to_owned()))
+    Err(Failure::Unreachable("the service did not attempt the delivery in time. Is its deliverer running?".to_owned()))
 }

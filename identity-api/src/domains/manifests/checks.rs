@@ -111,7 +111,7 @@ impl ManifestChecks {
             // The parser's error quotes the document.
             Ok(Err(ManifestError::NotJson(error))) => {
                 let (line, column) = (error.line(), error.column());
-                Fetched::Invalid(format!("the manifest is not valid JSON of this form: line {line}, column {column}"))
+                Fetched::Invalid(format!("the manifest is not JSON, or lacks the right form: line {line}, column {column}"))
             }
             Ok(Err(error)) => Fetched::Invalid(error.to_string()),
             Err(reason) => Fetched::Unreachable(reason),
@@ -223,7 +223,7 @@ async fn refusal(
         .fetch_one(transaction)
         .await?;
     if let Some(key) = taken {
-        return Ok(Some(format!("the key {key:?} has the id or thumbprint of another key in another manifest")));
+        return Ok(Some(format!("the key {key:?} has the id or thumbprint of a different key in another manifest")));
     }
     let is_flood = versions > MAX_VERSIONS;
     Ok(is_flood.then(|| format!("the organization's keys changed too often: at most {MAX_VERSIONS} versions in 30 days")))

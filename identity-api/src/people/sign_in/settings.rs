@@ -28,8 +28,8 @@ const DEFAULT_IDENTITY_BYTES: u64 = 4 * 1024 * 1024;
 
 #[derive(Args, Clone, Debug)]
 pub struct SignInSettings {
-    /// Public URL of this service; with http, cookies are not Secure [default: http:// and the address it listens on, when only this
-    /// machine reaches that]
+    /// Public URL of this service; with http, cookies are not Secure [default: http:// and the listen address, if only this machine
+    /// can reach it]
     #[arg(long, env = "TELEMETRY_PUBLIC_URL", value_name = "URL", value_parser = web_address)]
     pub public_url: Option<Url>,
     /// Additional origins whose pages may send the session cookie
@@ -39,13 +39,13 @@ pub struct SignInSettings {
     /// emails contain no link]
     #[arg(long, env = "TELEMETRY_SIGN_IN_URL", value_name = "URL", value_parser = web_address)]
     pub sign_in_url: Option<Url>,
-    /// Maximum duration of a sign-in session, in hours
+    /// Maximum duration of a user session, in hours
     #[arg(long, env = "TELEMETRY_SESSION_HOURS", default_value_t = DEFAULT_SESSION_HOURS, value_parser = hours())]
     pub session_hours: u32,
-    /// Hours after which an unused sign-in session ends
+    /// Hours after which an unused user session ends
     #[arg(long, env = "TELEMETRY_SESSION_IDLE_HOURS", default_value_t = DEFAULT_IDLE_HOURS, value_parser = hours())]
     pub session_idle_hours: u32,
-    /// Days to keep ended sign-in sessions and expired sign-in links
+    /// Days to keep ended user sessions and expired sign-in links
     #[arg(long, env = "TELEMETRY_SIGN_IN_KEEP", default_value_t = DEFAULT_SIGN_IN_KEEP, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub sign_in_keep: u32,
     /// Sign-in requests per minute from one client address; 0: unlimited
@@ -81,7 +81,7 @@ pub struct SignInSettings {
         hide_default_value = true
     )]
     pub oidc_allow: AllowedReceivers,
-    /// Who asks, and how often strangers may
+    /// Client addresses, and limits for callers without a valid credential
     #[command(flatten)]
     pub clients: ClientSettings,
 }

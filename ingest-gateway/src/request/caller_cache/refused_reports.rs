@@ -101,7 +101,7 @@ async fn write(waiting: Weak<Mutex<Waiting>>, pool: PgPool) {
             // Database errors are permanent, so a retry would fail too.
             Err(error @ sqlx::Error::Database(_)) => tracing::warn!(reasons = taken.len(), "failed to store rejections: {error}"),
             Err(error) => {
-                tracing::debug!(reasons = taken.len(), "storing rejections failed, will retry: {error}");
+                tracing::debug!(reasons = taken.len(), "failed to store rejections, retrying later: {error}");
                 let mut waiting = lock(&waiting);
                 taken.into_iter().for_each(|(reason, times)| add(&mut waiting, reason, times));
             }

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_rule_of_the_bots_group_decides() {
+    fn longest_rule_of_the_bots_group_applies() {
         let file = "# comment\r\nUser-agent: GPTBot # OpenAI\r\nUser-agent: CCBot\r\nDisallow: /private/\r\nAllow: /private/open\r\n\r\nUser-agent: *\r\nDisallow: /tmp\r\n";
         let private = Some((4, "Disallow: /private/".to_owned()));
         for (bot, path, expected) in [
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_rfc_9309_says() {
+    fn patterns_match_as_in_rfc_9309() {
         for (pattern, path, expected) in [
             ("/a", "/ab", true),
             ("/a$", "/ab", false),
