@@ -146,7 +146,7 @@ pub struct CoverageRead {
     pub period_start: Option<String>,
     pub period_end: Option<String>,
     pub coverage: Coverage,
-    /// The owner's drains whose log lines contain correlation ids.
+    /// The owner's drains with correlation IDs in their log lines.
     pub drains: Vec<DrainLines>,
 }
 
@@ -155,7 +155,7 @@ pub struct CoverageRead {
 pub struct DrainLines {
     pub drain_id: String,
     pub lines_with_id: u64,
-    /// Lines whose event other observers report too.
+    /// Lines that share an event with other observers' reports.
     pub joined: u64,
     /// Lines that are separate events, because an earlier line of the drain has the same id for the same URL.
     pub reused_ids: u64,

@@ -46,7 +46,7 @@ impl RequestOrganization {
 
 pub struct Reporter(pub Caller);
 
-/// A caller whose key has `telemetry:read`.
+/// A caller with a key that has `telemetry:read`.
 pub struct KeyReader(pub Caller);
 
 impl Caller {

@@ -18,7 +18,7 @@ const TAIL_BYTES: u64 = 16 * 1024;
 /// Options of `cargo local logs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Server whose log to show; all servers by default
+    /// Show the log of this server; all servers by default
     source: Option<ServerKind>,
     /// Keep printing new lines until Ctrl-C
     #[arg(short, long)]

@@ -1,4 +1,4 @@
-//! The `Signature-Agent` header: the origin whose keys sign a request (draft-ietf-webbotauth-httpsig-protocol-01).
+//! The `Signature-Agent` header: the origin of the keys that sign a request (draft-ietf-webbotauth-httpsig-protocol-01).
 //!
 //! The signature isn't verified here, so the header is only a claim.
 

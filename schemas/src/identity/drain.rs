@@ -181,7 +181,7 @@ pub struct Drain {
     pub name: String,
     pub provider: DrainProvider,
     pub path: String,
-    /// Canonical hosts whose lines are accepted. If empty, every host the organization may report for.
+    /// Canonical hosts of accepted lines. If empty, every host the organization may report for.
     pub hosts: Vec<String>,
     pub role: DrainRole,
     /// Share of lines that the provider sends, as declared by the owner.

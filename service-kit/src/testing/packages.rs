@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns a directory whose `node_modules` contains the package, below `tmp`.
+/// Returns a directory below `tmp` with the package in its `node_modules`.
 pub fn npm_package(package: &str, version: &str, tmp: &Path) -> PathBuf {
     npm_packages(&[(package, version)], tmp)
 }
 
-/// Returns a directory whose `node_modules` contains the packages with these versions, below `tmp`.
+/// Returns a directory below `tmp` with these versions of the packages in its `node_modules`.
 pub fn npm_packages(packages: &[(&str, &str)], tmp: &Path) -> PathBuf {
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts"]);

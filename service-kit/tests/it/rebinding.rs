@@ -1,4 +1,4 @@
-//! V1, V2, V6: DNS names whose records change between two lookups never lead to internal addresses.
+//! V1, V2, V6: DNS records that change between two lookups never lead to internal addresses.
 
 use crate::egress::CAP;
 use service_kit::egress::{Egress, EgressError};

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 /// Maximum number of endpoints remembered as hanging. An endpoint that was forgotten is remembered again when it hangs again.
 const MAX_HANGING: usize = 4_096;
-/// Maximum running attempts to an endpoint whose last attempt hung.
+/// Maximum running attempts to an endpoint after an attempt hung.
 const OF_HANGING: usize = 1;
 
 #[derive(Clone)]

@@ -12,10 +12,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 const EVERY: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(4);
-/// A standby whose last response is older doesn't take over. Shorter than [`LOST_AFTER`], so standbys notice a Kafka outage before the
-/// active writer stops its heartbeats.
+/// After a longer time without a response, a standby doesn't take over. Shorter than [`LOST_AFTER`], so standbys notice a Kafka outage
+/// before the active writer stops its heartbeats.
 const RECENT: Duration = Duration::from_secs(7);
-/// An active writer whose last response is older stops its heartbeats.
+/// After a longer time without a response, an active writer stops its heartbeats.
 const LOST_AFTER: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]

@@ -29,7 +29,7 @@ pub(crate) const fn column(title: &'static str, pointer: &'static str) -> Column
     Column { title, content: Content::Value(pointer) }
 }
 
-/// Returns a column whose value is computed.
+/// Returns a column with a computed value.
 pub(crate) const fn computed_column(title: &'static str, of: fn(&Value) -> String) -> Column {
     Column { title, content: Content::Computed(of) }
 }

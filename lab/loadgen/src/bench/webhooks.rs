@@ -31,7 +31,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
-/// Deliveries whose first attempt hasn't arrived.
+/// Deliveries without an arrived attempt.
 type Expected = Arc<Mutex<HashMap<Uuid, oneshot::Sender<()>>>>;
 
 pub(super) struct Webhooks {

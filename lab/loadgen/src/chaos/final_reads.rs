@@ -19,7 +19,7 @@ const PAGE: u64 = 1_000;
 const TRIES: u32 = 20;
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 const SLICE: u64 = 10_000;
-/// Number of sessions per tenant whose documents are read.
+/// Number of session documents to read per tenant.
 const DOCUMENTS: u32 = 200;
 
 macro_rules! patiently {

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) const SENDERS: usize = 12;
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
-/// Maximum retries for an operation whose outcome is unknown.
+/// Maximum retries for an operation with an unknown outcome.
 const MOST_RETRIES: u32 = 4;
 const PACE_STEP: Duration = Duration::from_millis(20);
 

@@ -10,7 +10,7 @@ use schemas::secrets::{PlainApiKey, PlainClickToken};
 use std::time::Instant;
 use uuid::Uuid;
 
-/// Number of sessions whose tokens are looked up in turn.
+/// Number of sessions with tokens that are looked up in turn.
 const SESSIONS: u64 = 200;
 
 /// Ids of the platform and of the session in the store.

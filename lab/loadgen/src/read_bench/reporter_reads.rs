@@ -10,7 +10,7 @@ use schemas::secrets::PlainApiKey;
 use std::time::Instant;
 use uuid::Uuid;
 
-/// Number of sessions whose documents are read in turn.
+/// Number of session documents that are read in turn.
 const SESSIONS: u64 = 50;
 
 /// A platform with reports in the store, and its API key.

@@ -31,7 +31,7 @@ pub(crate) struct Replay {
 /// A replay's options, besides the parts of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Organizations whose reports are stored; empty for all.
+    /// The replay stores only reports of these organizations; empty for all.
     pub(crate) orgs: Vec<OrgId>,
     /// Maximum events per second; 0 for no limit.
     pub(crate) rate: u32,

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Percentage of presented sources whose link is followed.
+/// Percentage of presented sources with a followed link.
 const FOLLOWED: u32 = 20;
 /// Percentage of visits that end with a purchase.
 const PAID: u32 = 9;

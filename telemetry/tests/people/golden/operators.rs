@@ -115,7 +115,7 @@ async fn request_agent_organization(service: &Service, name: &str) -> String {
     answer["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-/// Runs a command whose output differs between runs. `varies` selects the lines to replace.
+/// Runs a command with output that differs between runs. `varies` selects the lines to replace.
 fn run_without(kept: &mut Transcript, terminal: &Terminal, words: &[&str], varies: impl Fn(&str) -> bool, name: &str) {
     let said = terminal.run(words);
     for word in [said.stdout.as_str(), &said.stderr].into_iter().flat_map(str::lines).filter(|line| varies(line)) {
