@@ -1,4 +1,4 @@
-//! An organization's rejected reports by reason (docs/api/identity.md#refused-reports). ingest-gateway counts them.
+//! An organization's rejected reports by reason (docs/api/identity.md#rejected-reports). ingest-gateway counts them.
 
 use crate::State;
 use crate::access::actor::IdentityReader;

@@ -1,4 +1,4 @@
-//! Counts the reasons for rejected reports, per organization (docs/api/identity.md#refused-reports). Counted in memory and stored in the
+//! Counts the reasons for rejected reports, per organization (docs/api/identity.md#rejected-reports). Counted in memory and stored in the
 //! background.
 
 use crate::State;
