@@ -1,5 +1,6 @@
 //! Test helpers for the services: stores on shared servers, seeded organizations, a server.
 
+mod app;
 mod clickhouse_proxy;
 mod dns;
 mod openapi_check;
@@ -10,6 +11,7 @@ mod receiver;
 mod seed;
 mod stores;
 
+pub use app::{Credentials, TestApp, TestResponse, name_of_fault, send_request};
 pub use clickhouse_proxy::{ClickHouseProxy, ClickHouseRequest};
 pub use dns::{DnsRecord, TestDns};
 pub use log::{DeadLetter, TestLog};

@@ -1,12 +1,12 @@
 //! Limits on what an organization without a verified domain may store, and on drain coverage of unverified hosts (threat F50).
 
-use crate::drains::{BOT, PERSON, line};
+use crate::drains::{BOT, PERSON, line, send_log};
 use crate::encodings::compress;
-use crate::harness::{Gateway, retrieval, send_request, with};
+use crate::harness::{Gateway, TestApp, retrieval, with};
 use ingest_gateway::Limits;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
-use service_kit::testing::eventually;
+use service_kit::testing::{eventually, send_request};
 use sqlx::PgPool;
 
 const HOUR_SECONDS: i64 = 3_600;
@@ -16,10 +16,10 @@ async fn count(pool: &PgPool, table: &str) -> i64 {
     sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(pool).await.expect("the table exists")
 }
 
-async fn starts(gateway: &Gateway, key: &str, members: &Value, count: usize) -> Vec<u16> {
+async fn starts(gateway: &TestApp, key: &str, members: &Value, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
     for _ in 0..count {
-        statuses.push(gateway.post_to("/sessions/start", key, members).await.status);
+        statuses.push(gateway.post(key, "/sessions/start", members).await.status);
     }
     statuses
 }
@@ -43,14 +43,14 @@ async fn f50_drains_without_a_verified_domain_store_nothing() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().org("anyone", OrgType::ContentOwner).await;
     for user_agent in [BOT, PERSON] {
-        let sent = gateway.drain("cloudflare", &owner.key, log("a.test", user_agent, 200)).await;
+        let sent = send_log(&gateway, "cloudflare", &owner.key, log("a.test", user_agent, 200)).await;
         assert_eq!((sent.status, &sent.body["lines"]), (200, &json!(200)), "{}", sent.body);
     }
-    let _ = gateway.drain("cloudflare", &owner.key, format!("{}{}", "nonsense\n".repeat(50), log("a.test", BOT, 1))).await;
+    let _ = send_log(&gateway, "cloudflare", &owner.key, format!("{}{}", "nonsense\n".repeat(50), log("a.test", BOT, 1))).await;
     for table in ["drain_hours", "drain_bodies", "drain_bad_lines"] {
         assert_eq!(count(&gateway.stores.pool, table).await, 0, "{table}");
     }
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 #[tokio::test]
@@ -58,12 +58,12 @@ async fn f50_other_hosts_get_no_coverage_hours() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("a.test").await;
     for user_agent in [BOT, PERSON] {
-        let sent = gateway.drain("cloudflare", &owner.key, log("b.test", user_agent, 100)).await;
+        let sent = send_log(&gateway, "cloudflare", &owner.key, log("b.test", user_agent, 100)).await;
         assert_eq!((sent.status, &sent.body["dropped"]["other_host"]), (200, &json!(100)), "{}", sent.body);
     }
     // These lines count in the hour of their acceptance, and the test may cross into the next hour.
     assert!((1..=2).contains(&count(&gateway.stores.pool, "drain_hours").await));
-    assert_eq!(gateway.drain("cloudflare", &owner.key, log("a.test", PERSON, 100)).await.status, 200);
+    assert_eq!(send_log(&gateway, "cloudflare", &owner.key, log("a.test", PERSON, 100)).await.status, 200);
     assert!(count(&gateway.stores.pool, "drain_hours").await >= 100);
 }
 
@@ -73,7 +73,7 @@ async fn f50_all_bodies_in_an_hour_share_one_row() {
     let owner = gateway.seed().owner_of("a.test").await;
     for wave in 0..4 {
         let bodies = (0..10).map(|body| line("a.test", "/", PERSON, "192.0.2.1", &format!("ray-{wave}-{body}")));
-        let sent = bodies.map(|body| gateway.drain("cloudflare", &owner.key, body));
+        let sent = bodies.map(|body| send_log(&gateway, "cloudflare", &owner.key, body));
         for answer in futures::future::join_all(sent).await {
             assert_eq!(answer.status, 200, "{}", answer.body);
         }
@@ -90,13 +90,13 @@ async fn f50_over_budget_coverage_is_skipped_but_events_are_kept() {
     let seed = gateway.seed();
     let (owner, platform) = (seed.owner_of("a.test").await, seed.org("platform", OrgType::Platform).await);
     for key in [&owner.key, &platform.key] {
-        let sent = gateway.drain("cloudflare", key, log("a.test", BOT, 100)).await;
+        let sent = send_log(&gateway, "cloudflare", key, log("a.test", BOT, 100)).await;
         assert_eq!((sent.status, &sent.body["kept"]), (200, &json!(100)), "{}", sent.body);
     }
     for table in ["drain_hours", "drain_bodies"] {
         assert_eq!(count(&gateway.stores.pool, table).await, 0, "{table}");
     }
-    assert!(gateway.records(2).await.iter().all(|record| record.events.len() == 100));
+    assert!(gateway.log.records(2).await.iter().all(|record| record.events.len() == 100));
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn f50_limits_writes_without_a_verified_domain() {
     let large = json!({"content_scope": "x".repeat(2_000), "own.note": "y".repeat(55_000)});
     assert_eq!(starts(&gateway, &anyone.key, &large, 10).await, [[201; 5], [429; 5]].concat());
     assert_eq!(count(&gateway.stores.pool, "sessions").await, 5, "rejected requests are not stored");
-    let refused = gateway.post_to("/sessions/start", &anyone.key, &large).await;
+    let refused = gateway.post(&anyone.key, "/sessions/start", &large).await;
     assert!(refused.headers.contains_key("retry-after"), "{}", refused.body);
     for (name, key) in [("verified", &verified.key), ("agent", &agent.key)] {
         assert_eq!(starts(&gateway, key, &large, 10).await, [201; 10], "{name}");
@@ -123,7 +123,7 @@ async fn f79_logs_without_a_verified_domain_get_429() {
     let seed = gateway.seed();
     let anyone = || async { seed.org("anyone", OrgType::ContentOwner).await.key };
     let send = |key: String, provider: &'static str, body: Vec<u8>| {
-        let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", "gzip");
+        let request = gateway.post_request(&format!("/drains/{provider}"), &key).header("content-encoding", "gzip");
         async { send_request(request.body(body)).await }
     };
     let lines = |bytes: usize| compress("gzip", &b"GET /\n".repeat(bytes / 6));
@@ -164,19 +164,19 @@ async fn f50_limits_sessions_named_by_events() {
         json!({"events": (0..10).map(|_| event()).collect::<Vec<_>>()})
     };
     let first = batch();
-    assert_eq!(gateway.post(&owner, &first).await.status, 201);
-    let refused = gateway.post(&owner, &batch()).await;
+    assert_eq!(gateway.report(&owner, &first).await.status, 201);
+    let refused = gateway.report(&owner, &batch()).await;
     assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (429, true), "{}", refused.body);
     for _ in 0..5 {
-        assert_eq!(gateway.post(&owner, &first).await.status, 201, "known sessions are free");
-        assert_eq!(gateway.post(&agent, &batch()).await.status, 201);
+        assert_eq!(gateway.report(&owner, &first).await.status, 201, "known sessions are free");
+        assert_eq!(gateway.report(&agent, &batch()).await.status, 201);
     }
-    assert_eq!(gateway.record_count(), 11, "rejected events are not on the log");
+    assert_eq!(gateway.log.record_count(), 11, "rejected events are not on the log");
 }
 
-async fn send_all(gateway: &Gateway, key: &str, bodies: &[String]) {
+async fn send_all(gateway: &TestApp, key: &str, bodies: &[String]) {
     for some in bodies.chunks(20) {
-        let sent = some.iter().map(|body| gateway.drain("cloudflare", key, body.clone()));
+        let sent = some.iter().map(|body| send_log(&gateway, "cloudflare", key, body.clone()));
         for answer in futures::future::join_all(sent).await {
             assert_eq!(answer.status, 200, "{}", answer.body);
         }
@@ -207,7 +207,7 @@ async fn f50_platform_coverage_grows_less_than_10_mb() {
     }
 }
 
-async fn table_bytes(gateway: &Gateway) -> i64 {
+async fn table_bytes(gateway: &TestApp) -> i64 {
     sqlx::query_scalar("SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
         .fetch_one(&gateway.stores.pool)
         .await
@@ -215,9 +215,9 @@ async fn table_bytes(gateway: &Gateway) -> i64 {
 }
 
 /// Returns the size of PostgreSQL's tables and the log, in bytes.
-async fn bytes(gateway: &Gateway) -> i64 {
+async fn bytes(gateway: &TestApp) -> i64 {
     let tables = table_bytes(gateway).await;
-    let records = gateway.record_texts(usize::try_from(gateway.record_count()).expect("it is a number")).await;
+    let records = gateway.log.record_texts(usize::try_from(gateway.log.record_count()).expect("it is a number")).await;
     tables + i64::try_from(records.iter().map(String::len).sum::<usize>()).expect("it is a number")
 }
 
@@ -237,7 +237,7 @@ async fn f50_session_writes_grow_less_than_10_mb() {
         let anyone = gateway.seed().org("anyone", OrgType::ContentOwner).await;
         let before = bytes(&gateway).await;
         let mut requests = 0;
-        while gateway.post_to(path, &anyone.key, &body).await.status == 201 {
+        while gateway.post(&anyone.key, path, &body).await.status == 201 {
             requests += 1;
             assert!(requests < 1_000, "{path} never returned 429");
         }
@@ -262,7 +262,7 @@ async fn f53_session_writes_leave_connections_for_others() {
         .unwrap();
     let body = json!({"session_id": session}).to_string();
     let held: Vec<_> =
-        (0..40).map(|_| tokio::spawn(gateway.request_to("/sessions/bulk", Some(&busy.key)).body(body.clone()).send())).collect();
+        (0..40).map(|_| tokio::spawn(gateway.post_request("/sessions/bulk", &busy.key).body(body.clone()).send())).collect();
     eventually("changes wait for the row", || async {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
@@ -273,7 +273,7 @@ async fn f53_session_writes_leave_connections_for_others() {
         (waiting >= 7).then_some(())
     })
     .await;
-    let started = gateway.post_to("/sessions/start", &other.key, &json!({})).await;
+    let started = gateway.post(&other.key, "/sessions/start", &json!({})).await;
     assert_eq!(started.status, 201, "{}", started.body);
     holder.rollback().await.unwrap();
     for sent in held {
@@ -291,15 +291,15 @@ async fn f51_an_organizations_keys_share_a_rate() {
         // A key without the scope doesn't use its organization's rate.
         let reader = seed.key(other.id, OrgType::Agent, &[schemas::identity::Scope::TelemetryRead]).await;
         for _ in 0..10 {
-            assert_eq!(gateway.post_to(path, &reader, &json!({})).await.status, 403, "{path}");
+            assert_eq!(gateway.post(&reader, path, &json!({})).await.status, 403, "{path}");
         }
     }
     let mut statuses = Vec::new();
     for _ in 0..40 {
         // Each key has a burst of four requests, and the organization one of eight.
         let key = seed.key(busy.id, OrgType::Agent, &[schemas::identity::Scope::TelemetryWrite]).await;
-        statuses.push(gateway.post_to("/sessions/start", &key, &json!({})).await.status);
+        statuses.push(gateway.post(&key, "/sessions/start", &json!({})).await.status);
     }
     assert!(statuses.contains(&429), "{statuses:?}");
-    assert_eq!(gateway.post_to("/sessions/start", &other.key, &json!({})).await.status, 201);
+    assert_eq!(gateway.post(&other.key, "/sessions/start", &json!({})).await.status, 201);
 }

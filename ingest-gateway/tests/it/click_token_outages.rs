@@ -1,6 +1,6 @@
 //! Click tokens while PostgreSQL is unavailable: they are stored as hashes, and rules that don't need a lookup still apply.
 
-use crate::harness::{Gateway, SESSION, with};
+use crate::harness::{SESSION, TestApp, with};
 use crate::postgres_outages::gateway_and_database;
 use schemas::identity::OrgType;
 use schemas::log::{LogEvent, LogRecord};
@@ -21,9 +21,9 @@ fn hash(token: &str) -> SecretHash {
 }
 
 /// Waits until the gateway queries PostgreSQL again.
-async fn until_asked_again(gateway: &Gateway, key: &str) {
+async fn until_asked_again(gateway: &TestApp, key: &str) {
     let never = json!({"events": [engaged(59, json!({"ctx_token": "ctx_never"}))]});
-    eventually("an unknown token is refused", || async { (gateway.post(key, &never).await.status == 422).then_some(()) }).await;
+    eventually("an unknown token is refused", || async { (gateway.report(key, &never).await.status == 422).then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,13 +33,13 @@ async fn accepts_tokens_by_hash_without_the_database() {
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
     let own = json!({"session_id": SESSION, "agent_id": "bot"});
-    assert_eq!(gateway.post_to("/sessions/bulk", &agent.key, &own).await.status, 201);
+    assert_eq!(gateway.post(&agent.key, "/sessions/bulk", &own).await.status, 201);
     let (token, other) = (
         gateway.create_token(&agent.key, SESSION, "https://a.test/x").await,
         gateway.create_token(&agent.key, SESSION, "https://a.test/x").await,
     );
     let known = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": "https://a.test/"}]});
-    assert_eq!(gateway.post(&shop.key, &known).await.status, 201);
+    assert_eq!(gateway.report(&shop.key, &known).await.status, 201);
 
     // Checkouts with the event's own token, with the envelope's, and with a token next to a session.
     let checkout = with(engaged(3, json!({"ctx_token": token})), json!({"type": "checkout_completed", "source_role": "index"}));
@@ -51,18 +51,18 @@ async fn accepts_tokens_by_hash_without_the_database() {
     database.pause();
     for batch in &batches {
         let asked = Instant::now();
-        let taken = gateway.post(&shop.key, batch).await;
+        let taken = gateway.report(&shop.key, batch).await;
         assert_eq!(taken.status, 201, "{}", taken.body);
         assert!(asked.elapsed() < Duration::from_secs(3), "a request hung for {:?}", asked.elapsed());
     }
     database.resume();
     until_asked_again(&gateway, &shop.key).await;
     for batch in &batches {
-        assert_eq!(gateway.post(&shop.key, batch).await.status, 201);
+        assert_eq!(gateway.report(&shop.key, batch).await.status, 201);
     }
 
     // The log contains the session, the first event, unknown tokens accepted during the outage, and each batch twice.
-    let texts = gateway.record_texts(usize::try_from(gateway.record_count()).unwrap()).await;
+    let texts = gateway.log.record_texts(usize::try_from(gateway.log.record_count()).unwrap()).await;
     assert!(!texts.iter().any(|text| text.contains(&token) || text.contains(&other) || text.contains("ctx_never")));
     let records: Vec<LogRecord> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     assert!(records.iter().any(LogRecord::is_unresolved));
@@ -104,20 +104,20 @@ async fn checks_known_tokens_without_the_database() {
     let (gateway, mut database) = gateway_and_database(folder.path()).await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
-    assert_eq!(gateway.post_to("/sessions/bulk", &agent.key, &json!({"session_id": SESSION})).await.status, 201);
+    assert_eq!(gateway.post(&agent.key, "/sessions/bulk", &json!({"session_id": SESSION})).await.status, 201);
     let token = gateway.create_token(&agent.key, SESSION, "https://a.test/x").await;
     let owner = gateway.seed().owner_of("a.test").await;
     for key in [&shop.key, &agent.key, &owner.key] {
         let met = json!({"events": [engaged(1, json!({"ctx_token": token}))]});
-        assert_eq!(gateway.post(key, &met).await.status, 201);
+        assert_eq!(gateway.report(key, &met).await.status, 201);
     }
 
     database.kill_9();
     let grounded = json!({"type": "content_grounded", "ctx_token": "ctx_other"});
-    let wrong_type = gateway.post(&agent.key, &json!({"events": [engaged(2, grounded)]})).await;
+    let wrong_type = gateway.report(&agent.key, &json!({"events": [engaged(2, grounded)]})).await;
     assert_eq!((wrong_type.status, wrong_type.faults()[0].as_str()), (422, "0.session_id:required"), "{}", wrong_type.body);
     let another = json!({"session_id": "00000000-0000-4000-8000-000000000001", "ctx_token": token});
-    let mismatch = gateway.post(&agent.key, &json!({"events": [engaged(3, another)]})).await;
+    let mismatch = gateway.report(&agent.key, &json!({"events": [engaged(3, another)]})).await;
     assert_eq!((mismatch.status, mismatch.faults()[0].as_str()), (422, "0.ctx_token:session_mismatch"), "{}", mismatch.body);
     for (path, body) in [
         ("/sessions/start", json!({})),
@@ -125,14 +125,14 @@ async fn checks_known_tokens_without_the_database() {
         ("/sessions/bulk", json!({"session_id": SESSION})),
         ("/click-tokens", json!({"session_id": SESSION, "content_url": "https://a.test/x"})),
     ] {
-        assert_eq!(gateway.post_to(path, &agent.key, &body).await.status, 503, "{path}");
+        assert_eq!(gateway.post(&agent.key, path, &body).await.status, 503, "{path}");
     }
     let unknown_host = engaged(3, json!({"ctx_token": "ctx_other", "content_url": null}));
-    let unknown_host = gateway.post(&owner.key, &json!({"events": [unknown_host]})).await;
+    let unknown_host = gateway.report(&owner.key, &json!({"events": [unknown_host]})).await;
     assert_eq!(unknown_host.status, 503, "the event's host is unknown: {}", unknown_host.body);
     let both = json!({"events": [engaged(4, json!({"ctx_token": token})), engaged(4, json!({"ctx_token": "ctx_other"}))]});
-    assert_eq!(gateway.post(&shop.key, &both).await.status, 201);
-    let records = gateway.records(5).await;
+    assert_eq!(gateway.report(&shop.key, &both).await.status, 201);
+    let records = gateway.log.records(5).await;
     let record = records.iter().find(|record| record.events.len() == 2).expect("the last record");
     let [met, other] = record.events.as_slice() else { panic!("{record:?}") };
     assert_eq!((met.session_id.map(|id| id.to_string()).as_deref(), met.session_org), (Some(SESSION), Some(agent.id)));

@@ -1,6 +1,6 @@
 //! Click tokens: which events they bind, and that they don't reveal details about their issuer.
 
-use crate::harness::{Gateway, SESSION, event, with};
+use crate::harness::{Gateway, SESSION, TestApp, event, with};
 use schemas::click_tokens::LinkRelation;
 use schemas::identity::OrgType;
 use schemas::log::LogEvent;
@@ -13,21 +13,21 @@ use uuid::Uuid;
 const OTHER: &str = "00000000-0000-4000-8000-000000000001";
 
 /// Creates an agent with a session at level `full` that names its agent.
-async fn issuer(gateway: &Gateway) -> SeededOrg {
+async fn issuer(gateway: &TestApp) -> SeededOrg {
     let org = gateway.seed().org("issuer", OrgType::Agent).await;
     let session = json!({"session_id": SESSION, "agent_id": "bot", "privacy_level": "full"});
-    assert_eq!(gateway.post_to("/sessions/bulk", &org.key, &session).await.status, 201);
+    assert_eq!(gateway.post(&org.key, "/sessions/bulk", &session).await.status, 201);
     org
 }
 
-async fn issuer_shop_and_token(url: &str) -> (Gateway, SeededOrg, SeededOrg, String) {
+async fn issuer_shop_and_token(url: &str) -> (TestApp, SeededOrg, SeededOrg, String) {
     let gateway = Gateway::start().await;
     let (issuer, shop) = (issuer(&gateway).await, gateway.seed().org("shop", OrgType::Platform).await);
     let token = gateway.create_token(&issuer.key, SESSION, url).await;
     (gateway, issuer, shop, token)
 }
 
-async fn expired(gateway: &Gateway, key: &str) -> String {
+async fn expired(gateway: &TestApp, key: &str) -> String {
     let token = gateway.create_token(key, SESSION, "https://a.test/x").await;
     sqlx::query("UPDATE click_tokens SET expires_at = now() WHERE token_hash = $1")
         .bind(PlainClickToken::presented(&token).hash().as_bytes().as_slice())
@@ -45,8 +45,8 @@ fn checkout(id: &str, members: Value) -> Value {
     with(event("checkout_completed", json!({"id": id, "content_url": null})), members)
 }
 
-async fn stored(gateway: &Gateway) -> HashMap<String, LogEvent> {
-    gateway.all_events().await.into_iter().filter_map(|event| Some((event.id.clone()?, event))).collect()
+async fn stored(gateway: &TestApp) -> HashMap<String, LogEvent> {
+    gateway.log.all_events().await.into_iter().filter_map(|event| Some((event.id.clone()?, event))).collect()
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn stores_unbound_tokens_as_hashes() {
             let batch = with(document, json!({"events": [own(&in_event)]}));
             let upload = json!({"schema_version": "1.0", "session_id": OTHER, "started_at": "2026-11-01T10:00:00Z", "events": [own(&uploaded)]});
             for (path, body) in [("/events", &batch), ("/events", &envelope), ("/sessions/bulk", &upload)] {
-                let taken = gateway.post_to(path, key, body).await;
+                let taken = gateway.post(key, path, body).await;
                 assert_eq!(taken.status, 201, "{name} {n} {path}: {}", taken.body);
             }
             expected.extend([in_event, around, uploaded].map(|id| (id, PlainClickToken::presented(token).hash())));
@@ -91,15 +91,15 @@ async fn rejects_an_issuers_token_for_another_session() {
     let token = gateway.create_token(&issuer.key, SESSION, "https://a.test/x").await;
     let beside = |session: &str| json!({"session_id": session, "events": [engaged("e", json!({"ctx_token": token}))]});
     for path in ["/events", "/sessions/bulk"] {
-        let refused = gateway.post_to(path, &issuer.key, &beside(OTHER)).await;
+        let refused = gateway.post(&issuer.key, path, &beside(OTHER)).await;
         assert_eq!((refused.status, refused.faults()), (422, vec!["0.ctx_token:session_mismatch".to_owned()]), "{path}");
-        assert_eq!(gateway.post_to(path, &issuer.key, &beside(SESSION)).await.status, 201, "{path}");
+        assert_eq!(gateway.post(&issuer.key, path, &beside(SESSION)).await.status, 201, "{path}");
     }
 }
 
 /// Sends an event with a session and a token. Returns status, response and stored event, without the session id and random values.
 async fn told_beside(
-    gateway: &Gateway,
+    gateway: &TestApp,
     key: &str,
     (path, place): (&str, &str),
     session: &str,
@@ -110,7 +110,7 @@ async fn told_beside(
         "event" => json!({"events": [engaged(&id, json!({"session_id": session, "ctx_token": token}))]}),
         _ => json!({"session_id": session, "events": [engaged(&id, json!({"ctx_token": token}))]}),
     };
-    let answer = gateway.request_to(path, Some(key)).body(event.to_string()).send().await.expect("the gateway responds");
+    let answer = gateway.post_request(path, key).body(event.to_string()).send().await.expect("the gateway responds");
     let status = answer.status().as_u16();
     let text = answer.text().await.expect("the body arrives").replace(session, "it");
     let mut kept = stored(gateway).await.remove(&id).expect("it is on the log");
@@ -124,7 +124,7 @@ async fn s18_foreign_tokens_do_not_reveal_their_session() {
     let (gateway, issuer, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     // Another session of the issuer, and one that does not exist.
     let (another, unknown) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
-    assert_eq!(gateway.post_to("/sessions/bulk", &issuer.key, &json!({"session_id": another})).await.status, 201);
+    assert_eq!(gateway.post(&issuer.key, "/sessions/bulk", &json!({"session_id": another})).await.status, 201);
     for place in [("/events", "event"), ("/events", "envelope"), ("/sessions/bulk", "envelope")] {
         let right = told_beside(&gateway, &shop.key, place, SESSION, &token).await;
         assert_eq!(right.0, 201, "{place:?}: {right:?}");
@@ -144,7 +144,7 @@ async fn e19_unknown_and_expired_tokens_get_the_same_error() {
         let send = |body: Value| {
             let (gateway, key) = (&gateway, &shop.key);
             async move {
-                let mut answer = gateway.post(key, &body).await;
+                let mut answer = gateway.report(key, &body).await;
                 answer.body["request_id"].take();
                 (answer.status, answer.faults(), answer.body)
             }
@@ -169,7 +169,7 @@ async fn stores_tokens_on_other_event_types_as_hashes() {
         let edge = json!({"source_role": "edge", "session_id": null});
         let members = if event_type == "content_retrieved" { edge } else { json!({}) };
         let members = with(json!({"type": event_type, "ctx_token": token, "session_id": OTHER}), members);
-        let taken = gateway.post(&shop.key, &json!({"events": [engaged(event_type, members)]})).await;
+        let taken = gateway.report(&shop.key, &json!({"events": [engaged(event_type, members)]})).await;
         assert_eq!(taken.status, 201, "{event_type}: {}", taken.body);
     }
     let stored = stored(&gateway).await;
@@ -179,14 +179,14 @@ async fn stores_tokens_on_other_event_types_as_hashes() {
         assert_eq!((event.ctx_hash.is_some(), event.session_org), (false, None), "{event_type}");
     }
     let unbound = engaged("e", json!({"type": "content_cited", "ctx_token": token}));
-    assert_eq!(gateway.post(&shop.key, &json!({"events": [unbound]})).await.faults(), ["0.session_id:required"]);
+    assert_eq!(gateway.report(&shop.key, &json!({"events": [unbound]})).await.faults(), ["0.session_id:required"]);
     gateway.seed().make_strict(shop.id).await;
     let strict = gateway.seed().org("strict", OrgType::Agent).await;
     gateway.seed().make_strict(strict.id).await;
     let retrieval =
         engaged(OTHER, json!({"type": "content_retrieved", "source_role": "edge", "ctx_token": "ct_0123456789abcdef"}));
     let document = json!({"document_type": "event_batch", "schema_version": "1.0", "events": [retrieval]});
-    assert_eq!(gateway.post(&strict.key, &document).await.faults(), ["0.ctx_token:not_allowed"]);
+    assert_eq!(gateway.report(&strict.key, &document).await.faults(), ["0.ctx_token:not_allowed"]);
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn events_with_a_token_get_the_links_url_and_owner() {
         engaged("content id", json!({"ctx_token": token, "content_url": null, "content_id": "doi:1"})),
     ];
     for event in by_token.iter().chain([&named]) {
-        let taken = gateway.post(&shop.key, &json!({"events": [event]})).await;
+        let taken = gateway.report(&shop.key, &json!({"events": [event]})).await;
         assert_eq!(taken.status, 201, "{event}: {}", taken.body);
     }
     let stored = stored(&gateway).await;
@@ -218,13 +218,13 @@ async fn events_with_a_token_get_the_links_url_and_owner() {
         assert_eq!((event.session_org, event.link_site.as_str()), (Some(issuer.id), ""), "{name}");
     }
     let beside = engaged("beside", json!({"ctx_token": "ctx_never", "session_id": OTHER, "content_url": null}));
-    let refused = gateway.post(&shop.key, &json!({"events": [beside]})).await;
+    let refused = gateway.report(&shop.key, &json!({"events": [beside]})).await;
     assert_eq!(refused.faults(), ["0.content_url:required"], "a token with a session does not provide a URL");
 
     let (owner, other) = (gateway.seed().owner_of("a.test").await, gateway.seed().owner_of("b.test").await);
     let event = |id: &str| json!({"events": [checkout(id, json!({"ctx_token": token}))]});
-    assert_eq!(gateway.post(&owner.key, &event("owner")).await.status, 201, "a click on the owner's page");
-    assert_eq!(gateway.post(&other.key, &event("other")).await.status, 403);
+    assert_eq!(gateway.report(&owner.key, &event("owner")).await.status, 201, "a click on the owner's page");
+    assert_eq!(gateway.report(&other.key, &event("other")).await.status, 403);
 }
 
 fn stored_site(url: &str) -> String {
@@ -236,8 +236,9 @@ fn stored_site(url: &str) -> String {
 async fn s18_stored_events_do_not_reveal_the_tokens_session() {
     let (gateway, _, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     let own = json!({"ctx_token": token, "data": {"query_text": "q", "engagement_type": "link_click"}});
-    let taken =
-        gateway.post(&shop.key, &json!({"agent_id": "the shop's", "privacy_level": "full", "events": [engaged("e", own)]})).await;
+    let taken = gateway
+        .report(&shop.key, &json!({"agent_id": "the shop's", "privacy_level": "full", "events": [engaged("e", own)]}))
+        .await;
     assert_eq!(taken.body, json!({"status": "ok", "events_created": 1}));
     let event = stored(&gateway).await.remove("e").unwrap();
     // If the level of the issuer's session applied, the reporter could infer it from the stored event.

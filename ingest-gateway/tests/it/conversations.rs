@@ -1,16 +1,17 @@
 //! Conversation members on the log: only those that the strictest level declared for the session allows, and never a click token.
 
-use crate::harness::{Gateway, send_request, with};
+use crate::harness::{Gateway, TestApp, with};
 use schemas::identity::OrgType;
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
+use service_kit::testing::send_request;
 use std::collections::HashMap;
 use uuid::Uuid;
 
 const TEXT: &str = "planted-text";
 const INTENT: &str = "planted-intent";
 
-async fn started(gateway: &Gateway, key: &str, level: &str) -> String {
+async fn started(gateway: &TestApp, key: &str, level: &str) -> String {
     gateway.start_session(key, &json!({"privacy_level": level})).await
 }
 
@@ -47,10 +48,10 @@ async fn events_follow_their_sessions_privacy_level() {
         ("full", Some("minimal"), (true, false)),
     ] {
         let session = started(&gateway, &key, session_level).await;
-        assert_eq!(gateway.post(&key, &json!({"events": [turn(&session, own_level)]})).await.status, 201);
+        assert_eq!(gateway.report(&key, &json!({"events": [turn(&session, own_level)]})).await.status, 201);
         expected.insert(session, vec![kept]);
     }
-    let records = gateway.all_records().await;
+    let records = gateway.log.all_records().await;
     let found = expected.keys().map(|session| (session.clone(), kept_of(session, &records)));
     assert_eq!(found.collect::<HashMap<_, _>>(), expected);
 }
@@ -58,20 +59,20 @@ async fn events_follow_their_sessions_privacy_level() {
 #[tokio::test]
 async fn strictest_privacy_level_wins() {
     let gateway = Gateway::start().await;
-    let other = gateway.beside().await;
+    let other = Gateway::beside(&gateway).await;
     let key = gateway.key("agent", OrgType::Agent).await;
     let session = started(&gateway, &key, "full").await;
     let event = json!({"events": [turn(&session, Some("full"))]});
-    assert_eq!(gateway.post(&key, &event).await.status, 201);
+    assert_eq!(gateway.report(&key, &event).await.status, 201);
     let minimal = with(event.clone(), json!({"privacy_level": "minimal"}));
-    assert_eq!(gateway.post(&key, &minimal).await.status, 201);
+    assert_eq!(gateway.report(&key, &minimal).await.status, 201);
     let loosened = with(event.clone(), json!({"privacy_level": "full"}));
-    assert_eq!(gateway.post(&key, &loosened).await.status, 201);
+    assert_eq!(gateway.report(&key, &loosened).await.status, 201);
     let whole =
         json!({"session_id": session, "privacy_level": "full", "query_text": TEXT, "events": [turn(&session, Some("full"))]});
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
-    assert_eq!(other.post(&key, &loosened).await.status, 201, "the upload has stored the level that the event declared");
-    let records = gateway.records(6).await;
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &whole).await.status, 201);
+    assert_eq!(other.report(&key, &loosened).await.status, 201, "the upload has stored the level that the event declared");
+    let records = gateway.log.records(6).await;
     let mut texts: Vec<(bool, bool)> = kept(&records);
     texts.sort_unstable();
     assert_eq!(
@@ -89,12 +90,12 @@ async fn removed_members_do_not_change_event_keys() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let event = json!({"events": [turn(&session, Some("full"))]});
-    assert_eq!(gateway.post(&key, &event).await.status, 201);
+    assert_eq!(gateway.report(&key, &event).await.status, 201);
     let tightened = json!({"session_id": session, "privacy_level": "minimal"});
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &tightened).await.status, 201);
-    let again = gateway.post(&key, &event).await;
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &tightened).await.status, 201);
+    let again = gateway.report(&key, &event).await;
     assert_eq!((again.status, &again.body["events_created"]), (201, &json!(0)), "a repeat");
-    let records = gateway.records(3).await;
+    let records = gateway.log.records(3).await;
     let keys: std::collections::BTreeSet<_> =
         records.iter().flat_map(|record| &record.events).map(|event| event.own_key).collect();
     assert_eq!(keys.len(), 1);
@@ -109,13 +110,13 @@ async fn s4_event_levels_apply_immediately_on_their_gateway() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let declared = json!({"privacy_level": "intent", "events": [with(turn(&session, None), json!({"id": "declared"}))]});
-    assert_eq!(gateway.post(&key, &declared).await.status, 201);
+    assert_eq!(gateway.report(&key, &declared).await.status, 201);
     let whole =
         json!({"session_id": session, "privacy_level": "full", "query_text": TEXT, "events": [turn(&session, Some("full"))]});
     for (path, body) in [("/events", json!({"events": [turn(&session, Some("full"))]})), ("/sessions/bulk", whole)] {
-        assert_eq!(gateway.post_to(path, &key, &body).await.status, 201, "{path}");
+        assert_eq!(gateway.post(&key, path, &body).await.status, 201, "{path}");
     }
-    assert_eq!(kept(&gateway.records(3).await), [(false, true); 3], "intent");
+    assert_eq!(kept(&gateway.log.records(3).await), [(false, true); 3], "intent");
     let level: Option<i16> =
         sqlx::query_scalar("SELECT privacy_level FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
     assert_eq!(level, Some(1));
@@ -126,10 +127,10 @@ async fn unknown_sessions_default_to_minimal() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let undeclared = json!({"events": [turn(&session, None)]});
-    assert_eq!(gateway.post(&key, &undeclared).await.status, 201);
+    assert_eq!(gateway.report(&key, &undeclared).await.status, 201);
     let declared = json!({"privacy_level": "summary", "events": [turn(&Uuid::new_v4().to_string(), None)]});
-    assert_eq!(gateway.post(&key, &declared).await.status, 201);
-    let records = gateway.records(2).await;
+    assert_eq!(gateway.report(&key, &declared).await.status, 201);
+    let records = gateway.log.records(2).await;
     let mut texts = kept(&records);
     texts.sort_unstable();
     assert_eq!(texts, [(false, false), (true, true)]);
@@ -139,8 +140,8 @@ async fn unknown_sessions_default_to_minimal() {
         .find(|event| event.session_id.is_some_and(|id| id.to_string() == session));
     assert_eq!(minimal.unwrap().extra.as_ref().unwrap().get(), r#"{"turn":{"query_tokens":3}}"#);
     let whole = json!({"session_id": session, "privacy_level": "full"});
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
-    assert_eq!(kept_of(&session, &gateway.records(3).await), [(false, false)], "a later level does not restore data");
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &whole).await.status, 201);
+    assert_eq!(kept_of(&session, &gateway.log.records(3).await), [(false, false)], "a later level does not restore data");
 }
 
 #[tokio::test]
@@ -149,21 +150,21 @@ async fn removes_texts_and_address_hashes_from_sessions() {
     let planted = json!({"query_text": TEXT, "ip_hash": "planted-hash", "client": {"ip_hash": "planted-hash", "x": 1}});
     let outcome = json!({"type": "browse", "query_text": TEXT, "metadata": {"query_text": TEXT, "ip_hash": "planted-hash", "kept": 2},
         "products": [{"ip_hash": "planted-hash", "sku": "s1"}]});
-    let session = gateway.post_to("/sessions/start", &key, &planted).await.body["session_id"].clone();
+    let session = gateway.post(&key, "/sessions/start", &planted).await.body["session_id"].clone();
     let end = json!({"session_id": session, "outcome": outcome});
     for _ in 0..2 {
-        assert_eq!(gateway.post_to("/sessions/end", &key, &end).await.status, 200, "the same outcome is accepted again");
+        assert_eq!(gateway.post(&key, "/sessions/end", &end).await.status, 200, "the same outcome is accepted again");
     }
     let whole = with(with(planted, json!({"session_id": Uuid::new_v4()})), json!({"outcome": outcome}));
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
-    let log = gateway.record_texts(4).await.join("\n");
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &whole).await.status, 201);
+    let log = gateway.log.record_texts(4).await.join("\n");
     assert!(!log.contains(TEXT) && !log.contains("planted-hash") && !log.contains("ip_hash"), "{log}");
     // Members are removed at any depth.
     let nested = json!({"turn": {"query_text": TEXT}, "outcome": {"type": "browse", "conv": {"query_text": TEXT}, "metadata": [{"query_text": TEXT}]},
         "events": [{"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "data": {"turn": {"query_text": TEXT}}, "own": {"query_text": TEXT}},
             {"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://a.test/", "data": {"response_text": TEXT, "n": 1}}]});
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &nested).await.status, 201);
-    let all = gateway.record_texts(5).await.join("\n");
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &nested).await.status, 201);
+    let all = gateway.log.record_texts(5).await.join("\n");
     assert!(!all.contains(TEXT) && all.contains(r#""data":{"n":1}"#), "{all}");
     for kept in [r#""client":{"x":1}"#, r#""kept":2"#, r#""sku":"s1""#] {
         assert_eq!(log.matches(kept).count(), if kept.contains("client") { 2 } else { 3 }, "{kept} in {log}");
@@ -200,16 +201,15 @@ async fn stored_sessions_follow_their_privacy_level() {
         (json!("full"), &at_summary),
     ] {
         let said = with(own.clone(), json!({"privacy_level": level}));
-        let started = gateway.post_to("/sessions/start", &key, &said).await.body["session_id"].clone();
+        let started = gateway.post(&key, "/sessions/start", &said).await.body["session_id"].clone();
         let uploaded = json!(Uuid::new_v4());
         let upload = with(said, json!({"session_id": uploaded}));
-        assert_eq!(gateway.post_to("/sessions/bulk", &key, &upload).await.status, 201, "{level}");
+        assert_eq!(gateway.post(&key, "/sessions/bulk", &upload).await.status, 201, "{level}");
         assert_eq!((&stored(&started).await, &stored(&uploaded).await), (expected, expected), "{level}");
         // An upload with a laxer level doesn't change a stricter session's level.
-        let strict =
-            gateway.post_to("/sessions/start", &key, &json!({"privacy_level": "minimal"})).await.body["session_id"].clone();
+        let strict = gateway.post(&key, "/sessions/start", &json!({"privacy_level": "minimal"})).await.body["session_id"].clone();
         let laxer = with(own.clone(), json!({"session_id": strict, "privacy_level": level}));
-        assert_eq!(gateway.post_to("/sessions/bulk", &key, &laxer).await.status, 201, "{level}");
+        assert_eq!(gateway.post(&key, "/sessions/bulk", &laxer).await.status, 201, "{level}");
         assert_eq!(stored(&strict).await, at_minimal, "{level}");
     }
 }
@@ -230,14 +230,14 @@ async fn click_tokens_never_reach_the_log() {
     let named = json!({"type": format!("own.{token}"), "timestamp": "2026-11-01T10:00:00Z", "session_id": session});
     let batch = json!({"agent_id": token, "events": [engaged, cited, renamed, named]});
     assert_eq!(
-        send_request(gateway.request(Some(&key)).header("x-request-id", &token).body(batch.to_string())).await.status,
+        send_request(gateway.post_request("/events", &key).header("x-request-id", &token).body(batch.to_string())).await.status,
         201
     );
     let whole = json!({"agent_id": token, "content_scope": token, "external_session_id": token, "landing": link,
         "outcome": {"type": "browse", "metadata": {"landing": link}}});
-    let uploaded = gateway.post_to("/sessions/bulk", &key, &whole).await;
+    let uploaded = gateway.post(&key, "/sessions/bulk", &whole).await;
     assert_eq!(uploaded.status, 201, "{}", uploaded.body);
-    let log = gateway.record_texts(3).await.join("\n");
+    let log = gateway.log.record_texts(3).await.join("\n");
     let random = token.strip_prefix("ctx_").unwrap();
     assert!(!log.contains(random), "{log}");
     assert!(log.matches("ctx_withheld").count() >= 19, "the rest of each text is kept: {log}");
@@ -245,7 +245,7 @@ async fn click_tokens_never_reach_the_log() {
     assert!(stored.iter().all(|row| !row.contains(random)), "{stored:?}");
     let nested =
         json!({"session_id": session, "content_url": format!("https://a.test/go?next=https%3A%2F%2Fb.test%2F%3Fctx%3D{token}")});
-    let redirect = gateway.post_to("/click-tokens", &key, &nested).await;
+    let redirect = gateway.post(&key, "/click-tokens", &nested).await;
     assert_eq!(redirect.status, 201, "{}", redirect.body);
     assert!(!redirect.body["content_url"].as_str().unwrap().contains(random), "{}", redirect.body);
 }
@@ -253,16 +253,16 @@ async fn click_tokens_never_reach_the_log() {
 #[tokio::test]
 async fn other_gateways_apply_stricter_levels_within_10_seconds() {
     let gateway = Gateway::start().await;
-    let other = gateway.beside().await;
+    let other = Gateway::beside(&gateway).await;
     let key = gateway.key("agent", OrgType::Agent).await;
     let session = started(&gateway, &key, "full").await;
     let event = json!({"events": [turn(&session, Some("full"))]});
-    assert_eq!(other.post(&key, &event).await.status, 201, "it has looked up the session");
+    assert_eq!(other.report(&key, &event).await.status, 201, "it has looked up the session");
     let tightened = json!({"session_id": session, "privacy_level": "minimal"});
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &tightened).await.status, 201);
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &tightened).await.status, 201);
     tokio::time::sleep(std::time::Duration::from_millis(10_500)).await;
-    assert_eq!(other.post(&key, &with(event, json!({"agent_id": "later"}))).await.status, 201);
-    let mut texts = kept(&gateway.records(4).await);
+    assert_eq!(other.report(&key, &with(event, json!({"agent_id": "later"}))).await.status, 201);
+    let mut texts = kept(&gateway.log.records(4).await);
     texts.sort_unstable();
     assert_eq!(texts, [(false, false), (true, true)]);
 }
@@ -276,12 +276,12 @@ async fn stricter_levels_apply_to_concurrent_later_events() {
         let tightened = json!({"session_id": session, "privacy_level": "minimal"});
         let event = json!({"events": [turn(&session, Some("minimal"))]});
         let (a, b, c) = tokio::join!(
-            gateway.post(&key, &event),
-            gateway.post_to("/sessions/bulk", &key, &tightened),
-            gateway.post(&key, &event)
+            gateway.report(&key, &event),
+            gateway.post(&key, "/sessions/bulk", &tightened),
+            gateway.report(&key, &event)
         );
         assert_eq!((a.status, b.status, c.status), (201, 201, 201));
-        assert_eq!(gateway.post(&key, &json!({"events": [turn(&session, Some("full"))]})).await.status, 201);
+        assert_eq!(gateway.report(&key, &json!({"events": [turn(&session, Some("full"))]})).await.status, 201);
     }
-    assert!(kept(&gateway.records(4 * SESSIONS).await).iter().all(|kept| *kept == (false, false)));
+    assert!(kept(&gateway.log.records(4 * SESSIONS).await).iter().all(|kept| *kept == (false, false)));
 }

@@ -1,11 +1,13 @@
 //! Credentials for reporting: keys, scopes and verified hosts.
 
-use crate::harness::{Gateway, head, retrieval, send_request};
+use crate::harness::{Gateway, TestApp, head, retrieval};
 use chrono::TimeDelta;
 use ingest_gateway::Limits;
+use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, send_request};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -34,23 +36,26 @@ async fn invalid_credentials_get_the_same_401() {
         body["request_id"].take();
         body
     };
-    let missing = gateway.post_text(None, batch().to_string()).await;
+    let missing = gateway.send(Method::POST, Credentials::Nothing, "/events", batch().to_string()).await;
     assert_eq!(missing.status, 401);
     assert_eq!(missing.body["code"], "unauthenticated");
     let expected = without_id(missing.body);
     for key in bad {
-        let refused = gateway.post(&key, &batch()).await;
+        let refused = gateway.report(&key, &batch()).await;
         assert_eq!(refused.status, 401, "{key}");
         assert_eq!(without_id(refused.body), expected, "{key}");
         assert_eq!(refused.headers["www-authenticate"], "ApiKey, Bearer");
     }
-    let twice = gateway.request(Some(&live.key)).header("x-api-key", &live.key).body(batch().to_string());
+    let twice = gateway.post_request("/events", &live.key).header("x-api-key", &live.key).body(batch().to_string());
     assert_eq!(send_request(twice).await.status, 401, "two key headers");
-    let session = gateway.request(None).bearer_auth(PlainUserSession::generate().reveal()).body(batch().to_string());
+    let session = gateway
+        .post_request("/events", Credentials::Nothing)
+        .bearer_auth(PlainUserSession::generate().reveal())
+        .body(batch().to_string());
     assert_eq!(send_request(session).await.status, 401, "a user session is not a key");
-    let bearer = gateway.request(None).bearer_auth(&live.key).body(batch().to_string());
+    let bearer = gateway.post_request("/events", Credentials::Nothing).bearer_auth(&live.key).body(batch().to_string());
     assert_eq!(send_request(bearer).await.status, 401, "a key is not a bearer token");
-    assert_eq!(gateway.post(&live.key, &batch()).await.status, 201, "the same request with a valid key");
+    assert_eq!(gateway.report(&live.key, &batch()).await.status, 201, "the same request with a valid key");
 }
 
 #[tokio::test]
@@ -67,14 +72,19 @@ async fn x19_accepts_only_one_plain_key_header() {
         format!("\u{e9}{key}"),
         format!("ApiKey {key}"),
     ] {
-        let request = gateway.request(None).header("x-api-key", bytes(value.as_bytes())).body(batch().to_string());
+        let request = gateway
+            .post_request("/events", Credentials::Nothing)
+            .header("x-api-key", bytes(value.as_bytes()))
+            .body(batch().to_string());
         assert_eq!(send_request(request).await.status, 401, "{value}");
     }
     for pair in [[&key, &other], [&other, &key], [&key, &String::new()]] {
-        let request = pair.into_iter().fold(gateway.request(None), |request, value| request.header("x-api-key", value));
+        let request = pair
+            .into_iter()
+            .fold(gateway.post_request("/events", Credentials::Nothing), |request, value| request.header("x-api-key", value));
         assert_eq!(send_request(request.body(batch().to_string())).await.status, 401, "neither key of the two is used");
     }
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 /// `service_kit::auth` tests that both use the same code path.
@@ -86,7 +96,7 @@ async fn x21_unknown_and_revoked_keys_get_the_same_response() {
     let unknown = PlainApiKey::generate(OrgType::Platform).reveal().to_owned();
     let mut seen = std::collections::BTreeSet::new();
     for key in [&unknown, &revoked.key].repeat(20) {
-        let mut refused = gateway.post(key, &batch()).await;
+        let mut refused = gateway.report(key, &batch()).await;
         refused.body["request_id"].take();
         let headers: Vec<_> = refused.headers.keys().map(ToString::to_string).collect();
         seen.insert((refused.status, headers, refused.body.to_string()));
@@ -100,21 +110,21 @@ async fn e2_owners_report_only_for_verified_hosts() {
     let owner = gateway.seed().owner_of("a.test").await;
     let other = gateway.seed().owner_of("blog.a.test").await;
     for own in ["https://a.test/", "http://WWW.A.test.:8080/x", "https://x.y.a.test/"] {
-        let accepted = gateway.post(&owner.key, &json!({"events": [retrieval(own)]})).await;
+        let accepted = gateway.report(&owner.key, &json!({"events": [retrieval(own)]})).await;
         assert_eq!(accepted.status, 201, "{own}: {}", accepted.body);
     }
-    let before = gateway.record_count();
+    let before = gateway.log.record_count();
     for foreign in
         ["https://b.test/", "https://nota.test/", "https://a.test.evil.test/", "https://blog.a.test/", "https://127.0.0.1/"]
     {
         let mixed = json!({"events": [retrieval("https://a.test/"), retrieval(foreign)]});
-        let refused = gateway.post(&owner.key, &mixed).await;
+        let refused = gateway.report(&owner.key, &mixed).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (403, Some("forbidden")), "{foreign}");
     }
     let only_id = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "origin", "content_id": "doi:1"}]});
-    assert_eq!(gateway.post(&owner.key, &only_id).await.status, 403);
-    assert_eq!(gateway.record_count(), before, "a rejected request leaves no record");
-    assert_eq!(gateway.post(&other.key, &json!({"events": [retrieval("https://blog.a.test/")]})).await.status, 201);
+    assert_eq!(gateway.report(&owner.key, &only_id).await.status, 403);
+    assert_eq!(gateway.log.record_count(), before, "a rejected request leaves no record");
+    assert_eq!(gateway.report(&other.key, &json!({"events": [retrieval("https://blog.a.test/")]})).await.status, 201);
 }
 
 /// Statuses of every route for every credential, with an empty object as the body (S3).
@@ -181,11 +191,11 @@ async fn s3_drain_keys_only_work_on_drain_routes() {
             assert_eq!((refused.status, refused.body["code"].as_str()), (403, Some("missing_scope")), "{path}");
         }
     }
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 /// Sends half of a body, revokes the key, and sends the other half after caches have expired. Returns the status.
-async fn revoked_halfway(gateway: &Gateway, path: &str) -> String {
+async fn revoked_halfway(gateway: &TestApp, path: &str) -> String {
     let org = gateway.seed().org("slow", OrgType::Platform).await;
     let body = batch().to_string();
     let (first, second) = body.split_at(body.len() / 2);
@@ -208,7 +218,7 @@ async fn s4_rejects_keys_revoked_during_an_upload() {
     let paths = ["/events", "/sessions/start", "/sessions/bulk", "/drains/ndjson"];
     let statuses = futures::future::join_all(paths.map(|path| revoked_halfway(&gateway, path))).await;
     assert_eq!(statuses, ["401"; 4]);
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 #[tokio::test]
@@ -217,7 +227,7 @@ async fn over_rate_keys_get_429_and_recover() {
     let (busy, calm) = (gateway.seed().org("busy", OrgType::Agent).await, gateway.seed().org("calm", OrgType::Agent).await);
     let (mut accepted, mut refused) = (0, None);
     while refused.is_none() {
-        let answer = gateway.post(&busy.key, &batch()).await;
+        let answer = gateway.report(&busy.key, &batch()).await;
         match answer.status {
             201 => accepted += 1,
             _ => refused = Some(answer),
@@ -229,10 +239,10 @@ async fn over_rate_keys_get_429_and_recover() {
     assert_eq!(refused.headers["content-type"], "application/problem+json");
     let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().expect("whole seconds");
     assert!((1..=2).contains(&wait), "{wait}");
-    assert_eq!(gateway.post(&calm.key, &batch()).await.status, 201);
-    assert_eq!(gateway.record_count(), accepted + 1, "a rejected request leaves no record");
+    assert_eq!(gateway.report(&calm.key, &batch()).await.status, 201);
+    assert_eq!(gateway.log.record_count(), accepted + 1, "a rejected request leaves no record");
     tokio::time::sleep(Duration::from_secs(wait)).await;
-    assert_eq!(gateway.post(&busy.key, &batch()).await.status, 201, "after the time in retry-after");
+    assert_eq!(gateway.report(&busy.key, &batch()).await.status, 201, "after the time in retry-after");
 }
 
 #[test]

@@ -14,10 +14,12 @@ mod fair_shares;
 mod signatures;
 mod signed_agents;
 
-use crate::harness::{Gateway, TestResponse, send_request};
+use crate::harness::TestApp;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use reqwest::Method;
 use serde_json::{Value, json};
+use service_kit::testing::TestResponse;
 
 /// Fixtures by provider. Each contains the same six requests.
 pub(crate) const FIXTURES: [(&str, &str, &[u8]); 10] = [
@@ -53,9 +55,7 @@ pub(crate) fn line(host: &str, path: &str, user_agent: &str, address: &str, ray:
     .to_string()
 }
 
-impl Gateway {
-    /// Sends a body to a provider's path.
-    pub(crate) async fn drain(&self, provider: &str, key: &str, body: impl Into<reqwest::Body>) -> TestResponse {
-        send_request(self.request_to(&format!("/drains/{provider}"), Some(key)).body(body)).await
-    }
+/// Sends a body to a provider's path.
+pub(crate) async fn send_log(app: &TestApp, provider: &str, key: &str, body: impl Into<reqwest::Body>) -> TestResponse {
+    app.send(Method::POST, key, &format!("/drains/{provider}"), body).await
 }

@@ -1,7 +1,8 @@
 //! Compressed bodies: the size limits of S9 are exact on every route and encoding. Compression bombs are in `overload`.
 
-use crate::harness::{Gateway, TestResponse, retrieval, send_request};
+use crate::harness::{Gateway, TestApp, retrieval};
 use serde_json::json;
+use service_kit::testing::{TestResponse, send_request};
 use std::io::Write;
 
 const ROUTES: [&str; 5] = ["/events", "/sessions/start", "/sessions/end", "/sessions/bulk", "/click-tokens"];
@@ -30,8 +31,8 @@ pub(crate) fn compress(encoding: &str, text: &[u8]) -> Vec<u8> {
     }
 }
 
-async fn send(gateway: &Gateway, path: &str, key: &str, encoding: &str, wire: Vec<u8>) -> TestResponse {
-    send_request(gateway.request_to(path, Some(key)).header("content-encoding", encoding).body(wire)).await
+async fn send(gateway: &TestApp, path: &str, key: &str, encoding: &str, wire: Vec<u8>) -> TestResponse {
+    send_request(gateway.post_request(path, key).header("content-encoding", encoding).body(wire)).await
 }
 
 #[tokio::test]
@@ -60,7 +61,7 @@ async fn rejects_data_after_the_first_document() {
             assert_eq!(send(&gateway, "/events", &key, encoding, both).await.status, 400, "{encoding}");
         }
     }
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 #[tokio::test]
@@ -78,7 +79,7 @@ async fn s9_inflated_limit_is_exact_on_every_route() {
         }
     }
     for path in ROUTES {
-        let plain = |length: usize| send_request(gateway.request_to(path, Some(&key)).body(padded(length)));
+        let plain = |length: usize| send_request(gateway.post_request(path, &key).body(padded(length)));
         assert_ne!(plain(1024 * 1024).await.status, 413, "{path}");
         assert_eq!(plain(1024 * 1024 + 1).await.status, 413, "{path}");
     }

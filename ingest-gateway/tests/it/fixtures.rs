@@ -1,11 +1,11 @@
 //! Our own documents (`tests/documents`), one for each rule that the public suite covers, in default and strict mode. If `FIXTURES_DIR` is
 //! set, tests the public suite's documents too (K6).
 
-use crate::harness::{Gateway, send_request};
+use crate::harness::{Gateway, TestApp};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainClickToken;
 use serde_json::{Value, json};
-use service_kit::testing::SeededOrg;
+use service_kit::testing::{SeededOrg, send_request};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -129,14 +129,14 @@ impl Row {
     }
 
     /// Sends a document as a new agent, and describes an unexpected response.
-    async fn check(&self, gateway: &Gateway, file: &Path, is_strict: bool) -> Option<String> {
+    async fn check(&self, gateway: &TestApp, file: &Path, is_strict: bool) -> Option<String> {
         let org = gateway.seed().org(self.own, OrgType::Agent).await;
         if is_strict {
             gateway.seed().make_strict(org.id).await;
         }
         let text = with_known_token(gateway, &org, read(file)).await;
         let path = if self.own.starts_with("session") { "/sessions/bulk" } else { "/events" };
-        let answer = send_request(gateway.request_to(path, Some(&org.key)).body(text)).await;
+        let answer = send_request(gateway.post_request(path, &org.key).body(text)).await;
         let expected = if is_strict { self.strict } else { self.default };
         let is_met = match expected {
             Created(count) => answer.status == 201 && answer.body["events_created"] == count,
@@ -152,7 +152,7 @@ fn read(file: &Path) -> String {
 }
 
 /// Returns the document with one of the reporter's click tokens: fills in the placeholder, or registers the public document's token.
-async fn with_known_token(gateway: &Gateway, org: &SeededOrg, text: String) -> String {
+async fn with_known_token(gateway: &TestApp, org: &SeededOrg, text: String) -> String {
     let document: Value = serde_json::from_str(&text).expect("a document is JSON");
     let Some(token) = document["ctx_token"].as_str() else { return text };
     if !text.contains(PLACE_OF_TOKEN) && !token.starts_with("ct") {

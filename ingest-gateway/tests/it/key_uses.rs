@@ -15,8 +15,8 @@ async fn stores_only_uses_of_valid_keys() {
     let (used, unused) = (gateway.seed().org("agent", OrgType::Agent).await, gateway.seed().org("unused", OrgType::Agent).await);
     let mut event = retrieval("https://a.test/x");
     event["id"] = json!("1");
-    assert_eq!(gateway.post(&used.key, &json!({"events": [event]})).await.status, 201);
-    let refused = gateway.post(&format!("{}x", unused.key), &json!({"events": []})).await;
+    assert_eq!(gateway.report(&used.key, &json!({"events": [event]})).await.status, 201);
+    let refused = gateway.report(&format!("{}x", unused.key), &json!({"events": []})).await;
     assert_eq!(refused.status, 401, "an invalid key has no recorded use");
     let (org, at): (Uuid, DateTime<Utc>) = eventually("the use is written", || async {
         sqlx::query_as("SELECT k.organization_id, u.last_used_at FROM key_uses_ingest u JOIN api_keys k ON k.id = u.key_id")

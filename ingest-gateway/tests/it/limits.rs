@@ -1,7 +1,8 @@
 //! Every named limit is exact on every write route. Limits of whole bodies are in `encodings`.
 
-use crate::harness::{Gateway, SESSION, event, retrieval, send_request, try_body};
+use crate::harness::{Gateway, SESSION, event, retrieval, try_body};
 use serde_json::{Value, json};
+use service_kit::testing::send_request;
 use uuid::Uuid;
 
 const URL: &str = "https://a.test/";
@@ -108,7 +109,7 @@ async fn limits_the_length_of_idempotency_keys() {
         // A key is bound to one request, so each route needs its own.
         let named = |length: usize| path.chars().chain(std::iter::repeat('k')).take(length).collect::<String>();
         for (length, status) in [(2_048, 201), (2_049, 400), (0, 400)] {
-            let request = gateway.request_to(path, Some(&key)).header("idempotency-key", named(length)).body(body.to_string());
+            let request = gateway.post_request(path, &key).header("idempotency-key", named(length)).body(body.to_string());
             assert_eq!(send_request(request).await.status, status, "{path} {length}");
         }
     }

@@ -1,6 +1,6 @@
 //! Clients that violate HTTP or its deadlines: slow, ambiguous, disconnecting (threats X1, X2, X6, X15 to X17).
 
-use crate::harness::{Gateway, head, open_head, retrieval, with};
+use crate::harness::{Gateway, TestApp, head, open_head, retrieval, with};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 /// Maximum time until the server's deadlines take effect on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-async fn connect(gateway: &Gateway) -> TcpStream {
+async fn connect(gateway: &TestApp) -> TcpStream {
     let address = gateway.server.url.strip_prefix("http://").expect("the URL is http");
     TcpStream::connect(address).await.expect("the gateway listens")
 }
@@ -38,7 +38,7 @@ async fn x1_x2_slow_requests_time_out_without_blocking_others() {
     }
     for n in 0..20 {
         let body = json!({"events": [with(retrieval("https://a.test/"), json!({"id": format!("e{n}")}))]});
-        assert_eq!(gateway.post(&key, &body).await.status, 201, "others are served");
+        assert_eq!(gateway.report(&key, &body).await.status, 201, "others are served");
     }
     for (kind, said) in futures::future::join_all(slow).await {
         match kind {
@@ -88,7 +88,7 @@ async fn x6_does_not_parse_the_rest_of_a_rejected_body() {
     let said = until_closed(stream).await;
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 413"), "{said:.200}");
     assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one response: {said:.500}");
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn x15_rejects_ambiguous_requests_and_disconnects() {
         let said = until_closed(stream).await;
         assert!(!said.contains("HTTP/1.1 2"), "{name}: {said:.200}");
     }
-    assert_eq!(gateway.record_count(), 0, "no smuggled request reached the log");
+    assert_eq!(gateway.log.record_count(), 0, "no smuggled request reached the log");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +147,7 @@ async fn x15_content_length_with_chunks_never_splits_a_request() {
     let _ = stream.write_all(text.as_bytes()).await;
     let said = until_closed(stream).await;
     assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one response: {said}");
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,8 +169,8 @@ async fn x17_disconnects_never_store_half_a_batch() {
     }
     // Send one complete request, so that the topic isn't empty.
     let whole = json!({"events": vec![retrieval("https://a.test/"); EVENTS]});
-    assert_eq!(gateway.post(&key, &whole).await.status, 201);
-    for record in gateway.all_records().await {
+    assert_eq!(gateway.report(&key, &whole).await.status, 201);
+    for record in gateway.log.all_records().await {
         assert_eq!(record.events.len(), EVENTS, "a batch is stored completely or not at all");
     }
 }

@@ -1,13 +1,13 @@
 //! Gateway processes and a private broker that can be killed, to compare the topic with the confirmed requests.
 
-use crate::harness::{blocking, read_topic, retrieval, with};
+use crate::harness::{retrieval, with};
 use local::test_servers::Kafka;
 use schemas::identity::OrgType;
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
 use service_kit::roles::Role;
 use service_kit::settings::KafkaSettings;
-use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually, free_address};
+use service_kit::testing::{Seed, TestLog, TestProcess, TestStores, client, eventually, free_address};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,8 @@ impl OutageFixture {
     pub(crate) async fn without_topics() -> Self {
         let (stores, folder) = (TestStores::with_topics().await, tempfile::tempdir().expect("a folder is made"));
         let path = folder.path().to_owned();
-        let broker = blocking(move || Kafka::start(&path).expect("a broker starts")).await;
+        let broker =
+            tokio::task::spawn_blocking(move || Kafka::start(&path)).await.expect("it does not panic").expect("a broker starts");
         let kafka = KafkaSettings { kafka_brokers: broker.address(), ..stores.kafka.clone() };
         let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
         Self { stores, kafka, key, folder, broker: Some(broker) }
@@ -76,11 +77,11 @@ impl OutageFixture {
 
     async fn on_broker(&mut self, work: impl FnOnce(&mut Kafka) + Send + 'static) {
         let mut broker = self.broker.take().expect("there is a broker");
-        let worked = blocking(move || {
+        let worked = tokio::task::spawn_blocking(move || {
             work(&mut broker);
             broker
         });
-        self.broker = Some(worked.await);
+        self.broker = Some(worked.await.expect("the work does not panic"));
     }
 
     pub(crate) fn spill(&self) -> PathBuf {
@@ -112,9 +113,7 @@ impl OutageFixture {
     }
 
     pub(crate) async fn records(&self) -> Vec<LogRecord> {
-        let settings = self.kafka.clone();
-        let texts = blocking(move || read_topic(&settings)).await;
-        texts.iter().map(|text| serde_json::from_str(text).expect("it is a record")).collect()
+        TestLog::connect(&self.kafka).all_records().await
     }
 
     /// Waits until the spill is drained. The last file is deleted a second after the last record.

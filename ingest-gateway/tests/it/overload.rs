@@ -3,12 +3,12 @@
 //! Latencies are printed, not asserted (`cargo test -p ingest-gateway overload -- --nocapture`).
 
 use crate::encodings::{ENCODINGS, compress};
-use crate::harness::{head, retrieval, send_request, with};
+use crate::harness::{head, retrieval, with};
 use crate::outage_harness::process_settings;
 use schemas::identity::OrgType;
 use serde_json::json;
 use service_kit::process::raise_open_files;
-use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually};
+use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually, send_request};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,13 +1,13 @@
 //! C11 and S4 for the write routes, on real servers: PostgreSQL outages and revocations.
 
-use crate::harness::{Gateway, TestResponse, retrieval};
+use crate::harness::{Gateway, TestApp, retrieval};
 use ingest_gateway::Durability;
 use local::test_servers::Postgres;
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
 use service_kit::settings::PostgresSettings;
-use service_kit::testing::{Seed, TestStores, eventually};
+use service_kit::testing::{Seed, TestResponse, TestStores, eventually};
 use std::time::{Duration, Instant};
 
 fn batch(id: &str) -> Value {
@@ -28,7 +28,7 @@ pub(crate) async fn stores_and_database(folder: &std::path::Path) -> (TestStores
     (stores, database)
 }
 
-pub(crate) async fn gateway_and_database(folder: &std::path::Path) -> (Gateway, Postgres) {
+pub(crate) async fn gateway_and_database(folder: &std::path::Path) -> (TestApp, Postgres) {
     let (stores, database) = stores_and_database(folder).await;
     (Gateway::start_on(stores, Durability::default()).await, database)
 }
@@ -41,7 +41,7 @@ async fn c11_known_keys_work_without_the_database() {
     let owner = gateway.seed().owner_of("a.test").await;
     let late = gateway.seed().org("late", OrgType::Agent).await;
     for (n, key) in [&agent.key, &owner.key].into_iter().enumerate() {
-        assert_eq!(gateway.post(key, &batch(&format!("before-{n}"))).await.status, 201);
+        assert_eq!(gateway.report(key, &batch(&format!("before-{n}"))).await.status, 201);
     }
 
     database.pause();
@@ -50,7 +50,7 @@ async fn c11_known_keys_work_without_the_database() {
     while began.elapsed() < Duration::from_secs(8) {
         for key in [&agent.key, &owner.key] {
             let asked = Instant::now();
-            let written = gateway.post(key, &batch(&format!("during-{round}"))).await;
+            let written = gateway.report(key, &batch(&format!("during-{round}"))).await;
             assert_eq!(written.status, 201, "after {:?}: {}", began.elapsed(), written.body);
             assert!(asked.elapsed() < Duration::from_secs(3), "a request hung for {:?}", asked.elapsed());
             round += 1;
@@ -58,8 +58,8 @@ async fn c11_known_keys_work_without_the_database() {
     }
     let asked = Instant::now();
     let strangers: Vec<TestResponse> = vec![
-        gateway.post(&late.key, &batch("late")).await,
-        gateway.post(PlainApiKey::generate(OrgType::Agent).reveal(), &batch("never")).await,
+        gateway.report(&late.key, &batch("late")).await,
+        gateway.report(PlainApiKey::generate(OrgType::Agent).reveal(), &batch("never")).await,
     ];
     for refused in strangers {
         assert_eq!(refused.status, 503, "an unknown key gets 503 instead of 401");
@@ -68,7 +68,7 @@ async fn c11_known_keys_work_without_the_database() {
     assert!(asked.elapsed() < Duration::from_secs(6), "two requests of at most 3 s");
 
     database.resume();
-    eventually("the late key writes", || async { (gateway.post(&late.key, &batch("late")).await.status == 201).then_some(()) })
+    eventually("the late key writes", || async { (gateway.report(&late.key, &batch("late")).await.status == 201).then_some(()) })
         .await;
 }
 
@@ -82,19 +82,19 @@ async fn removes_texts_of_sessions_it_cannot_look_up() {
         json!({"events": [{"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": session,
             "turn": {"privacy_level": "full", "query_text": text, "query_tokens": 3}}]})
     };
-    assert_eq!(gateway.post(&key, &turn(met, "text-before")).await.status, 201);
+    assert_eq!(gateway.report(&key, &turn(met, "text-before")).await.status, 201);
     database.pause();
-    assert_eq!(gateway.post(&key, &turn(met, "text-met")).await.status, 201);
-    assert_eq!(gateway.post(&key, &turn(unmet, "text-unmet")).await.status, 201);
+    assert_eq!(gateway.report(&key, &turn(met, "text-met")).await.status, 201);
+    assert_eq!(gateway.report(&key, &turn(unmet, "text-unmet")).await.status, 201);
     let clicked = json!({"privacy_level": "full", "events": [{"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z",
         "ctx_token": "ctx_never-met", "content_url": "https://a.test/", "query_text": "text-clicked"}]});
-    assert_eq!(gateway.post(&key, &clicked).await.status, 201);
+    assert_eq!(gateway.report(&key, &clicked).await.status, 201);
     let mut tightened = turn(met, "text-tightened");
     tightened["privacy_level"] = json!("minimal");
     for (body, text) in [(tightened, "text-tightened"), (turn(met, "text-after"), "text-after")] {
-        assert_eq!(gateway.post(&key, &body).await.status, 201, "{text}");
+        assert_eq!(gateway.report(&key, &body).await.status, 201, "{text}");
     }
-    let log = gateway.record_texts(6).await.join("\n");
+    let log = gateway.log.record_texts(6).await.join("\n");
     database.resume();
     assert!(log.contains("text-before") && log.contains("text-met"), "the known level still applies: {log}");
     assert!(!log.contains("text-unmet"), "its session may have a stricter level: {log}");
@@ -106,17 +106,17 @@ async fn removes_texts_of_sessions_it_cannot_look_up() {
 #[tokio::test]
 async fn s4_revocations_reach_every_gateway_within_a_second() {
     let one = Gateway::start().await;
-    let other = one.beside().await;
+    let other = Gateway::beside(&one).await;
     for round in 0..5 {
         let org = Seed(&one.stores.pool).org("agent", OrgType::Agent).await;
         // Both gateways have cached the key.
         for gateway in [&one, &other] {
-            assert_eq!(gateway.post(&org.key, &batch(&format!("{round}"))).await.status, 201);
+            assert_eq!(gateway.report(&org.key, &batch(&format!("{round}"))).await.status, 201);
         }
         one.seed().revoke_keys(org.id).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         for gateway in [&one, &other] {
-            assert_eq!(gateway.post(&org.key, &batch("revoked")).await.status, 401, "round {round}");
+            assert_eq!(gateway.report(&org.key, &batch("revoked")).await.status, 401, "round {round}");
         }
     }
 }

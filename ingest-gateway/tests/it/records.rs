@@ -1,6 +1,7 @@
 //! The log records of accepted requests.
 
 use crate::harness::{Gateway, SESSION, retrieval, try_body, try_event, with};
+use reqwest::Method;
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::identity::OrgType;
@@ -15,10 +16,10 @@ use uuid::Uuid;
 async fn request_becomes_one_kafka_record() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("agent", OrgType::Agent).await;
-    let accepted = gateway.post(&org.key, &json!({"events": vec![retrieval("https://a.test/"); 100]})).await;
+    let accepted = gateway.report(&org.key, &json!({"events": vec![retrieval("https://a.test/"); 100]})).await;
     assert_eq!((accepted.status, accepted.body), (201, json!({"status": "ok", "events_created": 100})));
-    assert_eq!(gateway.record_count(), 1);
-    let record = gateway.records(1).await.remove(0);
+    assert_eq!(gateway.log.record_count(), 1);
+    let record = gateway.log.records(1).await.remove(0);
     assert_eq!((record.v, record.org, record.events.len()), (RECORD_VERSION, org.id, 100));
     let keys: HashSet<_> = record.events.iter().map(|event| event.own_key).collect();
     assert_eq!(keys.len(), 100, "equal events of one request are distinct");
@@ -31,9 +32,9 @@ async fn records_mark_reports_by_content_owners() {
     let platform = gateway.seed().org("platform", OrgType::Platform).await;
     let body = json!({"events": [retrieval("https://a.test/")]});
     for key in [&owner.key, &platform.key] {
-        assert_eq!(gateway.post(key, &body).await.status, 201);
+        assert_eq!(gateway.report(key, &body).await.status, 201);
     }
-    let records = gateway.records(2).await;
+    let records = gateway.log.records(2).await;
     let owners: Vec<_> = records.iter().filter(|record| record.is_owners).map(|record| record.org).collect();
     assert_eq!(owners, [owner.id]);
 }
@@ -62,8 +63,8 @@ async fn x10_keeps_numbers_in_data_as_written() {
     let data = r#"{"a":9007199254740993,"b":18446744073709551616,"c":-0,"d":0.1000000000000000055511151231257827,"e":1e400}"#;
     let text = retrieval("https://a.test/").to_string();
     let body = format!(r#"{{"events":[{},"data":{data}}}]}}"#, &text[..text.len() - 1]);
-    assert_eq!(gateway.post_text(Some(&key), body).await.status, 201);
-    assert_eq!(gateway.records(1).await[0].events[0].data.as_ref().map(|data| data.get()), Some(data));
+    assert_eq!(gateway.send(Method::POST, &key, "/events", body).await.status, 201);
+    assert_eq!(gateway.log.records(1).await[0].events[0].data.as_ref().map(|data| data.get()), Some(data));
 }
 
 /// Returns each report's event key. Two organizations report alternately.
@@ -191,11 +192,11 @@ async fn same_id_on_another_host_is_a_different_event() {
     };
     for telemetry_id in [None, Some("t-1")] {
         for (host, created) in [("a.test", 1), ("b.test", 1), ("www.a.test", 0)] {
-            let taken = gateway.post(&key, &report(host, telemetry_id)).await;
+            let taken = gateway.report(&key, &report(host, telemetry_id)).await;
             assert_eq!((taken.status, &taken.body["events_created"]), (201, &json!(created)), "{host} {telemetry_id:?}");
         }
     }
-    let records = gateway.records(6).await;
+    let records = gateway.log.records(6).await;
     let identities: HashSet<_> =
         records.iter().map(|record| ReportKeys::new(record.org, record.drain, &record.events[0]).identity).collect();
     assert_eq!(identities.len(), 4, "one per host, with and without a correlation id");

@@ -19,13 +19,13 @@ async fn counts_rejected_reports_by_reason() {
     untyped["type"].take();
     let batches = [json!({"events": [untimed, untimed]}), json!({"events": [untyped]})];
     for batch in &batches {
-        assert_eq!(gateway.post(&agent.key, batch).await.status, 422);
+        assert_eq!(gateway.report(&agent.key, batch).await.status, 422);
     }
-    assert_eq!(gateway.post(&agent.key, &json!("planted")).await.status, 400);
-    assert_eq!(gateway.post(&reader, &batches[0]).await.status, 403);
-    assert_eq!(gateway.post(&other.key, &batches[1]).await.status, 422);
-    assert_eq!(gateway.post("svc_pk_nobody", &batches[0]).await.status, 401);
-    assert_eq!(gateway.post(&agent.key, &json!({"events": [retrieval("https://a.test/fine")]})).await.status, 201);
+    assert_eq!(gateway.report(&agent.key, &json!("planted")).await.status, 400);
+    assert_eq!(gateway.report(&reader, &batches[0]).await.status, 403);
+    assert_eq!(gateway.report(&other.key, &batches[1]).await.status, 422);
+    assert_eq!(gateway.report("svc_pk_nobody", &batches[0]).await.status, 401);
+    assert_eq!(gateway.report(&agent.key, &json!({"events": [retrieval("https://a.test/fine")]})).await.status, 201);
     let row = |org: &Uuid, status: i16, code: &str, field: &str, rule: &str, requests: i64| -> Row {
         (*org, "/events".to_owned(), status, code.to_owned(), field.to_owned(), rule.to_owned(), requests)
     };

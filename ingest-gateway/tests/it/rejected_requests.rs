@@ -1,7 +1,9 @@
 //! Rejected requests: status, code and fault. Nothing is stored.
 
-use crate::harness::{Gateway, SESSION, retrieval, send_request, try_body, with};
+use crate::harness::{Gateway, SESSION, retrieval, try_body, with};
+use reqwest::Method;
 use serde_json::{Value, json};
+use service_kit::testing::send_request;
 
 #[tokio::test]
 async fn rejects_bodies_that_are_not_objects() {
@@ -26,7 +28,7 @@ async fn rejects_bodies_that_are_not_objects() {
         assert_eq!(refused(nested.as_bytes()).map_err(|(status, _)| status), Err(422), "{levels} levels");
     }
     let (gateway, key) = Gateway::with_agent().await;
-    let refused = gateway.post_text(Some(&key), "null").await;
+    let refused = gateway.send(Method::POST, &key, "/events", "null").await;
     assert_eq!((refused.status, refused.body["code"].as_str()), (400, Some("invalid_body")));
     assert_eq!(refused.headers["content-type"], "application/problem+json");
     assert!(refused.body["detail"].as_str().is_some_and(|detail| detail.ends_with('.')), "the detail is a sentence");
@@ -93,7 +95,7 @@ fn reports_each_broken_rule_with_its_path() {
 async fn lists_every_fault_of_a_batch() {
     let (gateway, key) = Gateway::with_agent().await;
     let bad = json!({"type": "content_cited", "timestamp": "yesterday", "source_role": "origin"});
-    let refused = gateway.post(&key, &json!({"events": [bad, 7, retrieval("https://a.test/")]})).await;
+    let refused = gateway.report(&key, &json!({"events": [bad, 7, retrieval("https://a.test/")]})).await;
     assert_eq!((refused.status, refused.body["code"].as_str()), (422, Some("invalid_event")));
     assert_eq!(
         refused.faults(),
@@ -105,7 +107,7 @@ async fn lists_every_fault_of_a_batch() {
             "1.event:wrong_type"
         ]
     );
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 #[test]
@@ -145,15 +147,15 @@ fn e23_checks_the_envelope() {
 #[tokio::test]
 async fn unknown_paths_and_methods_get_problem_details() {
     let gateway = Gateway::start().await;
-    let send = |method: reqwest::Method, path: &str| {
+    let send = |method: Method, path: &str| {
         send_request(service_kit::testing::client().request(method, format!("{}{path}", gateway.server.url)))
     };
     for (method, path, status, code) in [
-        (reqwest::Method::GET, "/events", 405, "method_not_allowed"),
-        (reqwest::Method::DELETE, "/events", 405, "method_not_allowed"),
-        (reqwest::Method::POST, "/events/", 404, "not_found"),
-        (reqwest::Method::POST, "//events", 404, "not_found"),
-        (reqwest::Method::GET, "/%00", 404, "not_found"),
+        (Method::GET, "/events", 405, "method_not_allowed"),
+        (Method::DELETE, "/events", 405, "method_not_allowed"),
+        (Method::POST, "/events/", 404, "not_found"),
+        (Method::POST, "//events", 404, "not_found"),
+        (Method::GET, "/%00", 404, "not_found"),
     ] {
         let refused = send(method.clone(), path).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (status, Some(code)), "{method} {path}");

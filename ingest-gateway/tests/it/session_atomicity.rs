@@ -1,6 +1,6 @@
 //! Sessions change in PostgreSQL and on the log together, even if the client disconnects (C3, X17).
 
-use crate::harness::{Gateway, head};
+use crate::harness::{Gateway, TestApp, head};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::testing::random_seed;
@@ -32,16 +32,16 @@ async fn c3_too_large_records_do_not_change_sessions() {
         if path == "/sessions/bulk" {
             body["outcome"] = json!({"type": "conversion"});
         }
-        let refused = gateway.post_to(path, &key, &body).await;
+        let refused = gateway.post(&key, path, &body).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (413, Some("too_large")), "{path}: {}", refused.body);
-        let ended = gateway.post_to("/sessions/end", &key, &json!({"session_id": session})).await;
+        let ended = gateway.post(&key, "/sessions/end", &json!({"session_id": session})).await;
         assert_eq!(ended.status, 404, "{path}: the session does not exist");
     }
     let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
-    assert_eq!((stored, gateway.record_count()), (0, 0));
+    assert_eq!((stored, gateway.log.record_count()), (0, 0));
 }
 
-async fn send_and_leave(gateway: &Gateway, path: &str, key: &str, body: &Value, stay: Duration) {
+async fn send_and_leave(gateway: &TestApp, path: &str, key: &str, body: &Value, stay: Duration) {
     let address = gateway.server.url.strip_prefix("http://").expect("an address over HTTP");
     let mut stream = TcpStream::connect(address).await.expect("the gateway accepts");
     let body = body.to_string();
@@ -56,7 +56,7 @@ async fn x17_disconnects_never_store_half_a_session() {
     const CALLS: usize = 150;
     let (gateway, seed) = (Gateway::start().await, random_seed());
     let key = gateway.key("agent", OrgType::Agent).await;
-    let warm = gateway.post_to("/sessions/bulk", &key, &json!({"session_id": Uuid::new_v4()})).await;
+    let warm = gateway.post(&key, "/sessions/bulk", &json!({"session_id": Uuid::new_v4()})).await;
     assert_eq!(warm.status, 201);
     for n in 0..CALLS {
         let session = Uuid::from_u128(u128::from(seed) << 64 | n as u128 | 1 << 40);
@@ -69,7 +69,7 @@ async fn x17_disconnects_never_store_half_a_session() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let stored: Vec<Uuid> = sqlx::query_scalar("SELECT session_id FROM sessions").fetch_all(&gateway.stores.pool).await.unwrap();
     let logged: BTreeSet<Uuid> =
-        gateway.all_records().await.iter().filter_map(|record| Some(record.session.as_ref()?.session_id.0)).collect();
+        gateway.log.all_records().await.iter().filter_map(|record| Some(record.session.as_ref()?.session_id.0)).collect();
     assert_eq!(stored.into_iter().collect::<BTreeSet<_>>(), logged, "seed {seed}");
     assert!(logged.len() > 1, "some requests arrived");
 }

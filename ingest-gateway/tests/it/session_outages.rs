@@ -44,7 +44,7 @@ async fn f17_sessions_survive_a_gateway_crash_without_postgres() {
 
     let gateway = Gateway::start_on(stores.clone(), Durability::default()).await;
     let mut named: Vec<SessionReport> = Vec::new();
-    for record in gateway.records(sessions.len()).await {
+    for record in gateway.log.records(sessions.len()).await {
         assert_eq!(record.org, agent.id);
         named.extend(record.named_sessions);
     }

@@ -1,11 +1,12 @@
 //! Sessions and click tokens: starts, ends, uploads, sessions named only by events, and other organizations' access.
 
-use crate::harness::{Gateway, SESSION, event, send_request, try_body, with};
+use crate::harness::{Gateway, SESSION, TestApp, event, try_body, with};
 use schemas::identity::OrgType;
 use schemas::ids::SessionId;
 use schemas::log::{LogEvent, RecordKind};
 use schemas::session::{PrivacyLevel, SessionReport};
 use serde_json::{Value, json};
+use service_kit::testing::send_request;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -31,7 +32,7 @@ async fn se1_starts_sessions_with_any_members() {
     for not_an_object in ["null", "[]", "7"] {
         assert_eq!(try_body("/sessions/start", not_an_object).map(drop), Err((400, Vec::new())), "{not_an_object}");
     }
-    let records = gateway.records(3).await;
+    let records = gateway.log.records(3).await;
     let facts =
         records.iter().filter_map(|record| record.session.as_ref()).find(|facts| facts.session_id.to_string() == id).unwrap();
     assert_eq!((facts.agent_id.as_deref(), facts.prior_session_ids.len()), (Some("bot"), 1), "duplicates are removed");
@@ -80,7 +81,7 @@ async fn se6_keeps_the_first_outcome() {
     let end = |outcome: Value| {
         let body = json!({"session_id": session.to_uppercase(), "outcome": outcome});
         let (gateway, key) = (&gateway, &key);
-        async move { gateway.post_to("/sessions/end", key, &body).await }
+        async move { gateway.post(key, "/sessions/end", &body).await }
     };
     let conversion = json!({"type": "conversion", "value_amount": 1999, "currency": "EUR", "products": [1.10]});
     let ended = end(conversion.clone()).await;
@@ -89,7 +90,7 @@ async fn se6_keeps_the_first_outcome() {
     assert_eq!(end(Value::Null).await.status, 200, "without an outcome");
     let other = end(json!({"type": "browse"})).await;
     assert_eq!((other.status, other.body["code"].as_str()), (409, Some("conflict")));
-    let late = gateway.post(&key, &json!({"events": [cited(&session, "late")]})).await;
+    let late = gateway.report(&key, &json!({"events": [cited(&session, "late")]})).await;
     assert_eq!(late.status, 201, "late events are accepted");
 }
 
@@ -100,7 +101,7 @@ async fn parallel_ends_agree_on_one_outcome() {
     let ends = (0..50).map(|n| {
         let body = json!({"session_id": session, "outcome": {"type": "conversion", "value_amount": n % 2}});
         let (gateway, key) = (&gateway, &key);
-        async move { gateway.post_to("/sessions/end", key, &body).await.status }
+        async move { gateway.post(key, "/sessions/end", &body).await.status }
     });
     let statuses = futures::future::join_all(ends).await;
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 25, "{statuses:?}");
@@ -115,7 +116,7 @@ async fn e1_sessions_belong_to_their_reporter() {
     let end = |key: &str, id: &str| {
         let (body, key, gateway) = (json!({"session_id": id}), key.to_owned(), &gateway);
         async move {
-            let mut answer = gateway.post_to("/sessions/end", &key, &body).await;
+            let mut answer = gateway.post(&key, "/sessions/end", &body).await;
             answer.body["request_id"].take();
             (answer.status, answer.body)
         }
@@ -127,13 +128,13 @@ async fn e1_sessions_belong_to_their_reporter() {
     );
     assert_eq!(end(&theirs, &session).await.0, 404);
     let events = json!({"events": [cited(&session, "e1")]});
-    assert_eq!(gateway.post(&theirs, &events).await.status, 201, "the id is that of their own session");
+    assert_eq!(gateway.report(&theirs, &events).await.status, 201, "the id is that of their own session");
     assert_eq!(end(&theirs, &session).await.0, 200);
     let outcome = json!({"session_id": session, "outcome": {"type": "browse"}});
-    assert_eq!(gateway.post_to("/sessions/end", &mine, &outcome).await.status, 200, "the other session has no outcome yet");
+    assert_eq!(gateway.post(&mine, "/sessions/end", &outcome).await.status, 200, "the other session has no outcome yet");
 }
 
-async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
+async fn rows(gateway: &TestApp) -> Vec<(Uuid, Option<i16>)> {
     let rows = sqlx::query_as("SELECT session_id, privacy_level FROM sessions").fetch_all(&gateway.stores.pool).await;
     rows.expect("the query succeeds")
 }
@@ -141,33 +142,33 @@ async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
 #[tokio::test]
 async fn se4_sessions_named_by_events_can_be_used_immediately() {
     let gateway = Gateway::start().await;
-    let other = gateway.beside().await;
+    let other = Gateway::beside(&gateway).await;
     let key = gateway.key("relay", OrgType::Platform).await;
     let session = Uuid::new_v4();
     let event = with(cited(&session.to_string(), "e1"), json!({"session_id": null}));
     let events = json!({"session_id": session, "privacy_level": "intent", "events": [event]});
-    assert_eq!(gateway.post(&key, &events).await.body, json!({"status": "ok", "events_created": 1}));
+    assert_eq!(gateway.report(&key, &events).await.body, json!({"status": "ok", "events_created": 1}));
     assert_eq!(rows(&gateway).await, [], "the worker stores it later");
-    let record = gateway.records(1).await.remove(0);
+    let record = gateway.log.records(1).await.remove(0);
     let level = Some(PrivacyLevel::Intent);
     assert_eq!(record.named_sessions, [SessionReport { privacy_level: level, ..SessionReport::new(SessionId(session)) }]);
 
     let (end, link) = (json!({"session_id": session}), json!({"session_id": session, "content_url": "https://a.test/"}));
     for (path, body) in [("/sessions/end", &end), ("/click-tokens", &link)] {
         assert_eq!(
-            other.post_to(path, &key, body).await.status,
+            other.post(&key, path, body).await.status,
             404,
             "{path}: unknown to other gateways until the worker stores it"
         );
     }
-    assert_eq!(gateway.post_to("/click-tokens", &key, &link).await.status, 201);
+    assert_eq!(gateway.post(&key, "/click-tokens", &link).await.status, 201);
     assert_eq!(rows(&gateway).await, [(session, Some(1))], "with the event's level");
     sqlx::query("DELETE FROM click_tokens").execute(&gateway.stores.pool).await.unwrap();
     sqlx::query("DELETE FROM sessions").execute(&gateway.stores.pool).await.unwrap();
-    assert_eq!(gateway.post_to("/sessions/end", &key, &end).await.status, 200);
+    assert_eq!(gateway.post(&key, "/sessions/end", &end).await.status, 200);
     assert_eq!(rows(&gateway).await, [(session, Some(1))]);
     let loosened = json!({"session_id": session, "privacy_level": "full", "events": []});
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &loosened).await.status, 201);
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &loosened).await.status, 201);
     assert_eq!(rows(&gateway).await, [(session, Some(1))], "a level only becomes stricter");
 }
 
@@ -179,15 +180,15 @@ async fn repeated_uploads_accept_zero_events() {
     let body = json!({"session_id": session, "agent_id": "bot", "started_at": "2026-11-01T09:00:00Z", "ended_at": "2026-11-01T11:00:00Z",
         "events": [event("e1"), event("e2")], "outcome": {"type": "browse"}});
     for created in [2, 0] {
-        let uploaded = gateway.post_to("/sessions/bulk", &key, &body).await;
+        let uploaded = gateway.post(&key, "/sessions/bulk", &body).await;
         let expected = json!({"status": "ok", "session_id": session, "events_created": created, "outcome_recorded": true});
         assert_eq!((uploaded.status, uploaded.body), (201, expected));
     }
     let other = with(body.clone(), json!({"outcome": {"type": "conversion"}}));
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &other).await.body["outcome_recorded"], false);
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &other).await.body["outcome_recorded"], false);
     let foreign = with(body, json!({"events": [cited(&Uuid::new_v4().to_string(), "e9")]}));
-    assert_eq!(gateway.post_to("/sessions/bulk", &key, &foreign).await.faults(), ["0.session_id:session_mismatch"]);
-    let record = gateway.records(3).await.remove(0);
+    assert_eq!(gateway.post(&key, "/sessions/bulk", &foreign).await.faults(), ["0.session_id:session_mismatch"]);
+    let record = gateway.log.records(3).await.remove(0);
     assert_eq!((record.kind, record.events.len()), (RecordKind::Session, 2));
     assert!(record.events.iter().all(|event| event.agent_id.as_deref() == Some("bot") && event.session_id.is_some()));
 }
@@ -195,16 +196,15 @@ async fn repeated_uploads_accept_zero_events() {
 #[tokio::test]
 async fn idempotent_starts_return_the_same_session() {
     let (gateway, key) = Gateway::with_agent().await;
-    let start =
-        |name: &'static str| send_request(gateway.request_to("/sessions/start", Some(&key)).header("idempotency-key", name));
+    let start = |name: &'static str| send_request(gateway.post_request("/sessions/start", &key).header("idempotency-key", name));
     let (a, b, c) = (start("k1").await, start("k1").await, start("k2").await);
     assert_eq!(a.body["session_id"], b.body["session_id"]);
     assert_ne!(a.body["session_id"], c.body["session_id"]);
 }
 
 /// Returns the events' agents by event id, and the sessions' agents named in records by session id.
-async fn agents(gateway: &Gateway) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
-    let records = gateway.all_records().await;
+async fn agents(gateway: &TestApp) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let records = gateway.log.all_records().await;
     let of_event = |event: &LogEvent| (event.id.clone().unwrap_or_default(), event.agent_id.clone().unwrap_or_default());
     let of_session = |named: &SessionReport| Some((named.session_id.to_string(), named.agent_id.clone()?));
     (
@@ -228,9 +228,9 @@ async fn leaves_session_agents_to_the_worker() {
     let shop = gateway.key("shop", OrgType::Platform).await;
     let started = gateway.start_session(&agent, &json!({"agent_id": "bot"})).await;
     let click = engaged("click", &gateway.create_token(&agent, &started, "https://a.test/x").await);
-    assert_eq!(gateway.post(&shop, &json!({"agent_id": "shop-bot", "events": [click]})).await.status, 201);
-    assert_eq!(gateway.post(&agent, &json!({"events": [cited(&started, "nameless")]})).await.status, 201);
-    assert_eq!(gateway.post(&agent, &envelope(&started, "other", "named")).await.status, 201);
+    assert_eq!(gateway.report(&shop, &json!({"agent_id": "shop-bot", "events": [click]})).await.status, 201);
+    assert_eq!(gateway.report(&agent, &json!({"events": [cited(&started, "nameless")]})).await.status, 201);
+    assert_eq!(gateway.report(&agent, &envelope(&started, "other", "named")).await.status, 201);
     let events = texts([("click", ""), ("nameless", ""), ("named", "other")]);
     assert_eq!(agents(&gateway).await, (events, texts([(&started, "other")])));
 }
@@ -242,7 +242,7 @@ async fn envelope_agent_applies_only_to_its_session() {
     let mut both = envelope(&around, "bot", "e2");
     both["events"].as_array_mut().unwrap().push(cited(&session, "e1"));
     for body in [json!({"agent_id": "bot", "events": [cited(&session, "e0")]}), both] {
-        assert_eq!(gateway.post(&key, &body).await.status, 201);
+        assert_eq!(gateway.report(&key, &body).await.status, 201);
     }
     let events = texts([("e0", "bot"), ("e1", "bot"), ("e2", "bot")]);
     assert_eq!(agents(&gateway).await, (events, texts([(&around, "bot")])));
@@ -257,7 +257,7 @@ async fn ct4_ct3_click_tokens_bind_engagements_to_sessions() {
     let session = gateway.start_session(&agent.key, &json!({})).await;
     let generate = |key: &str, session: &str, url: &str| {
         let (body, key, gateway) = (json!({"session_id": session, "content_url": url}), key.to_owned(), &gateway);
-        async move { gateway.post_to("/click-tokens", &key, &body).await }
+        async move { gateway.post(&key, "/click-tokens", &body).await }
     };
     let created = generate(&agent.key, &session, "https://A.test/x?ctx=old#y").await;
     assert_eq!(created.status, 201, "{}", created.body);
@@ -271,10 +271,10 @@ async fn ct4_ct3_click_tokens_bind_engagements_to_sessions() {
     }
 
     for (n, key) in [&shop.key, &owner.key, &agent.key].into_iter().enumerate() {
-        let accepted = gateway.post(key, &json!({"events": [engaged(&format!("e{n}"), &token)]})).await;
+        let accepted = gateway.report(key, &json!({"events": [engaged(&format!("e{n}"), &token)]})).await;
         assert_eq!(accepted.status, 201, "{}", accepted.body);
     }
-    let records = gateway.records(4).await;
+    let records = gateway.log.records(4).await;
     for record in records.iter().filter(|record| record.kind == RecordKind::Events) {
         let event = &record.events[0];
         assert_eq!(event.session_id.map(|id| id.to_string()).as_deref(), Some(session.as_str()));

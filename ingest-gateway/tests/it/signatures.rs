@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
-use crate::harness::{Gateway, TestResponse, event, send_request};
+use crate::harness::{Gateway, TestApp, event};
 use crate::postgres_outages::gateway_and_database;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -12,7 +12,7 @@ use schemas::log::LogRecord;
 use schemas::signature::SignatureResult;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::SeededOrg;
+use service_kit::testing::{SeededOrg, TestResponse, send_request};
 use signatures::content_telemetry::{Signer, sign_request};
 use signatures::{PrivateKey, PublicKey, Request, verify_base};
 use std::io::Write as _;
@@ -35,12 +35,12 @@ struct SignedRequest {
 }
 
 impl SignedRequest {
-    async fn send(&self, gateway: &Gateway, api_key: &str) -> TestResponse {
-        let request = gateway.request_to(self.path, Some(api_key)).body(self.body.clone());
+    async fn send(&self, gateway: &TestApp, api_key: &str) -> TestResponse {
+        let request = gateway.post_request(self.path, api_key).body(self.body.clone());
         send_request(self.headers.iter().fold(request, |request, (name, value)| request.header(name, value))).await
     }
 
-    async fn accepted(&self, gateway: &Gateway, api_key: &str) {
+    async fn accepted(&self, gateway: &TestApp, api_key: &str) {
         let response = self.send(gateway, api_key).await;
         assert_eq!(response.status, 201, "{} {:?}", response.body, self.headers);
     }
@@ -57,20 +57,20 @@ impl SignedRequest {
     }
 }
 
-async fn signed_agent(gateway: &Gateway) -> SignedAgent {
+async fn signed_agent(gateway: &TestApp) -> SignedAgent {
     let (org, key) = (gateway.seed().org("agent", OrgType::Agent).await, PrivateKey::generate());
     gateway.seed().list_key(org.id, KEY_ID, &key.public().thumbprint(), key.public().as_bytes()).await;
     SignedAgent { org, key }
 }
 
 impl SignedAgent {
-    fn sign(&self, gateway: &Gateway, path: &'static str, body: &Value, nonce: &str) -> SignedRequest {
+    fn sign(&self, gateway: &TestApp, path: &'static str, body: &Value, nonce: &str) -> SignedRequest {
         self.sign_bytes(gateway, path, body.to_string().into_bytes(), &[], (nonce, now()))
     }
 
     fn sign_bytes(
         &self,
-        gateway: &Gateway,
+        gateway: &TestApp,
         path: &'static str,
         body: Vec<u8>,
         headers: &[(&str, &str)],
@@ -101,8 +101,8 @@ fn result(record: &LogRecord) -> (&'static str, &str) {
 }
 
 /// Returns the results by the id of the first event.
-async fn results(gateway: &Gateway) -> Vec<(String, String)> {
-    let records = gateway.all_records().await;
+async fn results(gateway: &TestApp) -> Vec<(String, String)> {
+    let records = gateway.log.all_records().await;
     let named = records.iter().map(|record| {
         let (result, reason) = result(record);
         (record.events[0].id.clone().unwrap(), format!("{result} {reason}").trim_end().to_owned())
@@ -145,7 +145,7 @@ async fn s22_signature_results_are_recorded_with_reports() {
         expected.push((body["events"][0]["id"].as_str().unwrap().to_owned(), (*result).to_owned()));
     }
     assert_eq!(results(&gateway).await, expected);
-    let records = gateway.all_records().await;
+    let records = gateway.log.all_records().await;
     let proof = records
         .iter()
         .filter_map(|record| record.signature.as_ref()?.proof.as_ref())
@@ -178,7 +178,7 @@ async fn sessions_and_compressed_bodies_can_be_signed() {
     );
     let bulk = json!({"events": [event("content_cited", json!({}))]});
     agent.sign(&gateway, "/sessions/bulk", &bulk, "nonce of a session").accepted(&gateway, &agent.org.key).await;
-    let records = gateway.all_records().await;
+    let records = gateway.log.all_records().await;
     assert_eq!(records.iter().map(result).collect::<Vec<_>>(), [("valid", ""); 4]);
 }
 
@@ -186,11 +186,11 @@ async fn sessions_and_compressed_bodies_can_be_signed() {
 #[tokio::test]
 async fn nonces_can_be_used_only_once_across_gateways() {
     let gateway = Gateway::start().await;
-    let (agent, other) = (signed_agent(&gateway).await, gateway.beside().await);
+    let (agent, other) = (signed_agent(&gateway).await, Gateway::beside(&gateway).await);
     // Events without an id get their identity from the Idempotency-Key, which no signature covers.
     let body = json!({"events": [event("content_retrieved", json!({"source_role": "edge"}))]});
     let signed = agent.sign(&gateway, "/events", &body, "nonce of a replayed report");
-    let port = |gateway: &Gateway| gateway.server.url.rsplit_once(':').unwrap().1.to_owned();
+    let port = |gateway: &TestApp| gateway.server.url.rsplit_once(':').unwrap().1.to_owned();
     assert_ne!(port(&gateway), port(&other));
     let host = gateway.server.url.trim_start_matches("http://");
     let sent = [
@@ -210,7 +210,7 @@ async fn nonces_can_be_used_only_once_across_gateways() {
     let reused = agent.sign(&gateway, "/events", &batch("other"), "nonce of a replayed report");
     reused.accepted(&gateway, &agent.org.key).await;
     expected.push("invalid replayed");
-    let mut records = gateway.all_records().await;
+    let mut records = gateway.log.all_records().await;
     records.sort_by_key(|record| record.received_at_us);
     let found: Vec<String> =
         records.iter().map(result).map(|(result, reason)| format!("{result} {reason}").trim_end().to_owned()).collect();
@@ -243,7 +243,7 @@ async fn replaced_keys_can_sign_until_they_expire() {
     assert_eq!(found, ["valid", "invalid bad_signature", "valid", "invalid expired_key"]);
 }
 
-async fn require_signature(gateway: &Gateway, org: OrgId) {
+async fn require_signature(gateway: &TestApp, org: OrgId) {
     let set = "UPDATE api_keys SET require_signature = true WHERE organization_id = $1";
     sqlx::query(set).bind(org.0).execute(&gateway.stores.pool).await.unwrap();
 }
@@ -267,19 +267,19 @@ async fn keys_can_require_signatures() {
         ("/sessions/bulk", &json!({"events": []})),
         ("/drains/ndjson", &json!({})),
     ] {
-        assert_eq!(refused(gateway.post_to(path, key, body).await), expected("none"), "{path}");
+        assert_eq!(refused(gateway.post(key, path, body).await), expected("none"), "{path}");
     }
     let signed = agent.sign(&gateway, "/events", &body, "nonce of a required one");
     assert_eq!(refused(signed.without("signature").send(&gateway, key).await), expected("incomplete"));
     let mut tampered = signed.clone();
     tampered.body.push(b' ');
     assert_eq!(refused(tampered.send(&gateway, key).await), expected("digest_mismatch"));
-    assert_eq!(gateway.record_count(), 1, "only the session");
+    assert_eq!(gateway.log.record_count(), 1, "only the session");
     signed.accepted(&gateway, key).await;
     signed.accepted(&gateway, key).await;
     assert_eq!(refused(signed.with("idempotency-key", "another").send(&gateway, key).await), expected("replayed"));
-    assert_eq!(gateway.record_count(), 3);
-    let token = gateway.post_to("/click-tokens", key, &json!({"session_id": session, "content_url": "https://a.test/"})).await;
+    assert_eq!(gateway.log.record_count(), 3);
+    let token = gateway.post(key, "/click-tokens", &json!({"session_id": session, "content_url": "https://a.test/"})).await;
     assert_eq!(token.status, 201, "a click token isn't a report");
 }
 

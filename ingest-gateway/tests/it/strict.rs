@@ -9,9 +9,9 @@ use serde_json::json;
 async fn setting_applies_strict_mode_to_every_key() {
     let gateway = Gateway::start_with(Limits { strict: true, ..Limits::default() }).await;
     let key = gateway.key("agent", OrgType::Agent).await;
-    let refused = gateway.post_to("/sessions/bulk", &key, &json!({"session_id": SESSION, "events": []})).await;
+    let refused = gateway.post(&key, "/sessions/bulk", &json!({"session_id": SESSION, "events": []})).await;
     assert_eq!(refused.faults(), ["schema_version:required", "started_at:required"]);
-    let start = gateway.post_to("/sessions/start", &key, &json!({})).await;
+    let start = gateway.post(&key, "/sessions/start", &json!({})).await;
     assert_eq!(start.status, 201, "the standard has no rules for starting a session");
     let id = "770e8400-e29b-41d4-a716-446655440601";
     let body = json!({"schema_version": "1.1", "session_id": SESSION, "events": [
@@ -19,7 +19,7 @@ async fn setting_applies_strict_mode_to_every_key() {
         event("content_engaged", json!({})),
         event("checkout_started", json!({"id": id, "content_url": null})),
     ]});
-    let refused = gateway.post(&key, &body).await;
+    let refused = gateway.report(&key, &body).await;
     assert_eq!(
         refused.faults(),
         [
@@ -33,5 +33,5 @@ async fn setting_applies_strict_mode_to_every_key() {
             "2.type:unknown_type",
         ]
     );
-    assert_eq!(gateway.record_count(), 1, "only the started session");
+    assert_eq!(gateway.log.record_count(), 1, "only the started session");
 }

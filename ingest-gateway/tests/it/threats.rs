@@ -2,9 +2,10 @@
 
 use crate::credentials::GOLDEN;
 use crate::encodings::compress;
-use crate::harness::{Gateway, SESSION, dry_post, event, retrieval, send_request, try_body, try_event, with};
+use crate::harness::{Gateway, SESSION, dry_post, event, retrieval, try_body, try_event, with};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use serde_json::{Value, json};
+use service_kit::testing::send_request;
 use uuid::Uuid;
 
 const URL: &str = "https://a.test/";
@@ -103,11 +104,11 @@ async fn e15_one_invalid_event_rejects_the_whole_batch() {
     let (gateway, key) = Gateway::with_agent().await;
     let mut events = vec![retrieval(URL); 1_000];
     events[617]["timestamp"] = json!("yesterday");
-    let refused = gateway.post(&key, &json!({"events": events})).await;
+    let refused = gateway.report(&key, &json!({"events": events})).await;
     assert_eq!(refused.faults(), ["617.timestamp:bad_timestamp"]);
-    let all_bad = gateway.post(&key, &json!({"events": vec![json!({}); 1_000]})).await;
+    let all_bad = gateway.report(&key, &json!({"events": vec![json!({}); 1_000]})).await;
     assert_eq!((all_bad.status, all_bad.faults().len()), (422, 100), "the list is limited");
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 #[tokio::test]
@@ -117,7 +118,8 @@ async fn e18_largest_request_fits_into_a_record() {
     let one = with(retrieval(URL), json!({"data": {"text": "\"\\".repeat(900)}, "own": "\u{1}".repeat(90)}));
     let body = json!({"events": vec![one; 970]}).to_string();
     assert!((4_000_000..4 * 1024 * 1024).contains(&body.len()), "{}", body.len());
-    let request = gateway.request(Some(&key)).header("content-encoding", "gzip").body(compress("gzip", body.as_bytes()));
+    let request =
+        gateway.post_request("/events", &key).header("content-encoding", "gzip").body(compress("gzip", body.as_bytes()));
     let accepted = send_request(request).await;
     assert_eq!((accepted.status, accepted.body["events_created"].as_u64()), (201, Some(970)), "{}", accepted.body);
 }
@@ -170,10 +172,10 @@ async fn e24_x12_hostile_text_is_stored_unchanged() {
     let (gateway, key) = Gateway::with_agent().await;
     let hostile = "<script>alert(1)</script>\r\nBcc: x\u{1b}[31m\u{202e}=cmd|' /C calc'!A0";
     let reported = own("content_cited", json!({"content_id": hostile, "turn_id": hostile, "data": {"user_agent": hostile}}));
-    let accepted = gateway.post(&key, &json!({"events": [reported]})).await;
+    let accepted = gateway.report(&key, &json!({"events": [reported]})).await;
     assert_eq!((accepted.status, accepted.headers["x-content-type-options"].as_bytes()), (201, &b"nosniff"[..]));
     assert_eq!(accepted.headers["content-type"], "application/json");
-    let stored = gateway.records(1).await.remove(0).events.remove(0);
+    let stored = gateway.log.records(1).await.remove(0).events.remove(0);
     assert_eq!((stored.content_id.as_deref(), stored.turn_id.as_deref()), (Some(hostile), Some(hostile)));
     let data: Value = serde_json::from_str(stored.data.expect("it has data").get()).expect("data is JSON");
     assert_eq!(data["user_agent"], hostile);

@@ -1,10 +1,10 @@
 //! Threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) not covered by `sessions`.
 
-use crate::harness::{Gateway, TestResponse, event, send_request, with};
+use crate::harness::{Gateway, event, with};
 use crate::outage_harness::process_settings;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
-use service_kit::testing::{Seed, TestProcess, TestStores, client};
+use service_kit::testing::{Seed, TestProcess, TestResponse, TestStores, client, send_request};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpListener;
@@ -33,10 +33,10 @@ async fn se2_manifests_are_not_fetched() {
     });
     for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
         let manifest = format!("https://{host}/.well-known/content-telemetry.json");
-        let started = gateway.post_to("/sessions/start", &key, &json!({"manifest_ref": manifest})).await;
+        let started = gateway.post(&key, "/sessions/start", &json!({"manifest_ref": manifest})).await;
         assert!(matches!(started.status, 201 | 422), "{manifest}: {}", started.body);
         let uploaded = json!({"session_id": Uuid::new_v4(), "manifest_ref": manifest, "events": [cited("e")]});
-        let uploaded = gateway.post_to("/sessions/bulk", &key, &uploaded).await;
+        let uploaded = gateway.post(&key, "/sessions/bulk", &uploaded).await;
         assert_eq!(uploaded.status, started.status, "{}", uploaded.body);
     }
     // Any fetch would have happened during these requests and the connection below.
@@ -50,13 +50,11 @@ async fn se2_manifests_are_not_fetched() {
 async fn se3_foreign_prior_sessions_reveal_nothing() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
-    let started = gateway.post_to("/sessions/start", &theirs.key, &json!({"agent_id": "victim"})).await;
+    let started = gateway.post(&theirs.key, "/sessions/start", &json!({"agent_id": "victim"})).await;
     let named = json!({"prior_session_ids": [started.body["session_id"]]});
     let unknown = json!({"prior_session_ids": [Uuid::new_v4()]});
-    let (named, unknown) = (
-        gateway.post_to("/sessions/start", &mine.key, &named).await,
-        gateway.post_to("/sessions/start", &mine.key, &unknown).await,
-    );
+    let (named, unknown) =
+        (gateway.post(&mine.key, "/sessions/start", &named).await, gateway.post(&mine.key, "/sessions/start", &unknown).await);
     let shape =
         |answer: &TestResponse| (answer.status, answer.body.as_object().map(|body| body.keys().cloned().collect::<Vec<_>>()));
     assert_eq!((shape(&named), named.status), (shape(&unknown), 201));
@@ -71,15 +69,15 @@ async fn se3_foreign_prior_sessions_reveal_nothing() {
 async fn se5_se7_foreign_session_ids_create_separate_sessions() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
-    let id = gateway.post_to("/sessions/start", &theirs.key, &json!({"agent_id": "victim", "privacy_level": "full"})).await.body
+    let id = gateway.post(&theirs.key, "/sessions/start", &json!({"agent_id": "victim", "privacy_level": "full"})).await.body
         ["session_id"]
         .clone();
     let upload = |id: Value| {
         json!({"session_id": id, "agent_id": "thief", "privacy_level": "minimal", "events": [cited("e1")],
         "outcome": {"type": "browse"}})
     };
-    let there = gateway.post_to("/sessions/bulk", &mine.key, &upload(id.clone())).await;
-    let nowhere = gateway.post_to("/sessions/bulk", &mine.key, &upload(json!(Uuid::new_v4()))).await;
+    let there = gateway.post(&mine.key, "/sessions/bulk", &upload(id.clone())).await;
+    let nowhere = gateway.post(&mine.key, "/sessions/bulk", &upload(json!(Uuid::new_v4()))).await;
     assert_eq!((there.status, &there.body["outcome_recorded"]), (nowhere.status, &nowhere.body["outcome_recorded"]));
     assert_eq!((there.status, &there.body["outcome_recorded"]), (201, &json!(true)));
     let session: Uuid = id.as_str().unwrap().parse().unwrap();
@@ -92,7 +90,7 @@ async fn se5_se7_foreign_session_ids_create_separate_sessions() {
             .unwrap();
     assert_eq!(row.0.as_deref(), Some("victim"), "the other session is unchanged: {row:?}");
     let ended = json!({"session_id": id, "outcome": {"type": "conversion"}});
-    assert_eq!(gateway.post_to("/sessions/end", &theirs.key, &ended).await.status, 200, "it has no outcome yet");
+    assert_eq!(gateway.post(&theirs.key, "/sessions/end", &ended).await.status, 200, "it has no outcome yet");
 }
 
 #[tokio::test]
@@ -101,11 +99,11 @@ async fn se8_repeated_uploads_are_the_same_events() {
     let without_id = with(cited("x"), json!({"id": null}));
     let body = json!({"session_id": Uuid::new_v4(), "events": [cited("e1"), without_id], "outcome": {"type": "browse"}});
     for round in 0..20 {
-        let uploaded = gateway.post_to("/sessions/bulk", &key, &body).await;
+        let uploaded = gateway.post(&key, "/sessions/bulk", &body).await;
         assert_eq!((uploaded.status, &uploaded.body["outcome_recorded"]), (201, &json!(true)), "{round}");
         assert_eq!(uploaded.body["events_created"], if round == 0 { 2 } else { 0 }, "{round}");
     }
-    let records = gateway.records(20).await;
+    let records = gateway.log.records(20).await;
     let keys: std::collections::BTreeSet<_> =
         records.iter().flat_map(|record| &record.events).map(|event| event.own_key).collect();
     assert_eq!(keys.len(), 2);

@@ -45,12 +45,12 @@ async fn a11_floods_of_unknown_keys_are_rate_limited() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, database) = gateway_and_database(folder.path()).await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
-    assert_eq!(gateway.post(&agent.key, &batch("before")).await.status, 201);
+    assert_eq!(gateway.report(&agent.key, &batch("before")).await.status, 201);
     let (mut unknown, mut limited, mut unanswered) = (0, 0, 0);
     for _ in 0..ROUNDS {
         let keys: Vec<_> = (0..AT_ONCE).map(|_| PlainApiKey::generate(OrgType::Agent)).collect();
         let body = batch("never");
-        for answer in join_all(keys.iter().map(|key| gateway.post(key.reveal(), &body))).await {
+        for answer in join_all(keys.iter().map(|key| gateway.report(key.reveal(), &body))).await {
             match answer.status {
                 401 => unknown += 1,
                 429 => limited += usize::from(answer.headers.contains_key(RETRY_AFTER)),
@@ -70,10 +70,10 @@ async fn a11_floods_of_unknown_keys_are_rate_limited() {
     .await;
     assert!(asked <= unknown + unanswered + 20, "{asked} lookups for {unknown} responses");
 
-    assert_eq!(gateway.post(&agent.key, &batch("meanwhile")).await.status, 201, "a known key is not limited");
+    assert_eq!(gateway.report(&agent.key, &batch("meanwhile")).await.status, 201, "a known key is not limited");
     database.pause();
     for id in ["away-1", "away-2", "away-3"] {
-        let written = gateway.post(&agent.key, &batch(id)).await;
+        let written = gateway.report(&agent.key, &batch(id)).await;
         assert_eq!(written.status, 201, "unknown keys did not evict it from the cache: {}", written.body);
     }
     database.resume();
@@ -89,10 +89,10 @@ async fn a11_caches_unknown_keys_for_less_than_a_second() {
     let key = PlainApiKey::generate(OrgType::Agent);
     let began = Instant::now();
     for _ in 0..REPEATS {
-        assert_eq!(gateway.post(key.reveal(), &batch("early")).await.status, 401);
+        assert_eq!(gateway.report(key.reveal(), &batch("early")).await.status, 401);
     }
     insert(&gateway.stores.pool, agent.id, &key).await;
-    eventually("it works", || async { (gateway.post(key.reveal(), &batch("late")).await.status == 201).then_some(()) }).await;
+    eventually("it works", || async { (gateway.report(key.reveal(), &batch("late")).await.status == 201).then_some(()) }).await;
     let may_ask = 2 + began.elapsed().as_millis() / UNKNOWN_FOR.as_millis();
     let asked = all_look_ups(&gateway.stores).await - before;
     assert!((2..=i64::try_from(may_ask).unwrap()).contains(&asked), "{asked} lookups, at most {may_ask} expected");

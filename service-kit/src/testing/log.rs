@@ -7,13 +7,14 @@ use crate::settings::{ClickHouseSettings, KafkaSettings};
 use rdkafka::admin::AdminOptions;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
-use rdkafka::message::{Header, Headers, Message, OwnedHeaders, ToBytes};
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders, OwnedMessage, ToBytes};
 use rdkafka::metadata::MetadataPartition;
 use rdkafka::producer::future_producer::Delivery;
 use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
-use schemas::log::header;
+use schemas::log::{LogEvent, LogRecord, header};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 const BROKER_PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +24,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub struct TestLog {
     settings: KafkaSettings,
-    producer: FutureProducer,
+    /// Created for the first record.
+    producer: OnceLock<FutureProducer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +38,7 @@ pub struct DeadLetter {
 
 impl TestLog {
     pub fn connect(settings: &KafkaSettings) -> Self {
-        Self { settings: settings.clone(), producer: kafka::producer(settings).expect("a producer is created") }
+        Self { settings: settings.clone(), producer: OnceLock::new() }
     }
 
     /// Writes one record to a partition and returns its origin, `topic/partition/offset`.
@@ -74,14 +76,14 @@ impl TestLog {
     }
 
     fn send<K: ToBytes + ?Sized>(&self, record: FutureRecord<'_, K, [u8]>) -> DeliveryFuture {
-        self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room")
+        let producer = self.producer.get_or_init(|| kafka::producer(&self.settings).expect("a producer is created"));
+        producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room")
     }
 
     /// Returns the number of records in the topic that are not stored yet, according to the `progress` table.
     pub async fn not_stored(&self, clickhouse: &ClickHouseSettings) -> i64 {
         let settings = self.settings.clone();
-        let ends = tokio::task::spawn_blocking(move || ends(&observer(&settings, "observer"), &settings.topic));
-        let ends = ends.await.expect("the observer does not panic");
+        let ends = blocking(move || offsets(&observer(&settings, "observer"), &settings.topic)).await;
         let stored: Vec<(i32, i64)> = databases::clickhouse(clickhouse)
             .expect("CLICKHOUSE_URL is a URL")
             .query("SELECT partition, offset FROM (SELECT partitions, next FROM progress WHERE topic = ? ORDER BY beat DESC LIMIT 1) \
@@ -91,7 +93,7 @@ impl TestLog {
             .await
             .unwrap_or_default();
         let next: BTreeMap<i32, i64> = stored.into_iter().collect();
-        ends.iter().map(|(partition, end)| end - next.get(partition).copied().unwrap_or(0)).sum()
+        ends.iter().map(|(partition, (_, end))| end - next.get(partition).copied().unwrap_or(0)).sum()
     }
 
     pub async fn caught_up(&self, clickhouse: &ClickHouseSettings) {
@@ -119,40 +121,85 @@ impl TestLog {
 
     pub async fn dead_letters(&self) -> Vec<DeadLetter> {
         let settings = self.settings.clone();
-        let mut found = tokio::task::spawn_blocking(move || read_to_end(&settings)).await.expect("the observer does not panic");
+        let read = blocking(move || read_to_end(&settings, &settings.rejected_topic)).await;
+        let mut found: Vec<DeadLetter> = read.iter().map(dead_letter).collect();
         found.sort();
         found
     }
+
+    pub async fn all_records(&self) -> Vec<LogRecord> {
+        parsed(&self.all_texts().await)
+    }
+
+    pub async fn all_events(&self) -> Vec<LogEvent> {
+        self.all_records().await.into_iter().flat_map(|record| record.events).collect()
+    }
+
+    /// Returns the first `count` records of the topic, ordered by partition.
+    pub async fn records(&self, count: usize) -> Vec<LogRecord> {
+        parsed(&self.record_texts(count).await)
+    }
+
+    /// Like [`Self::records`], but returns JSON.
+    pub async fn record_texts(&self, count: usize) -> Vec<String> {
+        let read = async || Some(self.all_texts().await).filter(|texts| texts.len() >= count);
+        let mut texts = eventually("the records arrive", read).await;
+        texts.truncate(count);
+        texts
+    }
+
+    pub async fn all_texts(&self) -> Vec<String> {
+        let settings = self.settings.clone();
+        let read = blocking(move || read_to_end(&settings, &settings.topic)).await;
+        let text = |message: &OwnedMessage| String::from_utf8(message.payload().unwrap_or_default().to_vec());
+        read.iter().map(|message| text(message).expect("a record is text")).collect()
+    }
+
+    /// Returns the number of records in the topic. Blocks.
+    pub fn record_count(&self) -> i64 {
+        let offsets = offsets(&observer(&self.settings, "observer"), &self.settings.topic);
+        offsets.iter().map(|(_, (low, high))| high - low).sum()
+    }
+}
+
+fn parsed(texts: &[String]) -> Vec<LogRecord> {
+    texts.iter().map(|text| serde_json::from_str(text).expect("it is a record")).collect()
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("the work does not panic")
 }
 
 async fn acknowledged(sent: DeliveryFuture) -> Delivery {
     sent.await.expect("the producer still exists").map_err(|(error, _)| error).expect("the broker acknowledges")
 }
 
-fn read_to_end(settings: &KafkaSettings) -> Vec<DeadLetter> {
+/// Reads a topic to its end, ordered by partition and offset. Blocks.
+fn read_to_end(settings: &KafkaSettings, topic: &str) -> Vec<OwnedMessage> {
     let consumer = observer(settings, "observer");
-    let ends = ends(&consumer, &settings.rejected_topic);
-    let mut assigned = TopicPartitionList::new();
-    for (partition, _) in &ends {
-        assigned.add_partition_offset(&settings.rejected_topic, *partition, Offset::Beginning).expect("the offset is valid");
+    // Assign partitions instead of subscribing, because closing a consumer that is still joining its group can hang.
+    let (mut assigned, mut count) = (TopicPartitionList::new(), 0);
+    for (partition, (low, high)) in offsets(&consumer, topic) {
+        count += high - low;
+        assigned.add_partition_offset(topic, partition, Offset::Beginning).expect("the offset is valid");
     }
     consumer.assign(&assigned).expect("partitions are assigned");
-    let mut found = Vec::new();
-    let mut missing: i64 = ends.iter().map(|(_, end)| end).sum();
-    while missing > 0 {
-        let message = consumer.poll(BROKER_PATIENCE).expect("a record arrives").expect("it is read");
-        let text = |name: &str| {
-            let header = message.headers()?.iter().find(|header| header.key == name)?;
-            Some(String::from_utf8_lossy(header.value?).into_owned())
-        };
-        found.push(DeadLetter {
-            origin: text(header::ORIGIN).expect("a dead letter has an origin"),
-            reason: text(header::REASON).expect("a dead letter has a reason"),
-            payload: message.payload().unwrap_or_default().to_vec(),
-        });
-        missing -= 1;
-    }
+    let read = |_| consumer.poll(BROKER_PATIENCE).expect("a record arrives").expect("it is read").detach();
+    let mut found: Vec<OwnedMessage> = (0..count).map(read).collect();
+    found.sort_by_key(|message| (message.partition(), message.offset()));
     found
+}
+
+fn dead_letter(message: &OwnedMessage) -> DeadLetter {
+    let text = |name: &str| {
+        let header = message.headers()?.iter().find(|header| header.key == name)?;
+        Some(String::from_utf8_lossy(header.value?).into_owned())
+    };
+    DeadLetter {
+        origin: text(header::ORIGIN).expect("a dead letter has an origin"),
+        reason: text(header::REASON).expect("a dead letter has a reason"),
+        payload: message.payload().unwrap_or_default().to_vec(),
+    }
 }
 
 fn observer(settings: &KafkaSettings, group: &str) -> BaseConsumer {
@@ -166,9 +213,10 @@ fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
     partitions
 }
 
-fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, i64)> {
-    let end = |partition| patiently("the leader", || consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE)).1;
-    partitions(consumer, topic).into_iter().map(|partition| (partition, end(partition))).collect()
+/// Returns each partition's first and next offset.
+fn offsets(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, (i64, i64))> {
+    let offsets = |partition| patiently("the leader", || consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE));
+    partitions(consumer, topic).into_iter().map(|partition| (partition, offsets(partition))).collect()
 }
 
 /// Retries while the broker doesn't know a new topic or group yet.

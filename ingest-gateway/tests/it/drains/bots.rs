@@ -1,6 +1,6 @@
 //! Tests of how lines identify bots: by user agent, `Signature-Agent`, and address.
 
-use super::BOT;
+use super::{BOT, send_log};
 use crate::harness::Gateway;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -27,9 +27,9 @@ async fn signature_agent_is_only_a_claim() {
         line("/4", BROWSER, ("signature_agent", "chatgpt.com")),
         line("/5", BOT, ("signature_agent", openai)),
     ];
-    let taken = gateway.drain("ndjson", &key, lines.join("\n")).await;
+    let taken = send_log(&gateway, "ndjson", &key, lines.join("\n")).await;
     assert_eq!((&taken.body["kept"], &taken.body["people"]), (&json!(4), &json!(1)), "{}", taken.body);
-    let events = gateway.records(1).await.remove(0).events;
+    let events = gateway.log.records(1).await.remove(0).events;
     let crawlers: Vec<_> = events.iter().map(|event| event.crawler.as_ref().unwrap()).collect();
     let bots: Vec<&str> = crawlers.iter().map(|crawler| crawler.bot.as_str()).collect();
     assert_eq!(bots, ["ChatGPT-Agent", "ChatGPT-Agent", "other", "GPTBot"]);
@@ -50,9 +50,9 @@ async fn non_public_addresses_do_not_verify() {
             format!("{address} - - [01/Nov/2026:10:00:00 +0000] \"GET /{n} HTTP/1.1\" 200 5120 \"-\" \"{BOT}\"\n")
         })
         .collect();
-    let taken = gateway.drain("combined?host=a.test", &key, log).await;
+    let taken = send_log(&gateway, "combined?host=a.test", &key, log).await;
     assert_eq!(taken.body["kept"], 10, "{}", taken.body);
-    let events = gateway.records(1).await.remove(0).events;
+    let events = gateway.log.records(1).await.remove(0).events;
     let verified: Vec<Option<bool>> = events.iter().map(|event| event.crawler.as_ref().unwrap().verified).collect();
     assert_eq!(verified, [&[None; 8][..], &[Some(false), Some(true)]].concat());
 }
@@ -62,6 +62,6 @@ async fn skips_lines_with_a_cdn_user_agent() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let lines = [line("/1", "Amazon CloudFront", ("id", "1")), line("/2", BOT, ("id", "2"))];
-    let taken = gateway.drain("ndjson", &key, lines.join("\n")).await;
+    let taken = send_log(&gateway, "ndjson", &key, lines.join("\n")).await;
     assert_eq!((&taken.body["dropped"], &taken.body["people"]), (&json!({"cdn": 1}), &json!(0)), "{}", taken.body);
 }

@@ -1,6 +1,6 @@
 //! Tests of hourly coverage.
 
-use super::{BOT, FIXTURES, PERSON, body, line};
+use super::{BOT, FIXTURES, PERSON, body, line, send_log};
 use crate::harness::Gateway;
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
@@ -19,7 +19,7 @@ async fn counts_coverage_of_repeated_bodies_once() {
     let org = gateway.seed().owner_of("www.example.com").await;
     let (_, _, lines) = FIXTURES[0];
     for _ in 0..3 {
-        assert_eq!(gateway.drain("cloudflare", &org.key, lines).await.status, 200);
+        assert_eq!(send_log(&gateway, "cloudflare", &org.key, lines).await.status, 200);
     }
     let rows_of = |table: &'static str| rows(&gateway.stores.pool, table);
     // The unreadable line has no time, so it counts in the current hour.
@@ -51,7 +51,7 @@ async fn body_resent_with_a_host_counts_again() {
     let log = log.concat();
     // First another host, then the right one, then the same body again.
     for (provider, lines, kept) in [("combined", 2, 0), ("combined?host=a.test", 4, 1), ("combined?host=a.test", 4, 1)] {
-        assert_eq!(gateway.drain(provider, &key, log.clone()).await.status, 200, "{provider}");
+        assert_eq!(send_log(&gateway, provider, &key, log.clone()).await.status, 200, "{provider}");
         let [row] = <[Value; 1]>::try_from(rows(&gateway.stores.pool, "drain_hours").await).unwrap();
         assert_eq!((&row["lines"], &row["kept"], &row["bad"]), (&json!(lines), &json!(kept), &json!(1)), "{provider}");
     }
@@ -64,7 +64,7 @@ async fn counts_equal_bodies_from_other_drains_separately() {
     let key = gateway.seed().owner_of("a.test").await.key;
     for user_agent in ["GPTBot/1.2", "Firefox/99", "GPTBot/1.2"] {
         let line = line("a.test", "/", user_agent, "", "r-1");
-        assert_eq!(gateway.drain("cloudflare", &key, line).await.status, 200);
+        assert_eq!(send_log(&gateway, "cloudflare", &key, line).await.status, 200);
     }
     let pool = &gateway.stores.pool;
     let dated: Vec<(i64, i64)> = sqlx::query_as("SELECT kept, people FROM drain_hours").fetch_all(pool).await.unwrap();
@@ -80,7 +80,7 @@ async fn hours_sum_bodies_and_keep_ten_unreadable_lines() {
     let first = [at("2026-11-01T10", "r-1"), at("2026-11-01T11", "r-2"), at("2026-11-01T11", "r-3")].join("\n");
     let second = [at("2026-11-01T11", "r-4"), "x\n".repeat(25)].join("\n");
     for lines in [first, second, third] {
-        assert_eq!(gateway.drain("cloudflare", &key, lines).await.status, 200);
+        assert_eq!(send_log(&gateway, "cloudflare", &key, lines).await.status, 200);
     }
     let question =
         "SELECT to_char(hour AT TIME ZONE 'UTC', 'HH24'), people FROM drain_hours WHERE hour < '2026-11-02' ORDER BY 1";
@@ -95,10 +95,10 @@ async fn coverage_waits_for_postgresql_but_events_do_not() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().owner_of("www.example.com").await;
     let pool = &gateway.stores.pool;
-    assert_eq!(gateway.drain("cloudflare", &org.key, line("www.example.com", "/", BOT, "", "r-0")).await.status, 200);
+    assert_eq!(send_log(&gateway, "cloudflare", &org.key, line("www.example.com", "/", BOT, "", "r-0")).await.status, 200);
     sqlx::query("ALTER TABLE drain_hours RENAME TO drain_hours_away").execute(pool).await.unwrap();
     for (provider, _, lines) in FIXTURES {
-        assert_eq!(gateway.drain(provider, &org.key, body(provider, lines)).await.status, 200, "{provider}");
+        assert_eq!(send_log(&gateway, provider, &org.key, body(provider, lines)).await.status, 200, "{provider}");
     }
     sqlx::query("ALTER TABLE drain_hours_away RENAME TO drain_hours").execute(pool).await.unwrap();
     eventually("all of it is covered", || async {

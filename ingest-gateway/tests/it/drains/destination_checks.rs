@@ -2,24 +2,25 @@
 
 use super::{BOT, body, delivery, line};
 use crate::encodings::compress;
-use crate::harness::{Gateway, send_request};
+use crate::harness::Gateway;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ingest_gateway::DrainSettings;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 use schemas::secrets::PlainApiKey;
 use serde_json::json;
+use service_kit::testing::{Credentials, send_request};
 
 #[tokio::test]
 async fn cloudflare_test_is_accepted_and_stores_nothing() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let gzip = compress("gzip", b"{\"content\":\"tests\"}\n");
-    let trial = gateway.request_to("/drains/cloudflare", Some(&key)).header("content-encoding", "gzip");
+    let trial = gateway.post_request("/drains/cloudflare", &key).header("content-encoding", "gzip");
     let taken = send_request(trial.body(gzip)).await;
     assert_eq!((taken.status, &taken.body["lines"]), (200, &json!(0)), "{}", taken.body);
     let covered: i64 = sqlx::query_scalar("SELECT count(*) FROM drain_hours").fetch_one(&gateway.stores.pool).await.unwrap();
-    assert_eq!((gateway.record_count(), covered), (0, 0));
+    assert_eq!((gateway.log.record_count(), covered), (0, 0));
 }
 
 /// A digest of the service's id would reveal that it sends logs here.
@@ -42,8 +43,10 @@ async fn every_response_has_the_vercel_verification_header() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     for (key, status) in [(Some(key.as_str()), 200), (None, 401)] {
-        let verified =
-            send_request(gateway.request_to("/drains/vercel", key).header("x-vercel-verify", "word-1").body("[]")).await;
+        let verified = send_request(
+            gateway.post_request("/drains/vercel", key.unwrap_or_default()).header("x-vercel-verify", "word-1").body("[]"),
+        )
+        .await;
         assert_eq!((verified.status, verified.headers["x-vercel-verify"].to_str().unwrap()), (status, "word-1"));
     }
 }
@@ -69,7 +72,9 @@ async fn firehose_responses_always_have_its_format() {
         (&gateway, key.as_str(), good.clone(), "?role=king", 400),
         (&without_turns, other.as_str(), good, "", 503),
     ] {
-        let request = gateway.request_to(&format!("/drains/firehose{query}"), None).header("x-amz-firehose-access-key", key);
+        let request = gateway
+            .post_request(&format!("/drains/firehose{query}"), Credentials::Nothing)
+            .header("x-amz-firehose-access-key", key);
         let told = send_request(request.header("x-amz-firehose-request-id", "delivery-9").body(sent)).await;
         assert_eq!((told.status, &told.body["requestId"]), (status, &json!("delivery-9")), "{}", told.body);
         assert!(told.body["timestamp"].is_i64() && told.headers["content-type"] == "application/json");
@@ -87,14 +92,17 @@ async fn accepts_keys_in_provider_headers() {
         [("x-api-key", key.as_str()), ("authorization", &bearer), ("authorization", &basic), ("x-amz-firehose-access-key", &key)]
     {
         let taken = send_request(
-            gateway.request_to("/drains/cloudflare", None).header(name, value).body(line("a.test", "/", BOT, "", "r")),
+            gateway
+                .post_request("/drains/cloudflare", Credentials::Nothing)
+                .header(name, value)
+                .body(line("a.test", "/", BOT, "", "r")),
         )
         .await;
         assert_eq!(taken.status, 200, "{name}: {}", taken.body);
     }
-    let two = gateway.request_to("/drains/cloudflare", Some(&key)).header("authorization", &bearer);
+    let two = gateway.post_request("/drains/cloudflare", &key).header("authorization", &bearer);
     assert_eq!(send_request(two.body("")).await.status, 401, "two keys are invalid");
-    let in_query = gateway.request_to(&format!("/drains/cloudflare?key={key}"), None);
+    let in_query = gateway.post_request(&format!("/drains/cloudflare?key={key}"), Credentials::Nothing);
     assert!(matches!(send_request(in_query.body("")).await.status, 400 | 401));
 }
 
@@ -106,7 +114,7 @@ async fn destination_tests_succeed_without_events() {
     for provider in DrainProvider::NAMES.into_iter().filter(|name| *name != "firehose") {
         for trial in ["", "\n", "{}", "[]", "test", r#"{"access_validation":true}"#, r#"[{"message":"test"}]"#] {
             for (encoding, body) in [("identity", trial.as_bytes().to_vec()), ("gzip", compress("gzip", trial.as_bytes()))] {
-                let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
+                let request = gateway.post_request(&format!("/drains/{provider}"), &key).header("content-encoding", encoding);
                 let told = send_request(request.body(body)).await;
                 // Vercel also sends lines that aren't about requests. Text in an unknown format is an unreadable line.
                 let is_known = provider == "vercel" && trial != "test" || provider != "combined" && !trial.contains("test");
@@ -115,5 +123,5 @@ async fn destination_tests_succeed_without_events() {
             }
         }
     }
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }

@@ -2,7 +2,7 @@
 //!
 //! Test lines contain only the fields that these files request.
 
-use super::{FIXTURES, body};
+use super::{FIXTURES, body, send_log};
 use crate::harness::Gateway;
 use schemas::identity::OrgType;
 use serde_json::{Map, Value};
@@ -96,12 +96,12 @@ async fn d6_documented_configurations_send_the_fields_we_read() {
     {
         let gateway = Gateway::start().await;
         let key = gateway.seed().org("network", OrgType::Platform).await.key;
-        let taken = gateway.drain(provider, &key, body(provider, &line)).await;
+        let taken = send_log(&gateway, provider, &key, body(provider, &line)).await;
         assert_eq!(taken.status, 200, "{provider}: {}", taken.body);
         if provider != "firehose" {
             assert_eq!(taken.body["kept"], 1, "{provider}: {} of {}", taken.body, String::from_utf8_lossy(&line));
         }
-        let event = gateway.records(1).await.remove(0).events.remove(0);
+        let event = gateway.log.records(1).await.remove(0).events.remove(0);
         assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{provider}");
         // CloudFront can't log individual headers, and all headers include cookies and credentials.
         let telemetry_id = (provider != "firehose").then_some("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f");

@@ -1,7 +1,7 @@
 //! Slots for drain bodies and memory for all bodies: paused senders don't occupy slots, and one tenant can't use all memory.
 
-use super::{BOT, line};
-use crate::harness::{Gateway, head, retrieval, with};
+use super::{BOT, line, send_log};
+use crate::harness::{Gateway, TestApp, head, retrieval, with};
 use ingest_gateway::{DrainSettings, Limits};
 use schemas::identity::OrgType;
 use serde_json::json;
@@ -13,7 +13,7 @@ const SLOTS: usize = 8;
 const KIB: usize = 1024;
 
 /// Sends a request up to its body and at most one byte of it. Returns the first status, which is 100 if the gateway waits for the body.
-async fn begun(gateway: &Gateway, key: &str) -> (TcpStream, String) {
+async fn begun(gateway: &TestApp, key: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(gateway.server.url.strip_prefix("http://").unwrap()).await.unwrap();
     let head = format!(
         "POST /drains/cloudflare HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\nexpect: 100-continue\r\ncontent-length: 1000000\r\n\r\n"
@@ -40,7 +40,7 @@ async fn f70_unsent_drain_bodies_do_not_occupy_a_slot() {
     }
     keys.push(gateway.key("other", OrgType::Platform).await);
     for key in [&keys[0], &keys[7]] {
-        let sent = gateway.drain("cloudflare", key, line("a.test", "/", BOT, "192.0.2.1", "ray-1")).await;
+        let sent = send_log(&gateway, "cloudflare", key, line("a.test", "/", BOT, "192.0.2.1", "ray-1")).await;
         assert_eq!((sent.status, &sent.body["kept"]), (200, &1.into()), "{}", sent.body);
     }
 }
@@ -52,13 +52,13 @@ async fn f79_rejects_logs_above_the_budget_early() {
     let (anyone, verified) = (gateway.key("anyone", OrgType::ContentOwner).await, gateway.seed().owner_of("a.test").await.key);
     let first = async |key| begun(&gateway, key).await.1;
     assert_eq!(first(&anyone).await, "100", "the budget suffices");
-    assert_eq!(gateway.drain("cloudflare", &anyone, "x\n".repeat(100_000)).await.status, 422);
+    assert_eq!(send_log(&gateway, "cloudflare", &anyone, "x\n".repeat(100_000)).await.status, 422);
     assert_eq!(first(&anyone).await, "429", "less is left");
     assert_eq!(first(&verified).await, "100", "no such budget");
 }
 
 /// Sends this many bytes of a longer body.
-async fn half_sent(gateway: &Gateway, key: &str, bytes: usize) -> TcpStream {
+async fn half_sent(gateway: &TestApp, key: &str, bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(gateway.server.url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(head("/events", key, 2 * bytes).as_bytes()).await.unwrap();
     stream.write_all(&vec![b' '; bytes]).await.unwrap();
@@ -79,26 +79,26 @@ async fn f75_endless_bodies_leave_memory_for_others() {
         open.push(half_sent(&gateway, &slow.key, 40 * KIB).await);
     }
     eventually("the share is used up", || async {
-        let refused = gateway.post(&slow.key, &body(20 * KIB)).await;
+        let refused = gateway.report(&slow.key, &body(20 * KIB)).await;
         (refused.status == 429 && refused.headers.contains_key("retry-after")).then_some(())
     })
     .await;
-    assert_eq!(gateway.post(&twin.key, &body(20 * KIB)).await.status, 429, "organizations of one person have one share");
+    assert_eq!(gateway.report(&twin.key, &body(20 * KIB)).await.status, 429, "organizations of one person have one share");
     let handed_over = sqlx::query("UPDATE memberships SET role = 'member' WHERE organization_id = $1").bind(twin.id.0);
     handed_over.execute(&gateway.stores.pool).await.unwrap();
     seed.own("bob@example.com", &[twin.id]).await;
     eventually("an organization has the share of its new owner", || async {
-        (gateway.post(&twin.key, &body(20 * KIB)).await.status == 201).then_some(())
+        (gateway.report(&twin.key, &body(20 * KIB)).await.status == 201).then_some(())
     })
     .await;
     let log = line("a.test", &"/".repeat(20 * KIB), BOT, "192.0.2.1", "ray-1");
-    let refused = gateway.drain("cloudflare", &slow.key, log).await;
+    let refused = send_log(&gateway, "cloudflare", &slow.key, log).await;
     assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (503, true), "{}", refused.body);
-    let accepted = gateway.post(&other, &body(60 * KIB)).await;
+    let accepted = gateway.report(&other, &body(60 * KIB)).await;
     assert_eq!(accepted.status, 201, "{}", accepted.body);
     drop(open);
     eventually("the memory is free again", || async {
-        (gateway.post(&twin.key, &body(60 * KIB)).await.status == 201).then_some(())
+        (gateway.report(&twin.key, &body(60 * KIB)).await.status == 201).then_some(())
     })
     .await;
 }

@@ -1,13 +1,14 @@
 //! A1 for drains: invalid bodies get a timely response and never cause an internal error.
 
-use super::{FIXTURES, body, delivery};
+use super::{FIXTURES, body, delivery, send_log};
 use crate::encodings::compress;
-use crate::harness::{Gateway, send_request};
+use crate::harness::Gateway;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ingest_gateway::DrainSettings;
 use schemas::identity::{DrainProvider, OrgType};
 use serde_json::json;
+use service_kit::testing::send_request;
 
 fn nasty() -> Vec<(&'static str, Option<&'static str>, Vec<u8>)> {
     let endless = compress("gzip", &vec![b'a'; 64 * 1024 * 1024]);
@@ -56,7 +57,7 @@ async fn a1_drain_bodies_never_cause_server_errors() {
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     for provider in DrainProvider::NAMES {
         for (what, encoding, body) in nasty() {
-            let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).body(body);
+            let request = gateway.post_request(&format!("/drains/{provider}"), &key).body(body);
             let request = encoding.into_iter().fold(request, |request, encoding| request.header("content-encoding", encoding));
             // Rejecting an unread body closes the connection, so the next request needs a new one.
             let told = send_request(request.header("connection", "close")).await;
@@ -65,7 +66,7 @@ async fn a1_drain_bodies_never_cause_server_errors() {
             assert_eq!(told.body["kept"].as_u64().unwrap_or_default(), 0, "{provider}, {what}");
         }
     }
-    assert_eq!(gateway.record_count(), 0);
+    assert_eq!(gateway.log.record_count(), 0);
 }
 
 /// Invalid lines, none with a line break.
@@ -112,7 +113,7 @@ async fn send_hostile_lines(provider: &'static str) {
         let lines = body(provider, &[good, b"\n", &hostile, b"\n", good, b"\n"].concat());
         let compressed = compress("gzip", &lines);
         for (encoding, body) in [("identity", lines), ("gzip", compressed)] {
-            let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
+            let request = gateway.post_request(&format!("/drains/{provider}"), &key).header("content-encoding", encoding);
             let told = send_request(request.body(body)).await;
             assert_eq!(told.status, 200, "{provider}, {what}, {encoding}: {}", told.body);
             sent += 1;
@@ -126,7 +127,7 @@ async fn send_hostile_lines(provider: &'static str) {
             }
         }
     }
-    let records = gateway.records(sent).await;
+    let records = gateway.log.records(sent).await;
     assert!(records.iter().all(|record| record.events.len() == 2), "{provider}: a good line beside a bad one is kept");
 }
 
@@ -148,10 +149,11 @@ async fn a1_invalid_firehose_records_do_not_affect_others() {
     ];
     for hostile in &hostile {
         let what = &hostile[..hostile.len().min(40)];
-        let told = gateway.drain("firehose", &key, format!(r#"{{"requestId":"x","records":[{good},{hostile},{good}]}}"#)).await;
+        let told =
+            send_log(&gateway, "firehose", &key, format!(r#"{{"requestId":"x","records":[{good},{hostile},{good}]}}"#)).await;
         assert_eq!(told.status, 200, "{what}: {}", told.body);
     }
-    let records = gateway.records(hostile.len()).await;
+    let records = gateway.log.records(hostile.len()).await;
     assert!(records.iter().all(|record| record.events.len() == 2), "a good record beside a bad one is kept");
     let bad = "SELECT reason, excerpt FROM drain_bad_lines ORDER BY reason, length(excerpt) LIMIT 1";
     let bad: (String, String) = sqlx::query_as(bad).fetch_one(&gateway.stores.pool).await.unwrap();
@@ -170,7 +172,7 @@ async fn a1_accepts_logs_that_start_with_an_address_in_brackets() {
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let good = good_line("combined");
     for hostile in ["[::1] ", "[::1]:80 ", "[x ", "  [] "] {
-        let told = gateway.drain("combined", &key, [hostile.as_bytes(), good, b"\n", good].concat()).await;
+        let told = send_log(&gateway, "combined", &key, [hostile.as_bytes(), good, b"\n", good].concat()).await;
         assert_eq!(
             (told.status, &told.body["lines"], &told.body["kept"]),
             (200, &2.into(), &2.into()),
@@ -210,12 +212,12 @@ async fn drain_body_limits_are_exact() {
         ("line", "identity", one_line(101), 422),
     ] {
         let told =
-            send_request(gateway.request_to("/drains/ndjson", Some(&key)).header("content-encoding", encoding).body(body)).await;
+            send_request(gateway.post_request("/drains/ndjson", &key).header("content-encoding", encoding).body(body)).await;
         assert_eq!(told.status, status, "{what}: {}", told.body);
     }
     let records = |count: usize| format!(r#"{{"records":[{}]}}"#, vec!["{}"; count].join(","));
     for (count, status) in [(10, 400), (11, 413)] {
-        assert_eq!(gateway.drain("firehose", &key, records(count)).await.status, status, "{count} records");
+        assert_eq!(send_log(&gateway, "firehose", &key, records(count)).await.status, status, "{count} records");
     }
     let reasons: Vec<String> = sqlx::query_scalar("SELECT DISTINCT reason FROM drain_bad_lines ORDER BY reason")
         .fetch_all(&gateway.stores.pool)

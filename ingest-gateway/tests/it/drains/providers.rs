@@ -1,13 +1,14 @@
 //! D1: recorded logs from each provider.
 
-use super::{BOT, FIXTURES, PERSON, body, line};
+use super::{BOT, FIXTURES, PERSON, body, line, send_log};
 use crate::encodings::compress;
-use crate::harness::{Gateway, send_request};
+use crate::harness::Gateway;
 use schemas::bots::Purpose;
 use schemas::event::SourceRole;
 use schemas::identity::OrgType;
 use schemas::log::{FailedFetch, RecordKind};
 use serde_json::{Value, json};
+use service_kit::testing::send_request;
 use std::io::Write;
 
 #[tokio::test]
@@ -15,14 +16,14 @@ async fn d1_every_provider_format_produces_the_same_events() {
     for (provider, variant, lines) in FIXTURES {
         let gateway = Gateway::start().await;
         let org = gateway.seed().org("network", OrgType::Platform).await;
-        let taken = gateway.drain(provider, &org.key, body(provider, lines)).await;
+        let taken = send_log(&gateway, provider, &org.key, body(provider, lines)).await;
         assert_eq!(taken.status, 200, "{provider} {variant}: {}", taken.body);
         let counts = json!({"status": "ok", "lines": 6, "kept": 1, "people": 1, "dropped": {"asset": 1, "method": 1}, "refused": 1, "bad": 1});
         match provider {
             "firehose" => assert_eq!(taken.body["requestId"], "delivery-1"),
             _ => assert_eq!(taken.body, counts, "{provider} {variant}"),
         }
-        let record = gateway.records(1).await.remove(0);
+        let record = gateway.log.records(1).await.remove(0);
         assert_eq!((record.org, record.kind, record.events.len()), (org.id, RecordKind::Drain, 1), "{provider} {variant}");
         let event = &record.events[0];
         let role = if provider == "combined" { SourceRole::Origin } else { SourceRole::Edge };
@@ -88,10 +89,10 @@ async fn failed_fetches_omit_address_user_agent_and_query() {
         with(BOT, 500, "/style.css", "r-4"),
         with(PERSON, 404, "/of-a-person", "r-5"),
     ];
-    let taken = gateway.drain("cloudflare", &org.key, lines.join("\n")).await;
+    let taken = send_log(&gateway, "cloudflare", &org.key, lines.join("\n")).await;
     let counts = ["kept", "people", "refused", "bad"].map(|name| taken.body[name].as_u64().unwrap());
     assert_eq!((counts, &taken.body["dropped"]), ([0, 1, 3, 0], &json!({"asset": 1})));
-    let record = gateway.records(1).await.remove(0);
+    let record = gateway.log.records(1).await.remove(0);
     let kept: Vec<(&str, u16)> = record.failed_fetches.iter().map(|fetch| (fetch.path.as_str(), fetch.status)).collect();
     assert_eq!((record.events.len(), kept), (0, vec![("/a", 404), ("/b", 304), ("/c", 301)]));
     let text = serde_json::to_string(&record).unwrap();
@@ -117,7 +118,7 @@ async fn decodes_supported_encodings_and_rejects_others() {
         ("snappy", block),
     ] {
         let request =
-            |body: Vec<u8>| gateway.request_to("/drains/cloudflare", Some(&key)).header("content-encoding", encoding).body(body);
+            |body: Vec<u8>| gateway.post_request("/drains/cloudflare", &key).header("content-encoding", encoding).body(body);
         let taken = send_request(request(body.clone())).await;
         assert_eq!(
             (taken.status, &taken.body["kept"], &taken.body["people"]),
@@ -131,12 +132,12 @@ async fn decodes_supported_encodings_and_rejects_others() {
         }
     }
     for body in [compress("gzip", lines.as_bytes()), compress("zstd", lines.as_bytes())] {
-        let taken = gateway.drain("cloudflare", &key, body).await;
+        let taken = send_log(&gateway, "cloudflare", &key, body).await;
         assert_eq!((taken.status, &taken.body["kept"]), (200, &json!(1)), "compressed without a header: {}", taken.body);
     }
     for encoding in ["br", "deflate", "gzip, gzip", "compress"] {
         let refused =
-            send_request(gateway.request_to("/drains/ndjson", Some(&key)).header("content-encoding", encoding).body("{}")).await;
+            send_request(gateway.post_request("/drains/ndjson", &key).header("content-encoding", encoding).body("{}")).await;
         assert_eq!(refused.status, 415, "{encoding}");
     }
 }
@@ -150,9 +151,9 @@ async fn owners_store_only_lines_for_their_hosts() {
             .iter()
             .map(|host| line(host, "/a", BOT, "", host))
             .collect();
-    let taken = gateway.drain("cloudflare", &owner.key, lines.join("\n")).await;
+    let taken = send_log(&gateway, "cloudflare", &owner.key, lines.join("\n")).await;
     assert_eq!((taken.status, &taken.body["kept"], &taken.body["dropped"]), (200, &json!(2), &json!({"other_host": 3})));
-    let sites: Vec<String> = gateway.records(1).await.remove(0).events.into_iter().map(|event| event.site).collect();
+    let sites: Vec<String> = gateway.log.records(1).await.remove(0).events.into_iter().map(|event| event.site).collect();
     assert_eq!(sites, ["com.example", "com.example.blog"]);
 }
 
@@ -161,16 +162,16 @@ async fn lines_without_a_host_get_the_given_one() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let log = format!("203.0.113.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a?b=1 HTTP/1.1\" 200 10 \"-\" \"{BOT}\"\n");
-    let without = gateway.drain("combined", &key, log.clone()).await;
+    let without = send_log(&gateway, "combined", &key, log.clone()).await;
     assert_eq!(without.status, 422, "{}", without.body);
-    let told = gateway.drain("combined?host=a.test&role=edge", &key, log).await;
+    let told = send_log(&gateway, "combined?host=a.test&role=edge", &key, log).await;
     assert_eq!((told.status, &told.body["kept"]), (200, &json!(1)));
-    let event = gateway.records(1).await.remove(0).events.remove(0);
+    let event = gateway.log.records(1).await.remove(0).events.remove(0);
     assert_eq!((event.content_url.as_deref(), event.source_role), (Some("https://a.test/a?b=1"), Some(SourceRole::Edge)));
     for query in ["host=a.test&host=b.test", "role=agent", "key=secret"] {
-        assert_eq!(gateway.drain(&format!("combined?{query}"), &key, "").await.status, 400, "{query}");
+        assert_eq!(send_log(&gateway, &format!("combined?{query}"), &key, "").await.status, 400, "{query}");
     }
-    assert_eq!(gateway.drain("nobody", &key, "").await.status, 404);
+    assert_eq!(send_log(&gateway, "nobody", &key, "").await.status, 404);
 }
 
 #[tokio::test]
@@ -189,12 +190,12 @@ async fn cdn_requests_are_not_fetches_but_cdns_identify_bots() {
         with("r-4", "NewAssistant/1.0", "VerifiedBotCategory", "AI Assistant"),
         with("r-5", "NewMonitor/1.0", "VerifiedBotCategory", "Monitoring & Analytics"),
     ];
-    let taken = gateway.drain("cloudflare", &key, lines.join("\n")).await;
+    let taken = send_log(&gateway, "cloudflare", &key, lines.join("\n")).await;
     assert_eq!(
         (&taken.body["dropped"], &taken.body["kept"], &taken.body["people"]),
         (&json!({"subrequest": 2}), &json!(2), &json!(1))
     );
-    let events = gateway.records(1).await.remove(0).events;
+    let events = gateway.log.records(1).await.remove(0).events;
     let bots: Vec<&str> = events.iter().map(|event| event.crawler.as_ref().unwrap().bot.as_str()).collect();
     assert_eq!(bots, ["GPTBot", "other"]);
 }
@@ -211,9 +212,9 @@ async fn d1_reads_cloudfront_standard_logs_through_firehose() {
         "x-edge-result-type": "Hit", "x-edge-request-id": "r-1", "x-host-header": "www.example.com", "cs-protocol": "https",
         "cs-bytes": "123", "time-taken": "0.001", "x-forwarded-for": "-", "sc-content-type": "text/html",
     });
-    let taken = gateway.drain("firehose", &key, body("firehose", line.to_string().as_bytes())).await;
+    let taken = send_log(&gateway, "firehose", &key, body("firehose", line.to_string().as_bytes())).await;
     assert_eq!(taken.status, 200, "{}", taken.body);
-    let event = gateway.records(1).await.remove(0).events.remove(0);
+    let event = gateway.log.records(1).await.remove(0).events.remove(0);
     assert_eq!((event.at_ms, event.content_url.as_deref()), (1_793_527_200_000, Some("https://www.example.com/article?page=2")));
     let crawler = event.crawler.as_deref().unwrap();
     assert_eq!((crawler.bot.as_str(), crawler.verified, crawler.response_bytes), ("GPTBot", Some(true), 5_120));
@@ -229,9 +230,9 @@ async fn agent_name_in_a_line_is_only_a_claim() {
     let of_nginx = json!({"timestamp": "1793527200.869", "host": "a.test", "url": "/", "method": "GET", "user_agent": BOT,
         "status": "200", "signature_agent": CLAIM});
     for (provider, line) in [("cloudflare", of_cloudflare), ("ndjson", of_nginx)] {
-        assert_eq!(gateway.drain(provider, &key, line.to_string()).await.body["kept"], 1, "{provider}");
+        assert_eq!(send_log(&gateway, provider, &key, line.to_string()).await.body["kept"], 1, "{provider}");
     }
-    for event in gateway.records(2).await.into_iter().flat_map(|record| record.events) {
+    for event in gateway.log.records(2).await.into_iter().flat_map(|record| record.events) {
         let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
         assert_eq!(data["signature_agent"], CLAIM);
     }
@@ -242,15 +243,15 @@ async fn agent_name_in_a_line_is_only_a_claim() {
 async fn rejects_body_without_a_readable_line() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
-    let refused = gateway.drain("cloudflare", &key, "not json\n{\"RayID\":1}\n").await;
+    let refused = send_log(&gateway, "cloudflare", &key, "not json\n{\"RayID\":1}\n").await;
     assert_eq!((refused.status, &refused.body["code"]), (422, &json!("invalid_request")), "{}", refused.body);
     assert!(refused.body["detail"].as_str().unwrap().contains("not_json"), "{}", refused.body);
-    let delivery = gateway.drain("firehose", &key, body("firehose", b"too\tfew")).await;
+    let delivery = send_log(&gateway, "firehose", &key, body("firehose", b"too\tfew")).await;
     assert_eq!((delivery.status, &delivery.body["requestId"]), (400, &json!("delivery-1")), "{}", delivery.body);
     let lines = format!("not json\n{}", line("a.test", "/", PERSON, "", "r-1"));
-    let taken = gateway.drain("cloudflare", &key, lines).await;
+    let taken = send_log(&gateway, "cloudflare", &key, lines).await;
     assert_eq!((taken.status, &taken.body["bad"]), (200, &json!(1)), "one readable line is enough: {}", taken.body);
-    assert_eq!(gateway.drain("cloudflare", &key, "\n\n").await.status, 200, "an empty body is not an unreadable line");
+    assert_eq!(send_log(&gateway, "cloudflare", &key, "\n\n").await.status, 200, "an empty body is not an unreadable line");
     let reasons: Vec<String> = sqlx::query_scalar("SELECT DISTINCT reason FROM drain_bad_lines ORDER BY reason")
         .fetch_all(&gateway.stores.pool)
         .await
@@ -272,9 +273,9 @@ async fn unanswered_requests_become_failed_fetches() {
         [json!(0), json!(-1), json!("-"), json!("000"), Value::Null].into_iter().zip(["r-1", "r-2", "r-3", "r-4", "r-5"]);
     let lines: Vec<String> =
         unanswered.map(|(status, ray)| with(status, ray)).chain([answered, with(json!("x"), "r-6")]).collect();
-    let taken = gateway.drain("cloudflare", &key, lines.join("\n")).await;
+    let taken = send_log(&gateway, "cloudflare", &key, lines.join("\n")).await;
     assert_eq!((&taken.body["refused"], &taken.body["bad"]), (&json!(6), &json!(1)), "{}", taken.body);
-    let statuses: Vec<u16> = gateway.records(1).await.remove(0).failed_fetches.iter().map(|fetch| fetch.status).collect();
+    let statuses: Vec<u16> = gateway.log.records(1).await.remove(0).failed_fetches.iter().map(|fetch| fetch.status).collect();
     assert_eq!(statuses, [0, 0, 0, 0, 0, 404]);
 }
 
@@ -296,12 +297,12 @@ async fn rejects_missing_fields_but_accepts_empty_ones() {
         ("ClientRequestHost", "no_host"),
         ("EdgeStartTimestamp", "no_time"),
     ] {
-        let refused = gateway.drain("cloudflare", &key, without(name, BOT)).await;
+        let refused = send_log(&gateway, "cloudflare", &key, without(name, BOT)).await;
         let detail = refused.body["detail"].as_str().unwrap_or_default();
         assert!(refused.status == 422 && detail.contains(reason), "{name}: {}", refused.body);
     }
     for user_agent in ["", "-"] {
-        let taken = gateway.drain("cloudflare", &key, line("a.test", "/", user_agent, "", "r-1")).await;
+        let taken = send_log(&gateway, "cloudflare", &key, line("a.test", "/", user_agent, "", "r-1")).await;
         assert_eq!((taken.status, &taken.body["people"]), (200, &json!(1)), "the visitor sent no user agent: {}", taken.body);
     }
 }

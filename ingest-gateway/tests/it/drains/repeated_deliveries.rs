@@ -1,7 +1,7 @@
 //! D3: repeated, reordered and interrupted deliveries from overlapping jobs produce the same events.
 
-use super::{BOT, PERSON, line};
-use crate::harness::Gateway;
+use super::{BOT, PERSON, line, send_log};
+use crate::harness::{Gateway, TestApp};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -32,9 +32,9 @@ fn lines(random: &mut StdRng) -> Vec<String> {
 }
 
 /// Returns each key's event or failed fetch on the log.
-async fn counted(gateway: &Gateway) -> BTreeMap<u128, String> {
+async fn counted(gateway: &TestApp) -> BTreeMap<u128, String> {
     let mut counted = BTreeMap::new();
-    for record in gateway.all_records().await {
+    for record in gateway.log.all_records().await {
         let events = record.events.iter().map(|event| (event.own_key, serde_json::to_string(event)));
         let failed = record.failed_fetches.iter().map(|fetch| (fetch.own_key, serde_json::to_string(fetch)));
         for (key, text) in events.chain(failed) {
@@ -47,7 +47,7 @@ async fn counted(gateway: &Gateway) -> BTreeMap<u128, String> {
 }
 
 /// Sends the first `end` bytes of a body and disconnects.
-fn cut_off(gateway: &Gateway, key: &str, body: &[u8], end: usize) {
+fn cut_off(gateway: &TestApp, key: &str, body: &[u8], end: usize) {
     let address = gateway.server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
@@ -71,16 +71,16 @@ async fn d3_events_do_not_depend_on_delivery() {
     for _ in 0..10 {
         cut_off(&gateway, &key, whole.as_bytes(), random.random_range(0..whole.len()));
     }
-    let taken = gateway.drain("cloudflare", &key, whole.clone()).await;
+    let taken = send_log(&gateway, "cloudflare", &key, whole.clone()).await;
     assert_eq!(taken.status, 200, "seed {seed}: {}", taken.body);
     let count = |name: &str| usize::try_from(taken.body[name].as_u64().unwrap()).unwrap();
     let kept = count("kept") + count("refused");
     for _ in 0..5 {
         lines.shuffle(&mut random);
         let from = random.random_range(0..lines.len());
-        assert_eq!(gateway.drain("cloudflare", &key, lines[from..].join("\n")).await.status, 200);
+        assert_eq!(send_log(&gateway, "cloudflare", &key, lines[from..].join("\n")).await.status, 200);
     }
-    let elsewhere = gateway.beside().await;
-    assert_eq!(elsewhere.drain("cloudflare", &key, whole).await.status, 200);
+    let elsewhere = Gateway::beside(&gateway).await;
+    assert_eq!(send_log(&elsewhere, "cloudflare", &key, whole).await.status, 200);
     assert_eq!(counted(&gateway).await.len(), kept, "seed {seed}");
 }

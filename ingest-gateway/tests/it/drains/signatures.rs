@@ -1,12 +1,13 @@
 //! Tests of drains with a signing secret.
 
 use crate::encodings::compress;
-use crate::harness::{Gateway, send_request};
+use crate::harness::{Gateway, TestApp};
 use hmac::{Hmac, KeyInit, Mac};
 use schemas::identity::{DrainProvider, OrgType};
 use schemas::ids::DrainId;
 use serde_json::json;
 use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
+use service_kit::testing::send_request;
 use sha1::Sha1;
 use std::fmt::Write as _;
 
@@ -22,7 +23,7 @@ fn signed(body: &[u8], secret: &str) -> String {
 }
 
 /// Creates a Vercel drain whose secret is encrypted with these settings' key.
-async fn drain(gateway: &Gateway, secrets: &SecretsSettings) -> (DrainId, String) {
+async fn drain(gateway: &TestApp, secrets: &SecretsSettings) -> (DrainId, String) {
     let org = gateway.seed().org("network", OrgType::Platform).await.id;
     let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Vercel).await;
     let sealed = secrets.sealer().unwrap().seal(SECRET, drain.0.as_bytes()).unwrap();
@@ -31,8 +32,8 @@ async fn drain(gateway: &Gateway, secrets: &SecretsSettings) -> (DrainId, String
     (drain, key)
 }
 
-async fn sent(gateway: &Gateway, key: &str, body: &[u8], signature: Option<&str>, encoding: &str) -> (u16, serde_json::Value) {
-    let request = gateway.request_to("/drains/vercel", Some(key)).header("content-encoding", encoding).body(body.to_vec());
+async fn sent(gateway: &TestApp, key: &str, body: &[u8], signature: Option<&str>, encoding: &str) -> (u16, serde_json::Value) {
+    let request = gateway.post_request("/drains/vercel", key).header("content-encoding", encoding).body(body.to_vec());
     let request = signature.into_iter().fold(request, |request, signature| request.header("x-vercel-signature", signature));
     let answer = send_request(request).await;
     (answer.status, answer.body)

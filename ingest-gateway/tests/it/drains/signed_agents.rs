@@ -1,6 +1,7 @@
 //! Agents that sign their fetches: key sets are fetched in the background, and the result is in the record.
 
-use crate::harness::Gateway;
+use super::send_log;
+use crate::harness::{Gateway, TestApp};
 use data_encoding::BASE64;
 use schemas::identity::OrgType;
 use schemas::signature::{RecordedSignature, SignatureResult};
@@ -89,12 +90,12 @@ fn line(id: &str, key: &PrivateKey, key_set: &str, signed_host: &str, status: u1
         "signature_input": format!("sig={parameters}"), "signature": format!("sig=:{}:", BASE64.encode(&key.sign(base.as_bytes())))})
 }
 
-async fn send(gateway: &Gateway, key: &str, lines: &[Value]) -> Vec<Option<RecordedSignature>> {
-    let before = usize::try_from(gateway.record_count()).unwrap();
+async fn send(gateway: &TestApp, key: &str, lines: &[Value]) -> Vec<Option<RecordedSignature>> {
+    let before = usize::try_from(gateway.log.record_count()).unwrap();
     let log: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let taken = gateway.drain("ndjson", key, log).await;
+    let taken = send_log(&gateway, "ndjson", key, log).await;
     assert_eq!(taken.status, 200, "{}", taken.body);
-    let records = gateway.records(before + 1).await;
+    let records = gateway.log.records(before + 1).await;
     let record = records.into_iter().max_by_key(|record| record.received_at_us).unwrap();
     let events = record.events.into_iter().map(|event| event.signature);
     events
@@ -109,7 +110,7 @@ fn shown(signature: &Option<RecordedSignature>) -> String {
 }
 
 /// Sends lines until one has this result.
-async fn becomes(gateway: &Gateway, api_key: &str, result: &str, line: impl Fn(usize) -> Value) {
+async fn becomes(gateway: &TestApp, api_key: &str, result: &str, line: impl Fn(usize) -> Value) {
     let attempt = AtomicUsize::new(0);
     eventually("the key set is known", async || {
         let line = line(attempt.fetch_add(1, Ordering::Relaxed));
