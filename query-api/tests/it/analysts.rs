@@ -9,7 +9,7 @@ mod queries;
 mod statements;
 mod writers;
 
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, fetch_on, serve};
+use crate::test_app::{NEW_YEAR_MS, Observation, Query, TestApp, fetch_on, serve};
 use local::test_servers::ClickHouse;
 use query_api::Settings;
 use query_api::analysts::{AnalystSettings, AnalystSync, SyncResult};
@@ -47,7 +47,7 @@ impl AnalystFixture {
         databases::apply_clickhouse_ddl(&settings).await.unwrap();
         let stores = TestStores { clickhouse: settings.clone(), ..TestStores::fresh().await };
         let api = serve(&Settings::with_stores(settings.clone(), stores.postgres.clone())).await;
-        let app = TestApp::on(stores, api);
+        let app = Query::on(stores, api);
         Self { app, server: Some(server), folder, settings }
     }
 

@@ -1,9 +1,10 @@
 //! Sessions, click tokens and their events, stored as other services do it.
 
-use crate::test_app::{Observation, TestApp, fetch_on};
+use crate::test_app::{Observation, Query, TestApp, fetch_on};
 use chrono::{DateTime, TimeDelta};
 use query_api::{ClickSettings, Settings, State, router};
 use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
 use schemas::event::SourceRole::Agent;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
@@ -12,8 +13,7 @@ use schemas::site::ContentUrl;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::roles::Role;
-use service_kit::testing::{SeededOrg, TestServer, client};
-use std::collections::BTreeMap;
+use service_kit::testing::{SeededOrg, TestResponse, TestServer, send_request};
 use uuid::Uuid;
 
 /// Returns a session's event on a page.
@@ -31,29 +31,13 @@ pub(crate) fn reported(org: OrgId, session: Uuid, event_type: &str, url: &str) -
     }
 }
 
-/// A response with its headers.
-#[derive(Debug)]
-pub(crate) struct FullResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) text: String,
-}
-
-impl FullResponse {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap()
-    }
-
-    /// Returns the response without the parts that differ between requests.
-    pub(crate) fn alike(&self) -> (StatusCode, BTreeMap<String, String>, Value) {
-        let mut body = self.json();
-        let id = body.as_object_mut().unwrap().remove("request_id").unwrap();
-        let mut headers = self.headers.clone();
-        assert_eq!(headers.remove("x-request-id").as_deref(), id.as_str());
-        // The content length stays, because all request ids have the same length.
-        headers.remove("date");
-        (self.status, headers, body)
-    }
+/// Returns a refusal without the parts that differ between requests.
+pub(crate) fn alike(answer: &TestResponse) -> (HeaderMap, (u16, Value)) {
+    let mut headers = answer.headers.clone();
+    assert_eq!(headers.remove("x-request-id").unwrap(), answer.text("request_id"));
+    // The content length stays, because all request ids have the same length.
+    headers.remove("date");
+    (headers, answer.problem())
 }
 
 /// An app with an agent that shares its sessions, and an owner that consents to be shown.
@@ -71,11 +55,11 @@ impl ClickFixture {
     }
 
     pub(crate) async fn start_with(clicks: ClickSettings) -> Self {
-        let (app, clock) = (TestApp::new().await, Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap()));
+        let (app, clock) = (Query::start().await, Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap()));
         let own = app.stores.signed_in_as(Role::Query);
         let settings = Settings { clicks, ..Settings::with_stores(own.clickhouse, own.postgres) };
         let state = State::connect_at(&settings, clock.clone()).await.unwrap();
-        let app = app.served_by(TestServer::start(router(state)).await);
+        let app = Query::served_by(app, TestServer::start(router(state)).await);
         let agent = app.seed().org("Agent", OrgType::Agent).await;
         let network = app.seed().org("Network", OrgType::Platform).await;
         let owner = app.seed().owner_of("example.com").await;
@@ -132,25 +116,20 @@ impl ClickFixture {
         token.reveal().to_owned()
     }
 
-    pub(crate) async fn look_up(&self, token: &str) -> FullResponse {
+    pub(crate) async fn look_up(&self, token: &str) -> TestResponse {
         self.get(&format!("/ctx/{token}"), &[("x-api-key", &self.network.key)]).await
     }
 
     /// Returns a manifest that must exist.
     pub(crate) async fn manifest(&self, token: &str) -> Value {
         let answer = self.look_up(token).await;
-        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-        answer.json()
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.raw);
+        answer.body
     }
 
-    pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> FullResponse {
-        let mut request = client().get(format!("{}{path}", self.app.server.url));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let response = request.send().await.unwrap();
-        let shown = response.headers().iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
-        FullResponse { headers: shown.collect(), status: response.status(), text: response.text().await.unwrap() }
+    pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> TestResponse {
+        let request = self.app.client.get(self.app.url(path));
+        send_request(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
     }
 }
 

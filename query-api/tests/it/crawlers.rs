@@ -1,9 +1,8 @@
 //! `GET /content-owners/crawlers` and `/content-owners/coverage`.
 
 use crate::random_reports::BOTS;
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, fetch_on};
+use crate::test_app::{NEW_YEAR_MS, Observation, Query, TestApp, fetch_on, get_as};
 use chrono::DateTime;
-use reqwest::StatusCode;
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::identity::OrgType;
@@ -17,7 +16,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// See docs/api/counting.md#measures.
 #[tokio::test]
 async fn counts_only_fetches_as_retrievals_and_claims() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("a.test").await;
     let answered = |key: u128, response_status| {
         let crawler = Crawler { response_status, response_bytes: 10, ..by_bot(1, None) };
@@ -51,7 +50,7 @@ async fn counts_only_fetches_as_retrievals_and_claims() {
 #[tokio::test]
 async fn coverage_truncates_spans_but_counts_all_hours() {
     const HOURS: usize = 100_001;
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("a.test").await;
     drained(&app, owner.id, &[(0, 1)]).await;
     let every_other = |number: usize| 2 * HOUR_MS * i64::try_from(number).unwrap();
@@ -73,7 +72,7 @@ async fn coverage_truncates_spans_but_counts_all_hours() {
 #[tokio::test]
 async fn sums_agents_beyond_the_limit() {
     const AGENTS: u128 = 100_001;
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("a.test").await;
     let reporter = app.seed().org("reporter", OrgType::Agent).await;
     let name = |number: u128| format!("agent {number}");
@@ -131,7 +130,7 @@ fn hour(number: i64) -> String {
 
 #[tokio::test]
 async fn hours_without_data_are_not_covered() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let (owner, other) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
     drained(&app, owner.id, &[(1, 15), (2, 3), (3, 0), (7, 1)]).await;
     drained(&app, other.id, &[(4, 9)]).await;
@@ -178,7 +177,7 @@ async fn drain_of(app: &TestApp, org: OrgId, hosts: &[&str]) -> Uuid {
 
 #[tokio::test]
 async fn returns_coverage_only_for_hosts_with_a_drain() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("a.test").await;
     app.seed().verify(owner.id, "b.test").await;
     let by_edge = |host: &str, key| fetch_on(host, key).role(SourceRole::Edge).by_org(owner.id);
@@ -207,13 +206,13 @@ async fn returns_coverage_only_for_hosts_with_a_drain() {
     }
     let other = app.page(&owner.key, "/content-owners/coverage", &[("domain", "b.test")]).await;
     assert_eq!(other["coverage"]["hours_covered"], 1, "only the edge's report counts for this host");
-    let text = app.get_as("text/csv", &owner.key, "/content-owners/series").await.3;
+    let text = get_as(&app, "text/csv", &owner.key, "/content-owners/series").await.3;
     assert!(text.starts_with("start,total_events,total_sessions,covered_hours\n") && text.ends_with(",2\n"), "{text}");
 }
 
 #[tokio::test]
 async fn only_owner_and_partner_servers_cover_hours() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let seed = app.seed();
     let (owner, partner) = (seed.owner_of("a.test").await, seed.org("partner", OrgType::Platform).await);
     let stranger = seed.org("stranger", OrgType::Platform).await;
@@ -259,7 +258,7 @@ async fn custom_bot_tables_name_click_operators() {
     let own = json!({"version": "own-1", "bots": [{"bot": "Own bot", "operator": "Ourselves", "purpose": "search", "documentation": "",
         "patterns": ["OwnFetcher"]}]});
     std::fs::write(&file, own.to_string()).unwrap();
-    let app = TestApp::naming_bots_by(&file).await;
+    let app = Query::naming_bots_by(&file).await;
     let owner = app.seed().owner_of("a.test").await;
     let click = |key: u128, agent: &str| fetch_on("a.test", key).named("content_engaged").by(9).session(key).agent(agent);
     let issuer = OrgId(Uuid::from_u128(8));
@@ -271,13 +270,13 @@ async fn custom_bot_tables_name_click_operators() {
 
 #[tokio::test]
 async fn crawlers_support_csv_and_ndjson() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("a.test").await;
     let crawler = Crawler { response_status: 200, response_bytes: 3, ..by_bot(3, None) };
     app.insert(&[fetch_on("a.test", 1).role(SourceRole::Edge).by(9).crawler(crawler)]).await;
     let path = "/content-owners/crawlers";
-    let (status, kind, total, text) = app.get_as("text/csv", &owner.key, path).await;
-    assert_eq!((status, kind.as_str(), total.as_str()), (StatusCode::OK, "text/csv; charset=utf-8", "1"));
+    let (status, kind, total, text) = get_as(&app, "text/csv", &owner.key, path).await;
+    assert_eq!((status, kind.as_str(), total.as_str()), (200, "text/csv; charset=utf-8", "1"));
     let at = &app.page(&owner.key, path, &[]).await["items"][0]["last_fetch"];
     let expected = format!(
         "operator,bot,purpose,verified,retrievals,bytes,corroborated,corroborated_share,last_fetch,refused,operator_clicks,retrievals_per_click\n\
@@ -285,7 +284,7 @@ async fn crawlers_support_csv_and_ndjson() {
         at.as_str().unwrap()
     );
     assert_eq!(text, expected);
-    let (_, kind, _, text) = app.get_as("application/x-ndjson", &owner.key, path).await;
+    let (_, kind, _, text) = get_as(&app, "application/x-ndjson", &owner.key, path).await;
     assert_eq!((kind.as_str(), text.lines().count()), ("application/x-ndjson", 1));
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["bot"], "ClaudeBot");
 }

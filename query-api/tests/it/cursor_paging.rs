@@ -2,7 +2,7 @@
 //! however many events have the same time. A report that was accepted earlier and is stored meanwhile moves only its own event.
 //! `TEST_ROUNDS` sets the number of histories.
 
-use crate::test_app::{Observation, TestApp, fetch_on};
+use crate::test_app::{Observation, Query, TestApp, fetch_on};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
@@ -86,7 +86,7 @@ async fn r12_paging_returns_each_fetch_once_while_others_report() {
     let mut random = StdRng::seed_from_u64(seed);
     let stood = 120;
     for round in 0..size("TEST_ROUNDS", 2) {
-        let app = TestApp::new().await;
+        let app = Query::start().await;
         let owner = app.seed().owner_of("example.com").await;
         app.stop_merges().await;
         let mut rows: Vec<_> = (0..stood).map(|key| reported_fetch(&mut random, key, Edge, BEFORE)).collect();
@@ -106,7 +106,7 @@ async fn r12_paging_returns_each_fetch_once_while_others_report() {
 async fn r12_paging_by_reporter_returns_each_report_once() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let agent = app.seed().org("agent", OrgType::Agent).await;
     let network = app.seed().org("network", OrgType::Platform).await;
     let own = |row: Observation| row.by_org(agent.id);
@@ -147,7 +147,7 @@ async fn r12_paging_by_reporter_returns_each_report_once() {
 async fn r12_late_reports_move_only_their_own_fetch() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let stood = 120;
     let rows: Vec<_> = (0..stood).map(|key| reported_fetch(&mut random, key, Edge, BEFORE)).collect();
@@ -188,7 +188,7 @@ async fn r12_late_reports_move_only_their_own_fetch() {
 
 #[tokio::test]
 async fn rejects_invalid_and_unsupported_cursors() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("agent", OrgType::Agent).await;
     app.insert(&[fetch_on("example.com", 1), fetch_on("example.com", 2)]).await;
@@ -203,7 +203,7 @@ async fn rejects_invalid_and_unsupported_cursors() {
         (&owner.key, "/content-owners/corroboration", vec![("after", next.as_str())]),
         (&owner.key, "/content-owners/funnel", vec![("after", next.as_str())]),
     ] {
-        assert_eq!(app.get(key, path, &query).await.status, StatusCode::BAD_REQUEST, "{path} {query:?}");
+        assert_eq!(app.read(key, path, &query).await.status, StatusCode::BAD_REQUEST, "{path} {query:?}");
     }
     let beside = page(&app, &owner.key, EVENTS, &[("after", next.as_str()), ("offset", "0")]).await;
     assert_eq!((beside.0.len(), beside.1), (1, None));

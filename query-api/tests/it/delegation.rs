@@ -1,6 +1,6 @@
 //! `delegated_from`: a partner sees exactly what the grantor sees, or gets an error.
 
-use crate::test_app::{TestApp, fetch_on, serve};
+use crate::test_app::{Query, TestApp, fetch_on, serve};
 use reqwest::StatusCode;
 use schemas::identity::{OrgType, Scope};
 use service_kit::testing::{SeededOrg, client};
@@ -28,7 +28,7 @@ async fn cast(app: &TestApp) -> [SeededOrg; 6] {
 
 #[tokio::test]
 async fn r3_r2_rejected_delegated_reads_return_the_same_error() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let [grantor, other_owner, partner, stranger, revoked, narrow] = cast(&app).await;
     // The identity API accepts only platforms. Even with such a delegation, a content owner's key reads only its own domains.
     app.seed().delegate(grantor.id, other_owner.id).await;
@@ -40,7 +40,7 @@ async fn r3_r2_rejected_delegated_reads_return_the_same_error() {
 
     let (unknown, other, own) = (Uuid::from_u128(5).to_string(), other_owner.id.to_string(), partner.id.to_string());
     let expected = app.get_summary(&partner.key, &[("delegated_from", &unknown)]).await.problem();
-    assert_eq!((expected.0, &expected.1["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()));
+    assert_eq!((expected.0, &expected.1["code"]), (403, &"forbidden".into()));
     let malformed = ["", " ", "x", "' OR 1=1 --", &format!("{id}0"), &format!("{id} "), "null"];
     let refused = malformed.iter().map(|text| (&partner.key, (*text).to_owned())).chain([
         (&partner.key, other.clone()),
@@ -64,7 +64,7 @@ async fn r3_r2_rejected_delegated_reads_return_the_same_error() {
 
 #[tokio::test]
 async fn s2_seen_by_requires_an_active_delegation() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let cast = cast(&app).await;
     app.insert(&[fetch_on("example.com", 1).id("own")]).await;
     let ids = cast.each_ref().map(|org| org.id.to_string());
@@ -84,12 +84,12 @@ async fn s2_seen_by_requires_an_active_delegation() {
         "robots",
     ];
     for path in reads.map(|read| format!("/content-owners/{read}")) {
-        let ask = async |key: &str, query: &[(&str, &str)]| app.get(key, &path, query).await;
+        let ask = async |key: &str, query: &[(&str, &str)]| app.read(key, &path, query).await;
         let delegated = ask(&partner.key, &[("delegated_from", own)]).await;
         assert_eq!(delegated.status, StatusCode::OK, "{path}");
         assert_eq!(ask(&grantor.key, &[("seen_by", partners)]).await, delegated, "{path}");
         let expected = ask(&grantor.key, &[("seen_by", &Uuid::from_u128(5).to_string())]).await.problem();
-        assert_eq!((expected.0, &expected.1["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()), "{path}");
+        assert_eq!((expected.0, &expected.1["code"]), (403, &"forbidden".into()), "{path}");
         let refused: [(&str, &[(&str, &str)]); 15] = [
             (&grantor.key, &[("seen_by", strangers)]),
             (&grantor.key, &[("seen_by", revokeds)]),
@@ -117,7 +117,7 @@ async fn s2_seen_by_requires_an_active_delegation() {
 
 #[tokio::test]
 async fn r6_platform_keys_need_scope_and_delegation() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let grantor = app.seed().owner_of("example.com").await;
     for org_type in [OrgType::Platform, OrgType::Agent] {
         let partner = app.seed().org("Partner", org_type).await;
@@ -126,19 +126,19 @@ async fn r6_platform_keys_need_scope_and_delegation() {
             [app.get_summary(&partner.key, &[]).await, app.get_summary(&partner.key, &[("domain", "example.com")]).await];
         for answer in answers {
             let (status, problem) = answer.problem();
-            assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()));
+            assert_eq!((status, &problem["code"]), (403, &"forbidden".into()));
         }
         let writer = app.seed().key(partner.id, org_type, &[Scope::TelemetryWrite]).await;
         let (status, problem) = app.get_summary(&writer, &[("delegated_from", &grantor.id.to_string())]).await.problem();
-        assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"missing_scope".into()));
+        assert_eq!((status, &problem["code"]), (403, &"missing_scope".into()));
     }
 }
 
 #[tokio::test]
 async fn r5_s4_revoked_credentials_cannot_read() {
     const ROUNDS: usize = 60;
-    let app = TestApp::new().await;
-    let second = serve(&app.settings()).await;
+    let app = Query::start().await;
+    let second = serve(&Query::settings(&app)).await;
     let grantor = app.seed().owner_of("example.com").await;
     app.insert(&[1, 2].map(|key| fetch_on("example.com", key))).await;
     let ask = async |server: &str, key: &str, query: &str| {

@@ -1,6 +1,6 @@
 //! `GET /sessions/{id}/document`: access to documents and their limits. The lab's end-to-end tests check the content.
 
-use crate::click_fixture::{ClickFixture, reported};
+use crate::click_fixture::{ClickFixture, alike, reported};
 use crate::test_app::Observation;
 use reqwest::StatusCode;
 use schemas::identity::{OrgType, Scope};
@@ -18,9 +18,9 @@ async fn only_the_reporter_can_read_a_document() {
     };
     let id = session.to_string();
     assert_eq!(document(&clicks.agent.key, &id).await.status, StatusCode::OK);
-    assert_eq!(document(&clicks.agent.key, &id.to_uppercase()).await.json()["session_id"], json!(id), "ids are case-insensitive");
-    let unknown = document(&clicks.agent.key, &Uuid::new_v4().to_string()).await.alike();
-    assert_eq!(unknown.0, StatusCode::NOT_FOUND);
+    assert_eq!(document(&clicks.agent.key, &id.to_uppercase()).await.body["session_id"], json!(id), "ids are case-insensitive");
+    let unknown = document(&clicks.agent.key, &Uuid::new_v4().to_string()).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
     for (key, asked) in [
         (&clicks.network.key, id.as_str()),
         (&clicks.owner.key, id.as_str()),
@@ -28,7 +28,7 @@ async fn only_the_reporter_can_read_a_document() {
         (&clicks.agent.key, "%ff"),
         (&clicks.agent.key, "00000000-0000-0000-0000-000000000000"),
     ] {
-        assert_eq!(document(key, asked).await.alike(), unknown, "{asked}");
+        assert_eq!(alike(&document(key, asked).await), alike(&unknown), "{asked}");
     }
     let writer = clicks.app.seed().key(clicks.agent.id, OrgType::Agent, &[Scope::TelemetryWrite]).await;
     assert_eq!(document(&writer, &id).await.status, StatusCode::FORBIDDEN);
@@ -65,18 +65,18 @@ async fn documents_keep_order_and_exact_numbers() {
         ])
         .await;
     let answer = clicks.get(&format!("/sessions/{session}/document"), &[("x-api-key", &clicks.agent.key)]).await;
-    let document = answer.json();
+    let document = answer.body;
     let urls = |events: &serde_json::Value| {
         events.as_array().unwrap().iter().map(|event| event["content_url"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(urls(&document["events"]), ["https://a.test/1", "https://a.test/2"], "{}", answer.text);
+    assert_eq!(urls(&document["events"]), ["https://a.test/1", "https://a.test/2"], "{}", answer.raw);
     let beside = &document["extensions"]["events"];
     assert_eq!(urls(beside), ["https://a.test/3", "https://a.test/s"], "a checkout isn't an event of the standard");
     assert_eq!((&beside[0]["reported_by"], &beside[1]["reported_by"]), (&json!(null), &json!("other")));
     assert!(
-        answer.text.contains(r#""n":1.10"#) && answer.text.contains(r#""big":123456789012345678901234567890"#),
+        answer.raw.contains(r#""n":1.10"#) && answer.raw.contains(r#""big":123456789012345678901234567890"#),
         "{}",
-        answer.text
+        answer.raw
     );
     assert_eq!(document["extensions"]["privacy_level"], "minimal");
 }
@@ -103,7 +103,7 @@ async fn too_long_sessions_use_the_strictest_level() {
     clicks.app.insert(&(1..50_000).map(another).collect::<Vec<_>>()).await;
     let (path, key) = (format!("/sessions/{session}/document"), [("x-api-key", clicks.agent.key.as_str())]);
     let token = clicks.token(session, "https://www.example.com/").await;
-    let document = clicks.get(&path, &key).await.json();
+    let document = clicks.get(&path, &key).await.body;
     assert_eq!(document["events"].as_array().map(Vec::len), Some(50_000));
     assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_some());
     clicks.app.insert(&[turn("minimal", 60_000)]).await;
@@ -198,6 +198,6 @@ async fn too_large_manifests_return_413() {
         clicks.app.insert(&rows).await;
     }
     let answer = clicks.look_up(&clicks.token(session, "https://www.example.com/").await).await;
-    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{:.300}", answer.text);
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{:.300}", answer.raw);
     assert!(!answer.headers.contains_key("retry-after"), "a retry can't succeed");
 }

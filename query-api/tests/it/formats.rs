@@ -1,14 +1,13 @@
 //! Lists as CSV and as newline-delimited JSON.
 
 use crate::lists::OWNERS;
-use crate::test_app::{TestApp, fetch_on};
-use reqwest::StatusCode;
+use crate::test_app::{Query, TestApp, fetch_on, get_as};
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use serde_json::Value;
 
 async fn world_of_some_events() -> (TestApp, String, String) {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let rows: Vec<_> = (0..300_u128)
@@ -31,8 +30,8 @@ async fn ndjson_lines_equal_json_items() {
     for (path, key) in OWNERS.map(|path| (path, &owner)).into_iter().chain([("/agent/events", &agent)]) {
         let path = format!("{path}?limit=150&offset=1");
         let page: Value = app.page(key, &path, &[]).await;
-        let (status, kind, total, text) = app.get_as("application/x-ndjson", key, &path).await;
-        assert_eq!((status, kind.as_str()), (StatusCode::OK, "application/x-ndjson"), "{path}");
+        let (status, kind, total, text) = get_as(&app, "application/x-ndjson", key, &path).await;
+        assert_eq!((status, kind.as_str()), (200, "application/x-ndjson"), "{path}");
         assert_eq!(total, page["total"].to_string(), "{path}");
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(Value::from(lines), page["items"], "{path}");
@@ -47,8 +46,8 @@ async fn csv_is_flat_and_contains_no_formulas() {
     let lists = OWNERS.into_iter().chain(funnels).map(|path| (path, &owner)).chain([("/agent/events", &agent)]);
     for (path, key) in lists {
         let page: Value = app.page(key, path, &[]).await;
-        let (status, kind, total, text) = app.get_as("text/csv, */*;q=0.1", key, path).await;
-        assert_eq!((status, kind.as_str()), (StatusCode::OK, "text/csv; charset=utf-8"), "{path}");
+        let (status, kind, total, text) = get_as(&app, "text/csv, */*;q=0.1", key, path).await;
+        assert_eq!((status, kind.as_str()), (200, "text/csv; charset=utf-8"), "{path}");
         assert_eq!(total, page["total"].to_string(), "{path}");
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let columns = reader.headers().unwrap().clone();
@@ -99,16 +98,16 @@ async fn every_format_contains_the_corroboration_note() {
 async fn errors_are_problem_json_in_every_format() {
     let (app, owner, _) = world_of_some_events().await;
     for accept in ["text/csv", "application/x-ndjson"] {
-        let (status, kind, ..) = app.get_as(accept, &owner, "/content-owners/events?limit=0").await;
-        assert_eq!((status, kind.as_str()), (StatusCode::BAD_REQUEST, "application/problem+json"));
+        let (status, kind, ..) = get_as(&app, accept, &owner, "/content-owners/events?limit=0").await;
+        assert_eq!((status, kind.as_str()), (400, "application/problem+json"));
     }
 }
 
 #[tokio::test]
 async fn empty_csv_lists_have_only_a_header() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
-    let (_, _, total, text) = app.get_as("text/csv", &owner.key, "/content-owners/urls").await;
+    let (_, _, total, text) = get_as(&app, "text/csv", &owner.key, "/content-owners/urls").await;
     assert_eq!(
         (total.as_str(), text.as_str()),
         (
@@ -116,6 +115,6 @@ async fn empty_csv_lists_have_only_a_header() {
             "content_url,total_events,fetched,failed,revalidated,grounded,cited,presented,engagements,visits,unique_sessions,last_seen\n"
         )
     );
-    let (_, _, total, text) = app.get_as("application/x-ndjson", &owner.key, "/content-owners/urls").await;
+    let (_, _, total, text) = get_as(&app, "application/x-ndjson", &owner.key, "/content-owners/urls").await;
     assert_eq!((total.as_str(), text.as_str()), ("0", ""));
 }

@@ -1,6 +1,6 @@
 //! R7: events from another owner's time with a subdomain stay hidden after that owner leaves.
 
-use crate::test_app::{NEW_YEAR_MS, TestApp, fetch_on};
+use crate::test_app::{NEW_YEAR_MS, Query, TestApp, fetch_on};
 use chrono::DateTime;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
@@ -22,7 +22,7 @@ async fn owned(app: &TestApp, org: OrgId, domain: &str, from_ms: i64, until_ms: 
 
 #[tokio::test]
 async fn r7_parent_owners_see_subdomains_after_their_owner_left() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let above = app.seed().owner_of("example.com").await;
     let former = app.seed().org("former", OrgType::ContentOwner).await;
     owned(&app, former.id, "blog.example.com", 1_000, Some(3_000)).await;
@@ -55,7 +55,7 @@ async fn r7_parent_owners_see_subdomains_after_their_owner_left() {
 
 #[tokio::test]
 async fn parent_owners_see_subdomains_after_the_last_owner_left() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let above = app.seed().owner_of("example.com").await;
     for (name, from_ms, until_ms) in [("one", 1_000, 2_000), ("other", 3_000, 4_000)] {
         let former = app.seed().org(name, OrgType::ContentOwner).await;

@@ -1,6 +1,6 @@
 //! Reporters can make up event types and agents on others' hosts, but responses don't grow with them.
 
-use crate::test_app::{TestApp, fetch_on};
+use crate::test_app::{Query, fetch_on};
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn sum(items: &Value, member: &str) -> u64 {
 
 #[tokio::test]
 async fn invented_types_do_not_hide_the_owners_types() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let stranger = app.seed().org("Stranger", OrgType::Platform).await;
     let report = |key: u64, by, name: &str| {
@@ -55,7 +55,7 @@ async fn invented_types_do_not_hide_the_owners_types() {
 #[tokio::test]
 async fn f77_made_up_types_and_agents_do_not_grow_responses() {
     let count = size("INVENTED_NAMES", 3_000) as u64;
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let reporter = app.seed().org("Reporter", OrgType::Agent).await;
     let report = |key: u64| {
@@ -71,9 +71,9 @@ async fn f77_made_up_types_and_agents_do_not_grow_responses() {
     }
     for read in READS.map(|read| format!("/content-owners/{read}")).into_iter().chain(OWN.map(str::to_owned)) {
         let key = if read.starts_with("/agent/") { &reporter.key } else { &owner.key };
-        let answer = app.get(key, &read, &[]).await;
+        let answer = app.read(key, &read, &[]).await;
         assert_eq!(answer.status, 200, "{read}");
-        assert!(answer.text.len() < MOST, "{read}: {} bytes", answer.text.len());
+        assert!(answer.raw.len() < MOST, "{read}: {} bytes", answer.raw.len());
     }
     for (path, key, agents) in [("/content-owners/summary", &owner.key, 1_000), ("/agent/summary", &reporter.key, 1_000)] {
         let summary = app.page(key, path, &[]).await;

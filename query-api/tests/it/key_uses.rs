@@ -1,6 +1,6 @@
 //! Stores when keys were last used for reading, outside the requests.
 
-use crate::test_app::TestApp;
+use crate::test_app::Query;
 use chrono::{DateTime, Utc};
 use service_kit::clock::Clock;
 use service_kit::testing::eventually;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 #[tokio::test]
 async fn records_uses_per_key() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let before = Clock::System.now();
     let (used, _unused) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
     app.total(&used.key, &[]).await;

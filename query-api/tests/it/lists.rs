@@ -1,6 +1,6 @@
 //! Items of lists, and access to them.
 
-use crate::test_app::{Observation, TestApp, fetch_on, platform};
+use crate::test_app::{Observation, Query, fetch_on, platform};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use schemas::identity::{OrgType, Scope};
@@ -13,7 +13,7 @@ pub(crate) const OWNERS: [&str; 4] =
 
 #[tokio::test]
 async fn fetch_reported_by_four_observers_is_one_item() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let agents = fetch_on("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");
     let agents = agents.url("https://www.example.com/a?q=1").data(r#"{"user_agent":"Bot/1.0","n":1,"com.bot.n":1.10}"#);
@@ -26,7 +26,7 @@ async fn fetch_reported_by_four_observers_is_one_item() {
     let before = app.page(&owner.key, "/content-owners/events", &[]).await;
     assert_eq!(before["items"][0]["event_id"], "edges-own");
     app.insert(&[agents]).await;
-    let page = app.get(&owner.key, "/content-owners/events", &[]).await;
+    let page = app.read(&owner.key, "/content-owners/events", &[]).await;
     let item = json!({
         "event_id": "agents-own",
         "session_id": Uuid::from_u128(5),
@@ -41,13 +41,13 @@ async fn fetch_reported_by_four_observers_is_one_item() {
         // No organization has this ID.
         "platform_name": "",
     });
-    assert_eq!(page.json(), json!({"items": [item], "total": 1, "limit": 100, "offset": 0}));
-    assert!(page.text.contains(r#""com.bot.n":1.10"#), "numbers are returned as reported");
+    assert_eq!(page.body, json!({"items": [item], "total": 1, "limit": 100, "offset": 0}));
+    assert!(page.raw.contains(r#""com.bot.n":1.10"#), "numbers are returned as reported");
 }
 
 #[tokio::test]
 async fn r17_owners_never_see_conversations() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let own = |row: Observation| row.by_org(agent.id);
@@ -63,20 +63,20 @@ async fn r17_owners_never_see_conversations() {
     ])
     .await;
     for path in OWNERS.iter().chain(&["/content-owners/summary"]) {
-        let answer = app.get(&owner.key, path, &[]).await;
-        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
-        assert!(!answer.text.contains("planted") && !answer.text.contains("turn_completed"), "{path}: {}", answer.text);
+        let answer = app.read(&owner.key, path, &[]).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.raw);
+        assert!(!answer.raw.contains("planted") && !answer.raw.contains("turn_completed"), "{path}: {}", answer.raw);
     }
     let page = app.page(&owner.key, "/content-owners/events", &[]).await;
     let shown = json!({"position": "primary", "terms_ref": "t", "observers": ["agent"]});
     assert_eq!((&page["total"], &page["items"][0]["event_data"]), (&json!(1), &shown));
-    let text = app.get(&agent.key, "/agent/events", &[]).await.text;
+    let text = app.read(&agent.key, "/agent/events", &[]).await.raw;
     assert_eq!(text.matches("planted").count(), 5, "the reporter sees everything it sent: {text}");
 }
 
 #[tokio::test]
 async fn r16_agents_read_only_their_own_reports() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let agents = [app.seed().org("P", OrgType::Agent).await, app.seed().org("Q", OrgType::Platform).await];
     let by = |org: &service_kit::testing::SeededOrg, row: Observation| row.by_org(org.id);
@@ -100,13 +100,13 @@ async fn r16_agents_read_only_their_own_reports() {
     // A delegation doesn't extend the list.
     app.seed().delegate(owner.id, agents[0].id).await;
     assert_eq!(ids(&agents[0].key, &[]).await, ["p1"]);
-    assert_eq!(app.get(&owner.key, "/agent/events", &[]).await.status, StatusCode::FORBIDDEN);
-    assert_eq!(app.get("", "/agent/events", &[]).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(app.read(&owner.key, "/agent/events", &[]).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(app.read("", "/agent/events", &[]).await.status, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]
 async fn lists_return_the_same_errors_as_the_summary() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     app.seed().owner_of("other.test").await;
     let platform = app.seed().org("P", OrgType::Platform).await;
@@ -128,9 +128,9 @@ async fn lists_return_the_same_errors_as_the_summary() {
     ];
     for (key, query) in asked {
         let expected = app.get_summary(key, query).await.problem();
-        assert!(expected.0.is_client_error(), "{query:?}");
+        assert!((400..500).contains(&expected.0), "{query:?}");
         for path in OWNERS {
-            assert_eq!(app.get(key, path, query).await.problem(), expected, "{path} {query:?}");
+            assert_eq!(app.read(key, path, query).await.problem(), expected, "{path} {query:?}");
         }
     }
 }

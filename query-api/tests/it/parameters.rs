@@ -1,7 +1,7 @@
 //! Query strings: rejected and returned parameters.
 
 use crate::lists::OWNERS;
-use crate::test_app::{TestApp, fetch_on, platform};
+use crate::test_app::{Query, TestApp, fetch_on, platform};
 use reqwest::StatusCode;
 use schemas::bots::Purpose;
 use schemas::crawler::Crawler;
@@ -13,13 +13,13 @@ use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn rejects_repeated_parameters() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     for name in ["since", "until", "domain", "delegated_from", "seen_by", "unknown"] {
         let answer = app.get_summary(&owner.key, &[(name, "2026-01-01"), (name, "2026-01-01")]).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
     }
-    let stranger = app.get("", "/content-owners/summary?since=1&since=2", &[]).await;
+    let stranger = app.read("", "/content-owners/summary?since=1&since=2", &[]).await;
     assert_eq!(stranger.status, StatusCode::UNAUTHORIZED, "authentication comes first");
 }
 
@@ -31,7 +31,7 @@ fn described(paths: &Value, path: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn errors_name_unsupported_parameters() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let paths = document(&[Surface::Query])["paths"].clone();
@@ -44,19 +44,19 @@ async fn errors_name_unsupported_parameters() {
         let key = if path.starts_with("/content-owners/") { &owner.key } else { &agent.key };
         let target = path.replace("{id}", "x").replace("{token}", "x");
         for name in names.difference(&described(&paths, path)) {
-            let (status, problem) = app.get(key, &target, &[(name.as_str(), "")]).await.problem();
-            assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");
+            let (status, problem) = app.read(key, &target, &[(name.as_str(), "")]).await.problem();
+            assert_eq!((status, &problem["code"]), (400, &"invalid_parameter".into()), "{path} {name}");
             let said = problem["detail"].as_str().unwrap();
             assert!(said == format!("{name} is not supported here.") || said.starts_with("organization_id works only"), "{said}");
         }
     }
-    let (status, _) = app.get("", "/agent/events", &[("domain", "example.com")]).await.problem();
+    let (status, _) = app.read("", "/agent/events", &[("domain", "example.com")]).await.problem();
     assert_eq!(status, StatusCode::UNAUTHORIZED, "authentication comes first");
 }
 
 #[tokio::test]
 async fn r9_lists_reject_bad_limits_and_clamp_large_ones() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let lists = OWNERS.map(|path| (path, &owner.key)).into_iter().chain([("/agent/events", &agent.key)]);
@@ -64,7 +64,7 @@ async fn r9_lists_reject_bad_limits_and_clamp_large_ones() {
         let refused: [&[(&str, &str)]; 4] =
             [&[("limit", "0")], &[("limit", "x")], &[("offset", "-1")], &[("limit", "1"), ("limit", "1")]];
         for query in refused {
-            assert_eq!(app.get(key, path, query).await.status, StatusCode::BAD_REQUEST, "{path} {query:?}");
+            assert_eq!(app.read(key, path, query).await.status, StatusCode::BAD_REQUEST, "{path} {query:?}");
         }
         assert_eq!(app.page(key, path, &[("limit", "1001")]).await["limit"], 1_000, "{path}");
         let default = app.page(key, path, &[]).await;
@@ -74,7 +74,7 @@ async fn r9_lists_reject_bad_limits_and_clamp_large_ones() {
 
 #[tokio::test]
 async fn r10_pages_beyond_the_end_are_empty_but_have_the_total() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[fetch_on("example.com", 1), fetch_on("example.com", 2)]).await;
     for path in OWNERS {
@@ -118,7 +118,7 @@ async fn filtered_events(app: &TestApp) {
 
 #[tokio::test]
 async fn every_read_applies_filters_alike() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     filtered_events(&app).await;
     let platform = platform(10);
@@ -169,13 +169,13 @@ async fn every_read_applies_filters_alike() {
         assert_eq!(funnel, expected, "{name}={value}");
         let narrowed = if name == "outcome" { 0 } else { app.total(&owner.key, &[query[0], ("outcome", "fetch")]).await };
         assert_eq!(fetches, narrowed, "{name}={value}");
-        assert_eq!(app.get(&owner.key, "/content-owners/crawlers", &query).await.status, StatusCode::OK, "{name}={value}");
+        assert_eq!(app.read(&owner.key, "/content-owners/crawlers", &query).await.status, StatusCode::OK, "{name}={value}");
     }
 }
 
 #[tokio::test]
 async fn pages_split_by_agent_name_the_agent_or_bot() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     filtered_events(&app).await;
     let read = app.page(&owner.key, "/content-owners/urls", &[("by", "page,agent"), ("sort", "content_url")]).await;

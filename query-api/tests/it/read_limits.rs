@@ -1,7 +1,7 @@
 //! R18: many expensive concurrent reads. Each read is limited, a key has a maximum number in progress, and other callers still get
 //! responses.
 
-use crate::test_app::{TestApp, fetch_on};
+use crate::test_app::{Query, TestApp, fetch_on};
 use chrono::TimeDelta;
 use futures::future::join_all;
 use query_api::{ReadSettings, Settings, State, router};
@@ -33,7 +33,7 @@ async fn year(http: &reqwest::Client, app: &TestApp, key: &str, path: &str) -> (
 
 #[tokio::test(flavor = "multi_thread")]
 async fn excess_reads_per_key_return_429() {
-    let app = TestApp::limited(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
+    let app = Query::limited(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let rows: Vec<_> = (0..20_000)
         .map(|key| {
@@ -67,7 +67,7 @@ async fn excess_reads_per_key_return_429() {
 
 #[tokio::test]
 async fn streamed_responses_keep_their_slot() {
-    let app = TestApp::limited(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
+    let app = Query::limited(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_long(&app, "example.com", 1_000).await;
     let url = format!("{}/content-owners/events?limit=1000", app.server.url);
@@ -88,7 +88,7 @@ async fn stalled_clients_are_disconnected() {
 }
 
 async fn who_does_not_read_loses_its_place(accept: &str) {
-    let app = TestApp::limited(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
+    let app = Query::limited(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     insert_long(&app, "example.com", 1_000).await;
     let (mut stalled, status) = ask_and_do_not_read(&app, &owner.key, accept).await;
@@ -111,15 +111,15 @@ async fn world_of_places(places: usize, window: Duration) -> TestApp {
         read_seconds: 3_600,
         ..ReadSettings::default()
     };
-    let app = TestApp::new().await;
-    let settings = Settings { reads, ..app.settings() };
+    let app = Query::start().await;
+    let settings = Settings { reads, ..Query::settings(&app) };
     let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
     let limits = ServerLimits { pace: Pace { window, ..Pace::default() }, ..ServerLimits::for_clients(&clients) };
     let server = TestServer::with(limits, router(State::connect(&settings).await.unwrap())).await;
     for host in ["example.com", "other.test"] {
         insert_long(&app, host, 1_000).await;
     }
-    app.served_by(server)
+    Query::served_by(app, server)
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn stall(app: &TestApp, credential: &str, parameters: &str, accept: &str) 
 /// A JSON page that exceeds the limit for small responses.
 #[tokio::test]
 async fn large_json_responses_are_complete() {
-    let app = TestApp::limited(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
+    let app = Query::limited(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_long(&app, "example.com", 400).await;
     let url = format!("{}/content-owners/events?limit=400", app.server.url);

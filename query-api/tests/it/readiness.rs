@@ -1,6 +1,6 @@
 //! Health, readiness, and reads while a store is unavailable.
 
-use crate::test_app::{TestApp, fetch_on, own_clickhouse, serve};
+use crate::test_app::{Query, TestApp, fetch_on, own_clickhouse, serve};
 use clap::Parser;
 use local::ports::Ports;
 use local::test_servers::Postgres;
@@ -18,15 +18,15 @@ const AWAY_WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn process_is_healthy_and_ready() {
-    let app = TestApp::new().await;
-    assert_eq!(app.get("", "/health", &[]).await.text, r#"{"status":"ok"}"#);
-    let ready = app.get("", "/ready", &[]).await;
-    assert_eq!(ready.json(), serde_json::json!({"status": "ok", "database": "ok", "clickhouse": "ok"}));
+    let app = Query::start().await;
+    assert_eq!(app.read("", "/health", &[]).await.raw, r#"{"status":"ok"}"#);
+    let ready = app.read("", "/ready", &[]).await;
+    assert_eq!(ready.body, serde_json::json!({"status": "ok", "database": "ok", "clickhouse": "ok"}));
 }
 
 #[tokio::test]
 async fn health_subcommand_sets_the_exit_code() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let up: SocketAddr = app.server.url.trim_start_matches("http://").parse().unwrap();
     let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (listen, is_up) in [(up, true), (down, false)] {
@@ -42,7 +42,7 @@ async fn health_subcommand_sets_the_exit_code() {
 
 #[tokio::test]
 async fn process_serves_until_stopped() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let listen = format!("127.0.0.1:{}", Ports::default().choose(&[]).unwrap());
     let settings = [
         ("--listen", &listen),
@@ -63,16 +63,16 @@ async fn process_serves_until_stopped() {
 
 #[tokio::test]
 async fn returns_503_without_clickhouse() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
     let (mut own, clickhouse) = own_clickhouse(folder.path()).await;
-    let app = app.through(clickhouse).await;
+    let app = Query::through(app, clickhouse).await;
 
     assert_eq!(app.get_summary(&owner.key, &[]).await.status, StatusCode::OK);
     own.pause();
     expect_away(&app, &owner.key, "clickhouse").await;
-    assert_eq!(app.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::OK);
+    assert_eq!(app.read("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::OK);
     own.resume();
     eventually("reads succeed again", async || (app.get_summary(&owner.key, &[]).await.status == StatusCode::OK).then_some(()))
         .await;
@@ -82,7 +82,7 @@ async fn returns_503_without_clickhouse() {
 
 #[tokio::test]
 async fn i8_i7_returns_503_without_postgres() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let mut own = tokio::task::spawn_blocking(move || Postgres::start(&path)).await.unwrap().unwrap();
@@ -91,13 +91,13 @@ async fn i8_i7_returns_503_without_postgres() {
     databases::migrate_postgres(&pool).await.unwrap();
     let owner = service_kit::testing::Seed(&pool).owner_of("example.com").await;
     let settings = Settings::with_stores(app.stores.clickhouse.clone(), postgres);
-    let app = app.served_by(serve(&settings).await);
+    let app = Query::served_by(app, serve(&settings).await);
     app.insert(&[fetch_on("example.com", 1)]).await;
 
     assert_eq!(app.total(&owner.key, &[]).await, 1);
     own.pause();
     expect_away(&app, &owner.key, "database").await;
-    assert_eq!(app.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(app.read("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::SERVICE_UNAVAILABLE);
     own.resume();
     eventually("reads succeed again", async || (app.get_summary(&owner.key, &[]).await.status == StatusCode::OK).then_some(()))
         .await;
@@ -116,8 +116,8 @@ async fn expect_away(app: &TestApp, key: &str, dependency: &str) {
     assert!(!problem.contains("127.0.0.1") && !problem.to_lowercase().contains("clickhouse"), "{problem}");
 
     let asked = Instant::now();
-    let ready = app.get("", "/ready", &[]).await;
+    let ready = app.read("", "/ready", &[]).await;
     assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
-    assert_eq!((ready.status, ready.json()["reason"].as_str()), (StatusCode::SERVICE_UNAVAILABLE, Some(dependency)));
-    assert_eq!(app.get("", "/health", &[]).await.status, StatusCode::OK);
+    assert_eq!((ready.status, ready.body["reason"].as_str()), (503, Some(dependency)));
+    assert_eq!(app.read("", "/health", &[]).await.status, StatusCode::OK);
 }

@@ -1,7 +1,7 @@
 //! R13: figures for random filters and periods agree while events arrive. Each response describes one moment, and a later one never counts
 //! less.
 
-use crate::test_app::{TestApp, fetch_on};
+use crate::test_app::{Query, fetch_on};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -32,7 +32,7 @@ fn sum(items: &Value, member: &str) -> u64 {
 async fn figures_agree_while_events_arrive() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let arriving = async {
         for block in 0..BLOCKS {

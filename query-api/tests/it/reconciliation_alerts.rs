@@ -1,6 +1,6 @@
 //! Alerts about reconciliation: which days and licensees have an exception.
 
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, fetch_on};
+use crate::test_app::{NEW_YEAR_MS, Observation, Query, TestApp, fetch_on};
 use chrono::{DateTime, NaiveDate, TimeDelta};
 use query_api::State;
 use schemas::crawler::Crawler;
@@ -30,10 +30,10 @@ async fn exceptions(app: &TestApp) -> Vec<Exception> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finds_each_exception_once_per_day_and_licensee() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let (owner, other) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
     let clock = Clock::manual(DateTime::from_timestamp_millis(NEW_YEAR_MS + 20 * HOUR_MS).unwrap());
-    let connect = async || State::connect_at(&app.settings(), clock.clone()).await.unwrap();
+    let connect = async || State::connect_at(&Query::settings(&app), clock.clone()).await.unwrap();
     let (state, second) = (connect().await, connect().await);
     let reports: Vec<_> = (1..).zip(["x", "x", "x", "y", "y"]).map(|(key, of)| unclaimed(owner.id, key, of)).collect();
     app.insert(&reports).await;

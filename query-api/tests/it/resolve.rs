@@ -1,6 +1,6 @@
 //! Lookup of a domain's owner.
 
-use crate::test_app::TestApp;
+use crate::test_app::Query;
 use query_api::ResolveSettings;
 use reqwest::StatusCode;
 use schemas::identity::OrgType;
@@ -9,7 +9,7 @@ use service_kit::testing::TestReceiver;
 
 #[tokio::test]
 async fn resolves_the_longest_verified_suffix() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let seed = app.seed();
     let a = seed.owner_of("example.com").await;
     let b = seed.owner_of("blog.example.com").await;
@@ -48,16 +48,16 @@ async fn resolves_the_longest_verified_suffix() {
         ("url", "http://127.1/", "127.0.0.1", None),
         ("url", "http://localhost:8080/", "localhost", None),
     ] {
-        let answer = app.get("", "/resolve", &[(parameter, given)]).await;
+        let answer = app.read("", "/resolve", &[(parameter, given)]).await;
         let organization = owner.map(|(id, name)| json!({"id": id, "name": name}));
         let expected = json!({"domain": domain, "handled": owner.is_some(), "organization": organization});
-        assert_eq!((answer.status, answer.json()), (StatusCode::OK, expected), "{given:?}");
+        assert_eq!((answer.status, answer.body), (200, expected), "{given:?}");
     }
 }
 
 #[tokio::test]
 async fn rs3_requires_exactly_one_of_domain_and_url() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     app.seed().owner_of("example.com").await;
     let long = format!("https://example.com/{}", "a".repeat(9_000));
     let refused: [&[(&str, &str)]; 10] = [
@@ -73,32 +73,32 @@ async fn rs3_requires_exactly_one_of_domain_and_url() {
         &[("url", &long)],
     ];
     for query in refused {
-        let (status, problem) = app.get("", "/resolve", query).await.problem();
-        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{query:?}");
+        let (status, problem) = app.read("", "/resolve", query).await.problem();
+        assert_eq!((status, &problem["code"]), (400, &"invalid_parameter".into()), "{query:?}");
     }
 }
 
 #[tokio::test]
 async fn rs1_rs5_resolving_does_not_send_requests() {
     let canary = TestReceiver::canary().await;
-    let app = TestApp::with(ResolveSettings { resolve_rate: 20 }).await;
+    let app = Query::with(ResolveSettings { resolve_rate: 20 }).await;
     app.seed().owner_of("example.com").await;
     let inside = format!("http://{}/", canary.address);
     let named = format!("https://localhost:{}/.well-known/content-telemetry.json", canary.address.port());
     for url in [&inside, &named] {
-        assert_eq!(app.get("", "/resolve", &[("url", url)]).await.json()["handled"], false);
+        assert_eq!(app.read("", "/resolve", &[("url", url)]).await.body["handled"], false);
     }
     let (mut answered, mut refused) = (0, None);
     while refused.is_none() {
-        let answer = app.get("", "/resolve", &[("domain", "example.com")]).await;
+        let answer = app.read("", "/resolve", &[("domain", "example.com")]).await;
         match answer.status {
-            StatusCode::OK => answered += 1,
+            200 => answered += 1,
             _ => refused = Some(answer.problem()),
         }
         assert!(answered < 100_000, "the rate was never exceeded");
     }
     let (status, problem) = refused.unwrap();
-    assert_eq!((status, &problem["code"]), (StatusCode::TOO_MANY_REQUESTS, &"too_many_requests".into()));
+    assert_eq!((status, &problem["code"]), (429, &"too_many_requests".into()));
     assert!(answered >= 30, "{answered} at once");
     assert_eq!(canary.connects(), 0);
     assert_eq!(app.get_summary("", &[]).await.status, StatusCode::UNAUTHORIZED, "other routes have no such limit");

@@ -1,6 +1,6 @@
 //! `GET /content-owners/robots`.
 
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, fetch_on};
+use crate::test_app::{NEW_YEAR_MS, Observation, Query, TestApp, fetch_on};
 use chrono::{DateTime, Utc};
 use schemas::bots::Purpose;
 use schemas::crawler::Crawler;
@@ -42,7 +42,7 @@ fn fetched(key: u128, bot: &str, url: &str, day: i64, status: u16) -> Observatio
 
 #[tokio::test]
 async fn counts_fetches_that_robots_txt_disallows_at_their_time() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("a.test").await;
     let stranger = app.seed().owner_of("b.test").await;
     see(&app, "test.a", 1, "User-agent: GPTBot\nDisallow: /private/\n").await;

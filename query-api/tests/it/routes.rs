@@ -1,6 +1,6 @@
 //! S3: every route's response to every credential.
 
-use crate::test_app::TestApp;
+use crate::test_app::Query;
 use chrono::TimeDelta;
 use reqwest::RequestBuilder;
 use schemas::identity::{DrainProvider, OrgType, Scope};
@@ -71,7 +71,7 @@ async fn member(seed: &Seed<'_>, email: &str, org: OrgId) -> String {
 
 #[tokio::test]
 async fn s3_responses_equal_the_table() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let (seed, owner) = (app.seed(), app.seed().owner_of("a.test").await);
     let gone = seed.owner_of("gone.test").await;
     seed.revoke_keys(gone.id).await;
@@ -108,7 +108,7 @@ async fn s3_responses_equal_the_table() {
 
 #[tokio::test]
 async fn s3_drain_keys_cannot_read() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let client = client();
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
         let org = app.seed().org("feeds", org_type).await.id;
@@ -124,7 +124,7 @@ async fn s3_drain_keys_cannot_read() {
 /// R19: only the exact path works, and only with GET and HEAD. Other methods and spellings don't bypass authentication.
 #[tokio::test]
 async fn r19_other_path_spellings_do_not_bypass_the_key() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("a.test").await;
     let agent = app.seed().org("agent", OrgType::Agent).await;
     let client = client();

@@ -1,8 +1,7 @@
 //! `GET /content-owners/series` and `GET /agent/series`: items, errors and formats.
 
 use crate::click_fixture::ClickFixture;
-use crate::test_app::{Observation, TestApp, fetch_on, platform};
-use reqwest::StatusCode;
+use crate::test_app::{Observation, Query, TestApp, fetch_on, platform};
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ const SPLITS: [&str; 10] = ["none", "type", "role", "agent", "platform", "operat
 
 /// Creates a fetch that two agents and an edge report around midnight, with a repeated report, and a fetch that only the edge reports.
 async fn world_of_two_days() -> (TestApp, String) {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     app.stop_merges().await;
     let first = fetch_on("example.com", 1).role(Agent).by(10).session(7).agent("alpha").after(DAY_MS - 1);
@@ -79,7 +78,7 @@ async fn fetches_count_for_each_observer() {
 
 #[tokio::test]
 async fn series_errors_name_the_fix() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let (owner, agent) = (app.seed().owner_of("example.com").await, app.seed().org("Agent", OrgType::Agent).await);
     let long = [("since", "2000-01-01"), ("until", "2026-01-01"), ("by", "hour")];
     for (path, key) in [(OWNERS, &owner.key), ("/agent/series", &agent.key)] {
@@ -90,15 +89,15 @@ async fn series_errors_name_the_fix() {
             (&[("since", "2026-01-02"), ("until", "2026-01-01")], "since must not be after until."),
         ];
         for (query, detail) in refused {
-            let (status, problem) = app.get(key, path, query).await.problem();
-            assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {query:?}");
+            let (status, problem) = app.read(key, path, query).await.problem();
+            assert_eq!((status, &problem["code"]), (400, &"invalid_parameter".into()), "{path} {query:?}");
             assert!(problem["detail"].as_str().unwrap().contains(detail), "{path} {query:?}: {problem}");
         }
     }
     // The number of buckets is unknown until events are counted.
     app.insert(&[fetch_on("example.com", 1), fetch_on("example.com", 2).after(-9_000 * DAY_MS)]).await;
-    let (status, problem) = app.get(&owner.key, OWNERS, &[("by", "hour")]).await.problem();
-    assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()));
+    let (status, problem) = app.read(&owner.key, OWNERS, &[("by", "hour")]).await.problem();
+    assert_eq!((status, &problem["code"]), (400, &"invalid_parameter".into()));
     assert_eq!(app.page(&owner.key, OWNERS, &[]).await["total"], 9_001, "days never exceed the limit");
 }
 
@@ -153,7 +152,7 @@ async fn ndjson_and_csv_equal_json_items() {
 async fn large_series_omit_zeros() {
     const AGENTS: u128 = 3_000;
     const LISTED: usize = 100;
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let row = |key: u128| {
         let at = i64::try_from(key % 49).unwrap() * DAY_MS;
@@ -207,7 +206,7 @@ async fn figures_do_not_reveal_issuers_or_reporters() {
     ] {
         for path in ["summary", "series", "series?split=type", "series?split=role", "series?split=agent", "series?split=outcome"]
         {
-            let text = clicks.app.get(key, &format!("/agent/{path}"), &[]).await.text;
+            let text = clicks.app.read(key, &format!("/agent/{path}"), &[]).await.raw;
             assert!(secrets.iter().all(|secret| !text.contains(secret)), "{path}: {text}");
         }
     }

@@ -1,7 +1,7 @@
 //! Reads with a member's user session: they equal those with the organization's key, are in the audit trail, and end with the session or
 //! the membership.
 
-use crate::test_app::{Observation, TestApp, fetch_on, serve};
+use crate::test_app::{Observation, Query, TestApp, fetch_on, serve};
 use chrono::TimeDelta;
 use reqwest::{RequestBuilder, StatusCode};
 use schemas::event::SourceRole::{Agent, Edge};
@@ -85,7 +85,7 @@ fn rows(agent: OrgId) -> Vec<Observation> {
 
 /// Returns an owner, an agent with a delegation from it, and a member of both.
 async fn app() -> (TestApp, SeededOrg, SeededOrg, String) {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("agent", OrgType::Agent).await;
     app.seed().delegate(owner.id, agent.id).await;
@@ -197,7 +197,7 @@ async fn keys_take_precedence_over_sessions() {
 async fn s4_ended_sessions_and_memberships_cannot_read() {
     const ROUNDS: usize = 40;
     let (app, owner, ..) = app().await;
-    let second = serve(&app.settings()).await;
+    let second = serve(&Query::settings(&app)).await;
     let servers = [app.server.url.as_str(), second.url.as_str()];
     let path = format!("/content-owners/summary?organization_id={}", owner.id);
     let reads = async |server: &str, session: &str| ask(server, Credentials::Bearer(session), "*/*", &path).await.0;
@@ -233,7 +233,7 @@ async fn audited(pool: &PgPool) -> Vec<(Uuid, Uuid)> {
 async fn audits_the_first_read_of_a_session() {
     let (app, owner, agent, session) = app().await;
     let pool = &app.stores.pool;
-    let second = serve(&app.settings()).await;
+    let second = serve(&Query::settings(&app)).await;
     let read = async |server: &str, session: &str, org: OrgId, path: &str| {
         ask(server, Credentials::Bearer(session), "*/*", &with(path, &format!("organization_id={org}"))).await.0
     };

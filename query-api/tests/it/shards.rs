@@ -3,7 +3,7 @@
 //! With `TEST_SHARDS=2`, this program's other tests use two servers too.
 
 use crate::random_reports::{OWNERS, in_window, owners, random_rows, refill};
-use crate::test_app::{TestApp, fetch_on, over_shards, start_shards};
+use crate::test_app::{Query, TestApp, fetch_on, over_shards, start_shards};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -30,7 +30,7 @@ struct Both {
 
 impl Both {
     async fn start() -> Self {
-        let one = TestApp::on_one_server().await;
+        let one = Query::on_one_server().await;
         let two = over_shards(&one.stores, start_shards(2).await).await;
         let (owners, agent) = (owners(&one).await, one.seed().org("Agent", OrgType::Agent).await);
         let started = "INSERT INTO sessions (organization_id, session_id, privacy_level, started_at) \
@@ -45,11 +45,11 @@ impl Both {
         let of_owners = self.owners.iter().flat_map(|owner| OWNERS.map(|path| (&owner.key, path)));
         for (key, path) in of_owners.chain(REPORTERS.map(|path| (&self.agent.key, path))) {
             for path in [path.to_owned(), in_window(path)] {
-                let (expected, found) = (self.one.get(key, &path, &[]).await, self.two.get(key, &path, &[]).await);
-                assert_eq!(found.status, expected.status, "{path} {trace}: {} {}", found.text, expected.text);
+                let (expected, found) = (self.one.read(key, &path, &[]).await, self.two.read(key, &path, &[]).await);
+                assert_eq!(found.status, expected.status, "{path} {trace}: {} {}", found.raw, expected.raw);
                 if expected.status == StatusCode::OK {
                     assert_eq!(found, expected, "{path} {trace}");
-                    compared += found.text.len();
+                    compared += found.raw.len();
                 } else {
                     assert_eq!(found.problem(), expected.problem(), "{path} {trace}");
                 }
@@ -113,10 +113,10 @@ async fn returns_503_if_a_shard_is_unavailable() {
     assert!(total > 1);
     both.two.kill_shard(1);
     for path in OWNERS.iter().filter(|path| !path.contains("/events/")) {
-        let answer = both.two.get(&key, path, &[]).await;
-        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}: {}", answer.text);
+        let answer = both.two.read(&key, path, &[]).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}: {}", answer.raw);
     }
-    assert_eq!(both.two.get(&both.agent.key, "/agent/events", &[]).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(both.two.read(&both.agent.key, "/agent/events", &[]).await.status, StatusCode::SERVICE_UNAVAILABLE);
     both.two.restart_shard(1);
     eventually("reads succeed again", || async {
         (both.two.get_summary(&key, &[]).await.status == StatusCode::OK).then_some(())

@@ -1,20 +1,20 @@
 //! One event with all its reports: what is shown, and who can access it.
 
-use crate::test_app::{Observation, TestApp, fetch_on, platform};
+use crate::test_app::{Observation, Query, TestApp, fetch_on, platform};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 
 async fn event(app: &TestApp, key: &str, id: &str) -> Value {
-    let answer = app.get(key, &format!("/content-owners/events/{id}"), &[]).await;
-    assert_eq!(answer.status, StatusCode::OK, "{id}: {}", answer.text);
-    answer.json()
+    let answer = app.read(key, &format!("/content-owners/events/{id}"), &[]).await;
+    assert_eq!(answer.status, StatusCode::OK, "{id}: {}", answer.raw);
+    answer.body
 }
 
 #[tokio::test]
 async fn every_id_of_an_event_returns_all_its_reports() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let edge =
         fetch_on("www.example.com", 7).role(Edge).by(20).id("edges-own").data(r#"{"user_agent":"Bot/1.0","secret":"planted"}"#);
@@ -45,7 +45,7 @@ async fn every_id_of_an_event_returns_all_its_reports() {
 
 #[tokio::test]
 async fn unknown_and_foreign_ids_return_the_same_404() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let other = app.seed().owner_of("other.test").await;
     let turn = fetch_on("example.com", 3).role(Agent).named("turn_completed").id("turn");
@@ -53,7 +53,7 @@ async fn unknown_and_foreign_ids_return_the_same_404() {
     let keys = [own.key_id(), theirs.key_id(), turn.key_id()];
     app.insert(&[own, theirs, turn]).await;
     let refused = async |key: &str, id: &str| {
-        let (status, problem) = app.get(key, &format!("/content-owners/events/{id}"), &[]).await.problem();
+        let (status, problem) = app.read(key, &format!("/content-owners/events/{id}"), &[]).await.problem();
         assert_eq!(status, StatusCode::NOT_FOUND, "{id}");
         problem
     };
@@ -63,13 +63,13 @@ async fn unknown_and_foreign_ids_return_the_same_404() {
     }
     assert_eq!(event(&app, &other.key, "theirs").await["event_id"], "theirs");
     // An event outside the period is not found.
-    let late = app.get(&owner.key, "/content-owners/events/own", &[("since", "2027-01-01")]).await;
+    let late = app.read(&owner.key, "/content-owners/events/own", &[("since", "2027-01-01")]).await;
     assert_eq!(late.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
 async fn period_selects_among_events_with_the_same_id() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let cited = |key, org, ms| fetch_on("example.com", key).role(Agent).by(org).named("content_cited").id("citation-1").after(ms);
     app.insert(&[cited(1, 10, 0), cited(2, 11, 5)]).await;
@@ -77,17 +77,17 @@ async fn period_selects_among_events_with_the_same_id() {
     assert_eq!((&newest["platform_id"], &newest["events_of_this_id"]), (&json!(platform(11)), &json!(2)));
     assert_eq!(newest["corroboration"], Value::Null, "a citation isn't a fetch");
     let window = [("since", "2026-01-01T00:00:00.000Z"), ("until", "2026-01-01T00:00:00.001Z")];
-    let older = app.get(&owner.key, "/content-owners/events/citation-1", &window).await.json();
+    let older = app.read(&owner.key, "/content-owners/events/citation-1", &window).await.body;
     assert_eq!((&older["platform_id"], &older["events_of_this_id"]), (&json!(platform(10)), &json!(1)));
     // More reports with the same id than a read compares.
     let same: Vec<Observation> = (10..1_020).map(|key| fetch_on("example.com", key).role(Edge).id("constant")).collect();
     app.insert(&same).await;
-    assert_eq!(app.get(&owner.key, "/content-owners/events/constant", &[]).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(app.read(&owner.key, "/content-owners/events/constant", &[]).await.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]
 async fn delegated_event_equals_the_owners() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let partner = app.seed().org("Partner", OrgType::Platform).await;
     app.seed().delegate(owner.id, partner.id).await;
@@ -98,15 +98,15 @@ async fn delegated_event_equals_the_owners() {
     .await;
     let id = owner.id.to_string();
     let (path, grantor) = ("/content-owners/events/own", [("delegated_from", id.as_str())]);
-    assert_eq!(app.get(&partner.key, path, &grantor).await, app.get(&owner.key, path, &[]).await);
+    assert_eq!(app.read(&partner.key, path, &grantor).await, app.read(&owner.key, path, &[]).await);
     sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&app.stores.pool).await.unwrap();
-    assert_eq!(app.get(&partner.key, path, &grantor).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(app.read(&partner.key, path, &grantor).await.status, StatusCode::FORBIDDEN);
 }
 
 /// The filters must not find a click by its agent if the list doesn't show the agent.
 #[tokio::test]
 async fn filters_do_not_reveal_hidden_agents() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let (issuer, reporter) = (app.seed().org("I", OrgType::Agent).await, app.seed().org("R", OrgType::Agent).await);
     let click =
@@ -135,7 +135,7 @@ async fn filters_do_not_reveal_hidden_agents() {
         assert!(!told.to_string().contains(&issuer), "{told}");
         for query in [("platform_id", "x"), ("event_type", ""), ("agent_id", "\0")] {
             assert_eq!(
-                app.get(&owner.key, "/content-owners/events", &[query]).await.status,
+                app.read(&owner.key, "/content-owners/events", &[query]).await.status,
                 StatusCode::BAD_REQUEST,
                 "{query:?}"
             );

@@ -1,7 +1,7 @@
 //! All parts of a statement read one snapshot, however long ClickHouse plans. To make that deterministic, ClickHouse sleeps before each
 //! part that reads events, while reports arrive and merge.
 
-use crate::test_app::{TestApp, fetch_on};
+use crate::test_app::{Query, TestApp, fetch_on};
 use schemas::event::SourceRole::Agent;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest};
@@ -55,13 +55,13 @@ async fn ask(app: &TestApp, key: &str) {
 
 #[tokio::test]
 async fn c3_r13_reads_use_one_snapshot() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     app.seed().owner_of("blog.example.com").await;
     app.insert(&[fetch_on("example.com", u128::MAX).role(Agent).session(u128::MAX)]).await;
     let proxy = ClickHouseProxy::start_before(&app.stores.clickhouse.clickhouse_url, planned_slowly).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..app.stores.clickhouse.clone() };
-    let app = app.through(clickhouse).await;
+    let app = Query::through(app, clickhouse).await;
     tokio::select! {
         never = arrive(&app) => match never {},
         () = ask(&app, &owner.key) => {}

@@ -1,6 +1,6 @@
 //! R8: statements never contain callers' text. A proxy in front of ClickHouse records them.
 
-use crate::test_app::{Observation, TestApp, fetch_on};
+use crate::test_app::{Observation, Query, TestApp, fetch_on};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State as Shared;
@@ -82,11 +82,11 @@ fn corpus() -> Vec<String> {
 
 /// Returns an app that reads through a proxy, the recorded statements, and the proxy.
 async fn overheard() -> (TestApp, RecordedStatements, TestServer) {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let heard = RecordedStatements { upstream: app.stores.clickhouse.clickhouse_url.clone(), statements: Arc::default() };
     let listener = TestServer::start(Router::new().fallback(listen).with_state(heard.clone())).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: listener.url.clone(), ..app.stores.clickhouse.clone() };
-    (app.through(clickhouse).await, heard, listener)
+    (Query::through(app, clickhouse).await, heard, listener)
 }
 
 const OWNERS: [&str; 7] = [
@@ -130,18 +130,18 @@ async fn r8_invalid_parameters_do_not_reach_statements() {
             other => other,
         };
         let key = if name == "delegated_from" { &partner.key } else { &owner.key };
-        let status = app.get(key, path, &[(name, text)]).await.status;
+        let status = app.read(key, path, &[(name, text)]).await.status;
         let expected = if matches!(name, "domain" | "delegated_from") { StatusCode::FORBIDDEN } else { StatusCode::BAD_REQUEST };
         assert_eq!(status, expected, "{path} {name} {text:?}");
     }
     for path in AGENTS {
-        let agent = app.get(&partner.key, path, &[("since", &corpus[7])]).await;
+        let agent = app.read(&partner.key, path, &[("since", &corpus[7])]).await;
         assert_eq!(agent.status, StatusCode::BAD_REQUEST, "{path}");
     }
-    let agent = app.get(&partner.key, "/agent/events", &[("reported_by", &corpus[7])]).await;
+    let agent = app.read(&partner.key, "/agent/events", &[("reported_by", &corpus[7])]).await;
     assert_eq!(agent.status, StatusCode::BAD_REQUEST);
     let path = format!("/sessions/{}/document", "zq7%27%20OR%201=1");
-    assert_eq!(app.get(&partner.key, &path, &[]).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(app.read(&partner.key, &path, &[]).await.status, StatusCode::NOT_FOUND);
     // Checks whether ClickHouse responds aren't reads.
     assert_eq!(heard.take().into_iter().filter(|statement| statement.contains("FROM")).collect::<Vec<_>>(), Vec::<String>::new());
 }
@@ -159,7 +159,7 @@ async fn values_are_not_part_of_statements() {
         for host in hosts {
             let (domain, since) = (format!("{host}.example.com"), "2026-01-01T00:00:00.777Z");
             heard.take();
-            assert_eq!(app.get(&owner.key, path, &[("domain", &domain), ("since", since)]).await.status, StatusCode::OK);
+            assert_eq!(app.read(&owner.key, path, &[("domain", &domain), ("since", since)]).await.status, StatusCode::OK);
             let said = heard.take();
             let reads: Vec<String> = said.iter().filter(|statement| is_read(statement)).cloned().collect();
             let is_counting =
@@ -173,7 +173,7 @@ async fn values_are_not_part_of_statements() {
     }
     for path in AGENTS {
         heard.take();
-        assert_eq!(app.get(&agent.key, path, &[("until", "2026-01-01T00:00:00.777Z")]).await.status, StatusCode::OK);
+        assert_eq!(app.read(&agent.key, path, &[("until", "2026-01-01T00:00:00.777Z")]).await.status, StatusCode::OK);
         let said = heard.take();
         let id = agent.id.to_string();
         assert!(said.iter().all(|statement| !statement.contains("600777") && !statement.contains(&id)), "{said:?}");
@@ -190,18 +190,18 @@ async fn ids_and_filters_are_not_part_of_statements() {
         let may_be_asked = !text.contains('\0');
         let expected = if may_be_asked { StatusCode::OK } else { StatusCode::BAD_REQUEST };
         for name in ["agent_id", "event_type", "bot", "operator"] {
-            let answer = app.get(&owner.key, "/content-owners/events", &[(name, text)]).await;
-            assert_eq!(answer.status, expected, "{name} {text:?}: {}", answer.text);
+            let answer = app.read(&owner.key, "/content-owners/events", &[(name, text)]).await;
+            assert_eq!(answer.status, expected, "{name} {text:?}: {}", answer.raw);
         }
         let path = if number % 2 == 0 { format!("/{text}") } else { format!("/{text}*") };
         let is_path = !path.strip_suffix('*').unwrap_or(&path).contains(['*', '?', '#', '\0']);
         let expected = if is_path { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-        let answer = app.get(&owner.key, "/content-owners/urls", &[("path", &path)]).await;
-        assert_eq!(answer.status, expected, "{path:?}: {}", answer.text);
+        let answer = app.read(&owner.key, "/content-owners/urls", &[("path", &path)]).await;
+        assert_eq!(answer.status, expected, "{path:?}: {}", answer.raw);
         let mut path = reqwest::Url::parse("http://a.test/content-owners/events").unwrap();
         path.path_segments_mut().unwrap().push(text);
-        let answer = app.get(&owner.key, path.path(), &[]).await;
-        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{text:?}: {}", answer.text);
+        let answer = app.read(&owner.key, path.path(), &[]).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{text:?}: {}", answer.raw);
     }
     let said = heard.take();
     assert!(said.iter().any(|statement| statement.contains("event_id = {event_id:String}")), "the proxy records lookups");
@@ -241,7 +241,7 @@ async fn stored_text_is_not_part_of_statements() {
         );
     }
     for path in OWNERS {
-        assert_eq!(app.get(&owner.key, path, &[]).await.status, StatusCode::OK, "{path}");
+        assert_eq!(app.read(&owner.key, path, &[]).await.status, StatusCode::OK, "{path}");
     }
     assert!(heard.take().iter().all(|statement| !statement.contains(MARK)), "statements contain no stored text");
 }

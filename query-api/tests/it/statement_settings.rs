@@ -2,7 +2,7 @@
 
 use crate::click_fixture::{ClickFixture, reported};
 use crate::statements::signing;
-use crate::test_app::Observation;
+use crate::test_app::{Observation, Query};
 use query_api::{Settings, State, router};
 use reqwest::StatusCode;
 use schemas::identity::{OrgType, Scope};
@@ -85,7 +85,7 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let folder = tempfile::tempdir().unwrap();
     let settings = signing(Settings::with_stores(clickhouse, clicks.app.stores.postgres.clone()), folder.path());
     let state = State::connect_at(&settings, clicks.clock.clone()).await.unwrap();
-    clicks.app = clicks.app.served_by(TestServer::start(router(state)).await);
+    clicks.app = Query::served_by(clicks.app, TestServer::start(router(state)).await);
     own_many_domains(&clicks).await;
     let session = clicks.session(Some(1)).await;
     let token = clicks.token(session, "https://example.com/").await;
@@ -108,7 +108,7 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
             _ => &clicks.agent.key,
         };
         let answer = clicks.get(&path, &[("x-api-key", key)]).await;
-        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.raw);
         let requests = proxy.take_requests();
         assert!(!requests.is_empty(), "{path} sends no statement");
         asked.push((path, requests));

@@ -1,7 +1,7 @@
 //! Statements: the service, the crate `statements` and the Python program count the same, and the same as the reads.
 
 use crate::random_reports::{self, random_rows};
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, fetch_on};
+use crate::test_app::{NEW_YEAR_MS, Observation, Query, TestApp, fetch_on, get_as};
 use chrono::TimeDelta;
 use query_api::{Settings, State, StatementSettings, router};
 use rand::SeedableRng;
@@ -43,14 +43,14 @@ struct Files {
 
 impl World {
     async fn at(now: &str) -> Self {
-        let app = TestApp::new().await;
+        let app = Query::start().await;
         let (clock, folder) = (Clock::manual(now.parse().unwrap()), tempfile::tempdir().unwrap());
         let own = app.stores.signed_in_as(Role::Query);
         let settings = signing(Settings::with_stores(own.clickhouse, own.postgres), folder.path());
         let start = async || TestServer::start(router(State::connect_at(&settings, clock.clone()).await.unwrap())).await;
         let (server, other) = (start().await, start().await);
-        let app = app.served_by(server);
-        let manifest = app.get("", "/.well-known/content-telemetry.json", &[]).await.text;
+        let app = Query::served_by(app, server);
+        let manifest = app.read("", "/.well-known/content-telemetry.json", &[]).await.raw;
         Self { app, other, clock, manifest, folder }
     }
 
@@ -71,9 +71,9 @@ impl World {
 
     async fn files(&self, key: &str, id: &str) -> Files {
         let text = async |path: &str| {
-            let response = self.app.get(key, path, &[]).await;
-            assert_eq!(response.status, StatusCode::OK, "{path}: {}", response.text);
-            response.text
+            let response = self.app.read(key, path, &[]).await;
+            assert_eq!(response.status, StatusCode::OK, "{path}: {}", response.raw);
+            response.raw
         };
         let path = format!("/content-owners/statements/{id}");
         Files { statement: text(&path).await, evidence: text(&format!("{path}/evidence")).await }
@@ -341,8 +341,8 @@ async fn partners_read_statements_but_cannot_close() {
     let from = [("delegated_from", owner.id.to_string())];
     let from: Vec<(&str, &str)> = from.iter().map(|(name, value)| (*name, value.as_str())).collect();
     for path in [path.clone(), format!("{path}/evidence"), "/content-owners/statements".to_owned()] {
-        assert_eq!(app.get(&partner.key, &path, &from).await.status, StatusCode::OK, "{path}");
-        assert_eq!(app.get(&partner.key, &path, &[]).await.status, StatusCode::FORBIDDEN, "{path}");
+        assert_eq!(app.read(&partner.key, &path, &from).await.status, StatusCode::OK, "{path}");
+        assert_eq!(app.read(&partner.key, &path, &[]).await.status, StatusCode::FORBIDDEN, "{path}");
     }
     let writer = seed.key(partner.id, OrgType::Platform, &[Scope::IdentityWrite]).await;
     let body = json!({"period": "2026-01"});
@@ -365,10 +365,10 @@ async fn partners_read_statements_but_cannot_close() {
     // Others' statements look like unknown ones.
     let unknown = "/content-owners/statements/01900000-0000-7000-8000-000000000000";
     for end in ["", "/evidence"] {
-        let expected = app.get(&stranger.key, &format!("{unknown}{end}"), &[]).await.problem();
+        let expected = app.read(&stranger.key, &format!("{unknown}{end}"), &[]).await.problem();
         assert_eq!(expected.0, StatusCode::NOT_FOUND);
-        assert_eq!(app.get(&stranger.key, &format!("{path}{end}"), &[]).await.problem(), expected);
-        assert_eq!(app.get(&stranger.key, &format!("/content-owners/statements/x{end}"), &[]).await.problem(), expected);
+        assert_eq!(app.read(&stranger.key, &format!("{path}{end}"), &[]).await.problem(), expected);
+        assert_eq!(app.read(&stranger.key, &format!("/content-owners/statements/x{end}"), &[]).await.problem(), expected);
     }
 }
 
@@ -395,13 +395,13 @@ async fn returns_every_format_of_a_statement() {
     app.store(&january(agent.id, owner.id)).await;
     let id = world.close(&world.closer(owner.id).await, StatusCode::CREATED).await;
     let path = format!("/content-owners/statements/{id}");
-    let (_, kind, _, csv) = app.get_as("text/csv", &owner.key, &path).await;
+    let (_, kind, _, csv) = get_as(&app, "text/csv", &owner.key, &path).await;
     assert_eq!(kind, "text/csv; charset=utf-8");
     let columns = "period,revision,operator,host,content,license,measure,claimed,corroborated,observed,unknown,signed,sessions,covered_hours,note";
     assert_eq!(csv.lines().next(), Some(columns));
     assert!(csv.contains("2026-01,1,,a.test,https://a.test/blog/1,deal-1,citation,1,0,0,0,0,1,"), "{csv}");
-    assert_eq!(csv, app.get(&owner.key, &path, &[("format", "csv")]).await.text);
-    let counter = app.get(&owner.key, &path, &[("format", "counter")]).await.text;
+    assert_eq!(csv, app.read(&owner.key, &path, &[("format", "csv")]).await.raw);
+    let counter = app.read(&owner.key, &path, &[("format", "counter")]).await.raw;
     assert!(counter.starts_with("Platform,Publisher,URI,License,Access_Method,Metric_Type,2026-01,Note\n"), "{counter}");
     assert!(counter.contains(",a.test,https://a.test/blog/1,deal-1,Agent,AI_Responses_Generated,1,"), "{counter}");
     for text in [&csv, &counter] {
@@ -412,7 +412,7 @@ async fn returns_every_format_of_a_statement() {
     assert_eq!(workbook.headers()["content-type"], "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet");
     assert!(workbook.headers()["content-disposition"].to_str().unwrap().ends_with("statement-2026-01-1-revision-1.xlsx\""));
     assert!(workbook.bytes().await.unwrap().starts_with(b"PK"), "a ZIP archive");
-    assert_eq!(app.get(&owner.key, &path, &[("format", "pdf")]).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(app.read(&owner.key, &path, &[("format", "pdf")]).await.status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use clickhouse::Client;
 use local::test_servers::ClickHouse;
 use query_api::{ReadSettings, ResolveSettings, Settings, State, router};
-use reqwest::StatusCode;
+use reqwest::Method;
 use schemas::click_tokens::LinkRelation;
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
@@ -13,13 +13,11 @@ use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use schemas::report_keys::ReportKeys;
 use schemas::shard::Shard;
 use schemas::site::Site;
-use schemas::summary_responses::Summary;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use service_kit::databases;
 use service_kit::roles::Role;
 use service_kit::settings::{BotSettings, ClickHouseSettings};
-use service_kit::testing::{Seed, TestServer, TestStores, client, size};
+use service_kit::testing::{TestServer, TestStores, send_request, size};
 use std::collections::BTreeSet;
 use std::path::Path;
 use store::facts::CONTENT_RETRIEVED;
@@ -247,34 +245,15 @@ pub(crate) fn accept_apart(rows: &mut [Observation]) {
     }
 }
 
-#[derive(Debug, PartialEq)]
-pub(crate) struct TestResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) text: String,
-}
+pub(crate) type TestApp = service_kit::testing::TestApp<Query>;
 
-impl TestResponse {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap()
-    }
-
-    /// Returns an error response without its request id.
-    pub(crate) fn problem(&self) -> (StatusCode, Value) {
-        let mut body = self.json();
-        assert!(body.as_object_mut().unwrap().remove("request_id").is_some());
-        (self.status, body)
-    }
-}
-
-pub(crate) struct TestApp {
-    pub(crate) stores: TestStores,
+pub(crate) struct Query {
     pub(crate) server: TestServer,
     shards: Vec<Store>,
     /// The shards' writers, created for the first report.
     loaders: Mutex<Vec<EventLoader>>,
     /// Separate servers, if there are several shards.
     servers: Option<ShardServers>,
-    http: reqwest::Client,
 }
 
 struct Store {
@@ -295,70 +274,78 @@ impl Store {
     }
 }
 
-impl TestApp {
-    pub(crate) async fn new() -> Self {
+impl Query {
+    pub(crate) async fn start() -> TestApp {
         Self::with(ResolveSettings::default()).await
     }
 
     /// Starts an app with this rate limit for domain lookups.
-    pub(crate) async fn with(resolving: ResolveSettings) -> Self {
+    pub(crate) async fn with(resolving: ResolveSettings) -> TestApp {
         Self::set(resolving, BotSettings::default()).await
     }
 
     /// Starts an app with a custom bot table.
-    pub(crate) async fn naming_bots_by(file: &Path) -> Self {
+    pub(crate) async fn naming_bots_by(file: &Path) -> TestApp {
         Self::set(ResolveSettings::default(), BotSettings { bots_file: Some(file.to_owned()) }).await
     }
 
-    async fn set(resolving: ResolveSettings, bots: BotSettings) -> Self {
+    async fn set(resolving: ResolveSettings, bots: BotSettings) -> TestApp {
         match size("TEST_SHARDS", 1) {
             1 => Self::serving(TestStores::fresh().await, resolving, bots).await,
             count => {
                 let app = over_shards(&TestStores::with_topics().await, start_shards(count).await).await;
                 let other = Self::serving(app.stores.clone(), resolving, bots).await;
-                app.served_by(other.server)
+                Self::served_by(app, other.service.server)
             }
         }
     }
 
     /// Starts an app with these read limits.
-    pub(crate) async fn limited(reads: ReadSettings) -> Self {
-        let app = Self::new().await;
-        let settings = Settings { reads, ..app.settings() };
-        app.served_by(serve(&settings).await)
+    pub(crate) async fn limited(reads: ReadSettings) -> TestApp {
+        let app = Self::start().await;
+        let settings = Settings { reads, ..Self::settings(&app) };
+        Self::served_by(app, serve(&settings).await)
     }
 
     /// Returns the settings of a service that uses these stores.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings::with_stores(self.stores.clickhouse.clone(), self.stores.postgres.clone())
+    pub(crate) fn settings(app: &TestApp) -> Settings {
+        Settings::with_stores(app.stores.clickhouse.clone(), app.stores.postgres.clone())
     }
 
     /// Reads ClickHouse through another address.
-    pub(crate) async fn through(self, clickhouse: ClickHouseSettings) -> Self {
-        let server = serve(&Settings { clickhouse, ..self.settings() }).await;
-        self.served_by(server)
+    pub(crate) async fn through(app: TestApp, clickhouse: ClickHouseSettings) -> TestApp {
+        let server = serve(&Settings { clickhouse, ..Self::settings(&app) }).await;
+        Self::served_by(app, server)
     }
 
     /// Starts an app on a single server, whatever `TEST_SHARDS` is.
-    pub(crate) async fn on_one_server() -> Self {
+    pub(crate) async fn on_one_server() -> TestApp {
         Self::serving(TestStores::fresh().await, ResolveSettings::default(), BotSettings::default()).await
     }
 
-    async fn serving(stores: TestStores, resolving: ResolveSettings, bots: BotSettings) -> Self {
+    async fn serving(stores: TestStores, resolving: ResolveSettings, bots: BotSettings) -> TestApp {
         let own = stores.signed_in_as(Role::Query);
         let settings = Settings { resolving, bots, ..Settings::with_stores(own.clickhouse, own.postgres) };
         Self::on(stores, serve(&settings).await)
     }
 
     /// Returns an app with these stores and a running server.
-    pub(crate) fn on(stores: TestStores, server: TestServer) -> Self {
+    pub(crate) fn on(stores: TestStores, server: TestServer) -> TestApp {
         let shards = Store::all(std::slice::from_ref(&stores.clickhouse));
-        Self { stores, server, shards, loaders: Mutex::default(), servers: None, http: client() }
+        TestApp::new(stores, &server.url.clone(), Self { server, shards, loaders: Mutex::default(), servers: None })
+    }
+
+    /// Uses another server with the same stores.
+    pub(crate) fn served_by(mut app: TestApp, server: TestServer) -> TestApp {
+        app.server = server;
+        let url = app.server.url.clone();
+        app.served_at(&url)
     }
 
     /// Stores further reports in this ClickHouse.
-    pub(crate) fn storing_in(self, store: &ClickHouseSettings) -> Self {
-        Self { shards: Store::all(std::slice::from_ref(store)), loaders: Mutex::default(), ..self }
+    pub(crate) fn store_in(&mut self, store: &ClickHouseSettings) {
+        self.shards = Store::all(std::slice::from_ref(store));
+        self.loaders = Mutex::default();
     }
 
     /// Kills the server of a shard, counted from 0.
@@ -373,15 +360,6 @@ impl TestApp {
     /// The store of the reports, or the first shard.
     pub(crate) fn clickhouse(&self) -> &Client {
         &self.shards[0].client
-    }
-
-    /// Uses another server with the same stores.
-    pub(crate) fn served_by(self, server: TestServer) -> Self {
-        Self { server, ..self }
-    }
-
-    pub(crate) fn seed(&self) -> Seed<'_> {
-        Seed(&self.stores.pool)
     }
 
     /// Stores reports as the writer does, as one block.
@@ -438,53 +416,13 @@ impl TestApp {
             store.client.query(statement).execute().await.unwrap();
         }
     }
+}
 
-    pub(crate) async fn get(&self, key: &str, path: &str, query: &[(&str, &str)]) -> TestResponse {
-        let mut url = reqwest::Url::parse(&format!("{}{path}", self.server.url)).unwrap();
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        let mut request = self.http.get(url);
-        if !key.is_empty() {
-            request = request.header("x-api-key", key);
-        }
-        let response = request.send().await.unwrap();
-        TestResponse { status: response.status(), text: response.text().await.unwrap() }
-    }
-
-    /// Sends an `Accept` header. Returns the status, content type, `x-total-count` and body.
-    pub(crate) async fn get_as(&self, accept: &str, key: &str, path: &str) -> (StatusCode, String, String, String) {
-        let request = self.http.get(format!("{}{path}", self.server.url)).header("x-api-key", key).header("accept", accept);
-        let response = request.send().await.unwrap();
-        let header =
-            |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
-        let (status, kind, total) = (response.status(), header("content-type"), header("x-total-count"));
-        (status, kind, total, response.text().await.unwrap())
-    }
-
-    /// Returns a page that must exist.
-    pub(crate) async fn page(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Value {
-        let answer = self.get(key, path, query).await;
-        assert_eq!(answer.status, StatusCode::OK, "{path} {query:?}: {}", answer.text);
-        answer.json()
-    }
-
-    pub(crate) async fn get_summary(&self, key: &str, query: &[(&str, &str)]) -> TestResponse {
-        self.get(key, "/content-owners/summary", query).await
-    }
-
-    pub(crate) async fn summary(&self, key: &str, query: &[(&str, &str)]) -> Summary {
-        let answer = self.get_summary(key, query).await;
-        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-        let summary: Summary = serde_json::from_str(&answer.text).unwrap();
-        let by_type: u64 = summary.events_by_type.iter().map(|of| of.count).sum();
-        assert_eq!(by_type, summary.total_events, "events_by_type adds up to total_events");
-        summary
-    }
-
-    pub(crate) async fn total(&self, key: &str, query: &[(&str, &str)]) -> u64 {
-        self.summary(key, query).await.total_events
-    }
+/// Sends an `Accept` header. Returns the status, content type, `x-total-count` and body.
+pub(crate) async fn get_as(app: &TestApp, accept: &str, key: &str, path: &str) -> (u16, String, String, String) {
+    let answer = send_request(app.request(Method::GET, path, key).header("accept", accept)).await;
+    let (kind, total) = (answer.header("content-type").to_owned(), answer.header("x-total-count").to_owned());
+    (answer.status, kind, total, answer.raw)
 }
 
 /// Returns the id of the organization with this number in [`Observation::by`].
@@ -522,6 +460,8 @@ pub(crate) async fn start_shards(count: usize) -> ShardServers {
 pub(crate) async fn over_shards(stores: &TestStores, servers: ShardServers) -> TestApp {
     let shards = stores.prepare_shards(&servers.servers).await;
     let stores = TestStores { clickhouse: databases::for_all_shards(&shards[0]), ..stores.clone() };
-    let app = TestApp::serving(stores, ResolveSettings::default(), BotSettings::default()).await;
-    TestApp { shards: Store::all(&shards), servers: Some(servers), ..app }
+    let mut app = Query::serving(stores, ResolveSettings::default(), BotSettings::default()).await;
+    app.shards = Store::all(&shards);
+    app.servers = Some(servers);
+    app
 }

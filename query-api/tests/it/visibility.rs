@@ -1,11 +1,11 @@
 //! Which rows a key may read.
 
-use crate::test_app::{TestApp, fetch_on};
+use crate::test_app::{Query, fetch_on};
 use reqwest::StatusCode;
 
 #[tokio::test]
 async fn e5_domain_filter_ignores_leading_www() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("www.example.com").await;
     app.insert(&[fetch_on("www.example.com", 1), fetch_on("example.com", 2), fetch_on("blog.example.com", 3)]).await;
     for domain in ["example.com", "www.example.com", "WWW.example.com."] {
@@ -18,7 +18,7 @@ async fn e5_domain_filter_ignores_leading_www() {
 
 #[tokio::test]
 async fn unverified_and_released_domains_return_no_data() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[fetch_on("example.com", 1)]).await;
     assert_eq!(app.total(&owner.key, &[]).await, 1);
@@ -33,7 +33,7 @@ async fn unverified_and_released_domains_return_no_data() {
 
 #[tokio::test]
 async fn foreign_and_unknown_domains_get_the_same_403() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let a = app.seed().owner_of("example.com").await;
     app.seed().owner_of("other.test").await;
     app.insert(&[fetch_on("example.com", 1), fetch_on("other.test", 2)]).await;
