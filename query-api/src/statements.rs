@@ -1,13 +1,14 @@
 //! Monthly statements: computes them from their evidence, signs and stores them (docs/api/statements.md).
 //!
 //! ```text
-//!  reads::evidence ──► computation ──► evidence file ──► statement_evidence ┐
-//!                           │                                               ├─ one transaction
-//!                           └──► figures ──► document, signed ──► statements ┘
+//!  reads::evidence ──► computation ──► evidence file on disk ──► statement_evidence ┐
+//!                           │                                                       ├─ one transaction
+//!                           └──► figures ──► document, signed ─────────► statements ┘
 //! ```
 
 mod close;
 mod computation;
+mod distinct;
 mod document;
 mod evidence_file;
 mod figures;
@@ -30,28 +31,32 @@ pub(crate) use table::StatementTable;
 
 use keys::Keys;
 use running::Running;
-use schemas::ids::OrgId;
 use schemas::problem::Code;
+use service_kit::auth::Tenant;
 use service_kit::http::ApiError;
-use tokio::sync::Mutex;
+use service_kit::slots::{Pool, Slots};
+use std::sync::Arc;
 use url::Url;
+
+/// Maximum number of months that this process closes concurrently. With the most lines, each one uses a few hundred MiB. A tenant has at
+/// most two.
+const AT_ONCE: usize = 3;
 
 /// What the service needs to close months.
 pub(crate) struct Statements {
     keys: Option<Keys>,
     /// The service's address, without a slash at its end.
     service: Option<String>,
-    /// Closing uses memory, so only one month is closed at a time.
-    turn: Mutex<()>,
-    /// By organization, month, operator and lines.
-    pub(crate) running: Running<(OrgId, String, Option<String>, By)>,
+    slots: Arc<Slots<Tenant>>,
+    /// By month, operator and lines.
+    pub(crate) running: Running<(String, Option<String>, By)>,
 }
 
 impl Statements {
     /// Reads the key file. Fails if it is set but invalid.
     pub(crate) fn new(settings: &StatementSettings, public_url: Option<&Url>) -> anyhow::Result<Self> {
         let service = public_url.map(|url| url.as_str().trim_end_matches('/').to_owned());
-        Ok(Self { keys: settings.keys()?, service, turn: Mutex::default(), running: Running::new() })
+        Ok(Self { keys: settings.keys()?, service, slots: Slots::new(Pool::Statements, AT_ONCE), running: Running::new() })
     }
 
     /// Returns the service's manifest, with the keys that sign or signed statements.

@@ -137,7 +137,7 @@ pub mod common {
     };
 
     /// Pools of slots (`slots::Pool`).
-    pub(crate) const POOLS: [&str; 13] = [
+    pub(crate) const POOLS: [&str; 14] = [
         "reads",
         "read_questions",
         "drains",
@@ -151,10 +151,11 @@ pub mod common {
         "identity_sessions",
         "bodies",
         "responses",
+        "statements",
     ];
     const POOL: MetricLabel = MetricLabel {
         label: "pool",
-        description: "`reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests` (by key), `identity_sessions` (identity requests by session), `bodies` (KiB of request bodies in memory) or `responses` (KiB of responses of reads in memory)",
+        description: "`reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests` (by key), `identity_sessions` (identity requests by session), `bodies` (KiB of request bodies in memory), `responses` (KiB of responses of reads in memory) or `statements` (months being closed)",
         values: &POOLS,
     };
     pub(crate) const SHARE: &str = "share";

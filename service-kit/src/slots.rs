@@ -33,6 +33,8 @@ pub enum Pool {
     Bodies,
     /// Responses of reads that have released their slot, in KiB.
     Responses,
+    /// Months being closed.
+    Statements,
 }
 
 impl Pool {

@@ -55,11 +55,12 @@ pub(crate) async fn close_month(
         seen,
         owner_name: query.bind(owner.0).fetch_one(&state.pool).await?,
         author: closing.reader.credential,
+        tenant: closing.reader.tenant,
         period: asked.period,
         operator: asked.operator,
         by: asked.by.unwrap_or(By::Url),
     };
-    let key = (owner, month.period.clone(), month.operator.clone(), month.by);
+    let key = (owner, (month.period.clone(), month.operator.clone(), month.by));
     let now = state.clock.now();
     let closed = state.statements.running.join(key, (now, PATIENCE), || close(Arc::clone(&state), month, now).boxed()).await;
     let closed = closed.ok_or_else(|| {

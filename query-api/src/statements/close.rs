@@ -1,8 +1,8 @@
-//! Closes a month: computes its statement, and stores it with its evidence in one transaction.
+//! Closes a month: computes its statement, then stores it with its evidence in one transaction.
 
 use super::computation::{Computation, Counted, Rules};
 use super::document::{By, Corrections, Evidence, Owner, Signature, Statement, changes, sha256};
-use super::evidence_file::EvidenceFile;
+use super::evidence_file::{EvidenceFile, SpooledPieces};
 use super::hours::CoveredHours;
 use super::opaque_ids::OpaqueIds;
 use super::table::{NewStatement, StatementRow, StatementTable};
@@ -14,24 +14,28 @@ use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use schemas::bots::BotTable;
 use schemas::ids::StatementId;
 use schemas::problem::{Code, Fault};
-use service_kit::auth::Credential;
+use service_kit::auth::{Credential, Tenant};
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
+use service_kit::slots::{NoSlot, Slot};
 use std::collections::HashSet;
+use std::mem;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Statements that an organization can create per day. Each one stores an evidence file.
 const PER_DAY: i64 = 200;
-/// Number of attempts if other processes close the owner's months at the same time.
+/// Number of attempts if others close the owner's months at the same time.
 const ATTEMPTS: usize = 5;
-/// Sorting a month with many events takes longer than other transactions may wait.
-const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = '600s'";
+/// Maximum time to wait for a slot.
+const SLOT_TIMEOUT: Duration = Duration::from_mins(10);
+const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// A month to close, for an owner and a licensee.
 pub(crate) struct Closing {
     pub(crate) seen: Visibility,
     pub(crate) owner_name: String,
     pub(crate) author: Credential,
+    pub(crate) tenant: Tenant,
     /// Such as `2026-10`.
     pub(crate) period: String,
     /// `None` for all.
@@ -59,6 +63,24 @@ struct Earlier {
     revised: Option<StatementRow>,
 }
 
+impl Earlier {
+    async fn read(table: &StatementTable, closing: &Closing) -> Result<Self, sqlx::Error> {
+        let (organization, operator) = (closing.seen.organization_id(), closing.operator.as_deref());
+        Ok(Self {
+            latest: table.latest(organization, operator).await?,
+            revised: table.latest_revision(organization, operator, (&closing.period, closing.by)).await?,
+        })
+    }
+}
+
+/// A counted month, and the statement that it revises.
+struct Month {
+    counted: Counted,
+    hours: i64,
+    pieces: SpooledPieces,
+    revises: Option<Uuid>,
+}
+
 impl Statements {
     /// Closes a month, or returns its latest statement if no report arrived since. Returns 422 for a month that hasn't ended.
     pub(crate) async fn close(
@@ -80,13 +102,13 @@ impl Statements {
         let organization = closing.seen.organization_id();
         if sources.table.count_since(organization, now - TimeDelta::days(1)).await? >= PER_DAY {
             let detail = format!("Your organization has created {PER_DAY} statements in 24 hours. Try again tomorrow.");
-            return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(std::time::Duration::from_hours(1)));
+            return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_hours(1)));
         }
-        let _turn = self.turn.lock().await;
+        let _slot = self.slot(closing.tenant).await?;
         let period = Period { from_ms: Some(since_ms), before_ms: Some(until_ms), ..Period::default() };
-        let mut refusal = None;
+        let (mut month, mut refusal) = (None, None);
         for _ in 0..ATTEMPTS {
-            match self.attempt(sources, closing, &period, closed_at).await {
+            match self.attempt(sources, closing, (&period, closed_at), &mut month).await {
                 Err(Attempt::Overtaken(error)) => refusal = Some(error),
                 Err(Attempt::Failed(error)) => return Err(error),
                 Ok(closed) => return Ok(closed),
@@ -95,36 +117,43 @@ impl Statements {
         Err(refusal.unwrap_or_else(|| ApiError::unavailable(anyhow::anyhow!("no attempt"))))
     }
 
+    async fn slot(&self, tenant: Tenant) -> Result<Slot<Tenant>, ApiError> {
+        self.slots.wait(tenant, SLOT_TIMEOUT).await.map_err(|why| {
+            let (code, detail) = match why {
+                NoSlot::OwnShare => (Code::TooManyRequests, "Other months of yours are being closed. Try again later."),
+                NoSlot::AllTaken => (Code::Unavailable, "Other months are being closed. Try again later."),
+            };
+            ApiError::new(code, detail).retry_after(RETRY_AFTER)
+        })
+    }
+
+    /// Counts the month, unless an earlier attempt did, and stores its statement.
     async fn attempt(
         &self,
         sources: &Sources<'_>,
         closing: &Closing,
-        period: &Period,
-        closed_at: DateTime<Utc>,
+        (period, closed_at): (&Period, DateTime<Utc>),
+        counted: &mut Option<Month>,
     ) -> Result<MonthClosed, Attempt> {
-        let (table, organization) = (sources.table, closing.seen.organization_id());
-        let earlier = Earlier {
-            latest: table.latest(organization, closing.operator.as_deref()).await?,
-            revised: table.latest_revision(organization, closing.operator.as_deref(), (&closing.period, closing.by)).await?,
+        let earlier = Earlier::read(sources.table, closing).await?;
+        let revises = earlier.revised.as_ref().map(|revised| revised.id);
+        let mut month = match counted.take().filter(|month| month.revises == revises) {
+            Some(month) => month,
+            None => count(sources, closing, (period, closed_at), &earlier).await?,
         };
-        let ids = OpaqueIds::new(table.id_key(organization).await?);
-        let mut transaction = table.0.begin().await?;
-        sqlx::query(PATIENT).execute(&mut *transaction).await?;
-        let id = StatementId(Uuid::now_v7());
-        let file = EvidenceFile::new(id);
-        let (counted, evidence) = compute(sources, closing, (period, closed_at), (ids, &earlier), file, &mut transaction).await?;
-        if let Some(revised) = earlier.revised.clone().filter(|revised| !has_new_reports(revised, &counted)) {
-            transaction.rollback().await?;
+        if let Some(revised) = earlier.revised.clone().filter(|revised| !has_new_reports(revised, &month.counted)) {
             return Ok(MonthClosed { is_new: false, row: revised });
         }
-        let statement = self.document(sources, closing, closed_at, &earlier, (counted, evidence)).await?;
         let (keys, _) = self.signer()?;
-        let text = statement.clone().signed(keys).map_err(ApiError::internal)?;
+        let mut statement = self.document(sources, closing, closed_at, &earlier, &mut month).await?;
+        let text = statement.sign(keys).map_err(ApiError::internal)?;
         let sha256 = sha256(text.as_bytes());
+        let id = StatementId(Uuid::now_v7());
         let new = NewStatement { id, statement: &statement, closed_at, text: &text, sha256: &sha256, author: closing.author };
-        let row = new.insert(&mut transaction).await?;
-        transaction.commit().await?;
-        Ok(MonthClosed { is_new: true, row })
+        let stored = store(sources.table, &new, &month.pieces).await;
+        month.counted.lines = statement.lines;
+        *counted = Some(month);
+        stored.map(|row| MonthClosed { is_new: true, row })
     }
 
     async fn document(
@@ -133,7 +162,7 @@ impl Statements {
         closing: &Closing,
         closed_at: DateTime<Utc>,
         earlier: &Earlier,
-        (counted, evidence): (Counted, Evidence),
+        Month { counted, hours, pieces, .. }: &mut Month,
     ) -> Result<Statement, ApiError> {
         let corrections = match &earlier.revised {
             Some(revised) => {
@@ -155,9 +184,9 @@ impl Statements {
             corrections,
             counting_rules: 1,
             document_type: "statement".to_owned(),
-            evidence,
+            evidence: Evidence { hours: *hours, reports: counted.reports, sha256: pieces.sha256() },
             hosts: closing.seen.domains().to_vec(),
-            lines: counted.lines,
+            lines: mem::take(&mut counted.lines),
             number: earlier.latest.as_ref().map_or(1, |latest| latest.number + 1),
             operator: closing.operator.clone(),
             owner: Owner { id: closing.seen.organization_id(), name: closing.owner_name.clone() },
@@ -166,21 +195,28 @@ impl Statements {
             revision: earlier.revised.as_ref().map_or(1, |revised| revised.revision + 1),
             service: service.to_owned(),
             signature: None::<Signature>,
-            totals: counted.totals,
+            totals: counted.totals.clone(),
             version: 1,
         })
     }
 }
 
-/// Reads and counts the month, and stores the evidence.
-async fn compute(
+/// Stores the evidence and then the statement, which fails if another closing was faster.
+async fn store(table: &StatementTable, new: &NewStatement<'_>, pieces: &SpooledPieces) -> Result<StatementRow, Attempt> {
+    let mut transaction = table.0.begin().await?;
+    pieces.insert(new.id, &mut transaction).await?;
+    let row = new.insert(&mut transaction).await?;
+    transaction.commit().await?;
+    Ok(row)
+}
+
+/// Reads and counts the month, and writes its evidence.
+async fn count(
     sources: &Sources<'_>,
     closing: &Closing,
     (period, closed_at): (&Period, DateTime<Utc>),
-    (ids, earlier): (OpaqueIds, &Earlier),
-    mut file: EvidenceFile,
-    transaction: &mut PgConnection,
-) -> Result<(Counted, Evidence), ApiError> {
+    earlier: &Earlier,
+) -> Result<Month, ApiError> {
     let Sources { reads, table, .. } = sources;
     let microseconds = |time: DateTime<Utc>| u64::try_from(time.timestamp_micros()).unwrap_or(0);
     let reported = reads.evidence_sources(&closing.seen, period).await?;
@@ -194,16 +230,18 @@ async fn compute(
         late_from_us: earlier.revised.as_ref().map(|revised| microseconds(revised.closed_at)),
     };
     let covered = CoveredHours::read(reads, &table.0, &closing.seen, period).await?;
+    let mut file = EvidenceFile::new();
     let hours = covered.write(&mut file.rows);
+    let ids = OpaqueIds::new(table.id_key(closing.seen.organization_id()).await?);
     let mut computation = Computation::new(rules, ids);
     let mut rows = reads.evidence((&closing.seen, period), microseconds(closed_at), &reported);
     while let Some(row) = rows.next().await? {
         computation.add(row, &mut file.rows)?;
-        file.store_full_piece(transaction).await?;
+        file.spool_full_piece().await?;
     }
-    let counted = computation.finish(&mut file.rows, &covered)?;
-    let evidence = Evidence { hours, reports: counted.reports, sha256: file.finish(transaction).await? };
-    Ok((counted, evidence))
+    let counted = computation.finish(&mut file.rows, &covered).await?;
+    let revises = earlier.revised.as_ref().map(|revised| revised.id);
+    Ok(Month { counted, hours, pieces: file.finish().await?, revises })
 }
 
 /// Returns which of the reporting organizations are content owners, because these report only for their own hosts.
@@ -221,7 +259,7 @@ fn has_new_reports(revised: &StatementRow, counted: &Counted) -> bool {
 
 /// Why an attempt didn't succeed.
 enum Attempt {
-    /// Another process closed one of the owner's months at the same time.
+    /// Another process or request closed one of the owner's months at the same time.
     Overtaken(ApiError),
     Failed(ApiError),
 }
@@ -246,4 +284,24 @@ pub(super) fn time_text(time: DateTime<Utc>) -> String {
 fn fault(field: &str, detail: &str) -> ApiError {
     let fault = Fault { index: None, field: field.to_owned(), code: "invalid".to_owned(), detail: detail.to_owned() };
     ApiError::faults(Code::InvalidRequest, vec![fault])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statements::StatementSettings;
+    use futures::FutureExt;
+    use schemas::ids::OrgId;
+
+    #[tokio::test]
+    async fn tenants_leave_a_slot_for_others() {
+        let statements = Statements::new(&StatementSettings::default(), None).unwrap();
+        let slot = |tenant| statements.slot(Tenant::Organization(OrgId(Uuid::from_u128(tenant))));
+        let taken = [slot(1).await.unwrap(), slot(1).await.unwrap()];
+        assert!(slot(1).now_or_never().is_none(), "a third month waits");
+        let other = slot(2).await.unwrap();
+        assert!(slot(3).now_or_never().is_none());
+        drop((taken, other));
+        assert!(slot(3).await.is_ok());
+    }
 }

@@ -1,5 +1,6 @@
 //! Counts a month from its evidence rows (docs/api/counting.md), in order and in one pass.
 
+use super::distinct::{Distinct, Kind};
 use super::document::By;
 use super::figures::{Line, Measure, Tiers, Totals};
 use super::hours::CoveredHours;
@@ -14,15 +15,18 @@ use schemas::signature::SignatureResult;
 use serde::Serialize;
 use service_kit::http::ApiError;
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::Arc;
 use store::facts::{CONTENT_RETRIEVED, Facts, Fetch, ReportFacts};
 use store::report::{Acceptance, Home, Observer};
 use store::row::{Entry, EventRow};
 use store::tables::{corroboration, owner_fetch};
+use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// Lines per statement, which bounds the memory for closing and reading it.
-pub(super) const MAX_LINES: usize = 100_000;
+/// Lines per statement, and bytes of their names, which bound the memory for closing and reading it.
+const MAX_LINES: usize = 100_000;
+const MAX_NAME_BYTES: usize = 32 << 20;
 
 /// What is counted, and for whom.
 pub(super) struct Rules<'a> {
@@ -42,6 +46,7 @@ pub(super) struct Computation<'a> {
     rules: Rules<'a>,
     ids: OpaqueIds,
     positions: HashMap<String, u32>,
+    name_bytes: usize,
     lines: Vec<Line>,
     distinct: Distinct,
     pub(super) reports: i64,
@@ -98,6 +103,7 @@ impl<'a> Computation<'a> {
             rules,
             ids,
             positions: HashMap::new(),
+            name_bytes: 0,
             lines: Vec::new(),
             distinct: Distinct::default(),
             reports: 0,
@@ -140,10 +146,10 @@ impl<'a> Computation<'a> {
         count_tier(tiers, &event);
         tiers.signed += u64::from(event.reports.iter().any(|report| report.facts.signature == SignatureResult::Valid));
         for session in event.reports.iter().map(|report| report.facts.session).filter(|session| *session != 0) {
-            self.distinct.add(number, Kind::Session, session);
+            self.distinct.add(number, Kind::Session, session).map_err(ApiError::unavailable)?;
         }
         let response = self.response(row);
-        self.count_metrics(number, measure, shown.facts.session, response);
+        self.count_metrics(number, measure, shown.facts.session, response).map_err(ApiError::unavailable)?;
         for ((row, report), operator) in rows.iter().zip(&event.reports).zip(&operators) {
             self.write_report(row, &report.facts, operator, file);
         }
@@ -223,8 +229,12 @@ impl<'a> Computation<'a> {
             return Ok(*position as usize);
         }
         let position = self.lines.len();
-        if position == MAX_LINES {
-            let detail = format!("The statement would have more than {MAX_LINES} lines. Use \"by\": \"section\".");
+        self.name_bytes += key.len();
+        if position == MAX_LINES || self.name_bytes > MAX_NAME_BYTES {
+            let detail = format!(
+                "The statement would have more than {MAX_LINES} lines or {} MiB of URLs. Use \"by\": \"section\".",
+                MAX_NAME_BYTES >> 20
+            );
             return Err(ApiError::new(Code::TooLarge, detail));
         }
         self.positions.insert(key, u32::try_from(position).unwrap_or(u32::MAX));
@@ -234,21 +244,22 @@ impl<'a> Computation<'a> {
     }
 
     /// Counts the metrics of COUNTER. Without a session, a fetch or investigation counts as if it had its own.
-    fn count_metrics(&mut self, number: usize, measure: &str, session: u64, response: Option<u64>) {
+    fn count_metrics(&mut self, number: usize, measure: &str, session: u64, response: Option<u64>) -> io::Result<()> {
         let counter = &mut self.lines[number].counter;
         let (total, unique, kind) = match measure {
             "fetch" => (&mut counter.requests, &mut counter.unique_requests, Kind::Request),
             "grounding" | "citation" => (&mut counter.investigations, &mut counter.unique_investigations, Kind::Investigation),
-            _ => return,
+            _ => return Ok(()),
         };
         *total += 1;
         if session == 0 {
             *unique += 1;
         } else {
-            self.distinct.add(number, kind, session);
+            self.distinct.add(number, kind, session)?;
         }
-        if let Some(response) = response.filter(|_| measure != "fetch") {
-            self.distinct.add(number, Kind::Response, response);
+        match response.filter(|_| measure != "fetch") {
+            Some(response) => self.distinct.add(number, Kind::Response, response),
+            None => Ok(()),
         }
     }
 
@@ -283,18 +294,22 @@ impl<'a> Computation<'a> {
     }
 
     /// Returns the lines, sorted, and the totals.
-    pub(super) fn finish(mut self, file: &mut Vec<u8>, covered: &CoveredHours) -> Result<Counted, ApiError> {
+    pub(super) async fn finish(mut self, file: &mut Vec<u8>, covered: &CoveredHours) -> Result<Counted, ApiError> {
         self.finish_event(file)?;
+        let (distinct, mut lines) = (self.distinct, self.lines);
+        let count = move || distinct.finish(&mut lines).map(|found| (found, lines));
+        let counted = spawn_blocking(count).await.map_err(ApiError::internal)?;
+        let ((sessions, responses), mut lines) = counted.map_err(ApiError::unavailable)?;
         let hours = u64::try_from((self.rules.until_ms - self.rules.since_ms) / 3_600_000).unwrap_or(0);
-        let mut totals = Totals { hours, covered_hours: covered.total(), ..Totals::default() };
-        (totals.sessions, totals.counter.responses) = self.distinct.finish(&mut self.lines);
+        let mut totals = Totals { hours, covered_hours: covered.total(), sessions, ..Totals::default() };
+        totals.counter.responses = responses;
         let mut by_host = HashMap::new();
-        for line in &mut self.lines {
+        for line in &mut lines {
             line.covered_hours = *by_host.entry(line.host.clone()).or_insert_with(|| covered.hours_of(&line.host));
             totals.add(line);
         }
-        self.lines.sort_by(|a, b| a.key().cmp(&b.key()));
-        Ok(Counted { lines: self.lines, totals, reports: self.reports, late_reports: self.late_reports })
+        lines.sort_by(|a, b| a.key().cmp(&b.key()));
+        Ok(Counted { lines, totals, reports: self.reports, late_reports: self.late_reports })
     }
 }
 
@@ -371,60 +386,26 @@ fn write_row(row: &impl Serialize, file: &mut Vec<u8>) {
     file.push(b'\n');
 }
 
-#[derive(Clone, Copy)]
-#[repr(u32)]
-enum Kind {
-    Session,
-    Request,
-    Investigation,
-    Response,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Distinct digests of lines, exact, with 12 bytes each.
-#[derive(Default)]
-struct Distinct {
-    /// Line and kind, and both halves of the digest.
-    entries: Vec<[u32; 3]>,
-    /// Number of entries at which duplicates are removed.
-    limit: usize,
-}
-
-impl Distinct {
-    const MIN_LIMIT: usize = 1 << 20;
-
-    fn add(&mut self, line: usize, kind: Kind, digest: u64) {
-        if self.entries.len() >= self.limit.max(Self::MIN_LIMIT) {
-            self.deduplicate();
-            self.limit = self.entries.len() * 2;
-        }
-        let line = u32::try_from(line).unwrap_or(u32::MAX >> 2);
-        self.entries.push([line << 2 | kind as u32, (digest >> 32) as u32, digest as u32]);
-    }
-
-    fn deduplicate(&mut self) {
-        self.entries.sort_unstable();
-        self.entries.dedup();
-    }
-
-    /// Adds the figures to the lines. Returns the distinct sessions and responses of all lines.
-    fn finish(mut self, lines: &mut [Line]) -> (u64, u64) {
-        self.deduplicate();
-        for [line_and_kind, ..] in &self.entries {
-            let line = &mut lines[(line_and_kind >> 2) as usize];
-            *match line_and_kind & 3 {
-                0 => &mut line.sessions,
-                1 => &mut line.counter.unique_requests,
-                2 => &mut line.counter.unique_investigations,
-                _ => &mut line.counter.responses,
-            } += 1;
-        }
-        let of_all = |kind: Kind| {
-            let mut found: Vec<[u32; 2]> =
-                self.entries.iter().filter(|entry| entry[0] & 3 == kind as u32).map(|entry| [entry[1], entry[2]]).collect();
-            found.sort_unstable();
-            found.dedup();
-            found.len() as u64
+    #[test]
+    fn limits_the_lines_and_the_length_of_their_names() {
+        let bots = BotTable::bundled();
+        let new = || {
+            let (owners, bots) = (HashSet::new(), &bots);
+            let rules = Rules { since_ms: 0, until_ms: 0, operator: None, by: By::Url, bots, owners, late_from_us: None };
+            Computation::new(rules, OpaqueIds::new(Vec::new()))
         };
-        (of_all(Kind::Session), of_all(Kind::Response))
+        let add = |to: &mut Computation<'_>, length: usize, most: usize| {
+            let long = "x".repeat(length);
+            let url = |number: usize| format!("https://a.test/{number}{long}");
+            let added = (0..most).take_while(|number| to.line("a.test", &url(*number), "", "").is_ok()).count();
+            assert!(to.line("a.test", &url(0), "", "").is_ok(), "known lines aren't added");
+            added
+        };
+        assert_eq!(add(&mut new(), 0, MAX_LINES + 1), MAX_LINES);
+        assert_eq!(add(&mut new(), 1 << 20, 100), 31);
     }
 }

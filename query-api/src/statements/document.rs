@@ -72,11 +72,11 @@ pub(crate) struct Change {
 }
 
 impl Statement {
-    /// Signs the document and returns it.
-    pub(super) fn signed(mut self, keys: &Keys) -> serde_json::Result<String> {
-        let signature = Signature { keyid: keys.key_id(), value: keys.sign(&serde_json::to_string(&self)?) };
+    /// Signs the document, which has no signature yet, and returns it.
+    pub(super) fn sign(&mut self, keys: &Keys) -> serde_json::Result<String> {
+        let signature = Signature { keyid: keys.key_id(), value: keys.sign(&serde_json::to_string(self)?) };
         self.signature = Some(signature);
-        serde_json::to_string(&self)
+        serde_json::to_string(self)
     }
 }
 

@@ -1,4 +1,5 @@
-//! The evidence file: hashed, compressed and stored in pieces while it is written, so that it is never in memory as a whole.
+//! The evidence file. While it is written, it is hashed and compressed in pieces into a temporary file without a name, so it is never in
+//! memory as a whole, no transaction waits for it, and a process that is killed leaves nothing behind.
 
 use super::document::hex;
 use crate::reads::Rows;
@@ -6,68 +7,90 @@ use schemas::ids::StatementId;
 use service_kit::http::ApiError;
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgPool};
-use tokio::task::JoinHandle;
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem;
+use std::os::unix::fs::FileExt;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Bytes of a piece before compression.
 const PIECE: usize = 4 << 20;
 const LEVEL: i32 = 3;
 
-/// Hash of the file so far, and a piece.
-type Compressed = std::io::Result<(Sha256, Vec<u8>)>;
+/// The compressed pieces of a file.
+pub(super) struct SpooledPieces {
+    file: File,
+    hash: Sha256,
+    ends: Vec<u64>,
+}
 
 pub(super) struct EvidenceFile {
-    statement: StatementId,
     /// Rows that are not in a piece yet.
     pub(super) rows: Vec<u8>,
-    pieces: i32,
-    hash: Sha256,
-    /// The last full piece.
-    compressing: Option<JoinHandle<Compressed>>,
+    /// Adds the last full piece.
+    pieces: JoinHandle<io::Result<SpooledPieces>>,
 }
 
 impl EvidenceFile {
-    pub(super) fn new(statement: StatementId) -> Self {
-        Self { statement, rows: Vec::new(), pieces: 0, hash: Sha256::new(), compressing: None }
+    pub(super) fn new() -> Self {
+        let create = || Ok(SpooledPieces { file: tempfile::tempfile()?, hash: Sha256::new(), ends: Vec::new() });
+        Self { rows: Vec::new(), pieces: spawn_blocking(create) }
     }
 
-    /// Starts to compress the rows if they fill a piece.
-    pub(super) async fn store_full_piece(&mut self, transaction: &mut PgConnection) -> Result<(), ApiError> {
+    /// Starts to write the rows if they fill a piece.
+    pub(super) async fn spool_full_piece(&mut self) -> Result<(), ApiError> {
         if self.rows.len() < PIECE {
             return Ok(());
         }
-        self.store(transaction).await
-    }
-
-    async fn store(&mut self, transaction: &mut PgConnection) -> Result<(), ApiError> {
-        self.insert_compressed(transaction).await?;
-        let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(PIECE));
-        let hash = self.hash.clone();
-        let compress = move || Ok((hash.chain_update(&rows), zstd::bulk::compress(&rows, LEVEL)?));
-        self.compressing = Some(tokio::task::spawn_blocking(compress));
+        let pieces = finished(&mut self.pieces).await?;
+        let rows = mem::replace(&mut self.rows, Vec::with_capacity(PIECE));
+        self.pieces = spawn_blocking(move || pieces.with(&rows));
         Ok(())
     }
 
-    async fn insert_compressed(&mut self, transaction: &mut PgConnection) -> Result<(), ApiError> {
-        let Some(compressing) = self.compressing.take() else { return Ok(()) };
-        let (hash, content) = compressing.await.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
-        self.hash = hash;
-        sqlx::query("INSERT INTO statement_evidence (statement_id, piece, content) VALUES ($1, $2, $3)")
-            .bind(self.statement.0)
-            .bind(self.pieces)
-            .bind(content)
-            .execute(transaction)
-            .await?;
-        self.pieces += 1;
-        Ok(())
-    }
-
-    /// Stores the rest. Returns the SHA-256 of the file.
-    pub(super) async fn finish(mut self, transaction: &mut PgConnection) -> Result<String, ApiError> {
-        if !self.rows.is_empty() {
-            self.store(transaction).await?;
+    pub(super) async fn finish(mut self) -> Result<SpooledPieces, ApiError> {
+        let pieces = finished(&mut self.pieces).await?;
+        if self.rows.is_empty() {
+            return Ok(pieces);
         }
-        self.insert_compressed(transaction).await?;
-        Ok(hex(&self.hash.finalize()))
+        finished(&mut spawn_blocking(move || pieces.with(&self.rows))).await
+    }
+}
+
+async fn finished<T>(work: &mut JoinHandle<io::Result<T>>) -> Result<T, ApiError> {
+    work.await.map_err(ApiError::internal)?.map_err(ApiError::unavailable)
+}
+
+impl SpooledPieces {
+    fn with(mut self, rows: &[u8]) -> io::Result<Self> {
+        self.hash.update(rows);
+        let content = zstd::bulk::compress(rows, LEVEL)?;
+        self.file.write_all(&content)?;
+        self.ends.push(self.ends.last().unwrap_or(&0) + content.len() as u64);
+        Ok(self)
+    }
+
+    /// Returns the SHA-256 of the file.
+    pub(super) fn sha256(&self) -> String {
+        hex(&self.hash.clone().finalize())
+    }
+
+    pub(super) async fn insert(&self, statement: StatementId, transaction: &mut PgConnection) -> Result<(), ApiError> {
+        let mut begin = 0;
+        for (piece, end) in (0_i32..).zip(&self.ends) {
+            let mut content = vec![0; usize::try_from(end - begin).map_err(ApiError::internal)?];
+            let (file, from) = (self.file.try_clone().map_err(ApiError::unavailable)?, begin);
+            let read = move || file.read_exact_at(&mut content, from).map(|()| content);
+            let content = finished(&mut spawn_blocking(read)).await?;
+            sqlx::query("INSERT INTO statement_evidence (statement_id, piece, content) VALUES ($1, $2, $3)")
+                .bind(statement.0)
+                .bind(piece)
+                .bind(content)
+                .execute(&mut *transaction)
+                .await?;
+            begin = *end;
+        }
+        Ok(())
     }
 }
 

@@ -4,6 +4,8 @@ use super::close::MonthClosed;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use schemas::ids::OrgId;
+use schemas::problem::Code;
 use service_kit::http::ApiError;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,9 +15,13 @@ use std::time::Duration;
 /// How long an outcome is available to its requester.
 const KEPT: TimeDelta = TimeDelta::minutes(15);
 
+/// Closings of an organization that run or wait.
+const MOST: usize = 20;
+
 type Outcome = Result<MonthClosed, ApiError>;
 
-pub(crate) struct Running<K>(Mutex<HashMap<K, Closing>>);
+/// By organization and `K`.
+pub(crate) struct Running<K>(Mutex<HashMap<(OrgId, K), Closing>>);
 
 struct Closing {
     started: DateTime<Utc>,
@@ -28,16 +34,21 @@ impl<K: Eq + Hash + Clone> Running<K> {
     }
 
     /// Starts a closing, or joins the one that runs. Returns `None` if it takes longer than `patience`; it then continues. Of the
-    /// requests that receive a new statement, only one learns that it is new.
+    /// requests that receive a new statement, only one learns that it is new. Returns 429 if the organization has too many closings.
     pub(crate) async fn join(
         &self,
-        key: K,
+        key: (OrgId, K),
         (now, patience): (DateTime<Utc>, Duration),
         start: impl FnOnce() -> BoxFuture<'static, Outcome>,
     ) -> Option<Outcome> {
         let outcome = {
             let mut running = self.lock();
             running.retain(|_, closing| now - closing.started < KEPT);
+            let is_busy = |((owner, _), closing): &(&(OrgId, K), &Closing)| *owner == key.0 && closing.outcome.peek().is_none();
+            if !running.contains_key(&key) && running.iter().filter(is_busy).count() >= MOST {
+                let detail = format!("{MOST} of your months are being closed. Try again when one of them is closed.");
+                return Some(Err(ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_mins(1))));
+            }
             let closing = running.entry(key.clone()).or_insert_with(|| {
                 let task = tokio::spawn(start());
                 let outcome = task.map(|ended| ended.unwrap_or_else(|error| Err(ApiError::internal(error))));
@@ -50,7 +61,7 @@ impl<K: Eq + Hash + Clone> Running<K> {
         Some(outcome.map(|closed| MonthClosed { is_new: closed.is_new && is_first, ..closed }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Closing>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(OrgId, K), Closing>> {
         // Each change is a single operation, so a panic leaves the map valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,11 +70,31 @@ impl<K: Eq + Hash + Clone> Running<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schemas::problem::Code;
+    use schemas::ids::OrgId;
     use std::sync::Arc;
     use tokio::sync::Notify;
+    use uuid::Uuid;
 
     const SOON: Duration = Duration::from_millis(20);
+
+    fn of(organization: u128, key: u8) -> (OrgId, u8) {
+        (OrgId(Uuid::from_u128(organization)), key)
+    }
+
+    #[tokio::test]
+    async fn limits_the_closings_of_an_organization() {
+        let (running, now) = (Running::new(), DateTime::from_timestamp_nanos(0));
+        let join = async |organization, key| {
+            let outcome: Option<Outcome> =
+                running.join(of(organization, key), (now, Duration::ZERO), || futures::future::pending().boxed()).await;
+            outcome.map(|outcome| outcome.err().map(|error| error.code()))
+        };
+        for key in 0..20 {
+            assert_eq!(join(1, key).await, None);
+        }
+        assert_eq!(join(1, 20).await, Some(Some(Code::TooManyRequests)));
+        assert_eq!((join(1, 19).await, join(2, 20).await), (None, None), "requests sent again, and other organizations");
+    }
 
     #[tokio::test]
     async fn requests_join_a_close_in_progress() {
@@ -79,7 +110,7 @@ mod tests {
             }
         };
         let join = async |key: u8, patience, code| {
-            let outcome: Option<Outcome> = running.join(key, (now, patience), slow(code)).await;
+            let outcome: Option<Outcome> = running.join(of(1, key), (now, patience), slow(code)).await;
             outcome.map(|outcome| outcome.err().map(|error| error.code()))
         };
         assert_eq!(join(1, SOON, Code::Conflict).await, None);
@@ -90,10 +121,10 @@ mod tests {
         go.notify_one();
         assert_eq!(join(1, patient, Code::NotFound).await, Some(Some(Code::NotFound)), "a received outcome is forgotten");
         assert_eq!(join(2, SOON, Code::Conflict).await, None);
-        let outcome = running.join(2, (now + KEPT, SOON), slow(Code::NotFound)).await;
+        let outcome = running.join(of(1, 2), (now + KEPT, SOON), slow(Code::NotFound)).await;
         assert!(outcome.is_none(), "an old closing is started again");
         go.notify_waiters();
-        let outcome: Option<Outcome> = running.join(2, (now + KEPT, patient), slow(Code::Conflict)).await;
+        let outcome: Option<Outcome> = running.join(of(1, 2), (now + KEPT, patient), slow(Code::Conflict)).await;
         assert_eq!(outcome.and_then(Result::err).map(|error| error.code()), Some(Code::NotFound));
     }
 }

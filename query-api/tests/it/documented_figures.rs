@@ -1,6 +1,6 @@
 //! Checks the figures of docs/api/event-keys.md#figures one by one.
 
-use crate::test_app::{Observation, TestApp, fetch_on, platform};
+use crate::test_app::{Observation, Query, fetch_on, platform};
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use schemas::ids::DrainId;
 use serde_json::json;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 #[tokio::test]
 async fn r15_documented_figures_follow_the_counting_rules() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[
         // One fetch reported by four roles, and a second agent.
@@ -30,7 +30,7 @@ async fn r15_documented_figures_follow_the_counting_rules() {
     .await;
     let answer = app.get_summary(&owner.key, &[]).await;
     assert_eq!(
-        answer.json(),
+        answer.body,
         json!({
             "organization_id": owner.id,
             "domains": ["example.com"],
@@ -64,7 +64,7 @@ async fn r15_documented_figures_follow_the_counting_rules() {
 /// Visitors choose the id, so the owner sees how many of a drain's lines share one.
 #[tokio::test]
 async fn coverage_counts_merged_and_reused_ids() {
-    let app = TestApp::new().await;
+    let app = Query::start().await;
     let owner = app.seed().owner_of("example.com").await;
     let line = |n: u128, number: u64| {
         let line = fetch_on("example.com", 1).role(Edge).by_org(owner.id);
