@@ -97,20 +97,22 @@ fn request(clock: &Clock, what: &Signed) -> Result<(), Failure> {
     write(lines.concat().as_bytes())
 }
 
+/// Returns the signed headers and those of the signature.
 fn headers(
     what: &Signed,
     key: &PrivateKey,
     key_id: &str,
     body: &[u8],
     created: i64,
-) -> Result<[(&'static str, String); 3], Reason> {
+) -> Result<Vec<(&'static str, String)>, Reason> {
     let mut url = what.url.clone();
     url.set_fragment(None);
     let mut headers = vec![("content-type", what.content_type.as_str())];
     headers.extend(what.content_encoding.as_deref().map(|encoding| ("content-encoding", encoding)));
     let request = Request { method: &what.method, target_uri: url.as_str(), headers: &headers };
     let nonce = Uuid::new_v4().to_string();
-    sign_request(&request, body, &Signer { key, key_id, created, nonce: &nonce })
+    let signature = sign_request(&request, body, &Signer { key, key_id, created, nonce: &nonce })?;
+    Ok(headers.into_iter().map(|(name, value)| (name, value.to_owned())).chain(signature).collect())
 }
 
 fn body(file: &Path) -> Result<Vec<u8>, Failure> {
@@ -138,8 +140,7 @@ mod tests {
         };
         let key = PrivateKey::generate();
         let signed = headers(&what, &key, "2026", b"body", 1_793_527_200).unwrap();
-        let mut sent = vec![("Content-Type", "text/plain"), ("Content-Encoding", "gzip")];
-        sent.extend(signed.iter().map(|(name, value)| (*name, value.as_str())));
+        let sent: Vec<_> = signed.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let request = Request { method: "PUT", target_uri: "https://telemetry.example/events?a=1", headers: &sent };
         let keys = [Key { id: Some("2026".to_owned()), public: key.public(), not_before: None, expires: None }];
         let checked = verify(&request, b"body", &keys, 1_793_527_200, |_, _, _| true);

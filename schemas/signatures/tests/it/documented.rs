@@ -24,7 +24,7 @@ fn documented_request_verifies() {
     for (now, verdict) in [(CREATED, Verdict::Valid), (CREATED + 301, Verdict::Invalid(Reason::Stale))] {
         let checked = verify(&request, body.as_bytes(), &keys, now, |_, _, _| true);
         assert_eq!(checked.verdict, verdict);
-        assert_eq!(checked.claim.unwrap().base, block("text"));
+        assert_eq!(checked.claim.unwrap().base, block("txt"));
     }
 }
 

@@ -32,7 +32,7 @@ async fn signed_reports_match_golden_output() {
     agent.file("body.json", &body);
     let url = format!("{}/events", service.url());
     let headers = agent.run(&["sign", "request", "--key", "k.jwk", "--key-id", "k", "--url", &url, "body.json"]).ok();
-    let mut request = client().post(&url).header("content-type", "application/json").body(body);
+    let mut request = client().post(&url).body(body);
     for (name, value) in headers.stdout.lines().filter_map(|line| line.split_once(": ")) {
         request = request.header(name, value);
     }

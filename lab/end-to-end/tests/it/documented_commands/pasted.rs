@@ -38,6 +38,8 @@ documents! {
     analyst "docs/start/analyst.md"
     operator "docs/start/operator.md"
     counting "docs/start/counting.md"
+    statements "docs/guides/statements.md"
+    signatures "docs/api/signatures.md"
 }
 
 /// Reports the errors that can be found before anything runs.
