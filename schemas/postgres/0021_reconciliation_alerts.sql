@@ -7,6 +7,12 @@ CREATE TABLE reconciliation_alerts (
     share           double precision NOT NULL CHECK (share BETWEEN 0 AND 1) -- of all compared fetches
 );
 
+-- When an owner's alert was claimed last, so that one process checks it and not all. Written by query-api.
+CREATE TABLE reconciliation_checks (
+    organization_id uuid PRIMARY KEY REFERENCES organizations,
+    checked_at      timestamptz NOT NULL
+);
+
 -- The days on which a licensee exceeded the owner's thresholds, one row each, and the figures when that was found first. Written by
 -- query-api.
 CREATE TABLE reconciliation_exceptions (

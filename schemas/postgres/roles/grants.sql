@@ -77,6 +77,7 @@ GRANT SELECT ON analyst_accounts, robots_checks, robots_files TO telemetry_query
 GRANT SELECT, INSERT, UPDATE ON analyst_upkeep TO telemetry_query;
 GRANT SELECT ON reconciliation_alerts TO telemetry_query;
 GRANT SELECT, INSERT ON reconciliation_exceptions TO telemetry_query;
+GRANT SELECT, INSERT, UPDATE ON reconciliation_checks TO telemetry_query;
 -- Statements never change.
 GRANT SELECT, INSERT ON statement_owners, statements, statement_evidence TO telemetry_query;
 

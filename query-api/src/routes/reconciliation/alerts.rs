@@ -1,6 +1,6 @@
 //! Finds the days on which a licensee's differences reach the owner's thresholds (docs/api/reconciliation.md#alerts).
 //!
-//! Several processes can run this: the first one that stores an exception wins, and identity-api sends its webhooks.
+//! Processes share this work: each alert is claimed by one of them. identity-api sends the webhooks of exceptions.
 
 use crate::State;
 use crate::access::visibility::Visibility;
@@ -20,7 +20,9 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
 
-const EVERY: Duration = Duration::from_secs(600);
+/// Time between rounds, in which a process claims the alerts that are due.
+const EVERY: Duration = Duration::from_mins(1);
+const DUE_AFTER: TimeDelta = TimeDelta::minutes(10);
 /// A licensee has at most one item per finding, and the bot table limits licensees to a few hundred.
 const MAX_ITEMS: u64 = 10 * MAX_PAGE;
 
@@ -39,15 +41,12 @@ pub(crate) fn start(state: Weak<State>) {
     });
 }
 
-/// Checks yesterday and today for all owners with alerts. Returns the number of new exceptions. An owner whose reads fail doesn't
-/// affect others.
+/// Checks yesterday and today for the owners whose alerts no process has checked for ten minutes. Returns the number of new
+/// exceptions. An owner whose reads fail doesn't affect others.
 pub(crate) async fn round(state: &State, now: DateTime<Utc>) -> Result<u64, sqlx::Error> {
-    let alerts: Vec<(Uuid, i64, f64)> =
-        sqlx::query_as("SELECT organization_id, min_events, share FROM reconciliation_alerts ORDER BY organization_id")
-            .fetch_all(&state.pool)
-            .await?;
+    let claim = || sqlx::query_as(include_str!("claim.sql")).bind(now).bind(now - DUE_AFTER).fetch_optional(&state.pool);
     let mut stored = 0;
-    for (organization, min_events, share) in alerts {
+    while let Some((organization, min_events, share)) = claim().await? {
         for day in [now.date_naive() - TimeDelta::days(1), now.date_naive()] {
             let counts = match differences(state, OrgId(organization), day).await {
                 Ok(counts) => counts,
