@@ -24,7 +24,8 @@ CREATE OR REPLACE VIEW analytics.events
     purpose     LowCardinality(String) COMMENT 'training, search or user',
     verified    LowCardinality(String) COMMENT 'yes or no: whether the request came from an address that the operator publishes; empty if unknown',
     status      UInt16 COMMENT 'HTTP status; 0 if unknown',
-    bytes       UInt64 COMMENT 'bytes of the response; 0 if unknown'
+    bytes       UInt64 COMMENT 'bytes of the response; 0 if unknown',
+    signature   LowCardinality(String) COMMENT 'of its reports: valid if one is validly signed, else invalid if one is invalidly, else none'
 )
 DEFINER = telemetry_analyst_views SQL SECURITY DEFINER
 AS
@@ -58,7 +59,8 @@ SELECT
     events.purpose AS purpose,
     if(events.verified = 'unknown', '', toString(events.verified)) AS verified,
     events.status AS status,
-    events.bytes AS bytes
+    events.bytes AS bytes,
+    toString(events.signature) AS signature
 FROM events FINAL
 SETTINGS do_not_merge_across_partitions_select_final = 1, optimize_move_to_prewhere_if_final = 0, use_query_condition_cache = 0,
     use_skip_indexes_if_final = 0, enable_shared_storage_snapshot_in_query = 1

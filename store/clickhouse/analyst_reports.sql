@@ -12,7 +12,8 @@ CREATE OR REPLACE VIEW analytics.reports
     agent_id          String COMMENT 'agent as that organization names it; empty if unknown or hidden',
     is_representing   UInt8 COMMENT '1 for the report that represents its event: the sum counts events',
     is_first_of_role  UInt8 COMMENT '1 for one report of each role of its event: the sum by source_role counts each event once',
-    is_first_of_agent UInt8 COMMENT '1 for one report of each agent of its event: the sum by platform_id and agent_id counts each event once'
+    is_first_of_agent UInt8 COMMENT '1 for one report of each agent of its event: the sum by platform_id and agent_id counts each event once',
+    signature         LowCardinality(String) COMMENT 'of this report, or of the fetch in its log line: valid, invalid or none'
 )
 DEFINER = telemetry_analyst_views SQL SECURITY DEFINER
 AS
@@ -28,7 +29,8 @@ SELECT
     one_agent AS agent_id,
     toUInt8(position = representative) AS is_representing,
     toUInt8(nth_of_role = 1) AS is_first_of_role,
-    toUInt8(is_agents AND nth_of_agent = 1) AS is_first_of_agent
+    toUInt8(is_agents AND nth_of_agent = 1) AS is_first_of_agent,
+    ['none', 'invalid', 'valid'][1 + bitAnd(bitShiftRight(reinterpretAsUInt8(one_details), 2), 3)] AS signature
 FROM (
     WITH
         toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
@@ -48,6 +50,8 @@ FROM (
         type AS event_type,
         representative,
         reports.role AS all_roles,
+        -- The first byte contains the result for the signature (store/src/tables/encode.rs).
+        reports.details AS all_details,
         arrayEnumerate(all_roles) AS positions,
         arrayMap((n, one, session) -> one = 1 OR (session != 0 AND (n != representative OR is_told)),
             positions, all_roles, reports.session) AS are_agents,
@@ -61,6 +65,7 @@ FROM (
 ARRAY JOIN
     positions AS position,
     all_roles AS one_role,
+    all_details AS one_details,
     all_platforms AS one_platform,
     all_agents AS one_agent,
     are_agents AS is_agents,

@@ -1,12 +1,14 @@
 //! The views' figures equal the API's for the same owner.
 
 use super::{Accounts, Analyst, AnalystFixture, DAY_MS, cast, single};
-use crate::test_app::{Observation, fetch_on};
+use crate::test_app::{Observation, accept_apart, fetch_on};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt as _, SeedableRng as _};
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
+use schemas::log::LogRecord;
+use schemas::signature::{RecordedSignature, SignatureResult};
 use serde_json::Value;
 use service_kit::testing::random_seed;
 use uuid::Uuid;
@@ -38,6 +40,18 @@ pub(super) fn reports(random: &mut impl Rng) -> Vec<Observation> {
         }
     };
     (0..400_u32).map(report).collect()
+}
+
+/// Returns requests with these reports, some of them signed.
+fn signed(mut rows: Vec<Observation>, random: &mut impl Rng) -> Vec<LogRecord> {
+    accept_apart(&mut rows);
+    let sign = |row: &Observation| {
+        let mut record = row.record();
+        let result = [None, Some(SignatureResult::Invalid), Some(SignatureResult::Valid)][random.random_range(0..3)];
+        record.events[0].signature = result.map(|result| Box::new(RecordedSignature::without_proof(result, "")));
+        record
+    };
+    rows.iter().map(sign).collect()
 }
 
 fn lines(items: &[Value], members: &[&str]) -> Vec<String> {
@@ -122,6 +136,11 @@ impl Pair<'_> {
         let outcome = "SELECT count() FROM events WHERE outcome = 'fetch'";
         let fetches = self.world.app.summary(self.key, &[self.query, &[("outcome", "fetch")]].concat()).await.total_events;
         assert_eq!(self.number(outcome).await, fetches);
+        for signature in ["none", "invalid", "valid"] {
+            let events = self.world.app.summary(self.key, &[self.query, &[("signature", signature)]].concat()).await.total_events;
+            let counted = format!("SELECT countIf(signature = '{signature}') FROM events");
+            assert_eq!(self.number(&counted).await, events, "{signature}");
+        }
     }
 
     /// Compares the events in the API's list with the rows of the view.
@@ -170,7 +189,7 @@ async fn views_return_the_apis_figures() {
     let delegated = [("delegated_from", grantor.as_str())];
     world.app.stop_merges().await;
     for is_merged in [false, false, true] {
-        world.app.insert(&reports(&mut random)).await;
+        world.app.store(&signed(reports(&mut random), &mut random)).await;
         if is_merged {
             world.app.merge().await;
         }
@@ -288,15 +307,20 @@ async fn views_hide_servers_like_the_api() {
     // The report that represents its event is shown.
     let represents = report(2, SourceRole::Edge, 3).agent("open-edge");
     let ids = [agents.key_id(), represents.key_id()];
-    world.app.insert(&[agents, report(1, SourceRole::Edge, 2).agent("secret-edge"), represents]).await;
+    let mut records = [agents, report(1, SourceRole::Edge, 2).agent("secret-edge"), represents].map(|row| row.record());
+    for (record, result) in records.iter_mut().zip([SignatureResult::Invalid, SignatureResult::None, SignatureResult::Valid]) {
+        record.events[0].signature = Some(Box::new(RecordedSignature::without_proof(result, "")));
+    }
+    world.app.store(&records).await;
     let nobody = "toUUID('00000000-0000-0000-0000-000000000000')";
-    let rows = format!("SELECT source_role, if(platform_id = {nobody}, '', toString(platform_id)), agent_id FROM reports");
+    let rows =
+        format!("SELECT source_role, if(platform_id = {nobody}, '', toString(platform_id)), agent_id, signature FROM reports");
     let rows = sorted(analyst.ask(&rows).await.lines().map(str::to_owned).collect());
     let mut shown = Vec::new();
     for id in ids {
         let event = world.app.page(&owner.key, &format!("/content-owners/events/{id}"), &[]).await;
         shown.extend(event["reports"].as_array().unwrap().clone());
     }
-    assert_eq!(rows, lines(&shown, &["source_role", "platform_id", "agent_id"]));
-    assert!(rows.contains(&"edge\t\t".to_owned()), "{rows:?}");
+    assert_eq!(rows, lines(&shown, &["source_role", "platform_id", "agent_id", "signature"]));
+    assert!(rows.contains(&"edge\t\t\tnone".to_owned()), "{rows:?}");
 }
